@@ -22,10 +22,7 @@ export class Semaphore {
     return this.#waiting.urgent.size + this.#waiting.other.size;
   }
 
-  /**
-   * Runs `work` once there is room. Rejects with the reason of `signal` when it aborts before that, else as `work`
-   * does.
-   */
+  /** Runs `work` once there is room. Rejects with the reason of `signal` if it aborts before, else as `work` does. */
   async run<T>(work: () => Promise<T>, { signal, isUrgent = false }: SemaphoreOptions = {}): Promise<T> {
     signal?.throwIfAborted();
     if (this.#inside >= this.#limit) await this.#turn(isUrgent ? this.#waiting.urgent : this.#waiting.other, signal);

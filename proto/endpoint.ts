@@ -94,15 +94,9 @@ export interface Endpoint<
   readonly actor: ActorAddress;
   /** A WebSocket: answered by an upgrade. The token may also come in the query (browsers cannot set headers there). */
   readonly socket?: true;
-  /**
-   * Of browsers, only pages of the platform's domain and its subdomains may connect (the Origin header); programs send
-   * none.
-   */
+  /** Of browsers only pages of the platform's domain may connect (the Origin header); programs send none. */
   readonly ownPages?: true;
-  /**
-   * Server-sent events: the reply is a stream without end, `reply` the schema of an event's data. The token may also
-   * come in the query.
-   */
+  /** Server-sent events: a stream without end; `reply` is an event's data. The token may also come in the query. */
   readonly events?: true;
   /** HTTP Basic credentials are read and handed to the handler, which proves them (only `/v2/token`). */
   readonly basic?: true;

@@ -2,10 +2,7 @@
 import { z } from 'zod';
 import { endpoint } from './endpoint.ts';
 
-/**
- * One actor, with its place in the tree as its path. `depth`: messages that wait; `oldest_ms`: age of the oldest of
- * them.
- */
+/** An actor; its path is its place in the tree. `depth`: messages that wait; `oldest_ms`: age of the oldest. */
 export const actorSchema = z.object({
   path: z.string(),
   kind: z.string(),

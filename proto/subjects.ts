@@ -12,10 +12,7 @@ export const AUTH_STREAM: StreamConfig = {
   duplicateWindowMs: 120_000,
 };
 
-/**
- * Whether only the platform's own processes may say what is said on a subject of a stream: they seal it, and read
- * nothing else there.
- */
+/** Whether only the platform's own processes may speak on a subject: they seal it, and read nothing else there. */
 export function isInternal(subject: string): boolean {
   return subject.startsWith('auth.');
 }

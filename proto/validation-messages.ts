@@ -14,10 +14,7 @@ const KINDS: Readonly<Record<string, string>> = {
 
 const COUNTED: Readonly<Record<string, string>> = { string: 'characters', array: 'entries' };
 
-/**
- * What is wrong with a value, to be read after its name; undefined: as the library says it. For zod's `error` of a
- * parse.
- */
+/** What is wrong with a value, to stand after its name; undefined: as the library says it. For zod's `error`. */
 export function validationMessage(issue: z.core.$ZodRawIssue): string | undefined {
   if (issue.code === 'invalid_type') {
     const kind = KINDS[issue.expected] ?? issue.expected;

@@ -97,10 +97,7 @@ export interface CommonOptions<Msg> {
    * How long a running handler, and then `afterStop`, may go on after stop before it is abandoned. Default 5,000 ms.
    */
   readonly shutdownMs?: number;
-  /**
-   * `msg` is undefined when the state could not be made; `child` is set when a child escalated. Default: stop
-   * (stateless: resume).
-   */
+  /** `msg` is undefined when the state could not be made; `child`: who escalated. Default: stop (stateless: resume). */
   onCrash?(
     msg: Msg | undefined,
     error: unknown,

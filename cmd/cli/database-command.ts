@@ -1,7 +1,4 @@
-/**
- * `troupe database url|shell|dump`: the platform's database for PostgreSQL's own programs, while the platform runs or
- * not.
- */
+/** `troupe database url|shell|dump`: the database for PostgreSQL's own programs, while the platform runs or not. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
@@ -91,10 +88,7 @@ async function onServer(data: string, work: (connection: DbConnection, major: nu
   }
 }
 
-/**
- * Resolves with the exit code; 1 when a signal ended it. Ctrl-C is the program's: it must not end us before the server
- * is let go of.
- */
+/** Resolves with the exit code, 1 for a signal. Ctrl-C is the program's: the server must be let go of before we end. */
 async function run(
   program: string,
   args: readonly string[],

@@ -8,10 +8,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
   'One service alone (docs/reference/operations.md):': ['auth', 'compute', 'gateway', 'monitor', 'notify'],
 };
 
-/**
- * Groups the commands that `program` has by now, in the help alone. One that no group names stays under "Commands:", at
- * the end.
- */
+/** Groups the commands there are by now, in the help alone. One that no group names stays under "Commands:". */
 export function groupCommands(program: Command): void {
   const order = Object.values(GROUPS).flat();
   for (const [heading, names] of Object.entries(GROUPS))

@@ -1,7 +1,4 @@
-/**
- * `troupe nodes`: the processes of the cluster, and the shards they hold. Reads the database: it works whatever the
- * nodes do.
- */
+/** `troupe nodes`: the processes of the cluster and their shards, from the database: whatever the nodes do. */
 import { listNodes, listServiceShards, type NodeRow, type ServiceShards } from '../../storage/placement/nodes.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
 import { tableLines } from './table.ts';

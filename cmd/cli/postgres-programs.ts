@@ -1,7 +1,4 @@
-/**
- * The client programs of PostgreSQL on this machine: pg_dump and psql come with Debian's postgresql-client, not with
- * Troupe.
- */
+/** PostgreSQL's client programs on this machine: they come with Debian's postgresql-client, not with Troupe. */
 import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';

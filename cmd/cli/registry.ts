@@ -35,10 +35,7 @@ export async function registryRepositories(options: CommandOptions): Promise<voi
   print(options, rows, () => tableLines(['REPOSITORY', 'PUBLIC SINCE'], cells).join('\n'));
 }
 
-/**
- * Prints the certificates of REGISTRY_SIGNING_KEY as PEM, for the registry's `rootcertbundle`. Makes one the first
- * time.
- */
+/** Prints REGISTRY_SIGNING_KEY's certificates (PEM), for the registry's `rootcertbundle`; makes one the first time. */
 export async function registryCertificate(options: CommandOptions): Promise<void> {
   const key = readEnvironment(process.env).REGISTRY_SIGNING_KEY;
   if (key === undefined) {

@@ -1,7 +1,4 @@
-/**
- * `troupe secrets` on the command line: JWT_SECRET of the data folder is put in the place of another, without anybody
- * being logged out.
- */
+/** `troupe secrets`: JWT_SECRET of the data folder gives way to another, without anybody being logged out. */
 import type { Command } from 'commander';
 import type { Flag } from '../config/option-values.ts';
 import type { CommandOptions } from './command.ts';

@@ -47,10 +47,7 @@ export async function showTree(options: CommandOptions): Promise<void> {
   process.stdout.write(options.json ? `${JSON.stringify(actors)}\n` : drawTree(actors));
 }
 
-/**
- * One line an actor, indented by its place: name, kind, and what is worth a look (waiting messages, restarts, not
- * idle).
- */
+/** One line an actor, indented by its place: name, kind, what is worth a look (messages, restarts, not idle). */
 function drawTree(actors: readonly ActorView[]): string {
   return actors
     .map(({ path, kind, status, depth, oldest_ms, restarts, omitted }) => {

@@ -26,10 +26,7 @@ export function wordsFor(error: unknown): string {
   );
 }
 
-/**
- * What the system refused, where the person can do something about it: a file that is not theirs, an address that is
- * taken.
- */
+/** What the system refused, where the person can mend it: a file that is not theirs, an address that is taken. */
 function systemWords(error: Error): string | undefined {
   if (!('code' in error) || !('syscall' in error)) return undefined;
   if (error.syscall === 'listen' && 'port' in error) {

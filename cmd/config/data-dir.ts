@@ -62,10 +62,7 @@ function checkOwner(dir: string): void {
   );
 }
 
-/**
- * Folder by folder: Node's own recursive form never comes back where a folder cannot be made though its parent is there
- * (/proc).
- */
+/** Folder by folder: Node's recursive form never ends where none can be made although its parent is there (/proc). */
 function makeFolder(dir: string): void {
   if (existsSync(dir)) {
     if (!statSync(dir).isDirectory()) throw new Error('it is not a folder');
@@ -122,10 +119,7 @@ export function openSecrets(dir: string, environment: Environment): Secrets {
   return { jwtSecret: sharedSecret(jwtSecret, others), encryptionKey };
 }
 
-/**
- * The same for a process that can do without the encryption key: where nobody gave one, none is made, since it would
- * open nothing.
- */
+/** The same without a need for the encryption key: where nobody gave one, none is made; it would open nothing. */
 export function openGivenSecrets(
   dir: string,
   environment: Environment,

@@ -4,10 +4,7 @@ import { dockerDataRoot } from '../../transports/engines/docker/host/data-root.t
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
 
-/**
- * DISK_PATHS, else the data folder and Docker's own, where they are on this machine, else `/`. Throws CliError for a
- * folder that is not there.
- */
+/** DISK_PATHS, else the data folder and Docker's own if they are here, else `/`. Throws CliError for a missing one. */
 export async function diskPathsOf(parts: {
   readonly environment: Pick<Environment, 'DISK_PATHS'>;
   readonly dataDir: string | undefined;

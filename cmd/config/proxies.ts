@@ -4,10 +4,7 @@ import { parseTrusted } from '../../transports/gateway/tcp/trusted.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
 
-/**
- * Of `--trusted-proxies` (else TRUSTED_PROXIES) and `--proxy-protocol`; undefined: nobody speaks for others. Throws
- * CliError.
- */
+/** Of `--trusted-proxies` (else TRUSTED_PROXIES) and `--proxy-protocol`; undefined: none. Throws CliError. */
 export function proxiesOf(
   options: { readonly trustedProxies?: string | undefined; readonly proxyProtocol?: boolean },
   environment: Pick<Environment, 'TRUSTED_PROXIES'>,

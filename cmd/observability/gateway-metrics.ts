@@ -1,17 +1,11 @@
-/**
- * Numbers of the gateway for Prometheus. No label holds what a client or a tenant chooses: there are only so many
- * series.
- */
+/** Numbers of the gateway for Prometheus. No label holds what clients or tenants choose: series stay few. */
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { AccessEntry } from '../../proto/gateway/traffic.ts';
 import type { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
 import type { GatewayListeners } from '../../transports/gateway/listeners.ts';
 import { readMetric, readNumbers } from './read-metric.ts';
 
-/**
- * Who answered: a static route or the fallback, a container, the cache, the gateway itself; or it was no request at
- * all.
- */
+/** Who answered: a static route or the fallback, a container, the cache, the gateway; or it was no request. */
 type AnsweredBy = 'route' | 'container' | 'cache' | 'gateway' | 'malformed';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];

@@ -50,17 +50,11 @@ export const challengeClaimsSchema = z.object({
 });
 export type ChallengeClaims = z.input<typeof challengeClaimsSchema>;
 
-/**
- * Claims of an API token, behind its prefix. What it may do stands in storage under `jti`; without `exp` it never
- * expires.
- */
+/** Claims of an API token, behind its prefix. Storage has its scopes under `jti`; without `exp` it never expires. */
 export const apiTokenClaimsSchema = z.object({ type: z.literal('api_token'), ...common, exp: z.number().optional() });
 export type ApiTokenClaims = z.output<typeof apiTokenClaimsSchema>;
 
-/**
- * Claims of a registry token (the token specification of CNCF Distribution). Without a user id it opens nothing of
- * ours.
- */
+/** Claims of a registry token (CNCF Distribution's token specification). Without a user id it opens nothing of ours. */
 export interface RegistryClaims {
   readonly type: 'registry';
   readonly iss: string;

@@ -266,10 +266,7 @@ export const terminal = endpoint({
       .string()
       .regex(TERMINAL_SESSION, 'must be 16 to 64 letters, digits, "_" or "-", chosen at random')
       .optional(),
-    /**
-     * `lines`: each text frame is a line, and Enter is pressed after it; for clients that send lines without their
-     * ends.
-     */
+    /** `lines`: each text frame is a line, and Enter is pressed after it: for clients that send lines without ends. */
     input: z.enum(['bytes', 'lines']).default('bytes'),
   }),
   refuses: ['not_running', 'limit_reached'],

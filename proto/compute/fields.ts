@@ -28,10 +28,7 @@ export const containerNameSchema = z
     'must be 1 to 63 letters, digits, spaces, ".", "_", "-", starting with a letter or digit',
   );
 
-/**
- * Paths that the kernel, the system or the platform owns: persisting them or anything inside would break the container
- * or let it out.
- */
+/** Paths of the kernel, the system or the platform: persisting them would break the container, or let it out. */
 const RESERVED_TREES = [
   '/proc',
   '/sys',

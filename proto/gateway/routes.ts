@@ -82,10 +82,7 @@ export class RouteTable {
   }
 }
 
-/**
- * The target to ask the origin for: with `strip_prefix` the prefix is taken away (rule 6), and what is left begins with
- * `/`.
- */
+/** What to ask the origin for: `strip_prefix` takes the prefix away (rule 6), and what is left begins with `/`. */
 export function strippedTarget(route: StaticRoute, target: string): string {
   if (!route.strip_prefix) return target;
   const rest = target.slice(route.path_prefix.length);

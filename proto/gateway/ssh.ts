@@ -21,20 +21,14 @@ export type SshAnswer =
   | { readonly kind: 'stranger' }
   | { readonly kind: 'unavailable' };
 
-/**
- * Which containers a key opens at this moment. `several`: `text` names the commands that lead to each, for whoever
- * proves to have it.
- */
+/** Which containers a key opens now. `several`: `text` names the commands, for whoever proves to have the key. */
 export type SshFound =
   | { readonly kind: 'one'; readonly containerId: string }
   | { readonly kind: 'several'; readonly text: string }
   | { readonly kind: 'none' }
   | { readonly kind: 'unavailable' };
 
-/**
- * Where the SSH gateway is reached from outside. Names below `.localhost` resolve in browsers and curl only: there it
- * is an address.
- */
+/** Where SSH is reached from outside. Names below `.localhost` resolve in browsers and curl only: there an address. */
 export function sshHost(domain: string, address = '127.0.0.1'): string {
   return /(?:^|\.)localhost$/i.test(domain) ? address : `compute.${domain}`;
 }

@@ -43,10 +43,7 @@ export interface ProxyForward {
   readonly forward: UpstreamAddress;
   /** Path and query to ask the origin for. */
   readonly target: string;
-  /**
-   * One of the platform's own services, which everybody needs: short bodies are read before it is asked, and it takes
-   * more connections.
-   */
+  /** A service of the platform, which everybody needs: short bodies are read first, and it takes more connections. */
   readonly isService?: boolean;
   /** Signs the request, so that the service believes the client's address; for services of the platform only. */
   readonly gatewayToken?: SignGatewayToken;

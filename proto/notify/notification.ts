@@ -90,10 +90,7 @@ export function encodeNotification(notification: Notification): Uint8Array {
   return layout.encode(layout.create(scope === '' ? rest : notification)).finish();
 }
 
-/**
- * Fields of the wire (protobuf, "Message Structure"): number and type, which is 2 for texts and messages, 0 for
- * numbers.
- */
+/** Tags of the wire (protobuf, "Message Structure"): number, and type: 2 for texts and messages, 0 for numbers. */
 const text = (number: number) => (number << 3) | 2;
 const integer = (number: number) => number << 3;
 const METADATA = text(1);

@@ -56,10 +56,7 @@ export interface DeliveryId {
   readonly deliveryCount: number;
 }
 
-/**
- * A message a consumer gave up. `stream`, `durable`, `seq` and `storedAt` together name it: numbers begin anew when a
- * broker lost its store.
- */
+/** A message given up. Stream, durable, seq and storedAt name it: numbers begin anew when a broker lost its store. */
 export interface NewDeadLetter {
   readonly stream: string;
   readonly durable: string;

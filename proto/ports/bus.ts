@@ -30,10 +30,7 @@ export interface ConsumerConfig {
   readonly maxDeliver: number;
   /** Most messages handed out and not yet acknowledged. */
   readonly maxAckPending: number;
-  /**
-   * How many batches the handler may have at once, in order, of a few megabytes; default 1: the next comes when the one
-   * before was handled.
-   */
+  /** Batches that the handler may have at once, in order, a few megabytes. Default 1: the next waits for the last. */
   readonly batchesAtOnce?: number;
 }
 
@@ -44,10 +41,7 @@ export interface StreamMessage extends BusMessage {
   readonly deliveryCount: number;
   /** The publisher's id of the message, if it gave one. */
   readonly msgId?: string | undefined;
-  /**
-   * When the stream took the message, Unix ms. With `seq` it names the message for ever: a broker that lost its store
-   * counts anew.
-   */
+  /** When the stream took it, Unix ms. With `seq` it names it for ever: a broker that lost its store counts anew. */
   readonly storedAt?: number;
   ack(): Promise<void>;
   /** Redeliver, not before `delayMs` from now. */

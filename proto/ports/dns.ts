@@ -43,10 +43,7 @@ export interface DnsProvider {
   zones(token: string, name?: string): Promise<readonly ProviderZone[]>;
   /** The CNAMEs at exactly this name. */
   cnames(token: string, zoneId: string, name: string): Promise<readonly ProviderRecord[]>;
-  /**
-   * Makes a CNAME that is not proxied; returns its id. Rejects `exists` when the name has a record that stands in its
-   * way.
-   */
+  /** Makes a CNAME that is not proxied; returns its id. Rejects `exists` when a record of the name is in its way. */
   createCname(
     token: string,
     zoneId: string,

@@ -135,17 +135,11 @@ export interface Engine {
    * registry's reason, `unavailable` when it may work later or `signal` aborted.
    */
   ensureImage(image: string, options: EnsureImageOptions): Promise<void>;
-  /**
-   * `fence` throws once another node may look after the container: asked before what removes anything, and `create`
-   * rejects with that.
-   */
+  /** `fence` throws once another node may look after it: asked before each removal; `create` rejects with that. */
   create(spec: ContainerSpec, fence?: () => void): Promise<void>;
   /** Writes `authorizedKeys` into the container, then starts it. */
   start(id: string, authorizedKeys: readonly string[]): Promise<void>;
-  /**
-   * Replaces the authorized keys of a container that runs, and ends the SSH sessions in it that none of them opened.
-   * Rejects `not_running`.
-   */
+  /** Replaces the keys of one that runs, and ends SSH sessions that none of them opened. Rejects `not_running`. */
   renewKeys(id: string, authorizedKeys: readonly string[]): Promise<void>;
   /** SIGTERM, then SIGKILL after `graceSeconds`. */
   stop(id: string, graceSeconds: number): Promise<void>;
@@ -192,9 +186,6 @@ export const SSH_SERVERS: readonly string[] = [
 
 /** Images that users have beside the built-in one. */
 export interface ImageCatalog {
-  /**
-   * References in full (`{registry_host}/<repo>:<tag>`) that this user may pull, sorted. Rejects when the registry does
-   * not answer.
-   */
+  /** Full references (`{registry_host}/<repo>:<tag>`) this user may pull, sorted. Rejects without an answer. */
   list(user: { readonly userId: string; readonly username: string }): Promise<readonly string[]>;
 }

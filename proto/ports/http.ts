@@ -101,10 +101,7 @@ export interface SocketHandlers {
   close(code: number, reason: string): void;
 }
 
-/**
- * An open WebSocket, as whoever may end it from outside keeps it: in a list through the sockets themselves, which costs
- * no object each.
- */
+/** An open WebSocket for whoever may end it from outside: in a list through the sockets, which costs no objects. */
 export interface Watched {
   /** Its neighbours in the list of its watch; the watch's own. */
   before: Watched | undefined;
@@ -120,10 +117,7 @@ export interface SocketWatch {
   closed(socket: Watched): void;
 }
 
-/**
- * The answer to an upgrade request: a plain refusal before 101, or the handlers of the new socket, and who watches over
- * it.
- */
+/** The answer to an upgrade: a plain refusal before 101, or the new socket's handlers, and who watches over it. */
 export type UpgradeAnswer =
   | { readonly refuse: HttpReply }
   | { readonly accept: SocketHandlers; readonly watch?: SocketWatch | undefined };
@@ -146,10 +140,7 @@ export interface HttpServerOptions {
   readonly maxBufferedBytes?: number;
   /** WebSocket ping period. Default 25,000 ms; a peer that answers nothing for two periods is closed. */
   readonly pingMs?: number;
-  /**
-   * Told what the source of a reply threw. It ends that reply and nothing else: a bare 500, or half a reply
-   * that is cut off.
-   */
+  /** Told what the source of a reply threw. It ends that reply only: a bare 500, or half a reply that is cut off. */
   readonly onFault?: (error: unknown) => void;
 }
 

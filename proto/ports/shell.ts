@@ -28,10 +28,7 @@ export interface Shell {
 
 /** How a shell is kept: the connection may be lost, left and opened anew, from any process. */
 export interface ShellKeeping {
-  /**
-   * Letters and digits, at most 64. Who opens one of the same name in the same container is in the same shell, and
-   * takes it from who was there.
-   */
+  /** Letters and digits, at most 64. Whoever opens the same name in a container is in the same shell, alone. */
   readonly name: string;
   /** How long it waits when nobody looks. */
   readonly lingerMs: number;

@@ -60,10 +60,7 @@ export interface CellHooks<C> {
   context?(cell: C): CrashContext<unknown>;
   /** The decision when there is no onCrash; `child` when it escalated, `init` when the state could not be made. */
   decision?(child: C | undefined, init: boolean): Decision;
-  /**
-   * Looks at what initialStateFunc gave; an error means that there is no such actor: it stops and its asks get that
-   * error.
-   */
+  /** Looks at what initialStateFunc gave; after an error there is no such actor: it stops, and its asks get that. */
   admit?(cell: C, state: unknown): ActorError | undefined;
   /** Ends the children in its own way; whatever is left is stopped afterwards. */
   stopChildren?(cell: C): Promise<void>;

@@ -29,10 +29,7 @@ function arm(cell: Cell, period: number, delay: number): void {
   }, safeDelay(delay));
 }
 
-/**
- * Whether the actor may be idle for as long as it likes. One that may has no timer: it costs what many small actors
- * together do.
- */
+/** Whether the actor may be idle as long as it likes. One that may has no timer, which many small actors feel. */
 export function keepAwake(cell: Cell, on: boolean): void {
   if (on === ((cell.flags & KEEP_AWAKE) !== 0)) return;
   const period = cell.options.shutdownAfter;

@@ -163,10 +163,7 @@ export class Cluster implements ClusterContext {
     return () => handlers.delete(handler);
   }
 
-  /**
-   * Hands over all shards; resolves when nothing is held, and the others had time to learn of it: until then we pass on
-   * what they send.
-   */
+  /** Hands over all shards; resolves when the others had time to learn of it: until then what they send goes on. */
   async drain(): Promise<void> {
     await this.node.drain();
     const others = [...this.node.view.nodes.keys()];

@@ -13,10 +13,7 @@ interface OpenAsk {
   giveUp(): void;
 }
 
-/**
- * Asks that wait for the answer of another node. One that froze or was cut off is not waited for once another has its
- * shard.
- */
+/** Asks that wait for another node. One that froze or was cut off is waited for until another has its shard. */
 export class OpenAsks {
   readonly #ownerOf: (shard: number) => EntityPlace | undefined;
   readonly #lives: (node: string) => boolean;
@@ -35,10 +32,7 @@ export class OpenAsks {
     }
   }
 
-  /**
-   * What `answer` comes to; rejects BusError `timeout` a second after the owner has died, some seconds after it has
-   * handed over.
-   */
+  /** What `answer` comes to; rejects `timeout` a second after the owner died, some seconds after it handed over. */
   answer(shard: number, place: EntityPlace, answer: Promise<Uint8Array>): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
       let last: NodeJS.Timeout | undefined;

@@ -147,10 +147,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     return this.#askAround(id, shard, make, performance.now() + timeoutMs);
   }
 
-  /**
-   * The view of the cluster is another: sends what waited for an owner, if there is one now, and waits no more for
-   * former ones.
-   */
+  /** The view is another: sends what waited for an owner, if there is one, and waits no more for former ones. */
   flush(): void {
     this.#open.look();
     if (this.#waiting === 0) return;

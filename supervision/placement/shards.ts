@@ -1,7 +1,4 @@
-/**
- * Which shard an entity is in, and which node should hold a shard: pure, and the same on every node and in every
- * version.
- */
+/** Which shard an entity is in, and which node should hold it: pure, the same on every node and version. */
 
 /** Into how many shards the entities of a service are cut, unless said otherwise. All nodes must agree. */
 export const DEFAULT_SHARDS = 256;

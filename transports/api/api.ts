@@ -50,10 +50,7 @@ interface ApiOptions {
   /** The platform's domain, for endpoints that only its own pages may open. Without it, no page may. */
   readonly domain?: string;
   readonly log: Log;
-  /**
-   * Makes the body of a refusal plain text; without it, it is JSON. `endpoint` is its name, '' when the path leads
-   * nowhere.
-   */
+  /** Makes the body of a refusal plain text instead of JSON. `endpoint`: its name, '' for a path that leads nowhere. */
   readonly plainText?: (refusal: Refusal, endpoint: string) => string;
   /** Takes the token from a cookie, too, of programs and of the platform's own pages. */
   readonly cookie?: CookieRule;

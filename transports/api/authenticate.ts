@@ -186,10 +186,7 @@ export function bearer(header: string | undefined): string | undefined {
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-/**
- * The credentials of an `Authorization: Basic` header (RFC 7617, UTF-8); undefined without one. Refuses a malformed
- * one.
- */
+/** What an `Authorization: Basic` header holds (RFC 7617, UTF-8); undefined without one. Refuses a malformed one. */
 export function basic(header: string | undefined): { username: string; password: string } | undefined {
   if (header === undefined || header === '') return undefined;
   const [, encoded] = /^basic +([A-Za-z0-9+/]*={0,2}) *$/i.exec(header) ?? [];

@@ -1,7 +1,4 @@
-/**
- * Who a request comes from, when others stand before the service: the platform's own gateways, or proxies that the
- * operator named.
- */
+/** Who a request comes from, behind the platform's own gateways or proxies that the operator named. */
 import { isIP } from 'node:net';
 import type { VerifyGatewayToken } from '../../proto/gateway/gateway-token.ts';
 import { GATEWAY_FIELD } from '../../proto/gateway/traffic.ts';

@@ -1,7 +1,4 @@
-/**
- * Server-sent events: the reply of an endpoint that is a stream, ended when the token that opened it no longer opens
- * it.
- */
+/** Server-sent events: a reply that is a stream, ended when the token that opened it no longer opens it. */
 import type { AnyEndpoint, Call } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { HttpPushReply } from '../../proto/ports/http.ts';
@@ -17,10 +14,7 @@ const HEADERS: readonly (readonly [string, string])[] = [
   ['x-accel-buffering', 'no'],
 ];
 
-/**
- * Opens the stream of `call`, whose caller was proven after the news `since`, and makes a reply of it. Rejects with
- * what the service refuses.
- */
+/** Makes a reply of the stream of `call`, whose caller was proven after the news `since`. Rejects as the service. */
 export async function eventsOf(
   service: Service,
   streams: OpenStreams,

@@ -131,10 +131,7 @@ export class OpenStreams implements TokenWatch {
     return this.#groups.get(key) ?? new Group(key, caller, scope, this);
   }
 
-  /**
-   * Knows a stream until `remove`, which takes the group that this gives: another may have begun it since `wanted` was
-   * made.
-   */
+  /** Knows a stream until `remove`, which takes the group this gives: another may have begun it since `wanted`. */
   add(wanted: Group, entry: Watched): Group {
     const group = this.#groups.get(wanted.key) ?? wanted;
     this.#groups.set(group.key, group);

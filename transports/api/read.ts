@@ -37,20 +37,14 @@ const HALF_PAIR = /\\u[dD][89a-fA-F]/;
 /** One escape, a whole pair, or (the group) half of one. */
 const ESCAPE = /\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)/g;
 
-/**
- * Whether all strings of a JSON text are Unicode (RFC 8259, section 8.2; RFC 7493, section 2.1): others can be neither
- * stored nor sent.
- */
+/** Whether all strings of a JSON text are Unicode (RFC 8259, 8.2; RFC 7493, 2.1): others cannot be stored or sent. */
 function isUnicode(text: string): boolean {
   if (!HALF_PAIR.test(text)) return true;
   for (const [, half] of text.matchAll(ESCAPE)) if (half !== undefined) return false;
   return true;
 }
 
-/**
- * The query as an object: the last of repeated names counts, as it does in JSON; those of `repeats` are joined by a
- * space.
- */
+/** The query as an object: the last of repeated names counts, as in JSON; a space joins those of `repeats`. */
 export function readQuery(query: string, repeats: readonly string[] = []): Record<string, string> {
   const values: Record<string, string> = {};
   if (query === '') return values;

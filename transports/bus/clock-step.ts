@@ -1,7 +1,4 @@
-/**
- * How much earlier than expected the wall clock has to be to count as set back, ms: more than it is slewed or read
- * late.
- */
+/** How much too early the wall clock must be to count as set back, ms: more than it is slewed or read late. */
 const NOTICEABLE = 500;
 
 /**

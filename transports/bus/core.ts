@@ -5,10 +5,7 @@ import type { Ending } from '../../proto/ports/ending.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { checkPattern, checkSubject, SubjectTree } from './subjects.ts';
 
-/**
- * Messages that may wait for one subscriber; when it falls further behind, the newest are dropped and counted in the
- * log.
- */
+/** Messages that may wait for one subscriber; of more, the newest are dropped and counted in the log. */
 const MAX_PENDING = 65_536;
 /** Messages handled before others get their turn. */
 const SLICE = 256;

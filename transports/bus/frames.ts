@@ -15,10 +15,7 @@ export interface FrameLayout {
 
 /** Seals and opens frames under one key. */
 export interface FrameCipher {
-  /**
-   * Fills in tag and content of a frame whose head is written, and that has room for exactly these. `text` is
-   * authenticated as well.
-   */
+  /** Fills in tag and content of a frame with its head, and room for exactly these. `text` is authenticated, too. */
   seal(frame: Buffer, text: string, data: Uint8Array): void;
   /** The content, in memory of its own; undefined unless head, text and content are what was sealed. */
   open(frame: Buffer, text: string): Uint8Array | undefined;

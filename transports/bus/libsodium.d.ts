@@ -1,7 +1,4 @@
-/**
- * What is used of libsodium's raw form (libsodium.js of its author, which has no types): C functions over WebAssembly's
- * memory.
- */
+/** What is used of libsodium.js's raw form, which has no types: C functions over WebAssembly's memory. */
 declare module 'libsodium' {
   /** A pointer into `HEAPU8`. */
   type Address = number;

@@ -33,10 +33,7 @@ export function asBusError(error: unknown, doing: string): Error {
   return because('unavailable');
 }
 
-/**
- * Whether nobody listens on the subject of a request, or takes a message into a stream (which the client reports as
- * JetStream missing).
- */
+/** Whether nobody listens on a subject, or takes a message into a stream (for the client: no JetStream). */
 function isNoResponders(error: unknown): boolean {
   if (error instanceof NoRespondersError) return true;
   // Its class is not exported.

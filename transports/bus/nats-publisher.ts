@@ -31,10 +31,7 @@ interface PublisherOptions {
   readonly log: Log;
   /** How long a message is tried, ms. */
   readonly patienceMs: number;
-  /**
-   * Called when nothing takes a subject: whether there is, now, a stream that does. Rejects when that cannot be found
-   * out.
-   */
+  /** Asked when nothing takes a subject: whether there is now a stream that does. Rejects when nobody can tell. */
   readonly findStream: (subject: string) => Promise<boolean>;
 }
 
@@ -62,10 +59,7 @@ interface PublishEntry {
 export class NatsPublisher {
   readonly #options: PublisherOptions;
   readonly #link: NatsLink;
-  /**
-   * The one header of a message. The client encodes it while it publishes; making its object for each would be a third
-   * of the work.
-   */
+  /** The one header of a message, encoded while it is published: an object for each would be a third of the work. */
   readonly #header = Object.assign(headers(), {
     text: '',
     encode(): Uint8Array {
@@ -143,10 +137,7 @@ export class NatsPublisher {
     this.#rest();
   }
 
-  /**
-   * Sends once a turn: the client writes to its socket after every step, which for single messages costs more than all
-   * else.
-   */
+  /** Sends once a turn: the client writes to its socket at every step, which for single messages costs most. */
   #schedule(): void {
     this.#pumping ??= setImmediate(() => {
       this.#pumping = undefined;

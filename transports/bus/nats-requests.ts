@@ -31,10 +31,7 @@ export class NatsRequests {
     this.#refusals = refusals;
   }
 
-  /**
-   * Sends `data`, which nobody may change any more. Rejects BusError `timeout`, `no_responders`, or as a connection
-   * fails.
-   */
+  /** Sends `data`, which nobody may change any more. Rejects `timeout`, `no_responders`, or as a connection fails. */
   send(subject: string, data: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
     return this.#link.isUp ? this.#send(subject, data, timeoutMs) : this.#sendLater(subject, data, timeoutMs);
   }

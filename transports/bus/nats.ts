@@ -36,10 +36,7 @@ interface NatsBusOptions {
   readonly address: NatsAddress;
   /** How the server's operator sees this connection. */
   readonly name: string;
-  /**
-   * JWT_SECRET: all processes of the platform have it. What they say to each other is sealed with keys that are derived
-   * from it.
-   */
+  /** JWT_SECRET, which all processes have: what they say to each other is sealed with keys derived from it. */
   readonly secret: SharedSecret;
   /** Tells how old a message is. All processes should go by one; default: the machine's. */
   readonly clock?: Clock;

@@ -1,7 +1,4 @@
-/**
- * Which numbers of a sender were seen: a bitmap that moves on with the newest (RFC 4303, section 3.4.3; as in RFC 6479
- * it is never shifted).
- */
+/** Which numbers of a sender were seen: a bitmap that moves with the newest (RFC 4303, 3.4.3), unshifted (RFC 6479). */
 
 const WORDS = 256;
 const BITS = 32 * WORDS;

@@ -8,10 +8,7 @@ export const MAX_HEADERS = 100;
 export const HEAD_TIMEOUT_MS = 10_000;
 /** How long a whole request may take to arrive; uWebSockets.js ends a body that stalls for ten seconds instead. */
 export const BODY_TIMEOUT_MS = 60_000;
-/**
- * How long a client may take none of an answer that waits for it, on Troupe's own server; uWebSockets.js gives it ten
- * seconds.
- */
+/** How long a client may take none of an answer on Troupe's own server; uWebSockets.js gives it ten seconds. */
 export const STALL_TIMEOUT_MS = 60_000;
 /** How long a connection that ended with its answer is read on, so that a reset does not overtake the answer. */
 export const LINGER_MS = 2_000;

@@ -2,10 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { HttpAnswer, HttpPushReply, HttpReply } from '../../proto/ports/http.ts';
 import { isBodiless, isSent, statusLine } from './reply-head.ts';
 
-/**
- * The head as node takes it: name, value, name, value. `length`: content-length, or undefined for a body of unknown
- * length.
- */
+/** The head as node takes it: name, value, name, value. `length`: content-length; undefined: the length is unknown. */
 function headOf(reply: HttpAnswer, length: number | undefined, closing: boolean): string[] {
   const head: string[] = [];
   for (const [name, value] of reply.headers) {

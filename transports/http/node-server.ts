@@ -33,10 +33,7 @@ function refusalOf(code: unknown): HttpReply {
   return badRequest;
 }
 
-/**
- * Path and query of a request, whatever form its target has (RFC 9112, section 3.2); undefined when it or its Host is
- * none, or they differ.
- */
+/** Path and query, whatever form the target has (RFC 9112, 3.2); undefined when it or Host is none, or they differ. */
 function targetOf({ method = '', url = '', rawHeaders, httpVersionMinor }: IncomingMessage): string | undefined {
   const hosts = rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === 'host');
   const authority = readAuthority(method, url, hosts, httpVersionMinor === 0 ? 0 : 1);
@@ -207,10 +204,7 @@ class NodeServer implements HttpServer {
       });
   }
 
-  /**
-   * An upgrade to something else is not taken up (RFC 9110, section 7.8): the request is answered as if it had not
-   * asked.
-   */
+  /** An upgrade to something else is not taken up (RFC 9110, 7.8): the answer is as if it had not been asked for. */
   #noUpgrade(message: IncomingMessage, waiting: PendingUpgrade): void {
     // Node has stopped parsing this connection, so a body cannot be read.
     if (waiting.hasBody) waiting.refuse(badRequest);

@@ -330,10 +330,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     }
   }
 
-  /**
-   * Answers what was not understood, and closes: where the next request begins is not known, so nothing more is read as
-   * one.
-   */
+  /** Answers what was not understood, and closes: where the next request begins is not known. */
   #refuse(reply: HttpReply): void {
     const isHalf = this.#push !== undefined;
     this.#abandon();

@@ -1,7 +1,4 @@
-/**
- * Troupe's own server: the gateway's strict reader of HTTP/1.1 (transports/gateway/h1) with WebSockets on it, on
- * handles where Node is known.
- */
+/** Troupe's own server: the gateway's strict reader (transports/gateway/h1) with WebSockets, on handles where known. */
 import { createServer, type Server } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { plainAddress } from '../../lib/ip-address.ts';

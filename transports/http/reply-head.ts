@@ -24,10 +24,7 @@ const FRAMING = new Set([
 ]);
 /** RFC 9110, section 5.6.2. */
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-/**
- * Anything but tab and printable ASCII. CR and LF are how a header is injected; the rest is read differently by
- * clients.
- */
+/** Not tab or printable ASCII: CR and LF are how a header is injected; clients read the rest differently. */
 const FOREIGN = /[^\t\x20-\x7e]/;
 
 /** Handlers use few names; remembering them saves a check a reply. Bounded, in case one makes names up. */
@@ -41,10 +38,7 @@ function learn(name: string): boolean {
   return sent;
 }
 
-/**
- * Whether the header `name` is passed on; false for those the adapter writes itself. Throws ReplyError when it is no
- * token.
- */
+/** Whether a header is passed on; false for those the adapter writes itself. Throws ReplyError for no token. */
 export function isSent(name: string): boolean {
   return known.get(name) ?? learn(name);
 }

@@ -33,10 +33,7 @@ export function upgradeProblem(header: (name: string) => string | undefined): Ht
 /** RFC 6455, section 1.3: what makes the answer to a key. */
 const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 
-/**
- * The answer that makes a connection a WebSocket, to a head that was checked. Of the protocols offered the first is
- * spoken.
- */
+/** The answer that makes it a WebSocket, to a head that was checked. Of the protocols offered the first is spoken. */
 export function switchText(header: (name: string) => string | undefined): string {
   const accept = createHash('sha1')
     .update(`${header('sec-websocket-key')}${GUID}`)

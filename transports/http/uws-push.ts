@@ -20,10 +20,7 @@ const HEARS_OF_ROOM = 2;
 /** Nobody but the stream hears that the client left. */
 const ADOPTED = 4;
 
-/**
- * One pushed stream on its way. There are many, most of them silent: no promise, no closure that is made before it is
- * needed.
- */
+/** One pushed stream. There are many, most of them silent: no promise, no closure made before it is needed. */
 export class UwsPush implements ByteSink {
   #res: HttpResponse | undefined;
   /** Until the head is written. */

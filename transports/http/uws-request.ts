@@ -100,10 +100,7 @@ export class UwsRequest implements HttpRequest {
     return host !== undefined && parseHost(host) !== undefined;
   }
 
-  /**
-   * Whether the body's length is told once and in one way (RFC 9112, section 6.3); the library takes the first of
-   * several.
-   */
+  /** Whether the length is told once and in one way (RFC 9112, 6.3); of several the library takes the first. */
   isFramed(): boolean {
     const coding = this.header('transfer-encoding');
     const length = this.header('content-length');

@@ -16,10 +16,7 @@ import { RESIDENT_HEADER, Resident } from './uws-resident.ts';
 import { type UwsLink, UwsSocket } from './uws-socket.ts';
 
 type UpgradeContext = Parameters<HttpResponse['upgrade']>[4];
-/**
- * The server on uWebSockets.js: everything that reaches the library's callbacks, each of which must neither throw nor
- * return unanswered.
- */
+/** The server on uWebSockets.js: all that the library calls back, which must neither throw nor return unanswered. */
 class UwsServer implements HttpServer {
   readonly adapter = 'uws';
   port = 0;

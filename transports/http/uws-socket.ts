@@ -17,10 +17,7 @@ const SILENT_TWICE = 2;
 const SILENT = 3;
 const WAITING = 4;
 
-/**
- * What is to be done in the callback that a socket brings about: that comes before `inCallback` returns, so there is
- * never a second.
- */
+/** What is to be done in the callback that a socket brings about, before `inCallback` returns: never a second. */
 let work: (() => void) | undefined;
 
 /** One WebSocket on uWebSockets.js. The library's own socket throws once it is closed, so it is let go of first. */

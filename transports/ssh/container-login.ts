@@ -30,10 +30,7 @@ const SSH_PORT = 22;
 /** For whoever wants in by SSH: what is missing is in the image. */
 const NO_SERVER = 'The image of this container has no SSH server: nothing answers on its port 22.';
 
-/**
- * The connection ended before what was wanted of the server was there, and the server may take another: a change of
- * keys ends logins under way.
- */
+/** The connection ended too early, and the server may take another: a change of keys ends logins under way. */
 export class LoginLost extends EngineError {
   constructor(options?: { cause?: unknown }) {
     super('unavailable', 'The connection to the container was lost.', options);

@@ -210,10 +210,7 @@ class KeptStream extends Duplex implements KeptShell {
     done(error);
   }
 
-  /**
-   * Ends the connection once the holder has heard what was said: it answers the end of our half with the end of its
-   * own.
-   */
+  /** Ends the connection once the holder has heard all: it answers the end of our half with that of its own. */
   #closeConnection(): void {
     const client = this.#client;
     const socket = this.#socket;

@@ -4,17 +4,11 @@ interface Pausable {
   resume(): unknown;
 }
 
-/**
- * What a socket may deliver at once before it waits for the others: as much as Node reads in one go. Some tenths of a
- * millisecond of decrypting.
- */
+/** What a socket may deliver before it waits for others: what Node reads at once, some tenths of a ms of decrypting. */
 const SLICE_BYTES = 64 * 1024;
 /** The same for one that had to wait lately: what Node read in one go may be a little less. */
 const FLOOD_BYTES = 16 * 1024;
-/**
- * What a socket may go on delivering without ever having to wait, bytes a millisecond: a screen redrawn all the time is
- * no flood.
- */
+/** What a socket may deliver for ever without waiting, bytes a ms: a screen redrawn all the time is no flood. */
 const FREE_BYTES_PER_MS = 1024;
 /** Floods that may go on in one turn of the loop when nobody else is there. */
 const PER_TURN = 4;

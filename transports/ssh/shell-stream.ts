@@ -38,10 +38,7 @@ export function cells(count: number): number {
   return Number.isNaN(count) ? 1 : Math.min(MAX_CELLS, Math.max(1, Math.trunc(count)));
 }
 
-/**
- * Ends an SSH connection: tells the server, closes our half, and destroys the socket when the other half stays open.
- * Idempotent.
- */
+/** Ends an SSH connection: tells the server, closes our half; destroys a socket whose other half stays. Idempotent. */
 export function hangUp(client: Client, socket: Duplex): void {
   client.end();
   if (socket.destroyed) return;

@@ -1,7 +1,4 @@
-/**
- * Opens shells in containers (Shells of proto/ports/shell.ts): a login to the container's SSH server, a PTY and a
- * shell.
- */
+/** Opens shells in containers (Shells of proto/ports/shell.ts): an SSH login, a PTY and a shell. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { EngineError } from '../../proto/ports/engine.ts';
 import type { Shell, Shells } from '../../proto/ports/shell.ts';

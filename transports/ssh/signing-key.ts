@@ -1,7 +1,4 @@
-/**
- * Private keys that sign fast: ssh2 reads its PEM anew for each signature, which takes ten times as long as the
- * signature.
- */
+/** Private keys that sign fast: ssh2 reads its PEM anew for each signature, ten times the signature's own work. */
 import { createPrivateKey, sign } from 'node:crypto';
 import ssh2, { type ParsedKey } from 'ssh2';
 

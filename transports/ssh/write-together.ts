@@ -1,10 +1,7 @@
 /** Fewer system calls: ssh2 writes each packet by itself, and an answer is often three of them. */
 import type { Duplex } from 'node:stream';
 
-/**
- * What is written to `others` because of bytes that `socket` brought leaves together, at the end of that turn of the
- * event loop.
- */
+/** What is written to `others` because of bytes from `socket` leaves together, at the end of the loop's turn. */
 export function writeTogether(socket: Duplex, others: readonly Duplex[]): void {
   let isHeld = false;
   const release = () => {

@@ -1,7 +1,4 @@
-/**
- * Reads the frames of a client (RFC 6455, section 5), cut anywhere. Strict: each rule that a client can break ends the
- * socket.
- */
+/** Reads a client's frames (RFC 6455, section 5), cut anywhere. Strict: each broken rule ends the socket. */
 import { isUtf8 } from 'node:buffer';
 
 /** Who is told what a client sent. What is handed over as bytes is lent: it is copied by whoever keeps it. */
@@ -75,10 +72,7 @@ export class FrameReader {
     return at;
   }
 
-  /**
-   * Reads what there is of a frame's head; where the rest begins. A rule is seen to be broken by the first byte that
-   * shows it.
-   */
+  /** Reads a frame's head as far as it is there; where the rest begins. The first byte that breaks a rule shows it. */
   #readHead(bytes: Buffer, from: number, sink: FrameSink): number {
     let at = from;
     while (at < bytes.length) {

@@ -1,7 +1,4 @@
-/**
- * How many groups the sockets fall into: each is pinged at its own part of the period, so that pings do not come in one
- * burst.
- */
+/** Groups of sockets, each pinged at its own part of the period, so that pings do not come in one burst. */
 const GROUPS = 8;
 
 /** What is asked for a sign of life once a period. */

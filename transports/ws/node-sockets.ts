@@ -31,10 +31,7 @@ export class NodeSockets {
     this.#open = new Heartbeat(limits.pingMs);
   }
 
-  /**
-   * Answers a checked upgrade request with 101 and opens the socket for `handlers` and `watch`. `head`: bytes that
-   * followed the request.
-   */
+  /** Answers a checked upgrade with 101, and opens the socket. `head`: bytes that followed the request. */
   accept(
     request: IncomingMessage,
     socket: Duplex,

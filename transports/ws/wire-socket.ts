@@ -1,7 +1,4 @@
-/**
- * A WebSocket on a wire: what Troupe's own server makes of a connection after 101. There are many: an idle one is this
- * and its wire.
- */
+/** A WebSocket on a wire: a connection of Troupe's own server after 101. An idle one is this and its wire. */
 import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../proto/ports/http.ts';
 import type { Deadlines, Timed } from '../gateway/h1/deadlines.ts';
 import type { Wire, WireReader } from '../gateway/tcp/wire.ts';

@@ -1,7 +1,4 @@
-/**
- * A certificate authority by ACME (RFC 8555) with TLS-ALPN-01 (RFC 8737), on acme-client; our own times, schedule and
- * errors.
- */
+/** A certificate authority by ACME (RFC 8555, TLS-ALPN-01 of RFC 8737) on acme-client; times and errors are ours. */
 import { createPublicKey, X509Certificate } from 'node:crypto';
 import { Agent } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,7 +1,4 @@
-/**
- * How busy the processors are. Of what the kernel counts, without a process: a library that runs `cat` holds up
- * everything else meanwhile.
- */
+/** How busy the processors are, by what the kernel counts: a library that runs `cat` holds up everything else. */
 import { cpus } from 'node:os';
 
 /** What gives the share of their time that all processors were busy since it was last asked, 0 to 1. */

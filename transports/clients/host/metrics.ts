@@ -1,7 +1,4 @@
-/**
- * How this machine does: processors as the kernel counts them, memory by systeminformation, the file systems that hold
- * its data by statfs.
- */
+/** How this machine does: the kernel's counts of processors, systeminformation for memory, statfs for its disks. */
 import { cpus } from 'node:os';
 import { mem } from 'systeminformation';
 import type { DiskSample, MetricsSource, NodeSample } from '../../../proto/ports/metrics-source.ts';
@@ -13,10 +10,7 @@ const MEMORY_PRESSURE = 0.05;
 const DISK_PRESSURE = 0.1;
 const NO_DISK: DiskSample = { path: '', usedBytes: 0, capacityBytes: 0 };
 
-/**
- * The machine as a node called `name`; `paths` are on the file systems that count. The first read tells the load since
- * the source was made.
- */
+/** The machine as a node `name`; `paths`: on disks that count. The first read has the load since it was made. */
 export function hostMetrics(options: { readonly name: string; readonly paths: readonly string[] }): MetricsSource {
   const { name, paths } = options;
   let calls = 0;

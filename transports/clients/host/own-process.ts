@@ -2,10 +2,7 @@
 import { cpus, totalmem } from 'node:os';
 import type { PodSample } from '../../../proto/ports/metrics-source.ts';
 
-/**
- * What says how it is since it was last asked. It writes to the database, which is measured with the machine: its own
- * disk is 0.
- */
+/** Says how it is since it was last asked. What it stores is in the database: its own disk is 0. */
 export function ownProcess(options: { readonly name: string; readonly namespace: string; readonly node: string }) {
   let [used, at, cpuMillis] = [process.cpuUsage(), performance.now(), 0];
   return (): readonly PodSample[] => {

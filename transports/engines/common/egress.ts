@@ -1,9 +1,6 @@
 import { addressText, parseSubnet } from './subnets.ts';
 
-/**
- * Where clouds tell a machine about itself, its credentials among it: link-local (RFC 3927; AWS, Google and most),
- * Alibaba, Azure, Oracle.
- */
+/** Where clouds tell a machine its credentials: link-local (RFC 3927; AWS, Google, most), Alibaba, Azure, Oracle. */
 const metadataNetworks = ['169.254.0.0/16', '100.100.100.200/32', '168.63.129.16/32', '192.0.0.192/32'];
 
 /**

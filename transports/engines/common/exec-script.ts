@@ -70,10 +70,7 @@ export function noShell(said: string): EngineError {
   return new EngineError('refused', message, { cause: new Error(cleanReason(said)) });
 }
 
-/**
- * Reads the preamble and leaves the rest on the socket. Rejects `refused` with what was said instead of it; the socket
- * is destroyed then.
- */
+/** Reads the preamble, leaves the rest. Rejects `refused` with what was said instead, and destroys the socket then. */
 export function untilItRuns(socket: Duplex): Promise<number> {
   return new Promise((resolve, reject) => {
     let head: Buffer = Buffer.alloc(0);

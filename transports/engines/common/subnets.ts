@@ -10,10 +10,7 @@ export interface AddressRange {
 /** Where containers' subnets are taken from unless told otherwise. */
 export const DEFAULT_SUBNET_POOL = '10.192.0.0/10';
 
-/**
- * Each container's subnet has eight addresses: the bridge's, the container's, and some that Docker may not have given
- * back yet.
- */
+/** A container's subnet has eight addresses: the bridge's, its own, some that Docker may not have given back yet. */
 const SUBNET_SIZE = 8;
 
 /**
@@ -73,10 +70,7 @@ export function parseSubnet(text: string): AddressRange | undefined {
   return { first: start, last: start + size - 1 };
 }
 
-/**
- * The ranges this machine has routes to, from the text of /proc/net/route (hexadecimal, little endian); not the default
- * route.
- */
+/** The ranges of this machine's routes in /proc/net/route (hexadecimal, little endian), without the default route. */
 export function routedRanges(table: string): AddressRange[] {
   return table
     .split('\n')

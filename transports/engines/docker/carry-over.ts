@@ -159,10 +159,7 @@ function outermost(paths: readonly string[]): string[] {
   return paths.filter((path) => !paths.some((other) => path.startsWith(`${other}/`)));
 }
 
-/**
- * Keeps what the container has outside its mounts as an image. Resolves with that, and the labels of who is made from
- * it.
- */
+/** Keeps what lies outside the mounts as an image. Resolves with it, and the labels of who is made from it. */
 async function commit({ client, naming, old, spec }: CarryOver): Promise<{ image: string; labels: object }> {
   const image = carriedImage(naming, spec.id);
   const view = (of: string) => client.json('GET', `/images/${of}/json`, imageView);

@@ -21,10 +21,7 @@ const fileLimits = [
   { Name: 'nofile', Soft: 16_384, Hard: 16_384 },
   { Name: 'core', Soft: 0, Hard: 0 },
 ];
-/**
- * When the machine runs out of memory, containers end before the platform does (0 is a process like any other, 1000
- * goes first).
- */
+/** Short of memory, containers end before the platform does (0 is a process like any other, 1000 goes first). */
 const OOM_SCORE = 500;
 /** What Docker keeps of a container's output: three files of 10 MB. */
 const logLimits = { 'max-size': '10m', 'max-file': '3' };

@@ -114,10 +114,7 @@ export class ContainerStarter {
   }
 }
 
-/**
- * dockerd was killed while it started the container: containerd runs what dockerd knows nothing of, and no start works
- * again.
- */
+/** dockerd was killed while it started one: containerd runs what dockerd does not know, and no start works again. */
 function isLost(error: unknown): boolean {
   return isReply(error, 409, 500) && /task \S+ already exists|id already in use/i.test(error.reason);
 }

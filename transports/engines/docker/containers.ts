@@ -45,10 +45,7 @@ interface DockerContainersOptions {
   readonly baseImage: string;
 }
 
-/**
- * Containers of one installation on one Docker Engine; the calls of `Engine` with the same names
- * (proto/ports/engine.ts).
- */
+/** Containers of one installation on one Docker Engine; calls as those of `Engine` (proto/ports/engine.ts). */
 export class Containers {
   readonly #client: DockerClient;
   readonly #naming: Naming;
@@ -137,10 +134,7 @@ export class Containers {
     }
   }
 
-  /**
-   * Removes what was begun to take a container's place, by a platform that was killed, when that is not wanted any
-   * more.
-   */
+  /** Removes what a platform that was killed began in a container's place, when it is not wanted any more. */
   async #removeOthers(id: string, { Id }: DockerContainerView): Promise<void> {
     const found = await this.#listed(id);
     for (const other of found) {
@@ -234,10 +228,7 @@ export class Containers {
     if (bridge !== undefined) await this.#lost?.endAllBut(running, starting, bridge);
   }
 
-  /**
-   * Looks whether containers that may run already are still kept from the machine: its firewall may have been loaded
-   * anew.
-   */
+  /** Looks whether containers that run are still kept from the machine: its firewall may have been loaded anew. */
   async guard(): Promise<void> {
     const bridge = await this.#networks.anyBridge();
     if (bridge !== undefined) await this.#firewall?.ensure(bridge);
@@ -258,10 +249,7 @@ export class Containers {
     return view;
   }
 
-  /**
-   * Docker's description, found by name or, when it was renamed, by its volume of keys. Questions at the same time
-   * share one answer.
-   */
+  /** Docker's description, by name or, once renamed, by its volume of keys. Questions at a time share an answer. */
   find(id: string): Promise<DockerContainerView | undefined> {
     const running = this.#looking.get(id);
     if (running !== undefined) return running;

@@ -48,10 +48,7 @@ export interface WatchTimes {
   readonly longestDelayMs: number;
   /** How often the engine must answer a ping while a connection stands. */
   readonly checkMs: number;
-  /**
-   * A connection is replaced after so long: what a ping cannot find out (a stream cut on one side only) heals by
-   * itself.
-   */
+  /** A connection is replaced after so long: what no ping finds out (a stream cut on one side) heals by itself. */
   readonly renewMs: number;
 }
 

@@ -29,10 +29,7 @@ export const labels = {
   imageId: 'troupe.image-id',
   /** On the same: what that copy adds to the image, in bytes. */
   carried: 'troupe.carried-bytes',
-  /**
-   * On containers and volumes that were made to take what a container has: that container's Docker id; on containers,
-   * when it ran last, too.
-   */
+  /** On what was made to take a container's files: that one's Docker id; on containers, when it ran last, too. */
   filledFrom: 'troupe.filled-from',
 } as const;
 

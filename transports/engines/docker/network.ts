@@ -26,10 +26,7 @@ const CHAIN_AWAY = /chain '?DOCKER'? does not exist|no chain\/target\/match/i;
 const CHAIN_TRIES = 6;
 const CHAIN_PAUSE = { minMs: 50, maxMs: 800 };
 
-/**
- * A network without its container is swept when it is this old, in milliseconds: another process may be about to use
- * it.
- */
+/** A network without its container is swept at this age, ms: another process may be about to use a newer one. */
 const ORPHAN_AGE_MS = 60_000;
 
 const networkView = z.object({ Options: z.record(z.string(), z.string()).nullable().default(null) });
@@ -68,10 +65,7 @@ export class ContainerNetworks {
     this.#pool = pool;
   }
 
-  /**
-   * The name of the bridge on Docker's machine: at most 15 characters (IFNAMSIZ). `attempt`: another one when the first
-   * is taken.
-   */
+  /** The bridge's name on Docker's machine: at most 15 characters (IFNAMSIZ). `attempt`: another, for a taken one. */
   bridge(id: string, attempt = 0): string {
     const seed = attempt === 0 ? this.#naming.network(id) : `${this.#naming.network(id)}#${attempt}`;
     return `${BRIDGE_PREFIX}${createHash('sha256').update(seed).digest('hex').slice(0, 12)}`;
@@ -197,10 +191,7 @@ export class ContainerNetworks {
   }
 }
 
-/**
- * What this machine has routes to: other Docker Engines' bridges, virtual private networks. Another machine's Docker is
- * asked only.
- */
+/** This machine's routes: other engines' bridges, private networks. Another machine's Docker is asked only. */
 function routes(): AddressRange[] {
   try {
     return routedRanges(readFileSync('/proc/net/route', 'utf8'));

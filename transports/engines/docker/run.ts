@@ -23,10 +23,7 @@ interface RunOutcome {
   readonly tail: readonly string[];
 }
 
-/**
- * Keeps the last lines of a text that comes in pieces, and hands each line on. Holds at most `keep` lines of 1,000
- * characters.
- */
+/** Keeps the last lines of a text in pieces, and hands each on: at most `keep` lines of 1,000 characters. */
 export class LineTail {
   readonly lines: string[] = [];
   #rest = '';

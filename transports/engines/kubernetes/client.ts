@@ -48,10 +48,7 @@ const BACKOFF = { minMs: 100, maxMs: 2000 };
 /** Longest wait that a Retry-After is given. */
 const LONGEST_WAIT_MS = 30_000;
 const MAX_TRIES = 6;
-/**
- * Calls under way at a time: a server that is asked thousands of things at once answers none in time. Streams are not
- * counted.
- */
+/** Calls at a time, without streams: a server that is asked thousands of things at once answers none in time. */
 const MOST_CALLS = 24;
 
 /**

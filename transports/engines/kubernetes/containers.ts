@@ -158,10 +158,7 @@ export class KubeContainers {
     }
   }
 
-  /**
-   * Writes the keys and starts; resolves once the workload runs, or has ended already. Rejects with what keeps it from
-   * that.
-   */
+  /** Writes the keys and starts; resolves once the workload runs or has ended. Rejects with what is in its way. */
   async start(id: string, authorizedKeys: readonly string[], renew: (found: Found) => Promise<boolean>): Promise<void> {
     const found = await this.mustFind(id);
     const { namespace } = found;

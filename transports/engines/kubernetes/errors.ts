@@ -53,10 +53,7 @@ function isMissingRight(said: string): boolean {
   return byAuthorizer.test(said) || /^[^:]*is forbidden:\s*$|^Unexpected server response|^$/.test(said);
 }
 
-/**
- * Controllers have not seen a namespace yet that was just made, or a server was just started and has not read all
- * roles.
- */
+/** Controllers have not seen a new namespace yet, or a server that was just started has not read all roles. */
 function isTooEarly(said: string): boolean {
   if (/error looking up service account|not yet ready to handle request/i.test(said)) return true;
   return isMissingRight(said) && /RBAC: .*not found/.test(said);

@@ -3,10 +3,7 @@ import type { ClusterCache } from './cache.ts';
 import { names } from './naming.ts';
 import type { PodView } from './views.ts';
 
-/**
- * A pod that a watch knows is asked for all the same once in so long: the watch may be silent, and nobody has noticed
- * yet. ms
- */
+/** A pod that a watch knows is asked for once in so long, ms: the watch may be silent, and nobody has noticed yet. */
 const DOUBT_MS = 15_000;
 /** Who follows is told at least so often, changed or not: it counts time. ms */
 const TICK_MS = 1000;
@@ -37,10 +34,7 @@ export class PodFollower {
     this.#uid = metadata.uid;
   }
 
-  /**
-   * Waits for a change, or a moment. Resolves with the pod as it is then; undefined: it is gone. Rejects as the API
-   * server does.
-   */
+  /** Waits for a change, or a moment. Resolves with the pod; undefined: it is gone. Rejects as the API server does. */
   async next(): Promise<PodView | undefined> {
     const cache = this.#sources.cache();
     if (cache?.isCurrent('pods') !== true) {

@@ -46,10 +46,7 @@ export interface KubeletSummary {
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
 const millis = (nanoCores: number): number => Math.round(nanoCores / 1e6);
 
-/**
- * Asks the kubelet of a node, by way of the API server. Needs the right `get` on `nodes/proxy`. Rejects with
- * EngineError.
- */
+/** Asks a node's kubelet through the API server (needs `get` on `nodes/proxy`). Rejects with EngineError. */
 export async function kubeletSummary(
   client: KubeClient,
   node: string,

@@ -26,10 +26,7 @@ interface AskedMetrics {
   readonly timeoutMs?: number;
 }
 
-/**
- * What metrics.k8s.io says of the pods of a selector; undefined where it is not served. Rejects with EngineError
- * otherwise.
- */
+/** metrics.k8s.io on the pods of a selector; undefined where it is not served. Rejects with EngineError otherwise. */
 export function podsOfMetricsApi(
   client: KubeClient,
   selector: string,

@@ -151,10 +151,7 @@ class Kubelets {
     return this.#summaries.get(node)?.summary;
   }
 
-  /**
-   * Asks those whose answer is older than `maxAgeMs`. One that does not answer is taken as unknown, and is not waited
-   * for by others.
-   */
+  /** Asks those with answers older than `maxAgeMs`. One that does not answer is unknown, and holds up no other. */
   async ask(nodes: readonly string[], maxAgeMs: number, signal: AbortSignal): Promise<void> {
     for (const name of this.#summaries.keys()) if (!nodes.includes(name)) this.#summaries.delete(name);
     const due = nodes.filter(

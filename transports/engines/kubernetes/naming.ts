@@ -14,10 +14,7 @@ export const labels = {
 /** What a container was asked to be, on its namespace: what cannot be read from a pod that is not there. */
 export const SPEC_ANNOTATION = 'troupe.dev/spec';
 
-/**
- * On the namespace: `"running"` once the container was started, or how it ended when it was stopped: what tells a stop
- * from a loss.
- */
+/** On the namespace: `"running"` since its start, or how it ended when stopped: what tells a stop from a loss. */
 export const RUN_ANNOTATION = 'troupe.dev/run';
 
 /** On the pod: a hash of the keys in it; absent while they are being changed. */

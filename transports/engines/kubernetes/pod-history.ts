@@ -48,10 +48,7 @@ export class PodHistory {
     this.#times = times;
   }
 
-  /**
-   * Begins to watch unless it does, and resolves once the pods are known. Rejects with what is wrong when `signal`
-   * aborts before.
-   */
+  /** Begins to watch; resolves once the pods are known. Rejects with what is wrong when `signal` aborts before. */
   async ready(signal: AbortSignal): Promise<void> {
     this.#first ??= new Promise((resolve) => {
       this.#running = watchResource(this.#client, {

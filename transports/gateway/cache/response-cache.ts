@@ -34,10 +34,7 @@ const COUNTERS = 4096;
 export interface ResponseCacheOptions extends StoreOptions {
   /** Names of request fields that do not choose what a request gets, beside the known ones (rules.ts). */
   readonly harmlessFields?: readonly string[];
-  /**
-   * Origins of which the operator says that they answer all clients alike, whatever their answers say; `all`: every
-   * one.
-   */
+  /** Origins that answer all clients alike by the operator's word, whatever their answers say; `all`: every one. */
   readonly sharedOrigins?: readonly UpstreamAddress[] | 'all';
   /** Monotonic ms; for tests. */
   readonly clock?: () => number;

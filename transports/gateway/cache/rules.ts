@@ -46,10 +46,7 @@ export function isMutating(method: string): boolean {
   return !SAFE.has(method);
 }
 
-/**
- * Paths that the answer to a mutation names as changed, on the host of the request and on no other (RFC 9111, section
- * 4.4).
- */
+/** Paths on the request's own host that the answer to a mutation names as changed (RFC 9111, section 4.4). */
 export function pathsNamedBy(request: RequestHead, response: ResponseHead): string[] {
   if (response.status >= 400) return [];
   const paths: string[] = [];
@@ -113,10 +110,7 @@ const MAX_VALUE = 1024;
 /** Names, beside the known ones, of request fields that do not choose what a request gets. */
 export type MoreHarmless = ReadonlySet<string>;
 
-/**
- * The question of a request; undefined when the cache has nothing to do with it. `isForAll`: what the operator says of
- * its origin.
- */
+/** The question of a request; undefined: nothing for the cache. `isForAll`: what the operator says of its origin. */
 export function questionOf(request: CacheRequest, more?: MoreHarmless, isForAll = false): Question | undefined {
   const { head, origin, target, isEncrypted, address } = request;
   if (head.method !== 'GET' || head.framing.kind !== 'none' || head.upgrade.length > 0 || head.expectsContinue)
@@ -348,10 +342,7 @@ function variesBy(vary: readonly string[], more: MoreHarmless | undefined): 'var
   return where;
 }
 
-/**
- * Fields of a kept response that are not sent on: the first is put anew, and the others are no word for those behind
- * us.
- */
+/** Fields of a kept response that are not sent on: the first is put anew, the others are for us alone. */
 const REPLACED = new Set(CONTROLS);
 const NO_STORE: Field = { name: 'cache-control', value: 'no-store', line: 'Cache-Control: no-store' };
 

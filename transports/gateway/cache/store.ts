@@ -1,7 +1,4 @@
-/**
- * Kept responses in memory, counted by bytes: by host, then path, then what else an answer hangs on. Who was used last
- * stays longest.
- */
+/** Kept responses in memory, counted by bytes: by host, path, then what else they hang on. The latest used stay. */
 import type { Entry } from './entry.ts';
 import { Order } from './order.ts';
 

@@ -18,10 +18,7 @@ export class BodyReader {
     return this.#chunks === undefined ? this.#remaining === 0 : this.#chunks.isDone;
   }
 
-  /**
-   * Reads from `start`; `onData` gets each run of the body. Returns the index after what belongs to it. Throws
-   * ChunkError.
-   */
+  /** Reads from `start`; `onData` gets each run. Returns the index behind what belongs to it. Throws ChunkError. */
   read(bytes: Buffer, start: number, onData: (from: number, to: number) => void): number {
     if (this.#chunks !== undefined) return this.#chunks.read(bytes, start, onData);
     const to = Math.min(bytes.length, start + this.#remaining);

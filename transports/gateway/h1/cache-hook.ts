@@ -1,7 +1,4 @@
-/**
- * What an exchange asks of a response cache, and how it shows it what passes. The cache itself is in
- * transports/gateway/cache.
- */
+/** What an exchange asks of a response cache (transports/gateway/cache), and how it shows it what passes. */
 import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ResponseHead } from './response-head.ts';
@@ -47,10 +44,7 @@ export interface CachedAnswer {
   hold(): () => void;
 }
 
-/**
- * What becomes of a request: answered from the cache, forwarded under the eyes of a sink or of none, or failed as
- * another like it.
- */
+/** A request is answered from the cache, forwarded with or without a sink that looks on, or failed as another. */
 export type CacheAnswer =
   | { readonly kind: 'hit'; readonly answer: CachedAnswer }
   | { readonly kind: 'forward'; readonly sink?: CacheSink }
@@ -61,9 +55,6 @@ export const FORWARD: CacheAnswer = { kind: 'forward' };
 
 /** A response cache. */
 export interface CacheHook {
-  /**
-   * Asked once for each request to forward. A promise: another request for the same is under way, and is waited for,
-   * bounded.
-   */
+  /** Asked once for each request to forward. A promise: another for the same is under way, and waited for, bounded. */
   ask(request: CacheRequest): CacheAnswer | Promise<CacheAnswer>;
 }

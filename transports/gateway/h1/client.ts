@@ -200,10 +200,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.wire.write('HTTP/1.1 100 Continue\r\n\r\n');
   }
 
-  /**
-   * Hands what came of the body to the exchange, as far as it takes it: `fresh` if nothing waits before it. The rest is
-   * kept.
-   */
+  /** Hands the body to the exchange as far as it takes it: `fresh` if nothing waits before it. The rest is kept. */
   #readBody(fresh?: Buffer): void {
     const exchange = this.#exchange;
     const body = this.#body;

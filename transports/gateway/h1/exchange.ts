@@ -21,10 +21,7 @@ import {
 /** Most bytes of a response's head, and most interim responses before it. */
 const MAX_RESPONSE_HEAD = 65_536;
 const MAX_INTERIM = 16;
-/**
- * Requests that may be sent again on another connection when the first was found dead: they change nothing (RFC 9110,
- * section 9.2.1).
- */
+/** Methods that change nothing (RFC 9110, 9.2.1): sent again when the first connection was found dead. */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 const LAST_CHUNK = '0\r\n\r\n';
 /** Most bytes read of a response that nobody wants, for the sake of those behind it. */

@@ -49,10 +49,7 @@ export class HeadBuffer {
     return { text: held.toString('latin1', 0, end), next: start + end - before };
   }
 
-  /**
-   * Copies `chunk` from `from` to `to` behind what is held. Room doubles, so that a head of single bytes is not copied
-   * for each.
-   */
+  /** Copies part of `chunk` behind what is held. Room doubles: a head of single bytes is not copied for each. */
   #keep(chunk: Buffer, from: number, to: number): 'too_large' | undefined {
     const length = this.#length + to - from;
     if (length > this.#max) return 'too_large';

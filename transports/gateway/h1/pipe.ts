@@ -15,10 +15,7 @@ const FEW_ANSWERS = 10;
 export interface PipeOwner {
   /** An answer came to its end while others wait: the origin does as it should. */
   onProof(): void;
-  /**
-   * The connection ended unannounced or too early, or an answer was none, while others waited; or one that came behind
-   * another got none.
-   */
+  /** The connection ended too early, or an answer was none, while others waited; or one behind another got none. */
   onFailure(): void;
   /** It takes no more requests. */
   onRetired(pipe: Pipe): void;

@@ -35,10 +35,7 @@ export interface RequestHead {
   readonly hopByHop: ReadonlySet<string>;
 }
 
-/**
- * RFC 3986's characters and those that browsers send beside them; no space, quote, angle, backslash, fragment, control
- * or non-ASCII.
- */
+/** RFC 3986's characters and what browsers send beside them; no space, quote, angle, backslash, fragment, non-ASCII. */
 const TARGET = /^\/[!$-;=?-[\]^_`a-z{|}~]*$/;
 const ABSOLUTE = /^https?:\/\/([^/?]*)([/?].*)?$/i;
 

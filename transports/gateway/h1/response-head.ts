@@ -1,7 +1,4 @@
-/**
- * Reads the head of an origin's response (RFC 9112, sections 4 and 6.3). What is doubtful is a bad gateway, never
- * passed on.
- */
+/** Reads the head of an origin's response (RFC 9112, 4 and 6.3). What is doubtful is a bad gateway, never passed on. */
 import { elementsOf, type Field, type Framing, framingOf, hopByHop, readFields, valuesOf } from './fields.ts';
 import { ParseCache } from './parse-cache.ts';
 import { isClean } from './syntax.ts';
@@ -58,10 +55,7 @@ export function readResponseHead(text: string, method: string): ResponseHead | s
   };
 }
 
-/**
- * RFC 9112, section 6.3: responses that never have a body, whatever their fields say; then the fields; then until the
- * end.
- */
+/** RFC 9112, section 6.3: responses that never have a body, whatever fields say; then the fields; then the end. */
 function framingOfResponse(said: Framing | undefined, status: number, method: string): Framing {
   if (method === 'HEAD' || status < 200 || status === 204 || status === 304) return { kind: 'none' };
   return said ?? { kind: 'until_close' };

@@ -1,7 +1,4 @@
-/**
- * The letters of HTTP/1.1 (RFC 9110, section 5.6; RFC 9112), as this gateway accepts them: nothing that two readers
- * read in two ways.
- */
+/** HTTP/1.1's letters (RFC 9110, 5.6; RFC 9112) as accepted here: nothing that two readers read in two ways. */
 
 /** Why a message is refused: the status to answer with, and what a person should read. */
 export interface Malformed {

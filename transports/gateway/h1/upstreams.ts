@@ -22,10 +22,7 @@ export interface UpstreamLimits {
   readonly maxPerService: number;
   /** Most of these of one client: an IPv4 address or an IPv6 /64. */
   readonly maxPerClient: number;
-  /**
-   * Most connections to one origin that live on their own (upgraded, or passed through), which are counted apart; and
-   * of one client.
-   */
+  /** Most connections to an origin that live on their own (upgraded, passed through), counted apart; and per client. */
   readonly maxLong: number;
   readonly maxLongPerClient: number;
   /** Most idle connections to one origin. */

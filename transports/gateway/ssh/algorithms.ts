@@ -1,7 +1,4 @@
-/**
- * What the gateway offers to SSH clients: nothing that is known to be weak, and nothing that lets one client keep the
- * process busy.
- */
+/** What SSH clients are offered: nothing known to be weak, nothing that lets one keep the process busy. */
 import type { Algorithms } from 'ssh2';
 
 /** Signatures by an RSA host key (RFC 8332), in the order of our liking. */

@@ -1,7 +1,4 @@
-/**
- * Looks after connections that stay: what waits in memory for them is bounded in all, and keys are exchanged anew in
- * time.
- */
+/** Looks after connections that stay: bounds what waits in memory for all, and has keys exchanged anew in time. */
 
 import { exchangeKeys, isExchanging } from './internals.ts';
 import type { Sides } from './relay.ts';

@@ -15,10 +15,7 @@ interface Both {
 /** What ssh2 hands with a channel that a peer wants to open. */
 type Accept = () => Channel;
 
-/**
- * Serves all of a login's forwarding. Where connections lead is decided by the container's own server: they begin
- * inside of it.
- */
+/** Serves a login's forwarding. Connections begin inside the container, whose own server decides where they lead. */
 export function serveForwards({ client, container, sides }: Both): void {
   /** `open` asks one side for a channel; once it is there, the other side's is taken. */
   const join = (

@@ -38,10 +38,7 @@ export interface SshGatewayLimits extends SshAdmissionLimits, SshConnectionLimit
   readonly loginMs: number;
   /** Channels open at once on one connection: sessions, forwarded connections, agents. */
   readonly channels: number;
-  /**
-   * Between two questions whether the client is still there; the third that stays without an answer ends the
-   * connection, ms.
-   */
+  /** Between two questions whether the client is there, ms; the third without an answer ends the connection. */
   readonly keepaliveMs: number;
 }
 
@@ -108,10 +105,7 @@ export class SshGateway {
     return this.#guests.size;
   }
 
-  /**
-   * Serves a connection; `port` is the one from 8000 to 8999 by which it came, if it did. The socket is the gateway's
-   * from here on.
-   */
+  /** Serves a connection, and owns its socket; `port`: the one from 8000 to 8999 by which it came, if it did. */
   serve(socket: Socket, address: string, port: number | undefined): void {
     const visitor = this.#admission.admit(address, () => socket.destroy());
     if (typeof visitor === 'string') {

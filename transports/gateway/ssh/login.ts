@@ -1,7 +1,4 @@
-/**
- * Proves who a client is (RFC 4252): a public key that may enter the container which the user name names. Nothing else
- * is taken.
- */
+/** Proves who a client is (RFC 4252): a public key that may enter the container named as the user. Nothing else. */
 import { createHash } from 'node:crypto';
 import ssh2, { type AuthContext, type Connection, type PublicKeyAuthContext } from 'ssh2';
 import type { SshAnswer, SshFound, SshQuestion } from '../../../proto/gateway/ssh.ts';

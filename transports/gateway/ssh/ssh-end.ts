@@ -1,7 +1,4 @@
-/**
- * One of the two SSH connections of a login through the gateway, as a place to write to: how much it takes now, and
- * when it takes more.
- */
+/** One of a login's two SSH connections as a place to write to: how much it takes now, and when it takes more. */
 import type { Duplex } from 'node:stream';
 import type { Channel } from 'ssh2';
 import { afterMessage, isExchanging, localId, queuedPackets, type SshPeer, windowOf } from './internals.ts';
@@ -69,10 +66,7 @@ export class SshEnd {
     return bytes;
   }
 
-  /**
-   * Bytes that wait to be sent to the peer; packets held back by a key exchange count as if they were full of small
-   * things.
-   */
+  /** Bytes that wait to be sent; packets held back by a key exchange count as if they were full of small things. */
   get unsentBytes(): number {
     return this.socket.writableLength + queuedPackets(this.peer) * 256;
   }

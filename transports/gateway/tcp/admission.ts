@@ -14,10 +14,7 @@ export interface ConnectionLimits {
 
 const CONNECTION_LIMITS: ConnectionLimits = { total: 20_000, perAddress: 1000 };
 
-/**
- * Counts connections by network over all listeners of the gateway. When it is full, newcomers get places of whoever has
- * most.
- */
+/** Counts connections by network over all listeners. When it is full, newcomers get places of whoever has most. */
 export class Admission {
   readonly #places: Places;
   readonly #isTrusted: IsTrusted;
@@ -40,10 +37,7 @@ export class Admission {
     return this.#hold(socket, this.enter(address, resetting(socket)));
   }
 
-  /**
-   * A place for a connection until `leave`; undefined when it is one too many. `holder` loses it when others have more
-   * need.
-   */
+  /** A place until `leave`; undefined when it is one too many. `holder` loses it when others have more need. */
   enter(address: string, holder: Holder): Place | undefined {
     return this.#isTrusted(address) ? this.#places.takeUnnamed(holder) : this.#places.take(address, holder);
   }
@@ -53,10 +47,7 @@ export class Admission {
     this.#places.leave(place);
   }
 
-  /**
-   * A connection that was admitted for its peer, a proxy, is its client's from now on; false when it is one too many of
-   * that client.
-   */
+  /** A connection admitted for its peer, a proxy, is its client's from now on; false: one too many of that client. */
   admitBehind(socket: Socket, address: string): boolean {
     if (this.#isTrusted(address)) return true;
     this.#giveBack(socket);

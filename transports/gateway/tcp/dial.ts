@@ -1,7 +1,4 @@
-/**
- * Opens connections as wires: on a handle of its own to an address, by a socket to a name or where handles are not
- * known.
- */
+/** Opens connections as wires: on a handle to an address; by a socket to a name, or where handles are not known. */
 import { connect, isIP } from 'node:net';
 import { HandleWire } from './handle-wire.ts';
 import { newTcpHandle } from './handles.ts';

@@ -16,10 +16,7 @@ interface FirstBytes<T> {
   onTimeout(): void;
 }
 
-/**
- * Collects bytes of `wire`, beginning with `first`, until one of `asks` is called. The wire's end before that is
- * nobody's news.
- */
+/** Collects bytes of `wire`, after `first`, until one of `asks` is called. Its end before that is nobody's news. */
 export function readFirstOfWire<T>(wire: Wire, ms: number, asks: FirstBytes<T>, first?: Buffer): void {
   const reader = new FirstReader(wire, ms, asks);
   wire.reader = reader;

@@ -1,7 +1,4 @@
-/**
- * A wire on the handle below a socket: no stream, no events, one shared read buffer, and what leaves together is one
- * system call.
- */
+/** A wire on the handle below a socket: no stream, no events, one shared read buffer, one system call a write. */
 import type { Socket } from 'node:net';
 import { type Handle, type HandleRequest, internals, socketOn } from './handles.ts';
 import { NOBODY, type Wire, type WireReader } from './wire.ts';

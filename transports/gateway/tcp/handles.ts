@@ -123,10 +123,7 @@ export function newTcpHandle(): { handle: TcpHandle; request: HandleRequest } {
   return { handle, request: internals.newConnect() };
 }
 
-/**
- * The handle of a socket that is connected, has nothing read that nobody took and nothing to write, and has not ended;
- * else undefined.
- */
+/** The handle of a socket that is connected, at rest and has not ended; else undefined. */
 export function handleOf(socket: Socket): Handle | undefined {
   if (internals === undefined || socket.destroyed || socket.connecting || !socket.readable || !socket.writable)
     return undefined;

@@ -1,14 +1,8 @@
-/**
- * The header of the PROXY protocol, versions 1 and 2 (haproxy's proxy-protocol.txt): what a proxy says of a connection
- * before its first byte.
- */
+/** The PROXY protocol's header, versions 1 and 2 (haproxy's proxy-protocol.txt): what a proxy says of a connection. */
 import { isIP } from 'node:net';
 import { addressText } from '../../../lib/ip-address.ts';
 
-/**
- * A header: how many bytes it has, and the client's address; undefined when the proxy speaks for itself (LOCAL,
- * UNKNOWN).
- */
+/** A header: its length, and the client's address; undefined: the proxy speaks for itself (LOCAL, UNKNOWN). */
 interface ProxyHeader {
   readonly length: number;
   readonly address: string | undefined;

@@ -1,7 +1,4 @@
-/**
- * Joins two connections: bytes pass as they come, with backpressure both ways, half-closes are passed on, and both end
- * together.
- */
+/** Joins two connections: backpressure works both ways, half-closes are passed on, and both end together. */
 import type { Wire, WireReader } from './wire.ts';
 
 interface SpliceOptions {

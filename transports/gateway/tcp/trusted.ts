@@ -4,10 +4,7 @@ import { BlockList, isIP } from 'node:net';
 /** Whether the peer at this address may speak for others. */
 export type IsTrusted = (address: string) => boolean;
 
-/**
- * Reads addresses and networks (`10.0.0.0/8,2001:db8::/32,192.0.2.7`), separated by commas; undefined when one of them
- * is none.
- */
+/** Reads addresses and networks (`10.0.0.0/8,2001:db8::/32`), separated by commas; undefined when one is none. */
 export function parseTrusted(text: string): IsTrusted | undefined {
   const list = new BlockList();
   for (const entry of text.split(',').map((part) => part.trim())) {

@@ -101,10 +101,7 @@ export class Turns {
     return this.#waiting;
   }
 
-  /**
-   * Has `waiting` begin, now or when its turn comes. What it returns gives the place up; undefined: there is none any
-   * more.
-   */
+  /** Has `waiting` begin, now or in its turn. What it returns gives the place up; undefined: there is none any more. */
   enter(address: string, waiting: WaitingTurn): (() => void) | undefined {
     if (this.#isClosed) {
       waiting.end();

@@ -54,10 +54,7 @@ export interface Wire {
   destroySoon(): void;
   /** Closes now. */
   destroy(): void;
-  /**
-   * The connection as a paused socket, for those who need one; the wire can only be destroyed any more. Nothing may be
-   * unsent.
-   */
+  /** The connection as a paused socket; the wire can only be destroyed from then on. Nothing may be unsent. */
   toSocket(): Socket;
 }
 

@@ -1,7 +1,4 @@
-/**
- * A certificate authority of this installation's own, for names that no public one certifies: made once, kept with
- * the platform's data.
- */
+/** This installation's own certificate authority, for names that no public one certifies: made once, and kept. */
 import { randomBytes, webcrypto } from 'node:crypto';
 // The certificate library needs it, and before itself.
 import 'reflect-metadata';

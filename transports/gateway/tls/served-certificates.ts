@@ -1,7 +1,4 @@
-/**
- * Certificates of mapped hostnames, ready for handshakes: read from storage when they are first asked for, the latest
- * used kept.
- */
+/** Certificates of mapped hostnames, ready for handshakes: read when they are first asked for; the latest used stay. */
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { LRUCache } from 'lru-cache';
 import type { CertificatePem } from '../../../proto/ports/acme.ts';
@@ -85,10 +82,7 @@ export class PendingChallenges {
     this.#read = read;
   }
 
-  /**
-   * What answers the challenge of this hostname; undefined when none is pending, or too many ask. Rejects as `read`
-   * does.
-   */
+  /** What answers this hostname's challenge; undefined: none is pending, or too many ask. Rejects as `read` does. */
   async get(hostname: string): Promise<SecureContext | undefined> {
     let batch = this.#waiting;
     if (batch === undefined) {

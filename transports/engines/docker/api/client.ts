@@ -53,10 +53,7 @@ export class DockerClient {
   readonly #way: DockerWay;
   #version: Promise<string> | undefined;
 
-  /**
-   * `host` as `dockerAddress` makes it. Connects on the first call. Throws EngineError `refused` for a host it cannot
-   * use.
-   */
+  /** `host` as `dockerAddress` makes it. Connects on the first call. Throws EngineError `refused` for others. */
   constructor(host: string) {
     this.host = host;
     this.#way = new DockerWay(host);

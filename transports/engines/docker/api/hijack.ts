@@ -16,10 +16,7 @@ interface HijackRequest {
 /** The connection with what came behind the answer's head, or the answer when Docker refused. */
 type Hijacked = { readonly socket: Duplex } | { readonly refusal: IncomingMessage };
 
-/**
- * Sends the request on a connection of its own. Rejects with EngineError `unavailable`; the socket is the caller's,
- * without listeners.
- */
+/** Sends it on a connection of its own. Rejects EngineError `unavailable`; the socket comes without listeners. */
 export async function hijack(way: DockerWay, out: HijackRequest): Promise<Hijacked> {
   const request = await way.open();
   return new Promise((resolve, reject) => {

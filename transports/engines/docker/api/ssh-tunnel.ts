@@ -12,10 +12,7 @@ import type { SshTarget } from './address.ts';
 /** Longest wait until the other machine has let us in, in milliseconds. */
 const LOGIN_MS = 20_000;
 
-/**
- * Runs a program that ends with this process, however that ends: its standard input is a pipe that closes then. A
- * folder goes with it.
- */
+/** Runs a program that ends with this process, whose pipe to its standard input closes then. A folder goes, too. */
 const LEASH = `
 folder=$1; shift
 exec 3<&0
@@ -42,10 +39,7 @@ export class SshTunnel {
     this.#target = target;
   }
 
-  /**
-   * The path of the local socket, once it leads there. Rejects `unavailable` with what ssh says, `refused` without an
-   * ssh.
-   */
+  /** The local socket's path, once it leads there. Rejects `unavailable` with ssh's words, `refused` without ssh. */
   async socketPath(): Promise<string> {
     if (this.#closed) throw new EngineError('unavailable', 'The connection to the container engine was closed.');
     const before = this.#opening;

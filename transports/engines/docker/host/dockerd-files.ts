@@ -50,10 +50,7 @@ function ownFolder(path: string): void {
   }
 }
 
-/**
- * The settings of this machine's own Docker that a private one should share: how images are reached, and which
- * addresses are free.
- */
+/** What a private Docker should share with the machine's own: how images are reached, which addresses are free. */
 export function sharedSettings(systemConfig: string): Record<string, unknown> {
   const shared = ['registry-mirrors', 'insecure-registries', 'dns', 'mtu', 'default-address-pools', 'proxies'];
   let config: unknown;
@@ -90,10 +87,7 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/**
- * The mount points at or below `folders` in the text of /proc/self/mounts, innermost first. Blanks are written in octal
- * there (proc(5)).
- */
+/** Mount points at or below `folders` in /proc/self/mounts, innermost first; blanks are octal there (proc(5)). */
 export function mountsBelow(mounts: string, folders: readonly string[]): string[] {
   return mounts
     .split('\n')

@@ -92,10 +92,7 @@ interface FirewallWays {
   readonly helper: RunScript;
 }
 
-/**
- * Keeps containers away from the machine they run on, from each other, and from what is not the world: private
- * networks, metadata, mail.
- */
+/** Keeps containers from their machine, from each other, and from private networks, metadata and mail. */
 export class HostFirewall {
   readonly #log: Log;
   readonly #ways: FirewallWays;

@@ -69,10 +69,7 @@ function stanzaAddresses(text: string): string[] {
     .flatMap((stanza) => (/^URIs:\s*(.+)$/m.exec(stanza)?.[1] ?? '').trim().split(/\s+/));
 }
 
-/**
- * Plain web addresses only: others need files or helpers a container lacks; one with credentials must not get into an
- * image.
- */
+/** Plain web addresses: others need files or helpers a container lacks, and credentials must not get into an image. */
 function usable(address: string): boolean {
   if (!/^https?:\/\//.test(address) || !URL.canParse(address)) return false;
   const { username, password } = new URL(address);

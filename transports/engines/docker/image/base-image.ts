@@ -25,10 +25,7 @@ export const contractChanges: readonly string[] = [
   'EXPOSE 22',
 ];
 
-/**
- * No registry can be asked for it (RFC 2606, section 2), so nobody can put another image in the place of one that is
- * missing here.
- */
+/** No registry can be asked for it (RFC 2606, section 2), so nobody can put another in the place of a missing one. */
 const REPOSITORY = 'troupe.invalid/base';
 /** Its name in versions before, which stands for one of a public registry. */
 const FORMER_REPOSITORY = 'docker.io/troupe/base';

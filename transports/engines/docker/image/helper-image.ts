@@ -5,10 +5,7 @@ import { KEYS_FOLDER, noHealthcheck } from '../naming.ts';
 import { importImage } from './import-image.ts';
 import { tar } from './tar.ts';
 
-/**
- * An image without a file. No registry can be asked for its name (RFC 2606, section 2), so nobody can put another in
- * its place.
- */
+/** An image without a file. No registry has such names (RFC 2606, section 2): nobody can put another in its place. */
 const HELPER_IMAGE = 'troupe.invalid/helper:1';
 
 /**

@@ -75,10 +75,7 @@ export class Images {
     }
   }
 
-  /**
-   * Gives the base image its name when it is here under its former one, and was built here: what came from a registry
-   * has a digest there.
-   */
+  /** Renames the base image from its former name, if it was built here: a registry's has a digest there. */
   async #renamed(reference: ImageReference): Promise<boolean> {
     const { former } = this.#base;
     if (former === undefined) return false;
@@ -160,10 +157,7 @@ async function credentials(
   }
 }
 
-/**
- * Docker's header for who pulls (Engine API, "Authentication": JSON in base64url). It takes what is not padded for
- * nobody, without a word.
- */
+/** Docker's header for who pulls (Engine API, "Authentication": base64url of JSON). Without padding it means nobody. */
 export function authHeader(reference: ImageReference, auth: RegistryAuth | undefined): Record<string, string> {
   if (auth === undefined) return {};
   const serveraddress = reference.repository.slice(0, reference.repository.indexOf('/'));

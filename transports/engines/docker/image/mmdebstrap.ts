@@ -9,10 +9,7 @@ import { toEngineError } from '../../common/errors.ts';
 import { findProgram, isRoot, LineTail, SYSTEM_PATH } from '../run.ts';
 import type { DebianRecipe } from './debian-recipe.ts';
 
-/**
- * The words mmdebstrap (1.3) begins its steps with, in order, how far along each is on a common machine, and what we
- * call it.
- */
+/** How mmdebstrap (1.3) begins its steps, in order; how far along each is on a common machine; our name for it. */
 const steps: readonly (readonly [begins: string, percent: number, name: string])[] = [
   ['running apt-get update', 2, 'reading package lists'],
   ['downloading packages with apt', 10, 'downloading packages'],

@@ -33,10 +33,7 @@ export class ContainerHistory {
   readonly #naming: Naming;
   readonly #lives = new Map<string, ContainerLife>();
   readonly #stop = new AbortController();
-  /**
-   * When the last event was, ns: what the engine remembers from then on is asked for after a lost connection, and comes
-   * again in part.
-   */
+  /** When the last event was, ns: after a lost connection those since then are asked for, and come again in part. */
   #lastNs = 0;
   /** The last events counted. Not by their times: the clock of the engine's machine may be set back. */
   readonly #counted = new Set<string>();

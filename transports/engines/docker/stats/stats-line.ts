@@ -53,10 +53,7 @@ export function parseStats(text: string): StatsLine | undefined {
   };
 }
 
-/**
- * Thousandths of a core between two marks; undefined when they do not follow each other: the container was started
- * anew.
- */
+/** Thousandths of a core between two marks; undefined when the container was started anew in between. */
 export function cpuMillisBetween(from: CpuMark, to: CpuMark): number | undefined {
   const [used, passed] = [to.usedNs - from.usedNs, to.atNs - from.atNs];
   return used >= 0 && passed > 0 ? (used / passed) * 1000 : undefined;

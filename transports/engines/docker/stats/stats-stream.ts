@@ -47,10 +47,7 @@ export class StatsStream {
       });
   }
 
-  /**
-   * What it uses, as a mean since the last time; nothing when it does not run. Undefined when it runs and was not
-   * measured yet.
-   */
+  /** Its mean use since the last time; nothing when it does not run; undefined when it runs and is not measured yet. */
   sample(runs: boolean): ContainerNumbers | undefined {
     const line = this.#line === undefined ? undefined : parseStats(this.#line);
     this.#line = undefined;
