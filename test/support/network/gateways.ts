@@ -3,17 +3,16 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import type { Db } from '../../../storage/db.ts';
 import { setSetting } from '../../../storage/settings.ts';
 import { firstLine, spawnTroupe } from '../cluster/platform.ts';
 import { testDatabase } from '../database/database.ts';
 import { addContainer } from '../gateway/containers.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
-import { type Balancer, openBalancer } from './balancer.ts';
-import { type CaFront, openCaFront } from './faulty-authority.ts';
+import { openBalancer } from './balancer.ts';
+import { openCaFront } from './faulty-authority.ts';
 import { CONTAINER, mapHostname } from './mapped-hosts.ts';
-import { type Pebble, type PebbleOptions, startPebble } from './pebble.ts';
+import { type PebbleOptions, startPebble } from './pebble.ts';
 
 const readySchema = z.object({
   ready: z.literal(true),
@@ -31,30 +30,13 @@ export interface GatewayProcess {
   stop(): Promise<number | null>;
 }
 
-export interface GatewayProcesses {
-  readonly db: Db;
-  readonly pebble: Pebble;
-  readonly front: CaFront;
-  /** Port 443 of this world, where the authority validates too. */
-  readonly balancer: Balancer;
-  /** Those that run. */
-  readonly gateways: readonly GatewayProcess[];
-  /** Starts one; it is behind the balancer when this resolves. */
-  start(): Promise<GatewayProcess>;
-  /** Maps a hostname, verified at once. */
-  map(hostname: string): Promise<string>;
-  /** Waits for the certificates of hostnames. */
-  issued(...hostnames: readonly string[]): Promise<void>;
-}
+export type GatewayProcesses = Awaited<ReturnType<typeof openGatewayProcesses>>;
 
 /** Machines of tests are slow and busy. */
 const PATIENT_MS = 300_000;
 
 /** Lays it out, without a gateway yet. Needs pebble and a Docker Engine. */
-export async function openGatewayProcesses(
-  t: Cleanup,
-  options: Partial<PebbleOptions> = {},
-): Promise<GatewayProcesses> {
+export async function openGatewayProcesses(t: Cleanup, options: Partial<PebbleOptions> = {}) {
   const database = await testDatabase();
   t.after(() => database.close());
   const { db } = database;
@@ -70,8 +52,15 @@ export async function openGatewayProcesses(
   const running: GatewayProcess[] = [];
   let count = 0;
   return {
-    ...{ db, pebble, front, balancer, gateways: running },
-    start: async () => {
+    db,
+    pebble,
+    front,
+    /** Port 443, where the authority validates too. */
+    balancer,
+    /** Those that run. */
+    gateways: running,
+    /** Starts one; it is behind the balancer when this resolves. */
+    start: async (): Promise<GatewayProcess> => {
       const ports = ['http', 'https', 'ssh', 'net'].flatMap((name) => [`--${name}-port`, '0']);
       const own = ['--listen', '127.0.0.1', '--domain', 'cloud.test', '--data', join(folder, `gateway-${++count}`)];
       const child = spawnTroupe(['gateway', '--json', ...own, ...ports], {
@@ -106,8 +95,10 @@ export async function openGatewayProcesses(
       balancer.targets = running.map((one) => one.https);
       return gateway;
     },
-    map: (hostname) => mapHostname(db, hostname),
-    issued: async (...hostnames) => {
+    /** Maps a hostname, verified at once. */
+    map: (hostname: string) => mapHostname(db, hostname),
+    /** Waits for the certificates of hostnames. */
+    issued: async (...hostnames: readonly string[]) => {
       const schema = z.object({ hostname: z.string() });
       const missing = async () => {
         const rows = await db.many(

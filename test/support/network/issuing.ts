@@ -4,29 +4,14 @@ import type { CertificateAuthority } from '../../../proto/ports/acme.ts';
 import { type AcmeOptions, acmeAuthority } from '../../../transports/clients/acme/authority.ts';
 import { httpOrigin } from '../gateway/proxy.ts';
 import { until } from '../until.ts';
-import { type MappedGateways, openMappedGateways } from './mapped-hosts.ts';
-import { type Pebble, type PebbleOptions, startPebble } from './pebble.ts';
-
-export interface Issuing {
-  readonly gateways: MappedGateways;
-  readonly pebble: Pebble;
-  /** A client of the authority, or of what stands before it; ended with the test. */
-  authority(options?: Partial<AcmeOptions>): CertificateAuthority;
-  /** Waits for the certificate of a hostname. */
-  issued(hostname: string): Promise<unknown>;
-  /** Waits until what the owner of a mapping is told matches; all of it. */
-  told(hostname: string, pattern: RegExp): Promise<string>;
-}
+import { openMappedGateways } from './mapped-hosts.ts';
+import { type PebbleOptions, startPebble } from './pebble.ts';
 
 /** Machines of tests are slow and busy. */
 export const PATIENT = { timeoutMs: 120_000 } as const;
 
 /** `origin`: port of the container; without it one says its host. */
-export async function openIssuing(
-  t: TestContext,
-  options: Partial<PebbleOptions> = {},
-  origin?: number,
-): Promise<Issuing> {
+export async function openIssuing(t: TestContext, options: Partial<PebbleOptions> = {}, origin?: number) {
   const telling = () =>
     httpOrigin(t, (incoming, response) => response.end(`the container of ${incoming.headers.host}`));
   const gateways = await openMappedGateways(t, origin ?? (await telling()));
@@ -34,20 +19,20 @@ export async function openIssuing(
   return {
     gateways,
     pebble,
-    authority: (own = {}) => {
-      const made = acmeAuthority({
-        ...{ directoryUrl: pebble.directoryUrl, ca: pebble.ca },
-        ...own,
-      });
+    /** A client of the authority, or of what stands before it; ended with the test. */
+    authority: (own: Partial<AcmeOptions> = {}): CertificateAuthority => {
+      const made = acmeAuthority({ directoryUrl: pebble.directoryUrl, ca: pebble.ca, ...own });
       t.after(() => made.close());
       return made;
     },
-    issued: (hostname) =>
+    /** Waits for the certificate of a hostname. */
+    issued: (hostname: string) =>
       until(() => gateways.db.run('select from certificates where hostname = $1 and chain is not null', [hostname]), {
         ...PATIENT,
         what: `a certificate for ${hostname}`,
       }),
-    told: async (hostname, pattern) => {
+    /** Waits until what the owner of a mapping is told matches; all of it. */
+    told: async (hostname: string, pattern: RegExp) => {
       let detail = '';
       const isTold = async () => {
         detail = await gateways.detail(hostname);

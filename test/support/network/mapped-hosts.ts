@@ -4,7 +4,7 @@ import type { KeyObject } from 'node:crypto';
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import { Agent, request as httpsRequest } from 'node:https';
-import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
+import { type ConnectionOptions, connect } from 'node:tls';
 import { Registry } from 'prom-client';
 import type { DnsView } from '../../../actors/network/certificate-deps.ts';
 import type { RunningGateway } from '../../../cmd/node/gateway.ts';
@@ -17,7 +17,7 @@ import { type Db, openDb } from '../../../storage/db.ts';
 import { deleteMapping, verifiedMapping, verifyMapping } from '../../../storage/network/mappings.ts';
 import { parseSealKey } from '../../../storage/seal.ts';
 import { start } from '../../../supervision/index.ts';
-import { type TestDatabase, testDatabase } from '../database/database.ts';
+import { testDatabase } from '../database/database.ts';
 import { addContainer, runningState } from '../gateway/containers.ts';
 import { startGateway } from '../gateway/gateway.ts';
 import { silentLog } from '../log.ts';
@@ -26,40 +26,13 @@ import { type Cleanup, freePort } from '../temp.ts';
 export const CONTAINER = 'abcdefghijk1';
 export const SEAL_KEY = parseSealKey('11'.repeat(32));
 
-export interface MappedGateways {
-  readonly database: TestDatabase;
-  readonly db: Db;
-  /** Where an authority asks for challenges: the HTTPS port of the first gateway. */
-  readonly httpsPort: number;
-  /** A gateway; the first takes `httpsPort`. */
-  gateway(authority: CertificateAuthority | undefined, options?: GatewayParts): Promise<TestGateway>;
-  /** Another gateway in place of the first, which was stopped. */
-  again(authority: CertificateAuthority, options?: GatewayParts): Promise<TestGateway>;
-  /** Maps a hostname to a port of the container, verified at once; the mapping's id. */
-  map(hostname: string, targetPort?: number): Promise<string>;
-  unmap(id: string): Promise<void>;
-  detail(hostname: string): Promise<string>;
-}
+export type MappedGateways = Awaited<ReturnType<typeof openMappedGateways>>;
 
 export interface GatewayParts {
   readonly log?: Log;
   readonly leaseMs?: number;
   readonly dns?: DnsView;
   readonly sealKey?: KeyObject;
-}
-
-export interface TestGateway {
-  readonly ports: RunningGateway['ports'];
-  readonly gateway: RunningGateway;
-  readonly registry: Registry;
-  stop(): Promise<void>;
-  dial(hostname: string, options?: ConnectionOptions): Promise<TLSSocket>;
-  /** GET over TLS, or plainly; the certificate must be good. */
-  get(
-    url: string,
-    ca?: string,
-    headers?: Record<string, string>,
-  ): Promise<{ status: number; text: string; location: string | undefined }>;
 }
 
 /** Maps a hostname to the container, verified at once; the mapping's id. */
@@ -77,82 +50,84 @@ export async function mapHostname(db: Db, hostname: string, targetPort = 8080): 
   return id;
 }
 
-/** A database with a container at 127.0.0.1 whose port 8080 is `origin`. */
-export async function openMappedGateways(t: Cleanup, origin: number): Promise<MappedGateways> {
+/** A database with a container at 127.0.0.1 whose port 8080 is `origin`, and gateways on it. */
+export async function openMappedGateways(t: Cleanup, origin: number) {
   const database = await testDatabase();
   t.after(() => database.close());
   const { db } = database;
   await addContainer(db, CONTAINER, { ports: [[8080, origin]] });
+  /** Where an authority asks for challenges: the HTTPS port of the first gateway. */
   const httpsPort = await freePort();
   let isFirst = true;
-  const gateways: MappedGateways = {
+  /** Opens a gateway; the first takes `httpsPort`. */
+  const open = async (authority: CertificateAuthority | undefined, options: GatewayParts = {}) => {
+    const { log = silentLog, leaseMs, dns, sealKey = SEAL_KEY } = options;
+    const https = isFirst ? httpsPort : 0;
+    isFirst = false;
+    // As a process of its own has it.
+    const ownDb = openDb(database.connection, { log: silentLog, name: 'gateway', max: 4 });
+    const system = start({ name: 'gateway', log });
+    const registry = new Registry();
+    const mapped = await openMappedHosts({
+      ...{ system, db: ownDb, sealKey, authority, log, registry, dns, lookMs: 200 },
+      ...(leaseMs === undefined ? {} : { leaseMs }),
+    });
+    const state = runningState(CONTAINER);
+    const gateway = await startGateway(t, {
+      system,
+      db: ownDb,
+      engine: {
+        dial: async () => {
+          throw new EngineError('unavailable', 'Nothing is dialled here.');
+        },
+        list: async () => [state],
+        inspect: async () => state,
+      },
+      log,
+      mapped,
+      ports: { http: 0, https, ssh: 0 },
+      processRegistry: registry,
+      installation: 'abcdefghijkl',
+    });
+    let ending: Promise<void> | undefined;
+    const end = () => {
+      ending ??= (async () => {
+        await gateway.end();
+        await mapped.close();
+        await ownDb.close();
+      })();
+      return ending;
+    };
+    t.after(end);
+    const { ports } = gateway;
+    return {
+      ...{ ports, gateway, registry, stop: end },
+      dial: async (servername: string, more: ConnectionOptions = {}) => {
+        const socket = connect({ host: '127.0.0.1', port: ports.https, servername, ...more });
+        t.after(() => void socket.destroy());
+        await once(socket, 'secureConnect');
+        socket.on('error', () => {});
+        return socket;
+      },
+      /** GET over TLS, or plainly; the certificate must be good. */
+      get: (url: string, ca?: string, headers?: Record<string, string>) => get(url, ports, ca, headers),
+    };
+  };
+  return {
     database,
     db,
     httpsPort,
-    again: (authority, options) => {
+    gateway: open,
+    /** Another gateway in place of the first, which was stopped. */
+    again: (authority: CertificateAuthority, options?: GatewayParts) => {
       isFirst = true;
-      return gateways.gateway(authority, options);
+      return open(authority, options);
     },
-    gateway: async (authority, { log = silentLog, leaseMs, dns, sealKey = SEAL_KEY } = {}) => {
-      const https = isFirst ? httpsPort : 0;
-      isFirst = false;
-      // As a process of its own has it.
-      const ownDb = openDb(database.connection, { log: silentLog, name: 'gateway', max: 4 });
-      const system = start({ name: 'gateway', log });
-      const registry = new Registry();
-      const mapped = await openMappedHosts({
-        ...{ system, db: ownDb, sealKey, authority, log, registry, dns, lookMs: 200 },
-        ...(leaseMs === undefined ? {} : { leaseMs }),
-      });
-      const state = runningState(CONTAINER);
-      const gateway = await startGateway(t, {
-        system,
-        db: ownDb,
-        engine: {
-          dial: async () => {
-            throw new EngineError('unavailable', 'Nothing is dialled here.');
-          },
-          list: async () => [state],
-          inspect: async () => state,
-        },
-        log,
-        mapped,
-        ports: { http: 0, https, ssh: 0 },
-        processRegistry: registry,
-        installation: 'abcdefghijkl',
-      });
-      let ending: Promise<void> | undefined;
-      const end = () => {
-        ending ??= (async () => {
-          await gateway.end();
-          await mapped.close();
-          await ownDb.close();
-        })();
-        return ending;
-      };
-      t.after(end);
-      const { ports } = gateway;
-      return {
-        ...{ ports, gateway, registry, stop: end },
-        dial: async (servername, options = {}) => {
-          const socket = connect({ host: '127.0.0.1', port: ports.https, servername, ...options });
-          t.after(() => void socket.destroy());
-          await once(socket, 'secureConnect');
-          socket.on('error', () => {});
-          return socket;
-        },
-        get: (url, ca, headers) => get(url, ports, ca, headers),
-      };
-    },
-    map: (hostname, targetPort) => mapHostname(db, hostname, targetPort),
-    unmap: async (id) => {
-      await db.tx((tx) => deleteMapping(tx, id));
-    },
-    detail: async (hostname) => {
-      return (await verifiedMapping(db, hostname))?.certificateDetail ?? '';
-    },
+    /** Maps a hostname to a port of the container, verified at once; the mapping's id. */
+    map: (hostname: string, targetPort?: number) => mapHostname(db, hostname, targetPort),
+    unmap: async (id: string) => void (await db.tx((tx) => deleteMapping(tx, id))),
+    detail: async (hostname: string) => (await verifiedMapping(db, hostname))?.certificateDetail ?? '',
   };
-  return gateways;
 }
 
 function get(
@@ -160,7 +135,7 @@ function get(
   ports: RunningGateway['ports'],
   ca: string | undefined,
   headers: Record<string, string> = {},
-): ReturnType<TestGateway['get']> {
+): Promise<{ status: number; text: string; location: string | undefined }> {
   const { protocol, hostname, pathname } = new URL(url);
   const common = { host: '127.0.0.1', path: pathname, headers: { host: hostname, ...headers }, timeout: 60_000 };
   return new Promise((resolve, reject) => {
