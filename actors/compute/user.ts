@@ -6,9 +6,10 @@
  */
 import { type ComputeEvent, listContainers, MAX_SOCKETS } from '../../proto/compute/endpoints.ts';
 import { containersOfUser } from '../../storage/compute/containers.ts';
-import { dispatch, type EntityContext, type EntityKind, type Ref } from '../../supervision/index.ts';
+import { dispatch, type EntityContext, type Ref } from '../../supervision/index.ts';
 import type { ConnectionMessage } from '../service/connection.ts';
 import { handleCall, handler, handlers, refusalOf } from '../service/dispatch.ts';
+import type { AnsweringKind } from '../service/parts.ts';
 import type { ComputeDeps } from './deps.ts';
 import { listingHandler } from './listing.ts';
 import { COMPUTE_USER, type PlacedStatus, type UserMail } from './placed.ts';
@@ -31,7 +32,7 @@ const SLEEP_AFTER_MS = 60_000;
 export function userKind(
   deps: ComputeDeps,
   reconcile: (containerId: string) => void,
-): EntityKind<ComputeUserMessage, ComputeUserState> {
+): AnsweringKind<ComputeUserMessage, ComputeUserState> {
   const { db } = deps;
 
   const list = async (userId: string) => (await containersOfUser(db, userId)).map((row) => containerView(row, deps));
@@ -76,6 +77,7 @@ export function userKind(
 
   return {
     kind: COMPUTE_USER.kind,
+    answers: table,
     sleepAfterMs: SLEEP_AFTER_MS,
     activate: async (userId) => ({ lease: deps.placement.lease(COMPUTE_USER, userId), userId, connections: new Set() }),
     handle: async (state, message, ctx) => {

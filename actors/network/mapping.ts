@@ -12,9 +12,10 @@ import type { Call } from '../../proto/endpoint.ts';
 import type { MappingView } from '../../proto/network/endpoints.ts';
 import { audit } from '../../storage/audit.ts';
 import { deleteMapping, type MappingRow, mappingById, noteCheck } from '../../storage/network/mappings.ts';
-import { dispatch, type EntityKind, type Ref } from '../../supervision/index.ts';
+import { dispatch, type Ref } from '../../supervision/index.ts';
 import { auditEntry } from '../service/audit.ts';
 import { type CallMessage, handleCall, refusalOf } from '../service/dispatch.ts';
+import type { AnsweringKind } from '../service/parts.ts';
 import { removeRecord } from './automation.ts';
 import type { NetworkDeps } from './deps.ts';
 import { type MappingState, mappingHandlers } from './mapping-calls.ts';
@@ -34,7 +35,7 @@ export type MappingMessage =
 const SLEEP_AFTER_MS = 10_000;
 
 /** The kind, for the service's tree. */
-export function mappingKind(deps: NetworkDeps): EntityKind<MappingMessage, MappingState> {
+export function mappingKind(deps: NetworkDeps): AnsweringKind<MappingMessage, MappingState> {
   const { db, clock, integration, log } = deps;
   const checks = new MappingCheck(deps);
 
@@ -91,6 +92,7 @@ export function mappingKind(deps: NetworkDeps): EntityKind<MappingMessage, Mappi
 
   return {
     kind: 'network/mapping',
+    answers: table,
     sleepAfterMs: SLEEP_AFTER_MS,
     // Far more than one user asks for at a time; the rest hears `overloaded`.
     mailbox: { capacity: 32, policy: 'reject' },

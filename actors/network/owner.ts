@@ -24,9 +24,9 @@ import {
   ownedDomains,
   replaceZones,
 } from '../../storage/network/zones.ts';
-import type { EntityKind } from '../../supervision/index.ts';
 import { auditEntry } from '../service/audit.ts';
 import { type CallMessage, handleCall, handler, handlers } from '../service/dispatch.ts';
+import type { AnsweringKind } from '../service/parts.ts';
 import type { NetworkDeps } from './deps.ts';
 import { openToken, sealToken } from './tokens.ts';
 import { ownedView } from './views.ts';
@@ -38,7 +38,7 @@ interface OwnerState {
 const SLEEP_AFTER_MS = 60_000;
 
 /** The kind, for the service's tree. */
-export function ownerKind(deps: NetworkDeps): EntityKind<CallMessage, OwnerState> {
+export function ownerKind(deps: NetworkDeps): AnsweringKind<CallMessage, OwnerState> {
   const { db, clock, integration, log } = deps;
 
   const configured = () => {
@@ -124,6 +124,7 @@ export function ownerKind(deps: NetworkDeps): EntityKind<CallMessage, OwnerState
 
   return {
     kind: 'network/owner',
+    answers: table,
     sleepAfterMs: SLEEP_AFTER_MS,
     activate: (userId) => ({ userId }),
     handle: async (state, message) => {

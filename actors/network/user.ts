@@ -11,9 +11,9 @@ import { createMapping, listMappings, MAX_MAPPINGS, SAYS } from '../../proto/net
 import { audit } from '../../storage/audit.ts';
 import { insertMapping, mappingsOfUser } from '../../storage/network/mappings.ts';
 import { coveringZone } from '../../storage/network/zones.ts';
-import type { EntityKind } from '../../supervision/index.ts';
 import { auditEntry } from '../service/audit.ts';
 import { type CallMessage, handleCall, handler, handlers } from '../service/dispatch.ts';
+import type { AnsweringKind } from '../service/parts.ts';
 import { nextCheck } from './check-rules.ts';
 import type { NetworkDeps } from './deps.ts';
 import { isProvable, normalHostname, zoneNames } from './hostname-rules.ts';
@@ -26,7 +26,7 @@ interface NetworkUserState {
 const SLEEP_AFTER_MS = 60_000;
 
 /** The kind, for the service's tree. */
-export function userKind(deps: NetworkDeps): EntityKind<CallMessage, NetworkUserState> {
+export function userKind(deps: NetworkDeps): AnsweringKind<CallMessage, NetworkUserState> {
   const { db, clock } = deps;
 
   const table = handlers<NetworkUserState>(
@@ -78,6 +78,7 @@ export function userKind(deps: NetworkDeps): EntityKind<CallMessage, NetworkUser
 
   return {
     kind: 'network/user',
+    answers: table,
     sleepAfterMs: SLEEP_AFTER_MS,
     activate: (userId) => ({ userId }),
     handle: async (state, message) => {

@@ -27,8 +27,9 @@ import {
   markAllRead as setAllRead,
   markRead as setRead,
 } from '../../storage/notify/notifications.ts';
-import { type Cancel, dispatch, type EntityContext, type EntityKind } from '../../supervision/index.ts';
+import { type Cancel, dispatch, type EntityContext } from '../../supervision/index.ts';
 import { type CallMessage, handleCall, handler, handlers } from '../service/dispatch.ts';
+import type { AnsweringKind } from '../service/parts.ts';
 import type { SocketMessage, SocketNews, SocketRef } from './connection.ts';
 import type { NodeConnections, QuotaMessage } from './connection-quota.ts';
 import type { Frame } from './delivery-cursor.ts';
@@ -79,7 +80,7 @@ type TellQuota = (userId: string, mail: QuotaMessage) => void;
 export function userKind(
   { db, clock }: NotifyDeps,
   tellQuota?: TellQuota,
-): EntityKind<NotifyUserMessage, NotifyUserState> {
+): AnsweringKind<NotifyUserMessage, NotifyUserState> {
   const ok = { status: 'ok' } as const;
 
   const table = handlers<NotifyUserState>(
@@ -112,6 +113,7 @@ export function userKind(
 
   return {
     kind: 'notify/user',
+    answers: table,
     sleepAfterMs: SLEEP_AFTER_MS,
     activate: (userId) => ({ userId, sockets: [], seenAt: [], opened: [], saidAt: NEVER, unheard: undefined }),
     handle: (state, message, ctx) => {

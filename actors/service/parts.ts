@@ -24,20 +24,35 @@ import { connectionSupervisor, type Part } from './supervisor.ts';
 /** A part that answers the calls of all endpoints whose actor is of its kind. */
 export interface AnsweringPart extends Part {
   readonly kind: string;
+  /** Names of the endpoints that it has handlers for; undefined for an actor that makes its own table. */
+  readonly answers: Pick<Handlers<never>, 'has'> | undefined;
   /** Throws or rejects with Refusal; `unavailable` before the part is started. */
   call(endpoint: AnyEndpoint, call: Call): Promise<unknown>;
+}
+
+/** A kind of entities that take calls: `answers` are their handlers. */
+export interface AnsweringKind<Msg, State> extends EntityKind<Msg, State> {
+  readonly answers: Pick<Handlers<never>, 'has'>;
+}
+
+/** What a part knows of its kind; one without handlers answers no calls. */
+interface KindOfPart {
+  readonly kind: string;
+  readonly answers?: AnsweringPart['answers'];
 }
 
 /** The entities of one kind. */
 export class EntitiesPart<Msg> implements Part {
   readonly kind: string;
+  readonly answers: AnsweringPart['answers'];
   readonly #open: (parent: AnyRef) => Entities<Msg>;
   readonly #missing: ErrorCode | undefined;
   #entities: Entities<Msg> | undefined;
 
   /** `missing`: how a call for an entity that does not exist is refused, if not by `not_found`. */
-  constructor(kind: string, open: (parent: AnyRef) => Entities<Msg>, missing?: ErrorCode) {
-    this.kind = kind;
+  constructor(kind: KindOfPart, open: (parent: AnyRef) => Entities<Msg>, missing?: ErrorCode) {
+    this.kind = kind.kind;
+    this.answers = kind.answers ?? new Set();
     this.#open = open;
     this.#missing = missing;
   }
@@ -71,7 +86,7 @@ export class EntitiesPart<Msg> implements Part {
 
 /** Entities that live in each process apart. */
 export function localEntities<Msg, State>(kind: EntityKind<Msg, State>): EntitiesPart<Msg> {
-  return new EntitiesPart<Msg>(kind.kind, (parent) => entities(parent, kind));
+  return new EntitiesPart<Msg>(kind, (parent) => entities(parent, kind));
 }
 
 /**
@@ -84,17 +99,19 @@ export function placedEntities<Msg, Own, State>(
   kind: EntityKind<NoInfer<Msg> | Own, State>,
   missing?: ErrorCode,
 ): EntitiesPart<Msg> {
-  return new EntitiesPart<Msg>(kind.kind, (parent) => placement.place(placed, entities(parent, kind)), missing);
+  return new EntitiesPart<Msg>(kind, (parent) => placement.place(placed, entities(parent, kind)), missing);
 }
 
 /** One actor. */
 export class ActorPart<Msg> implements Part {
   readonly kind: string;
+  readonly answers: AnsweringPart['answers'];
   readonly #spawn: (parent: AnyRef) => Ref<Msg>;
   #ref: Ref<Msg> | undefined;
 
-  constructor(kind: string, spawn: (parent: AnyRef) => Ref<Msg>) {
+  constructor(kind: string, spawn: (parent: AnyRef) => Ref<Msg>, answers?: AnsweringPart['answers']) {
     this.kind = kind;
+    this.answers = answers;
     this.#spawn = spawn;
   }
 
@@ -125,14 +142,14 @@ interface PoolOptions {
 
 /** Calls that are no entity's, answered where they were asked, several at once. */
 export function pool(kind: string, table: Handlers<undefined>, { name, concurrency, queue }: PoolOptions) {
-  return new ActorPart<CallMessage>(kind, (parent) =>
+  const spawned = (parent: AnyRef) =>
     spawnStateless<CallMessage>(parent, (message) => handleCall(table, undefined, message), {
       name,
       kind,
       concurrency,
       mailbox: { capacity: queue, policy: 'reject' },
-    }),
-  );
+    });
+  return new ActorPart<CallMessage>(kind, spawned, table);
 }
 
 /** The sockets of a service: each has an actor, which ends alone when it fails. */

@@ -48,9 +48,10 @@ export async function startService(system: SystemRef, definition: ServiceDefinit
   const sockets = streamTable(definition.sockets);
   const events = streamTable(definition.events);
   for (const endpoint of endpoints) {
-    const table = endpoint.socket ? sockets : endpoint.events ? events : undefined;
-    if (table === undefined ? !answering.has(endpoint.actor.kind) : !table.has(endpoint.name))
-      throw new TypeError(`nobody answers ${endpoint.name}`);
+    const streams = endpoint.socket ? sockets : endpoint.events ? events : undefined;
+    const part = answering.get(endpoint.actor.kind);
+    const isAnswered = part !== undefined && (part.answers?.has(endpoint.name) ?? true);
+    if (!(streams?.has(endpoint.name) ?? isAnswered)) throw new TypeError(`nobody answers ${endpoint.name}`);
   }
   const supervisor = await startServiceSupervisor(system, name, parts);
   const stopProblem = lifeOf(supervisor);

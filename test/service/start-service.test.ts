@@ -4,11 +4,18 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { z } from 'zod';
 import { type CallMessage, handleCall, handler, handlers } from '../../actors/service/dispatch.ts';
-import { ActorPart, Connections, EntitiesPart, localEntities, pool } from '../../actors/service/parts.ts';
+import {
+  ActorPart,
+  type AnsweringKind,
+  Connections,
+  EntitiesPart,
+  localEntities,
+  pool,
+} from '../../actors/service/parts.ts';
 import { startService, streamHandler } from '../../actors/service/start-service.ts';
 import { type AnyEndpoint, type Caller, endpoint, remainingMs } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import { type EntityKind, entities, spawn, start, stop, stopped } from '../../supervision/index.ts';
+import { entities, spawn, start, stop, stopped } from '../../supervision/index.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
@@ -23,8 +30,10 @@ const watch = endpoint({ ...common, name: 'watch', path: '/watch', socket: true,
 const db = { ping: async () => {} };
 const clock = { now: () => 0 };
 
-const greeters: EntityKind<CallMessage, string> = {
+const table = handlers(handler(greet, (name: string) => `hello ${name}`));
+const greeters: AnsweringKind<CallMessage, string> = {
   kind: 'test/greeter',
+  answers: table,
   sleepAfterMs: 1000,
   activate: (id) => (id === 'nobody' ? undefined : id),
   handle: (name, message) => {
@@ -32,7 +41,6 @@ const greeters: EntityKind<CallMessage, string> = {
     return name;
   },
 };
-const table = handlers(handler(greet, (name: string) => `hello ${name}`));
 
 function callOf(userId: string) {
   const caller: Caller = { kind: 'session', userId, username: userId, isAdmin: false, tokenId: '', expiresAt: 0 };
@@ -73,6 +81,9 @@ test('a service does not start with an endpoint that nobody answers', async (t) 
   const begin = (...endpoints: AnyEndpoint[]) => startService(system, { name: 'auth', endpoints, db, parts });
   await assert.rejects(begin(greet, count), /nobody answers count/);
   await assert.rejects(begin(greet, watch), /nobody answers watch/);
+  // Its actor is there, and has no handler for it.
+  const forgotten = endpoint({ ...common, name: 'forgotten', path: '/forgotten', actor: greet.actor });
+  await assert.rejects(begin(greet, forgotten), /nobody answers forgotten/);
 });
 
 test('a part that was not started yet is unavailable', async () => {
@@ -87,7 +98,7 @@ test('an entity that does not exist is refused as its part says', async (t) => {
   plain.start(system);
   await assert.rejects(plain.call(greet, callOf('nobody')), refused('not_found'));
   const users = new EntitiesPart<CallMessage>(
-    'test/user',
+    { kind: 'test/user', answers: table },
     (parent) => entities(parent, { ...greeters, kind: 'test/user' }),
     'unauthorized',
   );

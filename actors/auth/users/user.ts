@@ -14,11 +14,12 @@ import { forgetNetworks } from '../../../storage/auth/login-networks.ts';
 import { endSessions, listSessions as sessionsOf } from '../../../storage/auth/sessions.ts';
 import { setDisplayName, setPasswordHash, type UserRow, userById } from '../../../storage/auth/users.ts';
 import { fenced } from '../../../storage/fenced.ts';
-import { dispatch, type EntityKind } from '../../../supervision/index.ts';
+import { dispatch } from '../../../supervision/index.ts';
 import { field, type PlacedKind } from '../../../supervision/placement/index.ts';
 import { auditEntry } from '../../service/audit.ts';
 import { callCodec } from '../../service/call-codec.ts';
 import { type CallMessage, callerOf, handleCall, handler, handlers } from '../../service/dispatch.ts';
+import type { AnsweringKind } from '../../service/parts.ts';
 import type { AuthDeps } from '../deps.ts';
 import { hashPassword } from '../login/passwords.ts';
 import type { ProvePassword } from '../login/prove-password.ts';
@@ -53,7 +54,7 @@ export const AUTH_USER: PlacedKind<AuthUserMessage> = {
 const SLEEP_AFTER_MS = 60_000;
 
 /** The kind, for the service's tree. */
-export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKind<AuthUserMessage, AuthUserState> {
+export function userKind(deps: AuthDeps, provePassword: ProvePassword): AnsweringKind<AuthUserMessage, AuthUserState> {
   const { db } = deps;
 
   const table = handlers<AuthUserState>(
@@ -118,6 +119,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
 
   return {
     kind: AUTH_USER.kind,
+    answers: table,
     sleepAfterMs: SLEEP_AFTER_MS,
     activate: async (id) => {
       const lease = deps.placement.lease(AUTH_USER, id);

@@ -26,9 +26,9 @@ import { tellCompute } from '../../../storage/compute/news.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { isUserActive } from '../../../storage/offboarding.ts';
 import { append } from '../../../storage/outbox.ts';
-import type { EntityKind } from '../../../supervision/index.ts';
 import { auditEntry } from '../../service/audit.ts';
 import { handleCall, handler, handlers } from '../../service/dispatch.ts';
+import type { AnsweringKind } from '../../service/parts.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { containerView, createdView } from '../views.ts';
@@ -50,7 +50,7 @@ export function containerKind(
   deps: ComputeDeps,
   onStatus: (row: ContainerRow) => void,
   health: EngineHealth,
-): EntityKind<ContainerMessage, ContainerActorState> {
+): AnsweringKind<ContainerMessage, ContainerActorState> {
   const { db, clock } = deps;
   const reconciler = new ContainerReconciler(deps, onStatus, health);
 
@@ -110,6 +110,7 @@ export function containerKind(
 
   return {
     kind: COMPUTE_CONTAINER.kind,
+    answers: table,
     sleepAfterMs: SLEEP_AFTER_MS,
     activate: async (id) => {
       const lease = deps.placement.lease(COMPUTE_CONTAINER, id);
