@@ -50,10 +50,7 @@ export function remainingMs(caller: Caller, now: number): number {
   return expiryMs(caller) - now;
 }
 
-/**
- * Which actor answers: an entity of a kind, keyed by the caller or by a path parameter, or without a key a pool or the
- * one actor of its kind.
- */
+/** Which actor answers: an entity, keyed by the caller or a path parameter; without a key a pool or the only actor. */
 type ActorAddress =
   | { readonly kind: string; readonly key: 'caller' }
   | { readonly kind: string; readonly key: 'param'; readonly param: string }

@@ -17,10 +17,7 @@ const HOST_KEYS = { ed25519: 'ssh_host_key_ed25519', rsa: 'ssh_host_key_rsa' } a
 /** Settings that hold what is sealed, each in its last line, bound to `settings/<its name>`. */
 export const SEALED_SETTINGS: readonly string[] = [KEY_SETTING, HOST_KEYS.ed25519, HOST_KEYS.rsa];
 
-/**
- * Reads both, or makes them at the first start. Throws CliError when ENCRYPTION_KEY is not the one they were sealed
- * with.
- */
+/** Reads both, or makes them at the first start. Throws CliError for an ENCRYPTION_KEY that did not seal them. */
 export async function platformKeys(
   db: Db,
   encryptionKey: KeyObject,

@@ -5,9 +5,8 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 type Pairs = readonly (readonly [string, number])[];
 
 /**
- * Adds one: a counter when its name ends in `_total`, else a gauge (the rule of Prometheus' naming guide that `promtool
- * check metrics` holds). `read` gives a value for each value of `label`; without a label, the only pair's first part is
- * ignored.
+ * Adds one: a counter when its name ends in `_total`, else a gauge (a rule of Prometheus that `promtool check metrics`
+ * holds). `read` gives a value for each of `label`; without a label, the only pair's first part is ignored.
  */
 export function readMetric(
   registry: Registry,

@@ -3,9 +3,8 @@ import { decodeProtectedHeader, type JWTPayload, type JWTVerifyOptions, errors a
 import type { Keyring } from './shared-secret.ts';
 
 /**
- * The claims of a token that one of the keys has signed with HS256, and that `options` let pass; undefined for any
- * other. `kid` names the key (RFC 7515, section 4.1.4); a token without one of our names, from before keys had names,
- * is tried with each.
+ * The claims of a token that one of the keys signed with HS256, and that `options` let pass; else undefined. `kid`
+ * names the key (RFC 7515, 4.1.4); a token without one of our names, from before there were any, is tried with each.
  */
 export async function verifiedClaims(
   token: string,

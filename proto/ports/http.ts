@@ -78,9 +78,8 @@ export interface Socket {
    */
   send(data: string | Uint8Array): boolean;
   /**
-   * Runs `work`; the frames it sends leave together, which costs a fraction of sending each. Within it `send` returns
-   * false when the batch should end, for the sake of other sockets. Returns false when bytes now wait for a slow
-   * reader.
+   * Runs `work`; the frames it sends leave together, which costs a fraction. Within it `send` returns false when the
+   * batch should end, for the sake of other sockets. Returns false when bytes now wait for a slow reader.
    */
   batch(work: () => void): boolean;
   /** Bytes that wait to be sent. */

@@ -11,9 +11,8 @@ export function shardOf(kind: string, id: string, count: number = DEFAULT_SHARDS
 }
 
 /**
- * The node that should hold each shard of a service: of all nodes the one with the highest weight for that shard
- * (rendezvous hashing), so that a node that comes or goes moves only what it gets or had. Undefined for all when there
- * are no nodes.
+ * The node that should hold each shard of a service: of all nodes the one with the highest weight for it (rendezvous
+ * hashing), so that a node that comes or goes moves only what it gets or had. Undefined without nodes.
  */
 export function assign(service: string, count: number, nodeIds: readonly string[]): (string | undefined)[] {
   const nodes = [...nodeIds].sort().map((id) => ({ id, seed: hashed(id, SEED) }));

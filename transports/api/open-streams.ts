@@ -97,8 +97,7 @@ export class OpenStreams implements TokenWatch {
 
   /**
    * Who watches over one socket of `caller`, closed with 1008 when its token no longer opens what needed `scope`.
-   * `since`: the news there had been before the caller was proven; what came after that may be about the socket, though
-   * nobody knew of it.
+   * `since`: the news there had been before the caller was proven; later ones may be about this socket.
    */
   watchOf(caller: Caller, scope: NeededScope | undefined, since: number): SocketWatch {
     const group = this.#groupOf(caller, scope);

@@ -46,10 +46,7 @@ export class UwsPush implements ByteSink {
     this.#source.open(this);
   }
 
-  /**
-   * Takes over from its exchange, so that nothing is left of that: hears itself when the client leaves, and tells
-   * `owner` of its end.
-   */
+  /** Takes over from its exchange, of which nothing is left: hears when the client leaves; tells `owner` of its end. */
   adopt(owner: PushOwner): void {
     this.#owner = owner;
     this.#flags |= ADOPTED;

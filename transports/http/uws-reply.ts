@@ -16,8 +16,7 @@ export function writeHead(res: HttpResponse, reply: HttpAnswer, closing: boolean
 
 /**
  * Writes a checked reply, inside the library's callback or a cork. `head`: answer to HEAD, no body. `closing`: the
- * connection ends with it. Returns true when the library has taken everything; else `done` is called when it has,
- * unless the client leaves.
+ * connection ends with it. Returns true when all is taken; else `done` is called then, unless the client leaves.
  */
 export function writeReply(
   res: HttpResponse,

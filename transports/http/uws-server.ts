@@ -140,8 +140,7 @@ class UwsServer implements HttpServer {
 
   /**
    * Refuses what was not understood, in a later turn: after an answer in its callback the library goes on with what
-   * stands behind the request as with another one, while it cuts a connection on which something comes before the
-   * answer.
+   * stands behind it as another request; it cuts a connection on which something comes before the answer.
    */
   #refuse(res: HttpResponse, reply: HttpReply): void {
     let isGone = false;

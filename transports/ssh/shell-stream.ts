@@ -19,9 +19,8 @@ const HANG_UP_MS = 2000;
 const MAX_CELLS = 1000;
 
 /**
- * Makes the Shell of an open channel. Takes over all three: the shell's end, `close()` and destroying its stream end
- * the channel, the client and the socket. Must be called in the turn in which the channel opened, or output may be
- * missed.
+ * Makes the Shell of an open channel, and takes over all three: the shell's end, `close()` and destroying its stream
+ * end channel, client and socket. To be called in the turn in which the channel opened, or output may be missed.
  */
 export function shellOver(client: Client, socket: Duplex, channel: ClientChannel): Shell {
   const stream = new ShellStream(client, socket, channel);

@@ -155,10 +155,7 @@ export class FrameReader {
     for (; at < to; at++) bytes[at] = (bytes[at] ?? 0) ^ (this.#mask[this.#maskAt++] ?? 0);
   }
 
-  /**
-   * Keeps a copy. Room grows with what has come, not with what was announced, and doubles, so that small parts are not
-   * copied for each.
-   */
+  /** Keeps a copy. Room doubles with what came, not with what was announced: small parts are not copied for each. */
   #keep(bytes: Buffer, from: number, to: number): void {
     if (this.#opcode >= CLOSE) {
       this.#control ??= Buffer.allocUnsafeSlow(MAX_CONTROL);

@@ -12,9 +12,8 @@ const privateNetworks = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.6
 const MAX_NETWORKS = 64;
 
 /**
- * Reads networks that containers may reach though they are closed by default: `a.b.c.d/n` or addresses, separated by
- * commas. Undefined when one is none, is not a network's own address, or there are more than 64. IPv4 only: containers
- * have no other.
+ * Reads networks that containers may reach though closed by default: `a.b.c.d/n` or addresses, separated by commas.
+ * Undefined when one is none, is not a network's own address, or there are over 64. IPv4 only: they have no other.
  */
 export function parseEgress(text: string): readonly string[] | undefined {
   const entries = text.split(',').map((entry) => entry.trim());

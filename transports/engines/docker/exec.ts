@@ -20,9 +20,8 @@ import { isReply } from './api/errors.ts';
 import type { Containers } from './containers.ts';
 
 /**
- * `Engine.exec` on Docker: a process on a terminal of its own, over a hijacked connection. Closing the connection alone
- * would leave the process running, so closing the shell also sends SIGHUP to its session, and SIGKILL to what is left
- * after a moment.
+ * `Engine.exec` on Docker: a process on a terminal of its own, over a hijacked connection. Closing that alone would
+ * leave the process running, so closing the shell also sends SIGHUP to its session, and SIGKILL to what stays.
  */
 export async function execShell(
   client: DockerClient,

@@ -50,8 +50,7 @@ const networkList = z.array(
 
 /**
  * A bridge network for each container, in a subnet of eight addresses that we choose: Docker's own pools hold about
- * thirty networks. Docker refuses a subnet that overlaps with one of its networks, and so decides between two who want
- * the same.
+ * thirty. Docker refuses a subnet that overlaps with one of its networks, and so decides between two who want one.
  */
 export class ContainerNetworks {
   readonly #client: DockerClient;

@@ -143,10 +143,7 @@ export function hasNoShell(pod: PodView): boolean {
   return over !== undefined && (/^(ContainerCannotRun|StartError)$/.test(over.reason) || over.exitCode === 127);
 }
 
-/**
- * A container in the platform's words. `pod` is undefined while it is not started; then `ended` tells of the last run,
- * if there was one.
- */
+/** A container in the platform's words. Without a `pod` it is not started; `ended` tells of its last run, if any. */
 export function stateOf(
   id: string,
   spec: KeptSpec,

@@ -94,9 +94,8 @@ export class Exchange implements ResponseReader {
   }
 
   /**
-   * Whether it may be sent before others have been answered: if they break off it is sent again, and nothing is
-   * switched or awaited. HEAD may not: an origin that wrongly sends a body with its answer would send it to whoever is
-   * behind.
+   * Whether it may be sent before others are answered: if they break off it is sent again, and nothing is switched or
+   * awaited. HEAD may not: the body of an origin's wrong answer to it would reach whoever is behind.
    */
   get #mayShare(): boolean {
     const { method, framing, upgrade } = this.#forward.head;

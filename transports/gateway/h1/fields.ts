@@ -120,10 +120,7 @@ export function framingOf(fields: readonly Field[], isHttp11: boolean): Framing 
   return { kind: 'length', length: parsed };
 }
 
-/**
- * Where the body ends is only known when `chunked` comes last, once (RFC 9112, section 6.3); what comes before it is
- * not understood (6.1).
- */
+/** The body's end is known only when `chunked` is last, once (RFC 9112, 6.3); any before it is not understood (6.1). */
 function wrongCoding(coding: string): Malformed {
   const codings = listOf(coding);
   const others = codings.slice(0, -1);

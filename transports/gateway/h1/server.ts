@@ -45,10 +45,7 @@ export class HttpProxy {
     return this.#connections.size;
   }
 
-  /**
-   * Serves HTTP on a connected socket, of which `first` has been read. `port`: ours; `serverName`: TLS was ended here,
-   * for that name.
-   */
+  /** Serves HTTP on a connected socket; `first` was read from it. `port`: ours; `serverName`: TLS ended here for it. */
   serve(socket: Socket, port: number, address: string, first?: Buffer, serverName?: string): void {
     socket.setNoDelay(true);
     this.serveWire(wireOf(socket), port, address, first, serverName);

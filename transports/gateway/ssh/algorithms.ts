@@ -5,9 +5,8 @@ import type { Algorithms } from 'ssh2';
 export const RSA_SIGNATURES = ['rsa-sha2-512', 'rsa-sha2-256'] as const;
 
 /**
- * In the order of our liking; the client's order decides (RFC 4253 section 7.1). Finite-field Diffie-Hellman is left
- * out: a client may ask for tens of milliseconds of it with one packet. Without compression: a few bytes could become
- * very many.
+ * In the order of our liking; the client's decides (RFC 4253 section 7.1). Without finite-field Diffie-Hellman: one
+ * packet can ask for tens of milliseconds of it. Without compression: few bytes could become very many.
  */
 export const OFFERED = {
   kex: ['curve25519-sha256', 'curve25519-sha256@libssh.org'],

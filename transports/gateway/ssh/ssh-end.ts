@@ -6,10 +6,7 @@ import { afterMessage, isExchanging, localId, queuedPackets, type SshPeer, windo
 /** With so much unsent in the socket no more is written. */
 const UNSENT_BYTES = 256 * 1024;
 
-/**
- * A connection. What its peer grants is one bound of what is written; that its socket empties is the other, for a peer
- * may grant anything.
- */
+/** A connection. Writes wait for what its peer grants, and for its socket to empty, as a peer may grant anything. */
 export class SshEnd {
   readonly peer: SshPeer;
   readonly socket: Duplex;

@@ -32,10 +32,7 @@ export function givenCertificate(certFile: string, keyFile: string): PlatformCer
   }
 }
 
-/**
- * The certificate for `domain` and all below it and its services, by the authority under `dataDir`; both are made when
- * they are missing.
- */
+/** The certificate for `domain`, all below and its services, by the authority in `dataDir`; makes what is not there. */
 export async function localCertificate(dataDir: string, domain: string, now: number): Promise<PlatformCertificate> {
   const file = (name: string) => join(dataDir, name);
   const authorityFile = file('ca.pem');
