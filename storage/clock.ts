@@ -3,7 +3,7 @@
  * differ.
  */
 import { z } from 'zod';
-import type { Clock } from '../proto/ports/clock.ts';
+import type { SharedClock } from '../proto/ports/clock.ts';
 import type { Queries } from './queries.ts';
 
 /** How often it is asked, ms: a machine that was suspended for a while has lost count by then. */
@@ -11,7 +11,7 @@ const ASK_EVERY_MS = 15_000;
 const row = z.object({ ms: z.number() });
 
 /** A clock that follows the database's until it is closed. */
-interface DatabaseClock extends Clock {
+interface DatabaseClock extends SharedClock {
   close(): void;
 }
 
@@ -36,6 +36,7 @@ export function databaseClock(db: Queries): DatabaseClock {
   };
   void ask();
   return {
+    isShared: true,
     now: () => (origin === undefined ? Date.now() : origin + performance.now()),
     close: () => {
       isClosed = true;

@@ -2,7 +2,7 @@
 
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
-import type { Clock } from '../../proto/ports/clock.ts';
+import type { SharedClock } from '../../proto/ports/clock.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { Service } from '../../proto/service.ts';
 import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
@@ -36,7 +36,7 @@ interface BusOptions {
   /** JWT_SECRET: what processes say to each other is sealed by it. */
   readonly secret: SharedSecret;
   /** By which messages are judged fresh: the same for all processes. */
-  readonly clock: Clock;
+  readonly clock: SharedClock;
   readonly log: Log;
 }
 

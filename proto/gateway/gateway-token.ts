@@ -5,7 +5,7 @@
  */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { derivedKeyring, type SharedSecret } from '../auth/shared-secret.ts';
-import type { Clock } from '../ports/clock.ts';
+import type { SharedClock } from '../ports/clock.ts';
 
 /** A request whose client the gateway names. */
 interface GatewayTokenRequest {
@@ -32,7 +32,7 @@ const WORD = /^([\w-]{11})\.([0-9a-z]{1,10})\.([\w-]{22})$/;
 /** Bytes of the code (RFC 2104, section 5: at least half of the hash). */
 const CODE_BYTES = 16;
 
-export function gatewayTokenSigner(secret: SharedSecret, clock: Clock): SignGatewayToken {
+export function gatewayTokenSigner(secret: SharedSecret, clock: SharedClock): SignGatewayToken {
   const [{ id, key }] = derivedKeyring(secret, PURPOSE);
   return (request) => {
     const time = Math.floor(clock.now()).toString(36);
@@ -40,7 +40,7 @@ export function gatewayTokenSigner(secret: SharedSecret, clock: Clock): SignGate
   };
 }
 
-export function gatewayTokenVerifier(secret: SharedSecret, clock: Clock): VerifyGatewayToken {
+export function gatewayTokenVerifier(secret: SharedSecret, clock: SharedClock): VerifyGatewayToken {
   const keys = new Map(derivedKeyring(secret, PURPOSE).map(({ id, key }) => [id, key]));
   return (word, request) => {
     const [, id = '', time = '', code = ''] = WORD.exec(word) ?? [];

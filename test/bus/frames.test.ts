@@ -145,7 +145,7 @@ test('libsodium and node:crypto give the vectors of RFC 8439', async () => {
 
 test('envelopes have this format: what a stream keeps of the version before is opened, and its calls are refused', () => {
   const secret = 'a secret of a platform before, 32 bytes';
-  const envelopes = new Envelopes(secret, { now: () => AT });
+  const envelopes = new Envelopes(secret, { isShared: true, now: () => AT });
   const kept = hex(
     '02fdc89a2c1863981942075919e7c08130dce4ce6827789c560000000000000001018bcfe56800797aac5bb8da37cf350c59ea5e6d7c27ac' +
       'd5760d3ef938bacec0474a5c2e20c241368c',

@@ -158,7 +158,7 @@ test('events of the platform in a stream count only when the platform wrote them
 
 test('a message counts for two minutes, and a subscription that has forgotten a sender takes nothing old of it', () => {
   let now = 1_700_000_000_000;
-  const clock = { now: () => now };
+  const clock = { isShared: true, now: () => now } as const;
   const reader = new Envelopes(BUS_SECRET, clock);
   const sealed = new Envelopes(BUS_SECRET, clock).seal('core', 'a', Buffer.from('x'));
   now += FRESH_MS;

@@ -124,7 +124,7 @@ for (const adapter of ['own', 'uws', 'node'] as const) {
 test('an address is believed by whoever knows the secret of the gateway, or comes from a trusted address', () => {
   const isTrusted = parseTrusted('10.0.0.0/8');
   let now = Date.now();
-  const clock = { now: () => now };
+  const clock = { isShared: true, now: () => now } as const;
   const secret = 'what this platform shares: 32 bytes or more';
   const warnings: string[] = [];
   const log = { ...silentLog, warn: (_fields: object, message: string) => void warnings.push(message) };

@@ -20,7 +20,7 @@ import {
   type Keyring,
   type SharedSecret,
 } from '../../proto/auth/shared-secret.ts';
-import type { Clock } from '../../proto/ports/clock.ts';
+import type { SharedClock } from '../../proto/ports/clock.ts';
 import { type FrameCipher, type FrameLayout, NUMBER_BYTES, TAG_BYTES } from './frames.ts';
 import { OpensslFrames } from './openssl-frames.ts';
 import { ReplayWindow } from './replay-window.ts';
@@ -64,7 +64,7 @@ interface Sender {
 /** Seals and opens for one process. */
 export class Envelopes {
   readonly #keyring: Keyring;
-  readonly #clock: Clock;
+  readonly #clock: SharedClock;
   readonly #own: Readonly<Record<EnvelopeKind, FrameCipher>>;
   /** Kind, name of the secret and sender, for both kinds. */
   readonly #heads: Readonly<Record<EnvelopeKind, Buffer>>;
@@ -72,7 +72,7 @@ export class Envelopes {
   #number = 0;
 
   /** Seals with the first secret, opens what was sealed with any. */
-  constructor(secret: SharedSecret, clock: Clock) {
+  constructor(secret: SharedSecret, clock: SharedClock) {
     this.#keyring = derivedKeyring(secret, 'between nodes');
     this.#clock = clock;
     const [{ id, key }] = this.#keyring;

@@ -10,7 +10,7 @@ import {
   type StreamMessage,
 } from '../../proto/ports/bus.ts';
 import type { DeadLetterSink } from '../../proto/ports/bus-store.ts';
-import type { Clock } from '../../proto/ports/clock.ts';
+import type { SharedClock } from '../../proto/ports/clock.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { isInternal } from '../../proto/subjects.ts';
@@ -39,7 +39,7 @@ interface NatsBusOptions {
   /** JWT_SECRET, which all processes have: what they say to each other is sealed with keys derived from it. */
   readonly secret: SharedSecret;
   /** Tells how old a message is. All processes should go by one; default: the machine's. */
-  readonly clock?: Clock;
+  readonly clock?: SharedClock;
   /** Keeps what consumers give up. */
   readonly deadLetters: DeadLetterSink;
   readonly log: Log;
@@ -93,7 +93,7 @@ class NatsBusOnLink implements NatsBus {
     this.#options = options;
     this.#log = options.log;
     this.#link = new NatsLink(options.address, options.name, options.log);
-    this.#envelopes = new Envelopes(options.secret, options.clock ?? { now: Date.now });
+    this.#envelopes = new Envelopes(options.secret, options.clock ?? { isShared: true, now: Date.now });
     this.#refusals = new Refusals(options.log);
     loadSodium().catch((error: unknown) =>
       options.log.warn({ error: messageOf(error) }, 'messages are sealed the slow way'),
