@@ -8,6 +8,7 @@ import { oddLines } from './idioms.ts';
 import { environmentOutside, libraryOutside, misplaced, networkOutside, ROOMS, wallBetween } from './rules.ts';
 import { scan } from './scan.ts';
 import { foreignTables } from './tables.ts';
+import { formerWords } from './words.ts';
 
 /** One thing that is not as it should be. */
 export interface Finding {
@@ -15,7 +16,17 @@ export interface Finding {
   readonly file: string;
   /** From 1. */
   readonly line: number;
-  readonly rule: 'wall' | 'circle' | 'library' | 'environment' | 'network' | 'length' | 'idiom' | 'place' | 'table';
+  readonly rule:
+    | 'wall'
+    | 'circle'
+    | 'library'
+    | 'environment'
+    | 'network'
+    | 'length'
+    | 'idiom'
+    | 'place'
+    | 'table'
+    | 'word';
   readonly message: string;
 }
 
@@ -41,7 +52,8 @@ export function checkWalls(root: string): Finding[] {
     const message = misplaced(file);
     const place: Finding[] = message === undefined ? [] : [{ file, line: 1, rule: 'place', message }];
     const tables = foreignTables(file, source).map((found): Finding => ({ file, rule: 'table', ...found }));
-    return [...found, ...odd, ...place, ...tables, ...tooLong(file, source)];
+    const words = formerWords(file, source).map((former): Finding => ({ file, rule: 'word', ...former }));
+    return [...found, ...odd, ...place, ...tables, ...words, ...tooLong(file, source)];
   });
   const circles = findCircles(edges).map(([first, ...rest]): Finding => {
     const names = [first, ...rest].map((edge) => edge?.from);

@@ -43,8 +43,8 @@ const KEPT: ReadonlyMap<string, readonly string[]> = new Map([
   ['proto/gateway/gateway-token.ts', ['vouch']],
 ]);
 
-/** Files that hold these words to find them. */
-const ABOUT_WORDS = /^test\/walls\/words(?:\.test)?\.ts$/;
+/** Files that hold these words to find them, and a list of passwords. */
+const ABOUT_WORDS = /^(?:test\/walls\/words(?:\.test)?|proto\/auth\/common-passwords)\.ts$/;
 
 /** A former word, by its line from 1. */
 export interface FormerWord {
