@@ -96,7 +96,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
       living_nodes: READ,
       node_routes: READ,
       open_ports: READ,
-      ssh_doors: READ,
+      ssh_entries: READ,
       static_routes: READ,
       outbox: { select: 'msg_id', insert: true },
       open_settings: { select: true, insert: true, update: true },

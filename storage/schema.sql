@@ -662,7 +662,7 @@ create view open_settings with (check_option=local) as
    FROM settings
   WHERE ((settings.key = ANY (ARRAY['installation'::text, 'ssh_address'::text])) OR starts_with(settings.key, 'registry_certificate:'::text));
 
-create view ssh_doors as
+create view ssh_entries as
  SELECT c.id AS container_id,
     c.user_id,
     c.status,

@@ -52,7 +52,7 @@ export async function sshAccess(
        q.port = 0 or exists (select from open_ports p where p.container_id = d.container_id and p.port = q.port)
          as is_open
      from unnest($1::text[], $2::text[], $3::int[]) with ordinality as q (container_id, fingerprint, port, n)
-     join ssh_doors d on d.container_id = q.container_id and d.fingerprint = q.fingerprint`,
+     join ssh_entries d on d.container_id = q.container_id and d.fingerprint = q.fingerprint`,
     [
       questions.map(({ containerId }) => containerId),
       questions.map(({ fingerprint }) => fingerprint),
@@ -77,7 +77,7 @@ export async function openedByKey(
 ): Promise<string[]> {
   const rows = await db.many(
     idRow,
-    `select d.container_id as id from ssh_doors d
+    `select d.container_id as id from ssh_entries d
      where d.fingerprint = $1 and d.is_chosen and d.ssh_enabled and d.desired = 'running' and d.status = 'running'
        and ($2 = 0 or exists (select from open_ports p where p.container_id = d.container_id and p.port = $2))
      order by d.created_at, d.container_id limit $3`,

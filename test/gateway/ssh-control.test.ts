@@ -179,10 +179,10 @@ test('without a database nobody enters, and those inside stay', async (t) => {
   const { db, ask, adopt } = await setup(t);
   const login = adopt({});
   await ask(OWN, 'F-chosen');
-  await db.run('alter view ssh_doors rename to away');
+  await db.run('alter view ssh_entries rename to away');
   assert.equal(await ask(OWN, 'F-chosen'), 'unavailable');
   assert.equal(login.reason(), undefined);
-  await db.run('alter view away rename to ssh_doors');
+  await db.run('alter view away rename to ssh_entries');
   assert.equal(await ask(OWN, 'F-chosen'), 'enter');
 });
 
