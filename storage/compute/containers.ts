@@ -7,77 +7,73 @@ const idRow = z.object({ id: z.string() });
 
 const desiredSchema = z.enum(['running', 'stopped', 'deleted']);
 
-const containerRow = z
-  .object({
-    id: z.string(),
-    user_id: z.string(),
-    name: z.string(),
-    instance_type: instanceTypeSchema,
-    memory_mb: z.number(),
-    storage_gb: z.number(),
-    image: z.string().nullable(),
-    pull_policy: pullPolicySchema,
-    mount_paths: z.array(z.string()),
-    ssh_enabled: z.boolean(),
-    https_enabled: z.boolean(),
-    desired: desiredSchema,
-    status: statusSchema,
-    status_reason: z.string().nullable(),
-    status_since: z.date(),
-    address: z.string().nullable(),
-    external_address: z.string().nullable(),
-    created_at: z.date(),
-    restart: z.boolean(),
-    announce: z.boolean(),
-    keys_revision: z.number(),
-    keys_applied: z.number(),
-    data_paths: z.array(z.string()),
-    mount_changes: z.number(),
-    mounts_set_at: z.date().nullable(),
-  })
-  .transform((row) => ({
-    id: row.id,
-    userId: row.user_id,
-    name: row.name,
-    instanceType: row.instance_type,
-    memoryMb: row.memory_mb,
-    storageGb: row.storage_gb,
-    image: row.image,
-    pullPolicy: row.pull_policy,
-    mountPaths: row.mount_paths,
-    sshEnabled: row.ssh_enabled,
-    httpsEnabled: row.https_enabled,
-    desired: row.desired,
-    status: row.status,
-    statusReason: row.status_reason,
-    statusSince: row.status_since,
-    address: row.address,
-    /** Where the outside reaches it. Null: at `address`; empty: nowhere (yet). */
-    externalAddress: row.external_address,
-    createdAt: row.created_at,
-    /** It must be stopped once before it is running again. */
-    restart: row.restart,
-    /** Its user is to hear when it runs. */
-    announce: row.announce,
-    /** Rises with every change of who may log in. */
-    keysRevision: row.keys_revision,
-    /** The revision the container itself was told last. */
-    keysApplied: row.keys_applied,
-    /** Mount paths that hold data. */
-    dataPaths: row.data_paths,
-    /** How often its mount paths were changed, and when they were last set so that it restarted. */
-    mountChanges: row.mount_changes,
-    mountsSetAt: row.mounts_set_at,
-  }));
+const containerColumns = z.object({
+  id: z.string(),
+  user_id: z.string(),
+  name: z.string(),
+  instance_type: instanceTypeSchema,
+  memory_mb: z.number(),
+  storage_gb: z.number(),
+  image: z.string().nullable(),
+  pull_policy: pullPolicySchema,
+  mount_paths: z.array(z.string()),
+  ssh_enabled: z.boolean(),
+  https_enabled: z.boolean(),
+  desired: desiredSchema,
+  status: statusSchema,
+  status_reason: z.string().nullable(),
+  status_since: z.date(),
+  address: z.string().nullable(),
+  external_address: z.string().nullable(),
+  created_at: z.date(),
+  restart: z.boolean(),
+  announce: z.boolean(),
+  keys_revision: z.number(),
+  keys_applied: z.number(),
+  data_paths: z.array(z.string()),
+  mount_changes: z.number(),
+  mounts_set_at: z.date().nullable(),
+});
+const containerRow = containerColumns.transform((row) => ({
+  id: row.id,
+  userId: row.user_id,
+  name: row.name,
+  instanceType: row.instance_type,
+  memoryMb: row.memory_mb,
+  storageGb: row.storage_gb,
+  image: row.image,
+  pullPolicy: row.pull_policy,
+  mountPaths: row.mount_paths,
+  sshEnabled: row.ssh_enabled,
+  httpsEnabled: row.https_enabled,
+  desired: row.desired,
+  status: row.status,
+  statusReason: row.status_reason,
+  statusSince: row.status_since,
+  address: row.address,
+  /** Where the outside reaches it. Null: at `address`; empty: nowhere (yet). */
+  externalAddress: row.external_address,
+  createdAt: row.created_at,
+  /** It must be stopped once before it is running again. */
+  restart: row.restart,
+  /** Its user is to hear when it runs. */
+  announce: row.announce,
+  /** Rises with every change of who may log in. */
+  keysRevision: row.keys_revision,
+  /** The revision the container itself was told last. */
+  keysApplied: row.keys_applied,
+  /** Mount paths that hold data. */
+  dataPaths: row.data_paths,
+  /** How often its mount paths were changed, and when they were last set so that it restarted. */
+  mountChanges: row.mount_changes,
+  mountsSetAt: row.mounts_set_at,
+}));
 
 /** A container as stored. */
 export type ContainerRow = z.output<typeof containerRow>;
 export type Desired = z.output<typeof desiredSchema>;
 
-const COLUMNS = `id, user_id, name, instance_type, memory_mb, storage_gb, image, pull_policy, mount_paths, ssh_enabled,
-  https_enabled, desired, status, status_reason, status_since, address, external_address, created_at, restart,
-  announce, keys_revision,
-  keys_applied, data_paths, mount_changes, mounts_set_at`;
+const COLUMNS = Object.keys(containerColumns.shape).join(', ');
 
 const ownerRow = z.object({ user_id: z.string() });
 
@@ -117,46 +113,40 @@ export async function allContainers(db: Queries): Promise<OwnedContainerRow[]> {
   return rows.map((row) => ({ ...row, owner: names.get(row.userId) ?? '' }));
 }
 
-const outlineRow = z
-  .object({
-    id: z.string(),
-    desired: desiredSchema,
-    status: statusSchema,
-    address: z.string().nullable(),
-    external_address: z.string().nullable(),
-    instance_type: instanceTypeSchema,
-    memory_mb: z.number(),
-    mount_paths: z.array(z.string()),
-    restart: z.boolean(),
-    keys_revision: z.number(),
-    keys_applied: z.number(),
-  })
-  .transform((row) => ({
-    id: row.id,
-    desired: row.desired,
-    status: row.status,
-    address: row.address,
-    /** Where the outside reaches it. Null: at `address`; empty: nowhere (yet). */
-    externalAddress: row.external_address,
-    instanceType: row.instance_type,
-    memoryMb: row.memory_mb,
-    mountPaths: row.mount_paths,
-    restart: row.restart,
-    keysRevision: row.keys_revision,
-    keysApplied: row.keys_applied,
-  }));
+const outlineColumns = z.object({
+  id: z.string(),
+  desired: desiredSchema,
+  status: statusSchema,
+  address: z.string().nullable(),
+  external_address: z.string().nullable(),
+  instance_type: instanceTypeSchema,
+  memory_mb: z.number(),
+  mount_paths: z.array(z.string()),
+  restart: z.boolean(),
+  keys_revision: z.number(),
+  keys_applied: z.number(),
+});
+const outlineRow = outlineColumns.transform((row) => ({
+  id: row.id,
+  desired: row.desired,
+  status: row.status,
+  address: row.address,
+  /** Where the outside reaches it. Null: at `address`; empty: nowhere (yet). */
+  externalAddress: row.external_address,
+  instanceType: row.instance_type,
+  memoryMb: row.memory_mb,
+  mountPaths: row.mount_paths,
+  restart: row.restart,
+  keysRevision: row.keys_revision,
+  keysApplied: row.keys_applied,
+}));
 
 /** What reconciliation needs to know of a container to see whether somebody should look. */
 export type ContainerOutline = z.output<typeof outlineRow>;
 
 /** All containers of the platform, in outline. */
 export function containerOutlines(db: Queries): Promise<ContainerOutline[]> {
-  return db.many(
-    outlineRow,
-    `select id, desired, status, address, external_address, instance_type, memory_mb, mount_paths, restart,
-       keys_revision, keys_applied
-     from containers`,
-  );
+  return db.many(outlineRow, `select ${Object.keys(outlineColumns.shape).join(', ')} from containers`);
 }
 
 /** What a new container needs. */
