@@ -246,13 +246,14 @@ describe('a body', () => {
     let written = 0;
     const chunk = Buffer.alloc(65_536);
     while (written < size && client.socket.write(chunk)) written += chunk.length;
+    await until(() => accepted, { what: 'the origin is asked' });
     // Until nothing moves any more: far less than the whole is in flight.
     await standsStill(() => {
       while (written < size && client.socket.writableLength === 0) {
         written += chunk.length;
         client.socket.write(chunk);
       }
-      return client.socket.writableLength;
+      return written - client.socket.writableLength;
     }, 50);
     assert.ok(written < size / 2, `${written} bytes were taken`);
     accepted?.destroy();

@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -9,6 +8,7 @@ import { jsonLines } from '../../../transports/engines/common/json-lines.ts';
 import type { DockerClient } from '../../../transports/engines/docker/api/client.ts';
 import { isReply } from '../../../transports/engines/docker/api/errors.ts';
 import { authHeader } from '../../../transports/engines/docker/image/images.ts';
+import { freePort } from '../temp.ts';
 import { eventually } from './eventually.ts';
 
 const program = '/usr/bin/docker-registry';
@@ -93,12 +93,4 @@ async function idOf(client: DockerClient, image: string): Promise<string | undef
     if (isReply(error, 404)) return undefined;
     throw error;
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === 'object' && address !== null ? address.port : 0;
 }

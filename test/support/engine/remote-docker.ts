@@ -2,11 +2,11 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { DockerClient } from '../../../transports/engines/docker/api/client.ts';
+import { freePort } from '../temp.ts';
 import { removeDockerFolder } from './docker-under-test.ts';
 import { eventually } from './eventually.ts';
 
@@ -24,15 +24,6 @@ export interface RemoteDocker {
   readonly sshConfig: string;
   readonly strangersConfig: string;
   end(): Promise<void>;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 /** An authority in a folder of its own, with a server's and a client's certificate. */

@@ -26,8 +26,6 @@ import { type Cleanup, freePort } from '../temp.ts';
 export const CONTAINER = 'abcdefghijk1';
 export const SEAL_KEY = parseSealKey('11'.repeat(32));
 
-export type MappedGateways = Awaited<ReturnType<typeof openMappedGateways>>;
-
 export interface GatewayParts {
   readonly log?: Log;
   readonly leaseMs?: number;

@@ -65,21 +65,21 @@ export interface SshSetup {
   startSsh(args: readonly string[], options?: SpawnOptions): ChildProcess;
 }
 
-export interface SshWorldOptions {
+export interface SshOptions {
   readonly limits?: Partial<SshGatewayLimits>;
   readonly sshd?: readonly string[];
   readonly ingressPort?: number;
 }
 
 let rsa: Promise<string> | undefined;
-/** One for all worlds of a process: to make one takes a second. */
+/** One for a whole process: to make one takes a second. */
 const rsaHostKey = () => {
   rsa ??= generateRsaKey();
   return rsa;
 };
 
 /** Opens one that ends with `t`. */
-export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promise<SshSetup> {
+export async function openSsh(t: Cleanup, options: SshOptions = {}): Promise<SshSetup> {
   const sshd = await startSshd(t, [
     'AcceptEnv LANG LC_* GIT_PROTOCOL',
     'MaxStartups 500',
