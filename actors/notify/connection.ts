@@ -1,4 +1,4 @@
-/** One socket of `/ws/notifications`: what its user's actor tells it goes through a Follower to the client. */
+/** One socket of `/ws/notifications`: what its user's actor tells it goes through a DeliveryCursor to the client. */
 import type { Socket } from '../../proto/ports/http.ts';
 import { dispatch, type Ref } from '../../supervision/index.ts';
 import type { Connection, ConnectionMessage } from '../service/connection.ts';
@@ -48,7 +48,7 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   readonly #parts: SocketParts;
   readonly #userId: string;
   /** Undefined once it is over. */
-  #follower: DeliveryCursor | undefined;
+  #cursor: DeliveryCursor | undefined;
   #socket: Socket | undefined;
   #self: SocketRef | undefined;
   #slow: NodeJS.Timeout | undefined;
@@ -57,7 +57,7 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   constructor(parts: SocketParts, userId: string, since: number) {
     this.#parts = parts;
     this.#userId = userId;
-    this.#follower = new DeliveryCursor(since, this);
+    this.#cursor = new DeliveryCursor(since, this);
   }
 
   open(socket: Socket, self: SocketRef): void {
@@ -69,19 +69,19 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   attach(self: SocketRef): void {
     this.#parts.users.tell(this.#userId, { type: 'attach', socket: self });
     // A message to us may have been lost: look from time to time.
-    if (this.#follower?.isAttached) this.#follower.look();
+    if (this.#cursor?.isAttached) this.#cursor.look();
   }
 
   news(news: SocketNews): void {
-    if (news.type === 'arrived') this.#follower?.arrived(news.after, news.frames);
-    else if (news.type === 'look') this.#follower?.look();
-    else this.#follower?.attached();
+    if (news.type === 'arrived') this.#cursor?.arrived(news.after, news.frames);
+    else if (news.type === 'look') this.#cursor?.look();
+    else this.#cursor?.attached();
   }
 
   drain(): void {
     clearTimeout(this.#slow);
     this.#slow = undefined;
-    this.#follower?.drained();
+    this.#cursor?.drained();
   }
 
   closed(): void {
@@ -89,8 +89,8 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   }
 
   ended(): void {
-    if (this.#follower === undefined) return;
-    this.#follower = undefined;
+    if (this.#cursor === undefined) return;
+    this.#cursor = undefined;
     if (this.#self === undefined) return;
     this.#count(-1);
     clearTimeout(this.#slow);
@@ -116,14 +116,14 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
     try {
       const rows = await reader.page({ userId, since: above });
       // An id that is still to come must not keep those before it away.
-      if (rows.length === 0 && above > 0) this.#follower?.endsAt(await reader.head(userId));
+      if (rows.length === 0 && above > 0) this.#cursor?.endsAt(await reader.head(userId));
       const frames = rows.map((row): Frame => ({ id: row.id, text: JSON.stringify(notificationView(row)) }));
-      this.#follower?.page(frames, rows.length < PAGE);
+      this.#cursor?.page(frames, rows.length < PAGE);
     } catch (error) {
-      if (this.#follower === undefined) return;
+      if (this.#cursor === undefined) return;
       deps.log.debug({ userId, err: error }, 'notifications could not be read for a socket');
-      this.#follower.failed();
-      this.#retry = setTimeout(() => this.#follower?.look(), RETRY_MS * (0.2 + 0.8 * Math.random()));
+      this.#cursor.failed();
+      this.#retry = setTimeout(() => this.#cursor?.look(), RETRY_MS * (0.2 + 0.8 * Math.random()));
     }
   }
 

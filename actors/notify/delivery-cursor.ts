@@ -15,7 +15,7 @@ export interface Frame {
   readonly text: string;
 }
 
-/** What a follower does to the outside. */
+/** What a DeliveryCursor does to the outside. */
 export interface DeliveryPorts {
   /** Asks storage for the first frames above `since`: the answer comes to `page`, or `failed` is called. */
   read(since: number): void;

@@ -46,7 +46,7 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
   const page = async ({ since }: { since: number }) =>
     Array.from({ length: Math.min(PAGE, id - since) }, (_, index) => sample(since + 1 + index));
   const reader = { head: async () => FIRST_ID, page };
-  const house: SocketParts = { deps, reader, present: new Map<string, number>(), users };
+  const parts: SocketParts = { deps, reader, present: new Map<string, number>(), users };
   const never = async () => undefined;
   const directory = { grant: never, knowsUser: async () => true, onNews: () => ({ close: async () => {} }) };
   const streams = new OpenStreams(directory, silentLog);
@@ -63,7 +63,7 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
       const caller = callers[Number(path.slice(4))];
       if (caller === undefined) return { refuse: { status: 404, headers: [] } };
       const { userId } = caller;
-      const connection = notificationConnection(house, userId, FIRST_ID);
+      const connection = notificationConnection(parts, userId, FIRST_ID);
       const accept = connections.open('notify/socket', caller, connection);
       return { accept, watch: streams.watchOf(caller, undefined, streams.news) };
     },

@@ -1,4 +1,4 @@
-/** A follower against a model: whatever comes in whatever order, the client has a gapless beginning of what is stored, and in the end all. */
+/** A delivery cursor against a model: whatever comes in whatever order, the client has a gapless beginning of what is stored, and in the end all. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
