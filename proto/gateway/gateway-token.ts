@@ -21,14 +21,14 @@ interface GatewayTokenRequest {
 /** Makes the token for a request. */
 export type SignGatewayToken = (request: GatewayTokenRequest) => string;
 
-/** Whether `word` is the token of a gateway of this platform for this request. */
-export type VerifyGatewayToken = (word: string, request: GatewayTokenRequest) => boolean;
+/** Whether `token` is the token of a gateway of this platform for this request. */
+export type VerifyGatewayToken = (token: string, request: GatewayTokenRequest) => boolean;
 
-/** How long a word counts, and how far clocks may be apart, ms. */
+/** How long a token counts, and how far clocks may be apart, ms. */
 const FRESH_MS = 120_000;
 const PURPOSE = 'gateway vouches for clients';
 /** Name of the secret, time in ms in base 36, code. */
-const WORD = /^([\w-]{11})\.([0-9a-z]{1,10})\.([\w-]{22})$/;
+const TOKEN = /^([\w-]{11})\.([0-9a-z]{1,10})\.([\w-]{22})$/;
 /** Bytes of the code (RFC 2104, section 5: at least half of the hash). */
 const CODE_BYTES = 16;
 
@@ -42,8 +42,8 @@ export function gatewayTokenSigner(secret: SharedSecret, clock: SharedClock): Si
 
 export function gatewayTokenVerifier(secret: SharedSecret, clock: SharedClock): VerifyGatewayToken {
   const keys = new Map(derivedKeyring(secret, PURPOSE).map(({ id, key }) => [id, key]));
-  return (word, request) => {
-    const [, id = '', time = '', code = ''] = WORD.exec(word) ?? [];
+  return (token, request) => {
+    const [, id = '', time = '', code = ''] = TOKEN.exec(token) ?? [];
     const key = keys.get(id);
     if (key === undefined || !(Math.abs(clock.now() - Number.parseInt(time, 36)) <= FRESH_MS)) return false;
     const given = Buffer.from(code, 'base64url');

@@ -15,7 +15,7 @@ export interface Forwarded {
   readonly isEncrypted: boolean;
   /** Makes what is said in `GATEWAY_FIELD`: tells a service of the platform that the address can be believed. */
   readonly gatewayToken?: SignGatewayToken | undefined;
-  /** A line that marks the request as having been here (loop.ts), with its end. */
+  /** A line that marks the request as having been here (loop-detection.ts), with its end. */
   readonly mark?: string | undefined;
   /** The origin is a user's container. */
   readonly isTenant?: boolean | undefined;
