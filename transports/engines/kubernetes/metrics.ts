@@ -53,7 +53,7 @@ export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSou
   const { log } = options;
   const naming = kubeNaming(options.installation);
   const client = new KubeClient(options.access);
-  const lives = new PodHistory(client, naming, log, options.watchTimes ?? defaultKubeWatchTimes);
+  const history = new PodHistory(client, naming, log, options.watchTimes ?? defaultKubeWatchTimes);
   const kubelets = new Kubelets(client, log);
   let absentUntil = 0;
   let calls = 0;
@@ -62,10 +62,10 @@ export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSou
     name: 'kubernetes',
     measuresNodes: true,
     get calls() {
-      return calls + lives.calls + kubelets.calls;
+      return calls + history.calls + kubelets.calls;
     },
     async read(signal) {
-      await lives.ready(signal);
+      await history.ready(signal);
       const asked = { signal, timeoutMs: ANSWER_MS };
       const isServed = performance.now() >= absentUntil;
       calls += isServed ? 3 : 1;
@@ -96,7 +96,7 @@ export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSou
           ],
         };
       });
-      const pods = lives.all().flatMap((life): PodSample[] => {
+      const pods = history.all().flatMap((life): PodSample[] => {
         const { id, userId, namespace, pod } = life;
         const runs = pod !== undefined && workloadOf(pod)?.state.running !== undefined;
         if (!runs && !life.hasCrashed) return [];
@@ -130,7 +130,7 @@ export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSou
     },
     async close() {
       client.close();
-      await lives.close();
+      await history.close();
     },
   };
 }

@@ -35,7 +35,7 @@ const ANSWER_MS = 4000;
 export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
   const naming = namingOf(options.installation);
   const client = new DockerClient(options.host);
-  const lives = new ContainerHistory(client, naming);
+  const history = new ContainerHistory(client, naming);
   const watched = new Map<string, StatsStream>();
   const disk = new DiskWatch(client, naming, options);
   const stop = new AbortController();
@@ -55,7 +55,7 @@ export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
   return {
     name: 'docker',
     get calls() {
-      let sum = calls + lives.calls + disk.calls;
+      let sum = calls + history.calls + disk.calls;
       for (const stream of watched.values()) sum += stream.calls;
       return sum;
     },
@@ -66,7 +66,7 @@ export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
         timeoutMs: ANSWER_MS,
         signal,
       });
-      lives.ensure();
+      history.ensure();
       disk.look();
       const pods: PodSample[] = [];
       const present = new Set<string>();
@@ -75,7 +75,7 @@ export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
         const id = naming.containerOf(foundIn(container));
         const userId = Labels?.[labels.user];
         if (id === undefined || !userId) continue;
-        const life = lives.of(id);
+        const life = history.of(id);
         const runs = State === 'running' || State === 'paused';
         if (!runs && life?.hasCrashed !== true) continue;
         present.add(Id);
@@ -113,7 +113,7 @@ export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
     async close() {
       stop.abort();
       for (const stream of watched.values()) stream.close();
-      await Promise.all([lives.close(), disk.close()]);
+      await Promise.all([history.close(), disk.close()]);
       client.close();
     },
   };
