@@ -12,7 +12,7 @@ import type { RequestHead } from '../gateway/h1/request-head.ts';
 import { RequestReader } from '../gateway/h1/request-reader.ts';
 import type { Wire, WireReader } from '../gateway/tcp/wire.ts';
 import { BODY_TIMEOUT_MS, HEAD_TIMEOUT_MS, LINGER_MS, METHODS, STALL_TIMEOUT_MS } from './limits.ts';
-import type { ConnectionHouse } from './own-house.ts';
+import type { ConnectionContext } from './own-context.ts';
 import { Inflow } from './own-inflow.ts';
 import { Patience } from './own-patience.ts';
 import { type ConnectionWord, headText, OwnPush, writeWhole } from './own-reply.ts';
@@ -26,7 +26,7 @@ type RequestPhase = 'head' | 'idle' | 'exchange' | 'draining' | 'closing';
 
 /** A connection. It reads its wire from the moment it is made. */
 export class OwnConnection extends Patience implements WireReader, RequestSource {
-  readonly #house: ConnectionHouse<OwnConnection>;
+  readonly #context: ConnectionContext<OwnConnection>;
   readonly #address: string;
   readonly #reader = new RequestReader();
   readonly #inflow: Inflow;
@@ -40,13 +40,13 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
   #isInvited = false;
   #hasEnded = false;
 
-  constructor(wire: Wire, house: ConnectionHouse<OwnConnection>, address: string) {
-    super(wire, house.deadlines);
-    this.#house = house;
+  constructor(wire: Wire, context: ConnectionContext<OwnConnection>, address: string) {
+    super(wire, context.deadlines);
+    this.#context = context;
     this.#inflow = new Inflow(wire);
     this.#address = address;
     wire.reader = this;
-    house.deadlines.add(this);
+    context.deadlines.add(this);
     this.#wait('head', HEAD_TIMEOUT_MS);
     wire.resume();
   }
@@ -82,7 +82,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
       this.#push?.drain();
     } else if (this.#phase === 'draining') {
       this.#wait('idle', HEAD_TIMEOUT_MS);
-      if (this.#hasEnded || (this.#house.isClosing && this.#inflow.isEmpty)) this.#close();
+      if (this.#hasEnded || (this.#context.isClosing && this.#inflow.isEmpty)) this.#close();
       else this.#goOn();
     } else if (this.#phase === 'head') {
       // The rest of a head was not read while answers waited: its time begins anew.
@@ -92,11 +92,11 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
   }
 
   onClose(): void {
-    this.#house.deadlines.remove(this);
+    this.#context.deadlines.remove(this);
     this.#phase = 'closing';
     this.#inflow.clear();
     this.#abandon();
-    this.#house.left(this);
+    this.#context.left(this);
   }
 
   onDeadline(): void {
@@ -183,7 +183,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
 
   #ask(request: OwnRequest): void {
     try {
-      const answer = this.#house.options.onRequest(request);
+      const answer = this.#context.options.onRequest(request);
       if (!isPromise(answer)) return void this.#answer(request, answer);
       answer.then(
         (reply) => this.#answer(request, reply),
@@ -265,7 +265,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     }
     const { method, head } = request;
     const isPush = 'source' in reply;
-    this.#closes ||= closes || this.#house.isClosing || (head.minor === 0 && isPush);
+    this.#closes ||= closes || this.#context.isClosing || (head.minor === 0 && isPush);
     if (!isPush) {
       writeWhole(this.wire, reply, method === 'HEAD', this.connectionWord);
       this.finished();
@@ -284,7 +284,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
 
   /** What the head of the reply under way says of the connection. */
   get connectionWord(): ConnectionWord {
-    if (this.#closes || this.#house.isClosing) return 'close';
+    if (this.#closes || this.#context.isClosing) return 'close';
     return this.minor === 0 ? 'keep-alive' : '';
   }
 
@@ -300,7 +300,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
 
   /** A source threw. */
   fault(error: unknown): void {
-    this.#house.options.onFault?.(error);
+    this.#context.options.onFault?.(error);
   }
 
   /** A pushed reply broke off. `isSilent`: nothing of it was written. */
@@ -317,7 +317,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     this.#request = undefined;
     this.#body = undefined;
     this.#push = undefined;
-    if (this.#closes || this.#house.isClosing || this.#hasEnded) {
+    if (this.#closes || this.#context.isClosing || this.#hasEnded) {
       this.#close();
       return;
     }
@@ -357,7 +357,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     const isIdle = this.#phase === 'idle' || (this.#phase === 'head' && this.#reader.isEmpty);
     this.#wait('closing', this.wire.needsDrain ? STALL_TIMEOUT_MS : LINGER_MS);
     this.#inflow.clear();
-    if (isIdle || this.#hasEnded || this.#house.isClosing) this.wire.destroySoon();
+    if (isIdle || this.#hasEnded || this.#context.isClosing) this.wire.destroySoon();
     else {
       this.wire.resume();
       this.wire.end();
@@ -374,7 +374,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
   #upgrade(request: OwnRequest): void {
     const refusal = upgradeRefusal(request);
     if (refusal !== undefined) return void this.#refuse(refusal);
-    const ask = async () => this.#house.options.onUpgrade(request);
+    const ask = async () => this.#context.options.onUpgrade(request);
     ask()
       .then((answer) => this.#settle(request, answer))
       .catch(() => this.#answer(request, internalError, true));
@@ -382,13 +382,13 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
 
   #settle(request: OwnRequest, answer: UpgradeAnswer): void {
     if ('refuse' in answer) this.#answer(request, answer.refuse, true);
-    else if (this.#house.isClosing) this.#answer(request, closingReply, true);
+    else if (this.#context.isClosing) this.#answer(request, closingReply, true);
     else if (this.#request === request) {
       const early = this.#inflow.takeAll();
       this.#request = undefined;
-      this.#house.deadlines.remove(this);
-      this.#house.left(this);
-      switchOver({ wire: this.wire, request, house: this.#house }, answer, early);
+      this.#context.deadlines.remove(this);
+      this.#context.left(this);
+      switchOver({ wire: this.wire, request, context: this.#context }, answer, early);
     }
   }
 }

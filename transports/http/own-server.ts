@@ -10,16 +10,16 @@ import { takeHandles } from '../gateway/tcp/handles.ts';
 import type { Wire } from '../gateway/tcp/wire.ts';
 import { usesHandles, wireOf } from '../gateway/tcp/wires.ts';
 import { Heartbeat } from '../ws/heartbeat.ts';
-import { type SocketHouse, WireSocket } from '../ws/wire-socket.ts';
+import { type SocketContext, WireSocket } from '../ws/wire-socket.ts';
 import { GOODBYE_MS, MAX_BUFFERED_BYTES, MAX_MESSAGE_BYTES, PING_MS } from './limits.ts';
 import { ListenError } from './listen-error.ts';
 import { OwnConnection } from './own-connection.ts';
-import type { ConnectionHouse } from './own-house.ts';
+import type { ConnectionContext } from './own-context.ts';
 
 /** Connections that may wait to be accepted. */
 const BACKLOG = 4096;
 
-class OwnServer implements HttpServer, ConnectionHouse<OwnConnection>, SocketHouse {
+class OwnServer implements HttpServer, ConnectionContext<OwnConnection>, SocketContext {
   readonly adapter = 'own';
   readonly options: HttpServerOptions;
   readonly maxMessageBytes: number;

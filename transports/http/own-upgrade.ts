@@ -1,7 +1,7 @@
 /** How a connection of Troupe's own server becomes a WebSocket. */
 import type { HttpReply, UpgradeAnswer } from '../../proto/ports/http.ts';
 import type { Wire } from '../gateway/tcp/wire.ts';
-import type { ConnectionHouse } from './own-house.ts';
+import type { ConnectionContext } from './own-context.ts';
 import type { OwnRequest } from './own-request.ts';
 import { badRequest } from './reply-head.ts';
 import { switchText, upgradeProblem } from './upgrade.ts';
@@ -16,11 +16,11 @@ export function upgradeRefusal(request: OwnRequest): HttpReply | undefined {
 
 /** Switches: the wire is the WebSocket's from now on. `early`: what came after the request. */
 export function switchOver(
-  { wire, request, house }: { wire: Wire; request: OwnRequest; house: ConnectionHouse },
+  { wire, request, context }: { wire: Wire; request: OwnRequest; context: ConnectionContext },
   { accept, watch }: Extract<UpgradeAnswer, { accept: unknown }>,
   early: readonly Buffer[],
 ): void {
-  const socket = house.socketOn(wire, accept);
+  const socket = context.socketOn(wire, accept);
   wire.resume();
   wire.cork();
   wire.write(switchText((name) => request.header(name)));

@@ -6,7 +6,7 @@ import { type FrameReader, type FrameSink, giveReader, takeReader } from './fram
 import { closeFrame, isOwn, messageFrame, PING_FRAME, payloadOf, pongFrame } from './frame-writer.ts';
 
 /** What all sockets of a server share. */
-export interface SocketHouse {
+export interface SocketContext {
   readonly maxMessageBytes: number;
   readonly maxBufferedBytes: number;
   readonly deadlines: Deadlines;
@@ -44,7 +44,7 @@ let batched = 0;
 export class WireSocket implements Socket, Watched, WireReader, FrameSink {
   readonly #wire: Wire;
   readonly #handlers: SocketHandlers;
-  readonly #house: SocketHouse;
+  readonly #context: SocketContext;
   #flags = 0;
   /** Only while a frame or message is under way. */
   #reader: FrameReader | undefined = undefined;
@@ -55,10 +55,10 @@ export class WireSocket implements Socket, Watched, WireReader, FrameSink {
   after: Watched | undefined = undefined;
   place = -1;
 
-  constructor(wire: Wire, handlers: SocketHandlers, house: SocketHouse) {
+  constructor(wire: Wire, handlers: SocketHandlers, context: SocketContext) {
     this.#wire = wire;
     this.#handlers = handlers;
-    this.#house = house;
+    this.#context = context;
     wire.reader = this;
   }
 
@@ -78,8 +78,8 @@ export class WireSocket implements Socket, Watched, WireReader, FrameSink {
     if (this.#is(OVER)) return false;
     const wire = this.#wire;
     const frame = messageFrame(data);
-    if (wire.needsDrain || frame.length > this.#house.maxBufferedBytes) {
-      if (payloadOf(frame) + wire.unsent > this.#house.maxBufferedBytes) {
+    if (wire.needsDrain || frame.length > this.#context.maxBufferedBytes) {
+      if (payloadOf(frame) + wire.unsent > this.#context.maxBufferedBytes) {
         this.close(TOO_SLOW, 'too slow');
         return false;
       }
@@ -194,13 +194,13 @@ export class WireSocket implements Socket, Watched, WireReader, FrameSink {
   onClose(): void {
     if (!this.#is(OVER)) this.#tellEnd(1006, '');
     this.#flags |= DEAF;
-    this.#house.gone(this);
+    this.#context.gone(this);
   }
 
   // --------------------------------------------------------------------------------------------- from the frame reader
 
   get maxMessageBytes(): number {
-    return this.#house.maxMessageBytes;
+    return this.#context.maxMessageBytes;
   }
 
   get isStopped(): boolean {
@@ -297,7 +297,7 @@ export class WireSocket implements Socket, Watched, WireReader, FrameSink {
   }
 
   #limitEnd(): void {
-    if (!this.#wire.isDestroyed) this.#house.deadlines.add(new Goodbye(this.#wire, this.#house.deadlines));
+    if (!this.#wire.isDestroyed) this.#context.deadlines.add(new Goodbye(this.#wire, this.#context.deadlines));
   }
 }
 

@@ -4,7 +4,7 @@ import type { Wire } from '../gateway/tcp/wire.ts';
 import type { WireSocket } from '../ws/wire-socket.ts';
 
 /** What all connections of Troupe's own server share. `Connection` is the connection's own class. */
-export interface ConnectionHouse<Connection = object> {
+export interface ConnectionContext<Connection = object> {
   readonly options: HttpServerOptions;
   readonly deadlines: Pick<Deadlines, 'now' | 'add' | 'remove'>;
   /** The server closes: connections end with their reply. */
