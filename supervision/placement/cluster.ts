@@ -51,7 +51,7 @@ const LEARN_MS = 500;
  * A process as a member of the cluster: its shards (node.ts), the entities placed by them (placed-entities.ts), and the
  * post between nodes:
  *
- *   <prefix>.<node>.ask    a question for an entity, answered by reply     .tell  a message for an entity
+ *   <prefix>.<node>.ask    an ask for an entity, answered by reply         .tell  a message for an entity
  *   <prefix>.<node>.ref    a message for a ref that left this node         .hold, .ended   who holds it, and its end
  *   <prefix>.<node>.look   shards are free that this node should take      .echo  to oneself: is the bus there?
  */
@@ -259,8 +259,8 @@ export class Cluster implements ClusterContext {
   #receive({ subject, data, reply }: BusMessage): void {
     const verb = subject.slice(subject.lastIndexOf('.') + 1);
     try {
-      if (verb === 'ask') this.#question(data, reply);
-      else if (verb === 'tell') this.#letter(data);
+      if (verb === 'ask') this.#receiveAsk(data, reply);
+      else if (verb === 'tell') this.#receiveTell(data);
       else if (verb === 'ref') this.refs.onMessage(readRefNews(data));
       else if (verb === 'hold') this.refs.onHold(readRefNews(data));
       else if (verb === 'ended') this.refs.onEnded(readRefNews(data));
@@ -273,23 +273,23 @@ export class Cluster implements ClusterContext {
     }
   }
 
-  #letter(data: Uint8Array): void {
-    const letter = readTell(data);
-    const placed = this.#inbound.get(letter.kind);
+  #receiveTell(data: Uint8Array): void {
+    const envelope = readTell(data);
+    const placed = this.#inbound.get(envelope.kind);
     if (placed === undefined)
-      this.complain(letter.from, new Error(letter.kind), 'a message for a kind that is not here');
-    else placed.receive(letter);
+      this.complain(envelope.from, new Error(envelope.kind), 'a message for a kind that is not here');
+    else placed.receive(envelope);
   }
 
-  #question(data: Uint8Array, reply: string | undefined): void {
+  #receiveAsk(data: Uint8Array, reply: string | undefined): void {
     if (reply === undefined) return;
-    const question = readAsk(data);
-    const key = `${question.from}/${question.ask}`;
+    const envelope = readAsk(data);
+    const key = `${envelope.from}/${envelope.ask}`;
     const respond = (bytes: Uint8Array): void => {
       try {
         this.#respond(reply, bytes);
       } catch (error) {
-        this.complain(question.from, error, 'could not answer');
+        this.complain(envelope.from, error, 'could not answer');
       }
     };
     const known = this.#answered.get(key);
@@ -297,18 +297,18 @@ export class Cluster implements ClusterContext {
       void known.then(respond);
       return;
     }
-    const placed = this.#inbound.get(question.kind);
+    const placed = this.#inbound.get(envelope.kind);
     if (placed === undefined) {
       respond(packAnswer({ type: 'moved' }));
       return;
     }
-    const lost = question.age > 0 && this.#answered.mayHaveForgotten(question.age);
-    if (lost || !placed.stillOwnedAt(question)) {
+    const lost = envelope.age > 0 && this.#answered.mayHaveForgotten(envelope.age);
+    if (lost || !placed.stillOwnedAt(envelope)) {
       respond(packAnswer(PlacedEntities.unsure()));
       return;
     }
     let hadEffect = true;
-    const answer = placed.answer(question).then((given) => {
+    const answer = placed.answer(envelope).then((given) => {
       hadEffect = given.type !== 'moved';
       return packAnswer(given);
     });
@@ -317,7 +317,7 @@ export class Cluster implements ClusterContext {
       () => this.#answers.delete(answering),
       (error: unknown) => {
         this.#answers.delete(answering);
-        this.complain(question.from, error, 'could not answer');
+        this.complain(envelope.from, error, 'could not answer');
       },
     );
     this.#answers.add(answering);

@@ -5,10 +5,10 @@ import { isFenced, type PlacementError } from '../../proto/ports/placement.ts';
 import type { Entities } from '../entity/entity-kind.ts';
 import { ActorError } from '../errors.ts';
 import type { AnyRef, Ref } from '../ref.ts';
+import { Incoming, Outgoing } from './ask-refs.ts';
 import type { Codec } from './codec.ts';
 import type { PlacementNode } from './node.ts';
 import { OpenAsks } from './open-asks.ts';
-import { Incoming, Outgoing } from './question-refs.ts';
 import type { RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';
 import type { EntityPlace } from './view.ts';
@@ -42,9 +42,9 @@ export interface PlacedInbound {
   readonly kind: string;
   readonly service: string;
   release(matches: (id: string) => boolean): Promise<void>;
-  receive(letter: TellEnvelope): void;
-  answer(question: AskEnvelope): Promise<Answer>;
-  stillOwnedAt(question: AskEnvelope): boolean;
+  receive(envelope: TellEnvelope): void;
+  answer(envelope: AskEnvelope): Promise<Answer>;
+  stillOwnedAt(envelope: AskEnvelope): boolean;
   flush(): void;
   close(): void;
 }
@@ -329,7 +329,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     attempt.sent ??= now;
     const outgoing = new Outgoing<Reply>(refs.to(place.node));
     const left = attempt.deadline - now;
-    const question = packAsk({
+    const envelope = packAsk({
       kind: this.#kind.kind,
       id,
       from: node.self.id,
@@ -342,7 +342,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     let data: Uint8Array;
     try {
       const waitMs = Math.max(1, Math.min(left, resendMs));
-      const asking = bus.request(this.#cluster.subject(place.node, 'ask'), question, waitMs);
+      const asking = bus.request(this.#cluster.subject(place.node, 'ask'), envelope, waitMs);
       data = await this.#open.answer(this.#shardOf(id), place, asking);
     } catch (error) {
       if (!(error instanceof BusError)) throw error;

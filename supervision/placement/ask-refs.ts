@@ -17,7 +17,7 @@ class ReplyAddress<Reply> extends Ref<Reply> {
   }
 }
 
-/** The refs of a question: its own reply address is no ref, but told by its place. */
+/** The refs of an ask: its own reply address is no ref, but told by its place. */
 export class Outgoing<Reply> implements RefsOut {
   readonly replyTo: Ref<Reply> = new ReplyAddress<Reply>();
   readonly #refs: RefsOut;
@@ -58,7 +58,7 @@ function boxed<T>(fill: (box: { put(value: unknown): void }) => void): { readonl
   return content;
 }
 
-/** The refs of a question that came in. */
+/** The refs of an ask that came in. */
 export class Incoming implements RefsIn {
   readonly #refs: RefExchange;
   readonly #from: string;
