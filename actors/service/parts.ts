@@ -90,13 +90,13 @@ export function localEntities<Msg, State>(kind: EntityKind<Msg, State>): Entitie
 }
 
 /**
- * Entities of which each is awake on one node of the cluster. They are sent what `placed` says, and themselves `Own`.
- * `missing`: see EntitiesPart.
+ * Entities of which each is awake on one node of the cluster. They are sent what `placed` says, and send themselves
+ * `LocalMsg`. `missing`: see EntitiesPart.
  */
-export function placedEntities<Msg, Own, State>(
+export function placedEntities<Msg, LocalMsg, State>(
   placement: Placement,
   placed: PlacedKind<Msg>,
-  kind: EntityKind<NoInfer<Msg> | Own, State>,
+  kind: EntityKind<NoInfer<Msg> | LocalMsg, State>,
   missing?: ErrorCode,
 ): EntitiesPart<Msg> {
   return new EntitiesPart<Msg>(kind, (parent) => placement.place(placed, entities(parent, kind)), missing);

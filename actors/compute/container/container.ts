@@ -37,7 +37,14 @@ import { stoppedNotice } from './notices.ts';
 import { ContainerReconciler } from './reconciler.ts';
 import { whyNotRunning } from './rules.ts';
 import { settingsHandlers } from './settings.ts';
-import { type ContainerActorState, type ContainerMessage, freshState, type Job, type Own, own } from './state.ts';
+import {
+  type ActiveContainer,
+  type ContainerActorState,
+  type ContainerMessage,
+  freshState,
+  type Job,
+  ownedRow,
+} from './state.ts';
 import { attachTerminal } from './terminals.ts';
 import type { EngineHealth } from './watcher.ts';
 
@@ -55,7 +62,7 @@ export function containerKind(
   const reconciler = new ContainerReconciler(deps, onStatus, health);
 
   /** Writes the desired state, its audit entry and its news, and begins to reconcile. */
-  async function change({ state, ctx }: Own, call: Call, desired: Desired, discard = false): Promise<void> {
+  async function change({ state, ctx }: ActiveContainer, call: Call, desired: Desired, discard = false): Promise<void> {
     const { id } = state.row;
     const verb = { running: 'start', stopped: 'stop', deleted: 'delete' }[desired];
     const written = await fenced(db, state.lease, async (tx) => {
@@ -75,12 +82,12 @@ export function containerKind(
     await reconciler.setDesired(state, ctx, written);
   }
 
-  const table = handlers<Own>(
-    handler(getContainer, ({ state }: Own, call) =>
-      containerView(withProgress(own(state, call), state.progress), deps),
+  const table = handlers<ActiveContainer>(
+    handler(getContainer, ({ state }: ActiveContainer, call) =>
+      containerView(withProgress(ownedRow(state, call), state.progress), deps),
     ),
-    handler(startContainer, async ({ state, ctx }: Own, call) => {
-      const { status } = own(state, call);
+    handler(startContainer, async ({ state, ctx }: ActiveContainer, call) => {
+      const { status } = ownedRow(state, call);
       if (status !== 'stopped' && status !== 'failed') {
         throw new Refusal('conflict', {
           message: `The container is ${status}: only a stopped or failed one can be started.`,
@@ -89,23 +96,23 @@ export function containerKind(
       await change({ state, ctx }, call, 'running', call.query.discard === 'true');
       return createdView(state.row, deps.domain);
     }),
-    handler(stopContainer, async ({ state, ctx }: Own, call) => {
-      const { status } = own(state, call);
+    handler(stopContainer, async ({ state, ctx }: ActiveContainer, call) => {
+      const { status } = ownedRow(state, call);
       if (status === 'stopped' || status === 'failed') {
         throw new Refusal('conflict', { message: `The container is ${status}: there is nothing to stop.` });
       }
       await change({ state, ctx }, call, 'stopped');
       return createdView(state.row, deps.domain);
     }),
-    handler(deleteContainer, async ({ state, ctx }: Own, call) => {
-      own(state, call);
+    handler(deleteContainer, async ({ state, ctx }: ActiveContainer, call) => {
+      ownedRow(state, call);
       await change({ state, ctx }, call, 'deleted');
       return { status: 'ok' as const };
     }),
     ...settingsHandlers(deps, reconciler),
     ...ingressHandlers(deps),
-    handler(terminal, ({ state }: Own, call) => mustRun(own(state, call))),
-    handler(logs, ({ state }: Own, call) => mustRun(own(state, call))),
+    handler(terminal, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call))),
+    handler(logs, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call))),
   );
 
   return {

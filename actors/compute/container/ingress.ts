@@ -8,20 +8,20 @@ import { fenced } from '../../../storage/fenced.ts';
 import { auditEntry } from '../../service/audit.ts';
 import { type Handler, handler } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
-import { type ContainerActorState, type Own, own } from './state.ts';
+import { type ActiveContainer, type ContainerActorState, ownedRow } from './state.ts';
 
 const HTTP = 80;
 const HTTPS = 443;
 
 /** The handlers. */
-export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly Handler<Own>[] {
+export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly Handler<ActiveContainer>[] {
   return [
-    handler(listIngress, async ({ state }: Own, call) => ({
-      rules: (await listRules(db, own(state, call).id)).map(view),
+    handler(listIngress, async ({ state }: ActiveContainer, call) => ({
+      rules: (await listRules(db, ownedRow(state, call).id)).map(view),
     })),
 
-    handler(addIngress, async ({ state }: Own, call) => {
-      const { id } = own(state, call);
+    handler(addIngress, async ({ state }: ActiveContainer, call) => {
+      const { id } = ownedRow(state, call);
       const { port, target_port } = call.body;
       // 80 and 443 are what the world calls the gateway's ports for HTTP and HTTPS.
       if (port !== HTTP && port !== HTTPS && takenPorts.includes(port)) {
@@ -41,8 +41,8 @@ export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly 
       return view(rule);
     }),
 
-    handler(deleteIngress, async ({ state }: Own, call) => {
-      const { id } = own(state, call);
+    handler(deleteIngress, async ({ state }: ActiveContainer, call) => {
+      const { id } = ownedRow(state, call);
       const { port } = call.params;
       await fenced(db, state.lease, async (tx) => {
         if (!(await deleteRule(tx, id, port))) {

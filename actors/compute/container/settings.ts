@@ -23,7 +23,7 @@ import { auditEntry } from '../../service/audit.ts';
 import { type Handler, handler } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
 import type { ContainerReconciler } from './reconciler.ts';
-import { type Own, own } from './state.ts';
+import { type ActiveContainer, ownedRow } from './state.ts';
 
 /** Between two restarts of one container by other mount paths: each copies its files. */
 const MOUNTS_PAUSE_MS = 10_000;
@@ -34,7 +34,7 @@ const MOUNTS_PAUSE_MS = 10_000;
 export function settingsHandlers(
   { db, clock, engine }: ComputeDeps,
   reconciler: Pick<ContainerReconciler, 'onSettingsChanged'>,
-): readonly Handler<Own>[] {
+): readonly Handler<ActiveContainer>[] {
   /** Writes in one transaction; the container may be going meanwhile. */
   const write = (lease: ShardLease, work: (tx: Tx) => Promise<ContainerRow | undefined>): Promise<ContainerRow> =>
     fenced(db, lease, async (tx) => {
@@ -74,10 +74,10 @@ export function settingsHandlers(
   }
 
   return [
-    handler(getSsh, ({ state }: Own, call) => ({ ssh_enabled: own(state, call).sshEnabled })),
+    handler(getSsh, ({ state }: ActiveContainer, call) => ({ ssh_enabled: ownedRow(state, call).sshEnabled })),
 
-    handler(setSsh, async ({ state, ctx }: Own, call) => {
-      const { id, sshEnabled } = own(state, call);
+    handler(setSsh, async ({ state, ctx }: ActiveContainer, call) => {
+      const { id, sshEnabled } = ownedRow(state, call);
       const { ssh_enabled } = call.body;
       if (ssh_enabled === sshEnabled) return { ssh_enabled };
       const written = await write(state.lease, async (tx) => {
@@ -90,10 +90,10 @@ export function settingsHandlers(
       return { ssh_enabled };
     }),
 
-    handler(getMounts, ({ state }: Own, call) => ({ mount_paths: own(state, call).mountPaths })),
+    handler(getMounts, ({ state }: ActiveContainer, call) => ({ mount_paths: ownedRow(state, call).mountPaths })),
 
-    handler(setMounts, async ({ state, ctx }: Own, call) => {
-      const { id, status } = own(state, call);
+    handler(setMounts, async ({ state, ctx }: ActiveContainer, call) => {
+      const { id, status } = ownedRow(state, call);
       const { mount_paths, discard } = call.body;
       const restarted = status === 'running';
       mayMount(state.row, mount_paths, discard);
@@ -106,8 +106,8 @@ export function settingsHandlers(
       return { mount_paths, restarted };
     }),
 
-    handler(setPullPolicy, async ({ state, ctx }: Own, call) => {
-      const { id, pullPolicy } = own(state, call);
+    handler(setPullPolicy, async ({ state, ctx }: ActiveContainer, call) => {
+      const { id, pullPolicy } = ownedRow(state, call);
       const { pull_policy } = call.body;
       if (pull_policy === pullPolicy) return { pull_policy };
       const written = await write(state.lease, async (tx) => {

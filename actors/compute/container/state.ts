@@ -78,14 +78,14 @@ const REMOVED_FROM_OUTSIDE = 'it was removed from outside, and of its files only
 
 export type ContainerContext = EntityContext<ContainerMessage>;
 
-/** What handlers of its calls get. */
-export interface Own {
+/** What handlers of its calls get: a container whose actor is awake. */
+export interface ActiveContainer {
   readonly state: ContainerActorState;
   readonly ctx: ContainerContext;
 }
 
 /** The row, if it is the caller's. Somebody else's container is answered like none at all, to the letter. */
-export function own(state: ContainerActorState, call: Call): ContainerRow {
+export function ownedRow(state: ContainerActorState, call: Call): ContainerRow {
   if (state.row.userId !== callerOf(call).userId || state.row.desired === 'deleted') {
     throw new Refusal('not_found');
   }
