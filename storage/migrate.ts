@@ -140,15 +140,19 @@ function expectedName(id: number): string {
   return `${String(id).padStart(4, '0')}-some-name.sql`;
 }
 
-/** How many migrations a database has, of how many this build knows. Changes nothing. One that is empty has none. */
+/**
+ * How many migrations a database has, of how many this build knows. One that is empty has none, and is not behind.
+ * Changes nothing.
+ */
 export async function schemaVersion(
   db: Db,
   dir: string | URL = migrationsDir,
-): Promise<{ has: number; knows: number }> {
+): Promise<{ has: number; knows: number; isBehind: boolean }> {
   const knows = (await readMigrations(dir)).length;
-  if (!(await hasMigrations(db))) return { has: 0, knows };
+  if (!(await hasMigrations(db))) return { has: 0, knows, isBehind: false };
   const row = await db.one(z.object({ has: z.number() }), 'select coalesce(max(id), 0) as has from migrations');
-  return { has: row?.has ?? 0, knows };
+  const has = row?.has ?? 0;
+  return { has, knows, isBehind: has > 0 && has < knows };
 }
 
 async function hasMigrations(db: Queries): Promise<boolean> {

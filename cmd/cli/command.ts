@@ -11,13 +11,14 @@ export interface CommandOptions {
   readonly json?: boolean;
 }
 
-/** Runs `work` on the database of the environment, or of the data folder. */
+/** Runs `work` on the database of the environment, or of the data folder. As `withDatabase`. */
 export function onDatabase<T>(
   { data }: Pick<CommandOptions, 'data'>,
   work: Parameters<typeof withDatabase<T>>[3],
+  prepare?: Parameters<typeof withDatabase<T>>[4],
 ): Promise<T> {
   const environment = readEnvironment(process.env);
-  return withDatabase(environment, data, openLog(environment.LOG_LEVEL ?? 'error'), work);
+  return withDatabase(environment, data, openLog(environment.LOG_LEVEL ?? 'error'), work, prepare);
 }
 
 /** Prints the result: `value` as JSON, or `text` for people. */

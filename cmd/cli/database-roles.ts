@@ -1,9 +1,10 @@
 /** `troupe database roles`: a role of the database for each service that runs alone, with the rights that it needs. */
-import { StorageError } from '../../storage/db.ts';
+import { type Db, StorageError } from '../../storage/db.ts';
 import { SERVICES, type ServiceWithRole } from '../../storage/rights.ts';
 import { roleOf, rolesSql, rolesThatLogIn } from '../../storage/roles.ts';
 import { CliError } from '../config/cli-error.ts';
 import { hint } from '../config/hints.ts';
+import { bringUpToDate } from '../node/schema.ts';
 import { onDatabase } from './command.ts';
 
 /** Options as the command line gives them. */
@@ -31,7 +32,7 @@ export async function databaseRoles(
     return;
   }
   const roles = chosen.map((service) => roleOf(service, prefix));
-  const ready = await onDatabase({ data }, async (db) => {
+  const make = async (db: Db) => {
     try {
       await db.tx((tx) => tx.script(sql));
     } catch (cause) {
@@ -43,7 +44,9 @@ export async function databaseRoles(
       );
     }
     return rolesThatLogIn(db, roles);
-  });
+  };
+  // The rights are of this version's schema.
+  const ready = await onDatabase({ data }, make, bringUpToDate);
   const waiting = roles.filter((role) => !ready.includes(role));
   const lines = [`${roles.join(', ')}: each has the rights of its service, and no others.`];
   const [first] = waiting;

@@ -8,6 +8,7 @@ import { hint } from '../config/hints.ts';
 import { lockDataDir } from '../config/up-lock.ts';
 import { withDatabase } from '../node/database.ts';
 import { openKubernetes } from '../node/kubernetes.ts';
+import { bringUpToDate } from '../node/schema.ts';
 import { openLog } from '../observability/log.ts';
 
 const STOP_GRACE_SECONDS = 10;
@@ -19,7 +20,14 @@ export async function down(options: { readonly data: string }): Promise<void> {
   const dataDir = environment.DATABASE_URL === undefined ? dataDirInUse(options.data) : openDataDir(options.data);
   const unlock = lockDataDir(dataDir, 'Stop it first: it would start the containers again.');
   try {
-    const installation = await withDatabase(environment, dataDir, log, (db) => getSetting(db, 'installation'));
+    const installation = await withDatabase(
+      environment,
+      dataDir,
+      log,
+      (db) => getSetting(db, 'installation'),
+      // An upgrade that was installed is no reason to leave containers running.
+      bringUpToDate,
+    );
     const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
     const host = isKubernetes ? undefined : ((await privateDockerHost(dataDir)) ?? (await findDocker(environment)));
     if (installation !== undefined && (isKubernetes || host !== undefined)) {

@@ -1,11 +1,9 @@
 /** `troupe migrate`: brings the database up to date and says what was done. */
-import { readEnvironment } from '../config/config.ts';
-import { withDatabase } from '../node/database.ts';
-import { openLog } from '../observability/log.ts';
+import { bringUpToDate } from '../node/schema.ts';
+import { onDatabase } from './command.ts';
 
-/** Every command migrates before it works, so opening the database is all there is to do. */
+/** Applies the migrations that are missing. Throws CliError as `bringUpToDate`. */
 export async function migrateDatabase(options: { readonly data: string }): Promise<void> {
-  const environment = readEnvironment(process.env);
-  await withDatabase(environment, options.data, openLog(environment.LOG_LEVEL ?? 'error'), (db) => db.ping());
+  await onDatabase(options, (db) => db.ping(), bringUpToDate);
   process.stdout.write('The database is up to date.\n');
 }

@@ -5,7 +5,7 @@ import { EmbeddedError, startEmbedded } from '../../storage/embedded/server.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 import { dataDirInUse } from '../config/data-dir.ts';
-import { bringUpToDate } from './schema.ts';
+import { requireUpToDate } from './schema.ts';
 
 /** A server to connect to, and how to let go of it. */
 interface DatabaseServer {
@@ -45,20 +45,21 @@ export async function databaseServer(
 
 /**
  * Runs `work` on an up-to-date database and lets go of it. Works while the platform runs. Without DATABASE_URL the
- * folder must hold a platform: a command makes none where somebody mistyped --data.
+ * folder must hold a platform: a command makes none where somebody mistyped --data. `prepare` looks at the schema.
  */
 export async function withDatabase<T>(
   environment: Environment,
   dataDir: string,
   log: Log,
   work: (db: Db) => Promise<T>,
+  prepare: (db: Db, log: Log) => Promise<unknown> = requireUpToDate,
 ): Promise<T> {
   // With a server of the operator's the folder is not looked at: it need not be there.
   const dir = environment.DATABASE_URL === undefined ? dataDirInUse(dataDir) : dataDir;
   const server = await databaseServer(environment, dir, log, () => {});
   const db = openDb(server.connection, { log, name: 'cli', max: 2 });
   try {
-    await bringUpToDate(db, log);
+    await prepare(db, log);
     return await work(db);
   } finally {
     await db.close();

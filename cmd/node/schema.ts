@@ -31,11 +31,8 @@ export function unreadable(node: { address: string; version: string; format: num
  * process takes the place of. Rejects with MigrationError as `migrate`.
  */
 export async function bringUpToDate(db: Db, log: Log, former?: string): Promise<string[]> {
-  const { has, knows } = await schemaVersion(db);
-  if (has > 0 && has < knows) {
-    const odd = await oddNode(db, NODE_FORMAT, former);
-    if (odd !== undefined) throw unreadable(odd, log);
-  }
+  const { has, knows, isBehind } = await schemaVersion(db);
+  if (isBehind) await refuseBesideOddNodes(db, log, former);
   try {
     return await migrate(db, migrationsDir, log);
   } catch (cause) {
@@ -46,6 +43,28 @@ export async function bringUpToDate(db: Db, log: Log, former?: string): Promise<
       { cause },
     );
   }
+}
+
+async function refuseBesideOddNodes(db: Db, log: Log, former?: string): Promise<void> {
+  const odd = await oddNode(db, NODE_FORMAT, former);
+  if (odd !== undefined) throw unreadable(odd, log);
+}
+
+/**
+ * Throws CliError when migrations are missing, and what applies them: a command that lists users is no upgrade. An
+ * empty database is filled, so that the first user can be added before the platform starts.
+ */
+export async function requireUpToDate(db: Db, log: Log): Promise<void> {
+  const { has, knows, isBehind } = await schemaVersion(db);
+  if (!isBehind) {
+    await bringUpToDate(db, log);
+    return;
+  }
+  await refuseBesideOddNodes(db, log);
+  throw new CliError(
+    `The database has ${has} of the ${knows} migrations of this version. The next start of the platform applies the ` +
+      'others, and so does `troupe migrate`.',
+  );
 }
 
 /** Throws CliError when whoever is logged in may not do all that `service` does. After `bringUpToDate`. */

@@ -92,3 +92,18 @@ test('every command is refused before it migrates under a node of another format
     assert.equal((await schemaVersion(db)).has, 20, String(command));
   }
 });
+
+test('a command that reads or changes rows is no upgrade: it leaves an older schema, and says what applies the rest', async (t) => {
+  const { db, url } = await ofVersion(t, 20);
+  const env = { DATABASE_URL: url };
+  for (const command of [['users', 'list'], ['containers', 'list', '--json'], ['audit']]) {
+    const { code, stdout, stderr } = await troupe(command, { env });
+    assert.equal(code, 1, `${command}: ${stderr}`);
+    assert.equal(stdout, '');
+    assert.match(stderr, /has 20 of the \d+ migrations of this version.+`troupe migrate`/);
+    assert.equal((await schemaVersion(db)).has, 20, String(command));
+  }
+  const { code } = await troupe(['migrate'], { env });
+  assert.equal(code, 0);
+  assert.equal((await troupe(['users', 'list'], { env })).code, 0);
+});
