@@ -123,6 +123,22 @@ describe('a container that cannot be started', () => {
     await compute.reaches(ann, id, 'running');
   });
 
+  test('may be made for longer than ten minutes, says that it is, and has its ten minutes after that', async (t) => {
+    const compute = await openCompute(t);
+    const release = compute.engine.hold('create');
+    t.after(release);
+    const id = await compute.create(ann);
+    await until(() => compute.engine.calls.some((name) => name.startsWith('create')));
+    compute.clock.advance(25 * MINUTES);
+    const handled = compute.handled('compute/container');
+    compute.engine.reconnect();
+    await until(() => compute.handled('compute/container') > handled);
+    assert.match((await compute.view(ann, id)).status_reason ?? '', /is being made/);
+    assert.equal((await compute.view(ann, id)).status, 'pending');
+    release();
+    await compute.reaches(ann, id, 'running');
+  });
+
   test('fails after ten minutes when nothing in it ever answers, and is stopped', async (t) => {
     const compute = await openCompute(t, { engine: { onStart: () => {} } });
     const id = await compute.create(ann);

@@ -41,18 +41,22 @@ import {
   afterFailure,
   crashDelay,
   driftOf,
-  INITIALIZING_LIMIT_MS,
+  isTooLate,
+  MAKING,
   MAX_CRASHES,
   MAX_SILENT_RESTARTS,
   nextStep,
+  OWN_ERROR,
   RECOVERED_AFTER_MS,
   SILENT_LIMIT_MS,
+  TOO_LATE,
   triedAgain,
   waitsForReady,
 } from './rules.ts';
 import {
   type ContainerActorState,
   type ContainerContext,
+  endMaking,
   endOf,
   isStarting,
   type Job,
@@ -70,10 +74,6 @@ const PROBE_EVERY_MS = 300;
 const REWRITE_AFTER_MS = 1000;
 /** Between two notes of how far an image is. */
 const PROGRESS_NOTED_MS = 5000;
-/** What users read of a defect. */
-const OWN_ERROR = 'The platform met an error of its own, which its log describes.';
-const TOO_LATE = 'it could not be started within 10 minutes';
-
 type ReportOf<T extends Report['type']> = Extract<Report, { readonly type: T }>;
 
 /** Brings containers to what is wanted of them. What it knows of one is in the state of that one's actor. */
@@ -94,7 +94,7 @@ export class ContainerReconciler {
     if (state.isBackingOff) return;
     if (state.job === undefined) return this.#begin(state, ctx, 'observe');
     state.reconcileAgain = true;
-    if (!this.#isTooLate(state)) return;
+    if (!isTooLate(state, this.#deps.clock.now())) return;
     state.job.abort.abort(new Error(TOO_LATE));
     await this.#status.set(state, 'failed', { reason: state.problem ?? TOO_LATE });
   }
@@ -112,6 +112,12 @@ export class ContainerReconciler {
       if (!job.abort.signal.aborted) await this.#noteProgress(state, report.line);
       return;
     }
+    if (report.type === 'making') {
+      state.makingSince = this.#deps.clock.now();
+      if (!job.abort.signal.aborted) await this.#noteProgress(state, MAKING);
+      return;
+    }
+    endMaking(state, this.#deps.clock.now());
     state.progress = undefined;
     if (report.type !== 'accepted') state.job = undefined;
     // It served a state that is not desired any more: whatever came of it, reconcile again.
@@ -160,6 +166,7 @@ export class ContainerReconciler {
     const { row } = state;
     switch (report.type) {
       case 'progress':
+      case 'making':
         return;
       case 'accepted':
         if (isStarting(row) && row.status === 'pending') await this.#status.set(state, 'initializing');
@@ -220,7 +227,7 @@ export class ContainerReconciler {
   /** Probes again, until it is too late; a container that stays silent is started anew, a few times. */
   async #notReady(state: ContainerActorState, ctx: ContainerContext, report: ReportOf<'not-ready'>): Promise<void> {
     const { row } = state;
-    if (isStarting(row) && this.#isTooLate(state)) {
+    if (isStarting(row) && isTooLate(state, this.#deps.clock.now())) {
       await this.#status.set(state, 'failed', { reason: 'it was not ready within 10 minutes' });
       return;
     }
@@ -263,7 +270,7 @@ export class ContainerReconciler {
     if (step === 'restart' || step === 'adjust') state.mending = true;
     if (step !== 'launch') return this.#begin(state, ctx, step);
     if (await this.#crashed(state, ctx, actual, lastLines)) return;
-    if (this.#isTooLate(state)) {
+    if (isTooLate(state, this.#deps.clock.now())) {
       await this.#status.set(state, 'failed', { reason: state.problem ?? TOO_LATE });
       return;
     }
@@ -333,7 +340,7 @@ export class ContainerReconciler {
     const starting = isStarting(row);
     if (starting && what === 'launch' && next.reason !== undefined) {
       await this.#status.set(state, 'failed', { reason: next.reason });
-    } else if (starting && this.#isTooLate(state)) {
+    } else if (starting && isTooLate(state, this.#deps.clock.now())) {
       await this.#status.set(state, 'failed', { reason: problem });
     } else {
       // Whoever waits for it reads why, and until when.
@@ -386,10 +393,5 @@ export class ContainerReconciler {
     state.timer = ctx.after(ms, { type: 'backoff-over' });
     state.isBackingOff = true;
     state.reconcileAgain = false;
-  }
-
-  #isTooLate({ row, triedSince }: ContainerActorState): boolean {
-    const isStillStarting = row.status === 'pending' || row.status === 'initializing';
-    return isStillStarting && this.#deps.clock.now() - (triedSince ?? Infinity) > INITIALIZING_LIMIT_MS;
   }
 }

@@ -8,7 +8,7 @@ import type { ContainerOutline, ContainerRow } from '../../../storage/compute/co
 /**
  * Longest time in `pending`, and in `initializing`. It does not count while the engine or the database cannot be asked.
  */
-export const INITIALIZING_LIMIT_MS = 10 * 60_000;
+const INITIALIZING_LIMIT_MS = 10 * 60_000;
 /** Crashes without a minute of running in between, before the container counts as failed. */
 export const MAX_CRASHES = 5;
 /** A container that ran this long has recovered: its crashes are forgotten. */
@@ -153,4 +153,24 @@ export function waitsForReady(reason: string | null): string {
 export function triedAgain(problem: string, at: number): string {
   const sentence = /[.!?]$/.test(problem) ? problem : `${problem}.`;
   return `${sentence} The next try is at ${new Date(at).toISOString().slice(11, 19)} UTC.`;
+}
+
+/** What users read of a defect. */
+export const OWN_ERROR = 'The platform met an error of its own, which its log describes.';
+/** What users read while the engine makes the container. */
+export const MAKING = 'The container is being made. What it keeps in its mounts may have to be copied first.';
+export const TOO_LATE = 'it could not be started within 10 minutes';
+
+/** How long a start has been tried, in Unix ms. */
+interface StartTimes {
+  readonly row: Pick<ContainerRow, 'status'>;
+  readonly triedSince: number | undefined;
+  readonly makingSince: number | undefined;
+}
+
+/** Whether a start has had its time; while the engine makes the container, the engine's own limits count. */
+export function isTooLate({ row, triedSince, makingSince }: StartTimes, now: number): boolean {
+  if (makingSince !== undefined || triedSince === undefined) return false;
+  const isStillStarting = row.status === 'pending' || row.status === 'initializing';
+  return isStillStarting && now - triedSince > INITIALIZING_LIMIT_MS;
 }

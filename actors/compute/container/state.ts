@@ -60,6 +60,8 @@ export interface ContainerActorState {
    * one of them does not. A new owner of the container counts anew.
    */
   triedSince: number | undefined;
+  /** Since when the engine has been making the container, which has limits of its own; undefined: it is not. */
+  makingSince: number | undefined;
   /** Failed pieces of work in a row. */
   failures: number;
   /** What the last of them said, for a start that never comes about. */
@@ -108,6 +110,7 @@ export function freshState(lease: ShardLease, row: ContainerRow): ContainerActor
     tolerated: undefined,
     silentRestarts: 0,
     triedSince: undefined,
+    makingSince: undefined,
     failures: 0,
     problem: undefined,
     progress: undefined,
@@ -135,4 +138,10 @@ export function endOf(state: ContainerActorState, actual: ContainerState | undef
   }
   if (actual.startedAt === null || actual.startedAt === state.countedStart) return undefined;
   return exitReason(actual);
+}
+
+/** The time in which the engine made the container is no time of the start. */
+export function endMaking(state: Pick<ContainerActorState, 'makingSince' | 'triedSince'>, now: number): void {
+  if (state.makingSince !== undefined && state.triedSince !== undefined) state.triedSince += now - state.makingSince;
+  state.makingSince = undefined;
 }

@@ -14,11 +14,13 @@ import { inOneLine, MAX_CRASHES, STOP_GRACE_SECONDS, type Step, specOf, WORKLOAD
 /** A piece of work: a step, or a first look at what there is. */
 export type Work = Exclude<Step, 'settled'> | 'observe';
 
-/** What work tells the actor. All but `accepted` and `progress` end it. */
+/** What work tells the actor. All but `making`, `accepted` and `progress` end it. */
 export type Report =
   | { readonly type: 'accepted' }
   /** How far the image is, for its owner. */
   | { readonly type: 'progress'; readonly line: string }
+  /** The image is there, and the engine makes the container: with what it keeps, it may copy for half an hour. */
+  | { readonly type: 'making' }
   /** What there is, and what the row says by now. */
   | {
       readonly type: 'observed';
@@ -166,6 +168,7 @@ async function launch(
   signal.throwIfAborted();
   const { keys, revision } = await keysOf(deps, row);
   const wanted = spec(deps, row, keys);
+  progress({ type: 'making' });
   await engine.create(pullsAlways ? { ...wanted, followImage: true } : wanted);
   progress({ type: 'accepted' });
   signal.throwIfAborted();
