@@ -254,7 +254,7 @@ function offset(value: string): number {
   return Number(value);
 }
 
-/** `-http-port` is `--http-port`: the interface writes flags with one dash. What follows `--` is another program's. */
+/** `-http-port` is `--http-port`: flags of one dash are promised, too. What follows `--` is another program's. */
 function twoDashes(argument: string, at: number, all: readonly string[]): string {
   return /^-[a-z][a-z-]+(=|$)/.test(argument) && !all.slice(0, at).includes('--') ? `-${argument}` : argument;
 }

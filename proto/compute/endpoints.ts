@@ -56,7 +56,7 @@ export {
   setSsh,
 } from './settings.ts';
 
-/** Limits of section 8. */
+/** What one user may have. */
 export const MAX_CONTAINERS = 3;
 export const MAX_SSH_KEYS = 10;
 /** How often the mount paths of one container can be changed: each time adds a layer to its files. */
@@ -221,7 +221,7 @@ export const deleteSshKey = endpoint({
   actor: byUser,
 });
 
-/** 6.2: the whole list first, then what changes. */
+/** The whole list first, then what changes. */
 export const computeEventSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('containers'), data: z.array(containerSchema) }),
   z.object({

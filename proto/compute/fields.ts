@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { idSchema } from '../ids.ts';
 
-/** Instance types of 2.8: architecture and CPU cores. */
+/** Instance types: architecture and CPU cores. */
 export const INSTANCE_TYPES = {
   nano: { architecture: 'arm64', cpus: 0.5 },
   micro: { architecture: 'arm64', cpus: 1 },
@@ -101,7 +101,7 @@ export const containerSchema = z.object({
   ...createFields,
   memory_used_mb: z.int(),
   storage_used_gb: z.number(),
-  /** The shape of the interface, without a port. `ssh` holds what works as it stands. */
+  /** The command with the container's hostname, without a port. `ssh` holds one that works as it stands. */
   ssh_command: z.string(),
   /** How it is reached by SSH through the gateway, while SSH is enabled. */
   ssh: z.object({ command: z.string(), host: z.string(), port: z.int(), user: z.string() }).optional(),

@@ -7,7 +7,7 @@ import { createHash, createPublicKey } from 'node:crypto';
 /** Longest text looked at, in UTF-16 units; an RSA key of 16384 bits needs under 3,000. */
 export const MAX_PUBLIC_KEY_LENGTH = 16 * 1024;
 
-/** The accepted types, in the order the interface lists them. */
+/** The accepted types, in the order in which a refusal lists them. */
 export const PUBLIC_KEY_TYPES = [
   'ssh-rsa',
   'ssh-ed25519',

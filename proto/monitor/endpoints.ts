@@ -31,7 +31,7 @@ const nodeMetricsSchema = z.object({
 });
 export type NodeMetrics = z.output<typeof nodeMetricsSchema>;
 
-/** 2.14: CPU in thousandths of a core, the rest in bytes. */
+/** CPU in thousandths of a core, the rest in bytes. */
 export const podMetricsSchema = z.object({
   name: z.string(),
   namespace: z.string(),

@@ -35,7 +35,7 @@ export function listSecurityKeys(db: Queries, userId: string): Promise<SecurityK
 }
 
 /** One key of the user. */
-export function securityKey(db: Queries, userId: string, id: string): Promise<SecurityKeyRow | undefined> {
+export function findSecurityKey(db: Queries, userId: string, id: string): Promise<SecurityKeyRow | undefined> {
   return db.one(keyRow, `select ${COLUMNS} from security_keys where user_id = $1 and id = $2`, [userId, id]);
 }
 

@@ -5,7 +5,7 @@ import { addUser, forgetKeys } from '../../actors/auth/users/users.ts';
 import { listSessions, session } from '../../proto/auth/endpoints.ts';
 import { beginKeyLogin, deleteKey, finishKeyLogin, listKeys } from '../../proto/auth/security-keys.ts';
 import type { Caller } from '../../proto/endpoint.ts';
-import { advanceCounter, securityKey } from '../../storage/auth/security-keys.ts';
+import { advanceCounter, findSecurityKey } from '../../storage/auth/security-keys.ts';
 import { StorageError } from '../../storage/errors.ts';
 import { FLAGS, SoftKey, type Wrong } from '../support/auth/authenticator.ts';
 import {
@@ -212,7 +212,7 @@ describe('what a key signed', () => {
     }
     key.counter = 4_294_967_294;
     await enterWithKey(auth, key);
-    assert.equal((await securityKey(auth.db, ann.userId, key.id))?.counter, 4_294_967_295);
+    assert.equal((await findSecurityKey(auth.db, ann.userId, key.id))?.counter, 4_294_967_295);
 
     const counterless = new SoftKey({ counts: false });
     await addKey(auth, ann, counterless);

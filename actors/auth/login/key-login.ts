@@ -11,7 +11,7 @@
 import { beginKeyLogin, finishKeyLogin } from '../../../proto/auth/security-keys.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { audit } from '../../../storage/audit.ts';
-import { advanceCounter, listSecurityKeys, securityKey } from '../../../storage/auth/security-keys.ts';
+import { advanceCounter, findSecurityKey, listSecurityKeys } from '../../../storage/auth/security-keys.ts';
 import { spendToken } from '../../../storage/auth/spent-tokens.ts';
 import { userById } from '../../../storage/auth/users.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
@@ -60,7 +60,7 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
       if (user.disabledAt !== null) throw accountDisabled();
 
       try {
-        const key = await securityKey(db, user.id, credential.id);
+        const key = await findSecurityKey(db, user.id, credential.id);
         if (key === undefined) throw new KeyRejected('unknown_key');
         const counter = await verifyUse(credential, state.challenge, relyingParty, { ...key, userId: user.id });
         return await enter(
