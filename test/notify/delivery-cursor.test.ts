@@ -32,7 +32,7 @@ class Simulation {
   readonly sent: number[] = [];
   /** Ids in storage. */
   readonly stored: number[] = [];
-  /** What the user's actor has sent and the follower has not got yet, in order. */
+  /** What the user's actor has sent and the cursor has not got yet, in order. */
   readonly mail: (() => void)[] = [];
   /** A read that is under way: it sees what is stored when it is answered, or what was when it was asked. */
   read: { readonly since: number; readonly seen: number } | undefined;
@@ -41,11 +41,11 @@ class Simulation {
   /** The user's actor knows the socket: what is stored before that is told to nobody. */
   known = false;
   attached = false;
-  readonly follower: DeliveryCursor;
+  readonly cursor: DeliveryCursor;
 
   constructor(stored: readonly number[], since: number) {
     this.stored.push(...stored);
-    this.follower = new DeliveryCursor(since, {
+    this.cursor = new DeliveryCursor(since, {
       read: (above) => {
         assert.equal(this.read, undefined, 'one read at a time');
         this.read = { since: above, seen: this.stored.length };
@@ -70,7 +70,7 @@ class Simulation {
         ).sort((a, b) => a - b);
         const fresh = [...new Set(rows)];
         this.stored.push(...fresh);
-        if (this.known) this.mail.push(() => this.follower.arrived(after, fresh.map(frame)));
+        if (this.known) this.mail.push(() => this.cursor.arrived(after, fresh.map(frame)));
         break;
       }
       case 'deliver':
@@ -78,7 +78,7 @@ class Simulation {
           this.known = true;
           this.mail.push(() => {
             this.attached = true;
-            this.follower.attached();
+            this.cursor.attached();
           });
           break;
         }
@@ -99,16 +99,16 @@ class Simulation {
         this.read = undefined;
         const visible = this.stored.slice(0, seen + pick(this.stored.length - seen + 1));
         const rows = visible.filter((id) => id > since).slice(0, PAGE);
-        this.follower.page(rows.map(frame), rows.length < PAGE);
+        this.cursor.page(rows.map(frame), rows.length < PAGE);
         break;
       }
       case 'fail':
         if (this.read === undefined) break;
         this.read = undefined;
-        this.follower.failed();
+        this.cursor.failed();
         break;
       case 'look':
-        if (this.attached) this.follower.look();
+        if (this.attached) this.cursor.look();
         break;
       case 'block':
         if (this.room > 0) this.room = step.after + 1;
@@ -116,7 +116,7 @@ class Simulation {
       case 'drain':
         if (this.room > 0) break;
         this.room = Number.POSITIVE_INFINITY;
-        this.follower.drained();
+        this.cursor.drained();
         break;
     }
   }
@@ -140,9 +140,9 @@ test('a client sees each id once, in order and without a gap, under any interlea
       (before, wish, plan) => {
         const stored = [...new Set(before)].sort((a, b) => a - b);
         const simulation = new Simulation(stored, wish);
-        // An id that was never given counts as the last that was, whenever the follower hears of it.
+        // An id that was never given counts as the last that was, whenever the cursor hears of it.
         const since = Math.min(wish, stored.at(-1) ?? 0);
-        simulation.follower.endsAt(stored.at(-1) ?? 0);
+        simulation.cursor.endsAt(stored.at(-1) ?? 0);
         const wanted = () => simulation.stored.filter((id) => id > since);
         for (const [step, number] of plan) {
           simulation.run(step, (below) => number % below);
@@ -150,7 +150,7 @@ test('a client sees each id once, in order and without a gap, under any interlea
         }
         simulation.settle();
         // What was lost on the way is found at the next look, which the connection takes every 20 s.
-        simulation.follower.look();
+        simulation.cursor.look();
         simulation.settle();
         assert.deepEqual(simulation.sent, wanted());
       },
