@@ -30,7 +30,7 @@ export type ContainerMail =
   | CallMessage
   | { readonly type: 'look' }
   /** A terminal that depends on this container. Repeated while it lives. */
-  | { readonly type: 'attach'; readonly stream: Ref<ConnectionMessage> };
+  | { readonly type: 'attach'; readonly terminal: Ref<ConnectionMessage> };
 
 const endpointsOf = (kind: string) => computeEndpoints.filter((endpoint: AnyEndpoint) => endpoint.actor.kind === kind);
 const statusNews = z.object({
@@ -84,7 +84,8 @@ export const COMPUTE_CONTAINER: PlacedKind<ContainerMail> = {
         case 'call':
           return containerCalls.encode(message, refs);
         case 'attach':
-          return { type: 'attach', stream: refs.out(message.stream, connectionCodec) };
+          // Its name between nodes, which those of the version before know.
+          return { type: 'attach', stream: refs.out(message.terminal, connectionCodec) };
         case 'look':
           return { type: 'look' };
       }
@@ -92,7 +93,7 @@ export const COMPUTE_CONTAINER: PlacedKind<ContainerMail> = {
     decode(wire, refs): ContainerMail {
       switch (field(wire, 'type')) {
         case 'attach':
-          return { type: 'attach', stream: refs.in(field(wire, 'stream'), connectionCodec) };
+          return { type: 'attach', terminal: refs.in(field(wire, 'stream'), connectionCodec) };
         case 'look':
           return { type: 'look' };
         default:

@@ -33,7 +33,7 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
     COMPUTE_CONTAINER,
     containerKind(deps, (container) => users.tell(container.userId, { type: 'status', container }), engine),
   );
-  const terminals = new Terminals(deps, (id, stream) => containers.tell(id, { type: 'attach', stream }));
+  const terminals = new Terminals(deps, (id, terminal) => containers.tell(id, { type: 'attach', terminal }));
   const connections = new Connections('compute', clock);
 
   return startService(system, {

@@ -8,21 +8,21 @@ import type { ContainerActorState, ContainerContext } from './state.ts';
 export function attachTerminal(
   state: ContainerActorState,
   ctx: ContainerContext,
-  stream: Ref<ConnectionMessage>,
+  terminal: Ref<ConnectionMessage>,
 ): void {
   if (state.row.status !== 'running') {
-    dispatch(stream, { type: 'close', ...closeReason(state.row.status) });
+    dispatch(terminal, { type: 'close', ...closeReason(state.row.status) });
     return;
   }
-  dispatch(stream, { type: 'attached', by: ctx.self });
-  state.streams.add(stream);
-  ctx.watch(stream, () => ({ type: 'detached', stream }));
+  dispatch(terminal, { type: 'attached', by: ctx.self });
+  state.terminals.add(terminal);
+  ctx.watch(terminal, () => ({ type: 'detached', terminal }));
 }
 
 /** Closes all terminals of the container. */
 export function closeTerminals(state: ContainerActorState, end: ConnectionEnd): void {
-  for (const stream of state.streams) dispatch(stream, { type: 'close', ...end });
-  state.streams.clear();
+  for (const terminal of state.terminals) dispatch(terminal, { type: 'close', ...end });
+  state.terminals.clear();
 }
 
 /** How a stream of a container that does not run (any more) is closed: 1012 asks its client to come back. */

@@ -32,6 +32,7 @@ import type { AnsweringKind } from '../../service/parts.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { containerView, createdView } from '../views.ts';
+import { attachTerminal } from './attached-terminals.ts';
 import { ingressHandlers } from './ingress.ts';
 import { stoppedNotice } from './notices.ts';
 import { ContainerReconciler } from './reconciler.ts';
@@ -45,7 +46,6 @@ import {
   type Job,
   ownedRow,
 } from './state.ts';
-import { attachTerminal } from './terminals.ts';
 import type { EngineHealth } from './watcher.ts';
 
 const SLEEP_AFTER_MS = 60_000;
@@ -140,13 +140,13 @@ export function containerKind(
           await reconciler.onReport(state, ctx, message.job, message.report);
           break;
         case 'attach':
-          attachTerminal(state, ctx, message.stream);
+          attachTerminal(state, ctx, message.terminal);
           break;
         case 'detached':
-          state.streams.delete(message.stream);
+          state.terminals.delete(message.terminal);
           break;
       }
-      ctx.keepAwake(state.job !== undefined || state.timer !== undefined || state.streams.size > 0);
+      ctx.keepAwake(state.job !== undefined || state.timer !== undefined || state.terminals.size > 0);
       return state;
     },
   };

@@ -37,6 +37,7 @@ import { fenced } from '../../../storage/fenced.ts';
 import { dispatch } from '../../../supervision/index.ts';
 import { refusalOf } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
+import { closeTerminals } from './attached-terminals.ts';
 import {
   afterFailure,
   crashDelay,
@@ -64,7 +65,6 @@ import {
   REMOVED,
 } from './state.ts';
 import { StatusWriter } from './status.ts';
-import { closeTerminals } from './terminals.ts';
 import type { EngineHealth } from './watcher.ts';
 import { type Report, type Work, work } from './work.ts';
 

@@ -19,7 +19,7 @@ export type ContainerMessage =
   /** From the work beside the mailbox. */
   | { readonly type: 'report'; readonly job: Job; readonly report: Report }
   /** A terminal is gone. */
-  | { readonly type: 'detached'; readonly stream: Ref<ConnectionMessage> };
+  | { readonly type: 'detached'; readonly terminal: Ref<ConnectionMessage> };
 
 /** Work under way. */
 export interface Job {
@@ -71,7 +71,7 @@ export interface ContainerActorState {
   /** When that was written, Unix ms. */
   progressNotedAt: number;
   /** Terminals that depend on it. A log ends by itself when the engine has no more of it. */
-  readonly streams: Set<Ref<ConnectionMessage>>;
+  readonly terminals: Set<Ref<ConnectionMessage>>;
 }
 
 /** `countedStart` of a container that is not there. */
@@ -115,7 +115,7 @@ export function freshState(lease: ShardLease, row: ContainerRow): ContainerActor
     problem: undefined,
     progress: undefined,
     progressNotedAt: 0,
-    streams: new Set(),
+    terminals: new Set(),
   };
 }
 

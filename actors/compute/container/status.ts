@@ -5,9 +5,9 @@ import { fenced } from '../../../storage/fenced.ts';
 import { append } from '../../../storage/outbox.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { externalIp } from '../views.ts';
+import { closeReason, closeTerminals } from './attached-terminals.ts';
 import { startedNotice, stoppedNotice } from './notices.ts';
 import type { ContainerActorState } from './state.ts';
-import { closeReason, closeTerminals } from './terminals.ts';
 
 /** A change of status: why, where it is reached, and whether its workload ended without anybody's wish. */
 interface Change {

@@ -23,11 +23,11 @@ export interface TerminalRequest {
 /** The registry, and the parent of the actors in it. */
 export class Terminals extends ActorPart<never> {
   readonly #deps: ComputeDeps;
-  readonly #attach: (containerId: string, stream: Ref<ConnectionMessage>) => void;
+  readonly #attach: (containerId: string, terminal: Ref<ConnectionMessage>) => void;
   /** Those with an id, by user and then by all that they are bound to. */
   readonly #named = new Map<string, Map<string, TerminalSession>>();
 
-  constructor(deps: ComputeDeps, attach: (containerId: string, stream: Ref<ConnectionMessage>) => void) {
+  constructor(deps: ComputeDeps, attach: (containerId: string, terminal: Ref<ConnectionMessage>) => void) {
     super('compute/terminals', (parent) => {
       this.#named.clear();
       return connectionSupervisor(parent, 'compute', 'terminals');
