@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { afterFailure, crashDelay, driftOf, exitReason, nextStep } from '../../actors/compute/container/rules.ts';
+import { afterFailure, crashDelay, driftOf, endOf, nextStep, REMOVED } from '../../actors/compute/container/rules.ts';
 import { type ContainerState, EngineError } from '../../proto/ports/engine.ts';
 
 const actual = (phase: ContainerState['phase'], address: string | null = null): ContainerState => ({
@@ -94,7 +94,20 @@ test('restarts after crashes wait longer and longer, up to a bound', () => {
 });
 
 test('the reason of an end is told', () => {
-  assert.equal(exitReason({ ...actual('exited'), exitCode: 3 }), 'it ended with exit code 3');
-  assert.equal(exitReason({ ...actual('exited'), oomKilled: true, exitCode: 137 }), 'it ran out of memory');
-  assert.equal(exitReason(actual('exited')), 'it ended');
+  const started = { ...actual('exited'), startedAt: 5 };
+  const reason = (end: ContainerState | undefined) => endOf({ status: 'running' }, end, undefined);
+  assert.equal(reason({ ...started, exitCode: 3 }), 'it ended with exit code 3');
+  assert.equal(reason({ ...started, oomKilled: true, exitCode: 137 }), 'it ran out of memory');
+  assert.equal(reason(started), 'it ended');
+  assert.match(reason(undefined) ?? '', /^it was removed from outside/);
+});
+
+test('an end counts once, and what never started has none', () => {
+  const started = { ...actual('exited'), startedAt: 5 };
+  assert.equal(endOf({ status: 'running' }, started, 5), undefined);
+  assert.equal(endOf({ status: 'running' }, started, 4), 'it ended');
+  assert.equal(endOf({ status: 'running' }, undefined, REMOVED), undefined);
+  assert.equal(endOf({ status: 'initializing' }, undefined, undefined), undefined);
+  assert.equal(endOf({ status: 'running' }, actual('created'), undefined), undefined);
+  assert.equal(endOf({ status: 'pending' }, started, undefined), undefined);
 });

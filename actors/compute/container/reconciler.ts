@@ -42,6 +42,8 @@ import {
   afterFailure,
   crashDelay,
   driftOf,
+  endOf,
+  isStarting,
   isTooLate,
   MAKING,
   MAX_CRASHES,
@@ -49,21 +51,14 @@ import {
   nextStep,
   OWN_ERROR,
   RECOVERED_AFTER_MS,
+  REMOVED,
   SILENT_LIMIT_MS,
   TOO_LATE,
   triedAgain,
   waitsForReady,
+  withKeysApplied,
 } from './rules.ts';
-import {
-  type ContainerActorState,
-  type ContainerContext,
-  endMaking,
-  endOf,
-  isStarting,
-  type Job,
-  knowsKeys,
-  REMOVED,
-} from './state.ts';
+import { type ContainerActorState, type ContainerContext, endMaking, type Job } from './state.ts';
 import { StatusWriter } from './status.ts';
 import type { EngineHealth } from './watcher.ts';
 import { type Report, type Work, work } from './work.ts';
@@ -177,13 +172,13 @@ export class ContainerReconciler {
           return ctx.sleep();
         }
         // Unless this actor wrote it since: then what was read may be older.
-        if (row === job.row) this.#status.applyRow(state, knowsKeys(report.row, row.keysApplied));
+        if (row === job.row) this.#status.applyRow(state, withKeysApplied(report.row, row.keysApplied));
         return this.#observed(state, ctx, report.actual, report.lastLines);
       case 'started':
         return this.#started(state, ctx, report.keysRevision);
       case 'keyed':
         state.failures = 0;
-        state.row = knowsKeys(row, report.keysRevision);
+        state.row = withKeysApplied(row, report.keysRevision);
         state.reconcileAgain = true;
         return;
       case 'ready':
@@ -206,7 +201,7 @@ export class ContainerReconciler {
   /** It was launched: is it ready? */
   #started(state: ContainerActorState, ctx: ContainerContext, keysRevision: number): void {
     state.failures = 0;
-    state.row = knowsKeys(state.row, keysRevision);
+    state.row = withKeysApplied(state.row, keysRevision);
     state.connection = this.#health.connections;
     const again = state.reconcileAgain;
     this.#begin(state, ctx, 'probe');
@@ -296,7 +291,7 @@ export class ContainerReconciler {
     lastLines: string,
   ): Promise<boolean> {
     const { row } = state;
-    const ended = endOf(state, actual);
+    const ended = endOf(row, actual, state.countedStart);
     if (ended === undefined) return false;
     const stoodFor = this.#deps.clock.now() - row.statusSince.getTime();
     const recovered = row.status === 'running' && stoodFor > RECOVERED_AFTER_MS;

@@ -8,7 +8,7 @@ import type { ContainerOutline, ContainerRow } from '../../../storage/compute/co
 /**
  * Longest time in `pending`, and in `initializing`. It does not count while the engine or the database cannot be asked.
  */
-const INITIALIZING_LIMIT_MS = 10 * 60_000;
+const START_LIMIT_MS = 10 * 60_000;
 /** Crashes without a minute of running in between, before the container counts as failed. */
 export const MAX_CRASHES = 5;
 /** A container that ran this long has recovered: its crashes are forgotten. */
@@ -21,6 +21,9 @@ export const WORKLOAD_READY_MS = 15_000;
 export const SILENT_LIMIT_MS = 45_000;
 /** How often that is tried for one start. */
 export const MAX_SILENT_RESTARTS = 3;
+/** Stands for the counted start of a container that is not there. */
+export const REMOVED = -1;
+const REMOVED_FROM_OUTSIDE = 'it was removed from outside, and of its files only those at its mount paths are left';
 /** Between tries of a step that failed. */
 const BACKOFF = { minMs: 500, maxMs: 30_000 };
 /** Seconds a workload has between SIGTERM and SIGKILL. */
@@ -93,8 +96,33 @@ export function specOf(
   };
 }
 
+/** It is to run, and was not given up. */
+export function isStarting(row: Pick<ContainerRow, 'desired' | 'status'>): boolean {
+  return row.desired === 'running' && row.status !== 'failed';
+}
+
+/** The row of a container that knows the keys of this revision now. */
+export function withKeysApplied(row: ContainerRow, revision: number): ContainerRow {
+  return { ...row, keysApplied: Math.max(row.keysApplied, revision) };
+}
+
+/**
+ * Why the workload ended, when this end was not counted yet; undefined when nothing ended. `countedStart`: the start
+ * (Unix ms) whose end was counted, or REMOVED.
+ */
+export function endOf(
+  { status }: Pick<ContainerRow, 'status'>,
+  actual: ContainerState | undefined,
+  countedStart: number | undefined,
+): string | undefined {
+  if (status === 'pending') return undefined;
+  if (actual === undefined) return status === 'running' && countedStart !== REMOVED ? REMOVED_FROM_OUTSIDE : undefined;
+  if (actual.startedAt === null || actual.startedAt === countedStart) return undefined;
+  return exitReason(actual);
+}
+
 /** Why an ended workload ended, for its user. */
-export function exitReason(actual: ContainerState): string {
+function exitReason(actual: ContainerState): string {
   if (actual.oomKilled) return 'it ran out of memory';
   return actual.exitCode === null ? 'it ended' : `it ended with exit code ${actual.exitCode}`;
 }
@@ -172,5 +200,5 @@ interface StartTimes {
 export function isTooLate({ row, triedSince, makingSince }: StartTimes, now: number): boolean {
   if (makingSince !== undefined || triedSince === undefined) return false;
   const isStillStarting = row.status === 'pending' || row.status === 'initializing';
-  return isStillStarting && now - triedSince > INITIALIZING_LIMIT_MS;
+  return isStillStarting && now - triedSince > START_LIMIT_MS;
 }

@@ -1,14 +1,12 @@
 /** What the container's actor is told and what it keeps. */
 import type { Call } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
-import type { ContainerState } from '../../../proto/ports/engine.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
 import type { EntityContext, Ref } from '../../../supervision/index.ts';
 import type { ConnectionMessage } from '../../service/connection.ts';
 import { callerOf } from '../../service/dispatch.ts';
 import type { ContainerMail } from '../placed.ts';
-import { exitReason } from './rules.ts';
 import type { Report, Work } from './work.ts';
 
 /** What the actor understands. */
@@ -45,7 +43,7 @@ export interface ContainerActorState {
   isBackingOff: boolean;
   /** Crashes without recovery in between. */
   crashes: number;
-  /** The start whose end was counted as a crash, so that one end counts once: its Unix ms. */
+  /** The start whose end was counted as a crash, so that one end counts once: its Unix ms, or REMOVED. */
   countedStart: number | undefined;
   /** The engine's connection (EngineHealth) at which it was last seen to start or run. */
   connection: number | undefined;
@@ -73,10 +71,6 @@ export interface ContainerActorState {
   /** Terminals that depend on it. A log ends by itself when the engine has no more of it. */
   readonly terminals: Set<Ref<ConnectionMessage>>;
 }
-
-/** `countedStart` of a container that is not there. */
-export const REMOVED = -1;
-const REMOVED_FROM_OUTSIDE = 'it was removed from outside, and of its files only those at its mount paths are left';
 
 export type ContainerContext = EntityContext<ContainerMessage>;
 
@@ -117,27 +111,6 @@ export function freshState(lease: ShardLease, row: ContainerRow): ContainerActor
     progressNotedAt: 0,
     terminals: new Set(),
   };
-}
-
-/** It is to run, and was not given up. */
-export function isStarting(row: ContainerRow): boolean {
-  return row.desired === 'running' && row.status !== 'failed';
-}
-
-/** The container knows the keys of this revision now. */
-export function knowsKeys(row: ContainerRow, revision: number): ContainerRow {
-  return { ...row, keysApplied: Math.max(row.keysApplied, revision) };
-}
-
-/** Why the workload ended, when this end was not counted yet; undefined when nothing ended. */
-export function endOf(state: ContainerActorState, actual: ContainerState | undefined): string | undefined {
-  const { row } = state;
-  if (row.status === 'pending') return undefined;
-  if (actual === undefined) {
-    return row.status === 'running' && state.countedStart !== REMOVED ? REMOVED_FROM_OUTSIDE : undefined;
-  }
-  if (actual.startedAt === null || actual.startedAt === state.countedStart) return undefined;
-  return exitReason(actual);
 }
 
 /** The time in which the engine made the container is no time of the start. */
