@@ -3,7 +3,6 @@
  * encoded once for each audience, told to the clients, published and looked through for what users should be told of.
  */
 
-import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import {
   clusterInfo,
@@ -23,7 +22,7 @@ import type { MonitorDeps } from './deps.ts';
 import { graphOf } from './graph.ts';
 import type { Publisher } from './publisher.ts';
 import type { Readings } from './readings.ts';
-import type { Audience } from './snapshots.ts';
+import { audienceOf } from './snapshots.ts';
 
 /** What the collector understands. */
 type CollectorMessage = CallMessage | 'refresh';
@@ -44,12 +43,6 @@ const GIGABYTE = 2 ** 30;
 /** Longest wait for a source, ms. */
 const DEADLINE_MS = 5000;
 
-/** Which snapshot a caller is shown. */
-export function audienceOf(caller: Pick<Caller, 'isAdmin' | 'kind' | 'userId'>): Audience {
-  // The caller itself, which its stream's guard holds anyhow: there are many.
-  return caller.isAdmin && caller.kind === 'session' ? 'admin' : caller;
-}
-
 /** Starts it; the first refresh begins at once. */
 export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: CollectorParts): Ref<CollectorMessage> {
   const { broadcaster, readings, publisher } = parts;
@@ -60,22 +53,29 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
   // Published at the end of a refresh: what leaves together is one transaction where the bus is embedded.
   let due: (() => void)[] = [];
 
-  const onSample = (sample: { nodes?: unknown; pods?: unknown }): void => {
-    const nodes = sample.nodes === undefined ? undefined : readings.nodes();
-    if (nodes !== undefined) {
-      snapshots.setNodes(nodes.items, nodes.at);
-      numbers.nodesAt = nodes.at;
-      broadcaster.tell('cluster');
-      due.push(() => publisher.nodes(nodes.items, nodes.at));
-    }
-    const pods = sample.pods === undefined ? undefined : readings.pods();
-    if (pods !== undefined) {
-      const all = [...deps.own(), ...pods.items.map((pod) => withCapacity(pod, parts.facts))];
-      snapshots.setPods(all, pods.at);
-      numbers.podsAt = pods.at;
-      broadcaster.tell('pods');
-      due.push(() => publisher.pods(all, pods.at));
-    }
+  const onNodes = (): void => {
+    const nodes = readings.nodes();
+    if (nodes === undefined) return;
+    snapshots.setNodes(nodes.items, nodes.at);
+    numbers.nodesAt = nodes.at;
+    broadcaster.tell('cluster');
+    due.push(() => publisher.nodes(nodes.items, nodes.at));
+  };
+
+  const onPods = (): void => {
+    const pods = readings.pods();
+    if (pods === undefined) return;
+    const all = [...deps.own(), ...pods.items.map((pod) => withCapacity(pod, parts.facts))];
+    snapshots.setPods(all, pods.at);
+    numbers.podsAt = pods.at;
+    broadcaster.tell('pods');
+    due.push(() => publisher.pods(all, pods.at));
+  };
+
+  const onFailure = (source: string, reason: string): void => {
+    numbers.failures += 1;
+    if (!silent.has(source)) log.warn({ source, reason }, 'a source of metrics does not answer');
+    silent.add(source);
   };
 
   const refresh = async (): Promise<void> => {
@@ -86,11 +86,7 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
       // What was promised changes seldom: the last known will do.
       log.debug({ err: error }, 'containers could not be read');
     }
-    await readings.refresh(Math.min(refreshMs, DEADLINE_MS), clock.now, onSample, (source, reason) => {
-      numbers.failures += 1;
-      if (!silent.has(source)) log.warn({ source, reason }, 'a source of metrics does not answer');
-      silent.add(source);
-    });
+    await readings.refresh(Math.min(refreshMs, DEADLINE_MS), clock.now, { onNodes, onPods, onFailure });
     for (const publish of due) publish();
     due = [];
     if (readings.problems(clock.now(), 0).length === 0) silent.clear();

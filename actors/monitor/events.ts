@@ -1,7 +1,7 @@
 /** One client of `/sse/*`: server-sent events. */
 import type { ByteSink } from '../../proto/ports/http.ts';
 import type { EventStream } from '../../proto/service.ts';
-import type { Broadcaster, Subscription } from './broadcaster.ts';
+import type { Subscription } from './broadcaster.ts';
 import { type Push, Subscriber } from './subscriber.ts';
 
 /** How soon a browser comes back when the stream ends, and a comment that makes proxies pass the head on. */
@@ -46,8 +46,8 @@ export class EventsClient extends Subscriber implements EventStream {
     this.#sink?.end();
   }
 
-  protected write(what: Push, broadcaster: Broadcaster): boolean {
-    const { isCombined } = this.subscription;
+  protected write(what: Push): boolean {
+    const { broadcaster, isCombined } = this.subscription;
     const encoded = what === 'ping' ? undefined : broadcaster.encoded(what, this.subscription);
     const bytes = what === 'ping' ? PING : isCombined ? encoded?.combined : encoded?.event;
     return bytes === undefined || this.#sink === undefined || this.#sink.write(bytes);

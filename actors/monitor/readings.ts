@@ -15,6 +15,16 @@ interface Reading {
   problem: string | undefined;
 }
 
+/** What is told during a refresh. */
+interface RefreshListener {
+  /** A source that measures nodes has answered. */
+  onNodes(): void;
+  /** A source that measures pods has answered. */
+  onPods(): void;
+  /** A source did not answer. */
+  onFailure(source: string, reason: string): void;
+}
+
 export class Readings {
   readonly #readings: readonly Reading[];
 
@@ -29,15 +39,10 @@ export class Readings {
   }
 
   /**
-   * Reads all sources at once, each for at most `deadlineMs`. `onSample` is told of each that answered, `onFailure` of
-   * each that did not. Resolves when the last is told of.
+   * Reads all sources at once, each for at most `deadlineMs`, and tells `listener` of each. Resolves when it was told
+   * of the last.
    */
-  async refresh(
-    deadlineMs: number,
-    now: () => number,
-    onSample: (sample: ClusterSample) => void,
-    onFailure: (name: string, reason: string) => void,
-  ): Promise<void> {
+  async refresh(deadlineMs: number, now: () => number, listener: RefreshListener): Promise<void> {
     await Promise.all(
       this.#readings.map(async (reading) => {
         try {
@@ -45,10 +50,11 @@ export class Readings {
           reading.sample = sample;
           reading.at = now();
           reading.problem = undefined;
-          onSample(sample);
+          if (sample.nodes !== undefined) listener.onNodes();
+          if (sample.pods !== undefined) listener.onPods();
         } catch (error) {
           reading.problem = errorText(error);
-          onFailure(reading.source.name, reading.problem);
+          listener.onFailure(reading.source.name, reading.problem);
         }
       }),
     );

@@ -3,6 +3,7 @@
  * however many clients it has, and only when somebody of it asks.
  */
 import { randomBytes } from 'node:crypto';
+import type { Caller } from '../../proto/endpoint.ts';
 import { CORE_NAMESPACE, type NodeMetrics, type PodMetrics } from '../../proto/monitor/endpoints.ts';
 import type { NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
 import { nodeView, podView } from './views.ts';
@@ -11,6 +12,12 @@ import { nodeView, podView } from './views.ts';
 export type SnapshotKind = 'cluster' | 'pods';
 /** Who sees the same: everything, or the containers of one user. */
 export type Audience = 'admin' | { readonly userId: string };
+
+/** Which snapshot a caller is shown. */
+export function audienceOf(caller: Pick<Caller, 'isAdmin' | 'kind' | 'userId'>): Audience {
+  // The caller itself, which its stream's guard holds anyhow: there are many.
+  return caller.isAdmin && caller.kind === 'session' ? 'admin' : caller;
+}
 
 /** A snapshot as one audience sees it, in all the forms it is sent in. */
 export interface Encoded {

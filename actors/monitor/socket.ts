@@ -4,7 +4,6 @@
  */
 import type { Socket } from '../../proto/ports/http.ts';
 import type { Connection } from '../service/connection.ts';
-import type { Broadcaster } from './broadcaster.ts';
 import { type Push, Subscriber } from './subscriber.ts';
 
 /** Sends text frames to one client; counts from the socket's opening. */
@@ -38,8 +37,8 @@ export class MetricsConnection extends Subscriber implements Connection {
   /** The transport pings sockets itself. */
   override ping(): void {}
 
-  protected write(what: Push, broadcaster: Broadcaster): boolean {
-    const encoded = what === 'ping' ? undefined : broadcaster.encoded(what, this.subscription);
+  protected write(what: Push): boolean {
+    const encoded = what === 'ping' ? undefined : this.subscription.broadcaster.encoded(what, this.subscription);
     return encoded === undefined || this.#socket === undefined || this.#socket.send(encoded.text);
   }
 }

@@ -2,7 +2,7 @@
  * One client of the monitor's streams. It is sent the newest snapshot of each kind, whenever it can take it, and holds
  * no bytes of its own: what waits for a slow reader is only marked as waiting.
  */
-import type { Broadcaster, Client, Subscription } from './broadcaster.ts';
+import type { Client, Subscription } from './broadcaster.ts';
 import type { SnapshotKind } from './snapshots.ts';
 
 /** What a client is sent. */
@@ -30,7 +30,7 @@ export abstract class Subscriber implements Client {
   /** Which number counts it. */
   protected abstract readonly counted: 'streams' | 'sockets';
   /** Writes to the client. Returns false when it is to be left alone until `drain`. */
-  protected abstract write(what: Push, broadcaster: Broadcaster): boolean;
+  protected abstract write(what: Push): boolean;
   abstract end(): void;
 
   /** Whether the broadcaster knows it. */
@@ -76,7 +76,7 @@ export abstract class Subscriber implements Client {
     while ((this.#flags & (FULL | INSIDE)) === INSIDE && (this.#flags & WAITING) !== 0) {
       const what = (this.#flags & MARKS.cluster) !== 0 ? 'cluster' : (this.#flags & MARKS.pods) !== 0 ? 'pods' : 'ping';
       this.#flags &= ~MARKS[what];
-      if (!this.write(what, this.subscription.broadcaster)) this.#flags |= FULL;
+      if (!this.write(what)) this.#flags |= FULL;
     }
   }
 }

@@ -2,8 +2,7 @@
 import { type AnyEndpoint, type Caller, expiryMs } from '../../proto/endpoint.ts';
 import { clusterEvents, clusterSocket, healthEvents } from '../../proto/monitor/endpoints.ts';
 import type { Broadcaster, Subscription } from './broadcaster.ts';
-import { audienceOf } from './collector.ts';
-import type { SnapshotKind } from './snapshots.ts';
+import { audienceOf, type SnapshotKind } from './snapshots.ts';
 
 /**
  * Gives the subscription of a caller at an endpoint: the same one while the caller is the same object, which it is as

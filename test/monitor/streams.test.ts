@@ -141,12 +141,11 @@ test('a source that hangs is asked once, leaves its last sample with its time, a
   const readings = new Readings([source]);
   const failures: string[] = [];
   const refresh = (now: number) =>
-    readings.refresh(
-      20,
-      () => now,
-      () => {},
-      (name, reason) => void failures.push(`${name}: ${reason}`),
-    );
+    readings.refresh(20, () => now, {
+      onNodes() {},
+      onPods() {},
+      onFailure: (source, reason) => void failures.push(`${source}: ${reason}`),
+    });
   await refresh(1000);
   hangs = true;
   await refresh(6000);
