@@ -5,7 +5,7 @@ import { newId } from '../../proto/ids.ts';
 import { parseImage } from '../../proto/repositories.ts';
 import { invalidField } from '../../proto/validation-messages.ts';
 import { audit } from '../../storage/audit.ts';
-import { type ContainerRow, insertContainer } from '../../storage/compute/containers.ts';
+import { insertContainer } from '../../storage/compute/containers.ts';
 import { attachKeys, ownedKeys } from '../../storage/compute/ssh-keys.ts';
 import { fenced } from '../../storage/fenced.ts';
 import { isUserActive } from '../../storage/offboarding.ts';
@@ -14,12 +14,13 @@ import { callerOf, type Handler, handler } from '../service/dispatch.ts';
 import type { ComputeDeps } from './deps.ts';
 import { imageProblem } from './image-rules.ts';
 import type { ComputeUserState } from './user-state.ts';
+import { pushStatus } from './user-status.ts';
 import { createdView } from './views.ts';
 
-/** Its handler. `onCreated` hears of each container once its row is written. */
+/** Its handler. `reconcile` wakes the actor of a container whose row is written. */
 export function creationHandler(
   deps: ComputeDeps,
-  onCreated: (state: ComputeUserState, row: ContainerRow) => void,
+  reconcile: (containerId: string) => void,
 ): Handler<ComputeUserState> {
   return handler(createContainer, async (state: ComputeUserState, call) => {
     const { body } = call;
@@ -56,7 +57,8 @@ export function creationHandler(
       return inserted;
     });
     deps.log.info({ userId: state.userId, containerId: row.id }, 'container created');
-    onCreated(state, row);
+    pushStatus(state, row);
+    reconcile(row.id);
     return createdView(row, deps.domain);
   });
 }

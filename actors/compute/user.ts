@@ -12,13 +12,14 @@ import { handleCall, handler, handlers, refusalOf } from '../service/dispatch.ts
 import type { AnsweringKind } from '../service/parts.ts';
 import type { ComputeDeps } from './deps.ts';
 import { listingHandler } from './listing.ts';
-import { COMPUTE_USER, type PlacedStatus, type UserMail } from './placed.ts';
+import { COMPUTE_USER, type UserMail } from './placed.ts';
 import { tooMany } from './socket-limits.ts';
 import { creationHandler } from './user-creation.ts';
 import { imagesHandler } from './user-images.ts';
 import { sshKeyHandlers } from './user-ssh-keys.ts';
 import type { ComputeUserState } from './user-state.ts';
-import { containerView, externalIp } from './views.ts';
+import { pushStatus } from './user-status.ts';
+import { containerView } from './views.ts';
 
 /** What the actor understands. */
 type ComputeUserMessage =
@@ -39,10 +40,7 @@ export function userKind(
 
   const table = handlers<ComputeUserState>(
     handler(listContainers, async (state: ComputeUserState) => ({ containers: await list(state.userId) })),
-    creationHandler(deps, (state, row) => {
-      push(state, statusEvent(row));
-      reconcile(row.id);
-    }),
+    creationHandler(deps, reconcile),
     ...sshKeyHandlers(deps, reconcile),
     imagesHandler(deps),
     // Nodes of the version before ask the user's actor.
@@ -92,21 +90,11 @@ export function userKind(
           state.connections.delete(message.connection);
           break;
         case 'status':
-          push(state, statusEvent(message.container));
+          pushStatus(state, message.container);
           break;
       }
       ctx.keepAwake(state.connections.size > 0);
       return state;
     },
   };
-}
-
-function statusEvent(row: PlacedStatus): ComputeEvent {
-  return { type: 'container_status', data: { container_id: row.id, status: row.status, external_ip: externalIp(row) } };
-}
-
-function push(state: ComputeUserState, event: ComputeEvent): void {
-  if (state.connections.size === 0) return;
-  const text = JSON.stringify(event);
-  for (const connection of state.connections) dispatch(connection, { type: 'send', text });
 }
