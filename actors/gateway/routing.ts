@@ -3,6 +3,7 @@
  * before as a whole, and no connection notices.
  */
 import { LRUCache } from 'lru-cache';
+import type { IngressListeners, NameDecision } from '../../proto/gateway/gateway-decider.ts';
 import {
   pathOf,
   type RouteMatch,
@@ -13,7 +14,6 @@ import {
 import type { ProxyDecision, ProxyReply, ProxyRequest, UpstreamAddress } from '../../proto/gateway/traffic.ts';
 import { ID_PATTERN } from '../../proto/ids.ts';
 import type { MappedHost } from '../../proto/ports/acme.ts';
-import type { IngressListeners, NameDecision } from '../../proto/ports/gateway-decider.ts';
 import { isServicePath, SERVICE_NAMES, serviceHost } from '../../proto/service-paths.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
 import { landingPage } from './landing.ts';

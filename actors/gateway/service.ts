@@ -3,14 +3,14 @@
  * each connection that outlives a request.
  */
 import { waitAtMost } from '../../lib/timeout.ts';
-import type { SshAuthorizer } from '../../proto/gateway/ssh.ts';
-import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import type {
   GatewayDecider,
   IngressListeners,
   LongConnection,
   NameDecision,
-} from '../../proto/ports/gateway-decider.ts';
+} from '../../proto/gateway/gateway-decider.ts';
+import type { SshAuthorizer } from '../../proto/gateway/ssh.ts';
+import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { type AnyRef, type SystemRef, spawn, stop } from '../../supervision/index.ts';
 import { lifeOf } from '../service/health.ts';
 import { connectionSupervisor, startServiceSupervisor } from '../service/supervisor.ts';

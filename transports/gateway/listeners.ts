@@ -4,13 +4,13 @@
  */
 import type { Socket } from 'node:net';
 import { errorText } from '../../lib/error-text.ts';
-import type { AccessEntry, UpstreamAddress } from '../../proto/gateway/traffic.ts';
 import type {
   GatewayDecider,
   IngressListeners,
   LongConnection,
   NameDecision,
-} from '../../proto/ports/gateway-decider.ts';
+} from '../../proto/gateway/gateway-decider.ts';
+import type { AccessEntry, UpstreamAddress } from '../../proto/gateway/traffic.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { CacheHook } from './h1/cache-hook.ts';
 import type { ClientTimeouts } from './h1/client-context.ts';

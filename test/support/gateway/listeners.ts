@@ -1,8 +1,8 @@
 /** The gateway's listeners on free ports, with certificates of an authority of the test's own. */
 import { once } from 'node:events';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
+import type { GatewayDecider, LongConnection } from '../../../proto/gateway/gateway-decider.ts';
 import type { AccessEntry, ProxyRequest } from '../../../proto/gateway/traffic.ts';
-import type { GatewayDecider, LongConnection } from '../../../proto/ports/gateway-decider.ts';
 import { type GatewayListenerOptions, GatewayListeners } from '../../../transports/gateway/listeners.ts';
 import { certificateContext } from '../../../transports/gateway/tls/front.ts';
 import { issueCertificate, makeAuthority, type Pem } from '../../../transports/gateway/tls/local-ca.ts';

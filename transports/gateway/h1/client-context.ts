@@ -1,6 +1,7 @@
 /** What all client connections of one listener share, and how their requests look from outside. */
+
+import type { GatewayDecider } from '../../../proto/gateway/gateway-decider.ts';
 import type { AccessEntry, ProxyDecision, ProxyForward, ProxyRequest } from '../../../proto/gateway/traffic.ts';
-import type { GatewayDecider } from '../../../proto/ports/gateway-decider.ts';
 import { clientBehind, type IsTrusted } from '../tcp/trusted.ts';
 import type { Wire } from '../tcp/wire.ts';
 import type { CacheHook } from './cache-hook.ts';

@@ -1,6 +1,6 @@
 /** What the gateway's listeners ask of whoever decides where traffic goes. */
-import type { SshAuthorizer } from '../gateway/ssh.ts';
-import type { ProxyDecision, ProxyRequest, UpstreamAddress } from '../gateway/traffic.ts';
+import type { SshAuthorizer } from './ssh.ts';
+import type { ProxyDecision, ProxyRequest, UpstreamAddress } from './traffic.ts';
 
 /**
  * What becomes of a TLS connection by its server name:
