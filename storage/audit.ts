@@ -60,10 +60,7 @@ export interface AuditFilter {
   /** An action, or a noun before its dot: `token` finds `token.create`. */
   readonly action?: string;
   readonly since?: Date;
-  /**
-   * Only entries with a higher id. Ids are given before entries are committed: a lower one may still come after a
-   * higher one.
-   */
+  /** Only entries with a higher id. Ids are given before the commit: a lower one may still come after a higher one. */
   readonly afterId?: number;
   readonly limit: number;
 }

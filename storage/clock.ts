@@ -1,7 +1,4 @@
-/**
- * The database's clock, by which all processes of a platform go where they have to agree: those of their machines may
- * differ.
- */
+/** The database's clock, by which all processes agree on times: the clocks of their machines may differ. */
 import { z } from 'zod';
 import type { SharedClock } from '../proto/ports/clock.ts';
 import type { Queries } from './queries.ts';
@@ -15,10 +12,7 @@ interface DatabaseClock extends SharedClock {
   close(): void;
 }
 
-/**
- * Starts to follow it. Until the first answer it is the machine's own; between answers it goes on by a clock that
- * nobody sets.
- */
+/** Follows it. Until the first answer it is the machine's; between answers it goes on by a clock that nobody sets. */
 export function databaseClock(db: Queries): DatabaseClock {
   /** What the database's clock says when `performance.now()` is 0. */
   let origin: number | undefined;

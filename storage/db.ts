@@ -58,10 +58,7 @@ const MAX_ATTEMPTS = 6;
 const BACKOFF = { minMs: 10, maxMs: 10 * 2 ** MAX_ATTEMPTS };
 const MAX_WAITING = 5000;
 
-/**
- * Opens a pool. Connects lazily: an absent server shows as `unavailable` on the first use, and is tried again on the
- * next.
- */
+/** Opens a pool, which connects at its first use: an absent server is `unavailable` then, and is tried again after. */
 export function openDb(connection: DbConnection, options: DbOptions): Db {
   return new PoolDb(connection, options);
 }

@@ -39,10 +39,7 @@ export const migrationsDir: URL =
     existsSync(url),
   ) ?? new URL('./migrations/', import.meta.url);
 
-/**
- * Reads `NNNN-name.sql` files in order. Rejects with MigrationError `bad_file` for a wrong name, a gap or a doubled
- * number.
- */
+/** Reads `NNNN-name.sql` files in order. Rejects with MigrationError `bad_file` (a wrong name, a gap, a double). */
 export async function readMigrations(dir: string | URL = migrationsDir): Promise<Migration[]> {
   const path = dir instanceof URL ? fileURLToPath(dir) : dir;
   const names = (await readdir(path)).filter((name) => name.endsWith('.sql')).sort();
@@ -140,10 +137,7 @@ function expectedName(id: number): string {
   return `${String(id).padStart(4, '0')}-some-name.sql`;
 }
 
-/**
- * How many migrations a database has, of how many this build knows. One that is empty has none, and is not behind.
- * Changes nothing.
- */
+/** How many migrations a database has, of those of this build. An empty one is not behind. Changes nothing. */
 export async function schemaVersion(
   db: Db,
   dir: string | URL = migrationsDir,

@@ -44,10 +44,7 @@ const entryRow = z
   .object({ id: z.number(), msg_id: z.string(), subject: z.string(), data: z.instanceof(Buffer) })
   .transform(({ id, msg_id, subject, data }): OutboxEntry => ({ id, msgId: msg_id, subject, data }));
 
-/**
- * The relay's view of the outbox in `db`. Two relays at once publish an event twice, under one id; the stream keeps
- * one.
- */
+/** The relay's view of the outbox. Two relays at once publish an event twice under one id; the stream keeps one. */
 export function outboxStore(db: Db): OutboxStore {
   return {
     take: (limit, after) =>

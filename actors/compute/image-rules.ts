@@ -3,10 +3,7 @@
  */
 import { MAX_REPOSITORY, parseImage } from '../../proto/repositories.ts';
 
-/**
- * What is wrong with the reference, in a sentence; undefined when it is fine. `mayPull`: the registry lets this user
- * pull it, whosever it is.
- */
+/** What is wrong with the reference, if anything. `mayPull`: the registry lets this user pull it, whosever it is. */
 export function imageProblem(
   image: string,
   registryHost: string | undefined,

@@ -1,7 +1,4 @@
-/**
- * How many sockets of each kind a user may have open in this process. One more is opened and closed at once, so that
- * browsers can read why.
- */
+/** Sockets of each kind a user may have in this process. One more is opened and closed: browsers can read why. */
 import { MAX_SOCKETS } from '../../proto/compute/endpoints.ts';
 import { dispatch } from '../../supervision/index.ts';
 import type { Connection } from '../service/connection.ts';

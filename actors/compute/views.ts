@@ -30,10 +30,7 @@ export function createdView(row: ContainerRow, domain: string): ContainerCreated
   };
 }
 
-/**
- * The container as list and get answer it. Memory in whole MiB, storage in GiB with two digits; why it failed, when it
- * did.
- */
+/** The container as list and get answer it: memory in MiB, storage in GiB with two digits, and why it failed. */
 export function containerView(row: ContainerRow, { domain, engine, sshAddress }: ViewDeps): ContainerView {
   const usage = engine.usage(row.id);
   const at = row.sshEnabled ? sshAddress?.() : undefined;

@@ -37,10 +37,7 @@ interface RoutesState {
   problem: string | undefined;
 }
 
-/**
- * The routes of the table. In place of the platform's own rows are the services of this process, or else those of the
- * processes that live.
- */
+/** All routes. This process's services, or else those of living processes, stand for the platform's own rows. */
 export async function tableRoutes({ db, ownRoutes }: Pick<GatewayDeps, 'db' | 'ownRoutes'>): Promise<StaticRoute[]> {
   const rows = ownRoutes === undefined ? await listRoutes(db) : (await operatorRoutes(db)).map(operators);
   const live = ownRoutes ?? (await liveNodeRoutes(db)).filter(isReachable).map(withoutAddress);

@@ -182,10 +182,7 @@ export class Routing {
     return port === http || port === https ? this.#snapshot?.mapped?.get(host) : undefined;
   }
 
-  /**
-   * Where a mapped host leads: through the container's ingress rule for its port, if it has one, else to that port
-   * itself.
-   */
+  /** Where a mapped host leads: through the container's ingress rule for its port if there is one, else to the port. */
   #insideOf({ containerId, targetPort }: MappedHost): UpstreamAddress | 'not_running' {
     const container = this.#snapshot?.containers.get(containerId);
     if (container?.address === undefined) return 'not_running';

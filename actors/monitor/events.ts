@@ -12,10 +12,7 @@ const PING = Buffer.from(': ping\n\n');
 export class EventsClient extends Subscriber implements EventStream {
   #sink: ByteSink | undefined = undefined;
 
-  /**
-   * `lastEventId`: the event the client has, sent again unless it is the newest of its kind. Anything else counts as
-   * none.
-   */
+  /** `lastEventId`: the event the client has, sent again unless it is the newest of its kind. Others are none. */
   constructor(subscription: Subscription, lastEventId: string | undefined) {
     super(subscription);
     const { broadcaster, audience, kinds } = subscription;

@@ -1,7 +1,4 @@
-/**
- * What each source said last, and since when it says nothing. A source that hangs is not asked again until it has
- * answered.
- */
+/** What each source said last, and since when it is silent. One that hangs is not asked until it has answered. */
 import { errorText } from '../../lib/error-text.ts';
 import { withTimeout } from '../../lib/timeout.ts';
 import type { ClusterSample, MetricsSource, NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
@@ -38,10 +35,7 @@ export class Readings {
     }));
   }
 
-  /**
-   * Reads all sources at once, each for at most `deadlineMs`, and tells `listener` of each. Resolves when it was told
-   * of the last.
-   */
+  /** Reads all sources at once, each for at most `deadlineMs`. Resolves once `listener` was told of each. */
   async refresh(deadlineMs: number, now: () => number, listener: RefreshListener): Promise<void> {
     await Promise.all(
       this.#readings.map(async (reading) => {

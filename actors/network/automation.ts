@@ -20,10 +20,7 @@ interface Zone {
   readonly token: string;
 }
 
-/**
- * Makes the CNAME of a mapping in the zone that covers it. Done twice, it finds what the first made. Rejects with
- * StorageError only.
- */
+/** Makes the CNAME of a mapping in the zone that covers it. It is idempotent. Rejects with StorageError only. */
 export async function makeRecord(deps: NetworkDeps, integration: Integration, row: MappingRow): Promise<Automated> {
   const { provider } = integration;
   const zone = await zoneOf(deps, integration, row);

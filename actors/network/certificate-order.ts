@@ -1,7 +1,4 @@
-/**
- * One order from its beginning to a certificate that all gateways serve, or to a failure that is written down with the
- * next try.
- */
+/** One order, up to a certificate that all gateways serve, or a failure that is stored with the next try. */
 import { X509Certificate } from 'node:crypto';
 import { type CaAccount, CaError, type CertificateAuthority } from '../../proto/ports/acme.ts';
 import {
@@ -116,10 +113,7 @@ export async function orderCertificate(
   }
 }
 
-/**
- * Whether the hostname has no address yet: an authority would only count a failure. That is written down with the next
- * look.
- */
+/** Whether the hostname has no address yet: an authority would count a failure. Stores that with the next look. */
 async function isNowhere({ db, dns, log }: CertificateDeps, hostname: string): Promise<boolean> {
   if (dns === undefined || (await dns.find(hostname)).kind !== 'none') return false;
   const { attempts = 0 } = (await certificateStatus(db, hostname)) ?? {};

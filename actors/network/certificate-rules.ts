@@ -5,10 +5,7 @@ import type { HostAddresses } from '../../proto/ports/dns.ts';
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 
-/**
- * After a refusal: at most four in an hour, for authorities count failed validations (the largest takes five an hour
- * and name).
- */
+/** After a refusal: at most four an hour, as authorities count failures (the largest takes five an hour and name). */
 const AFTER_REFUSAL = [2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR, 12 * HOUR];
 /** When the authority is away, nothing is counted. */
 const AFTER_OUTAGE = [2000, 5000, 15_000, 30_000, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE];
@@ -65,10 +62,7 @@ export function leadsNowhere(hostname: string, ingressHost: string): string {
   );
 }
 
-/**
- * For the user of a hostname that the authority could not verify: what to look at. `host`, `ingress`: what was found in
- * DNS.
- */
+/** What to look at when the authority could not verify a hostname. `host`, `ingress`: what was found in DNS. */
 export function whatToCheck(
   hostname: string,
   host: HostAddresses,

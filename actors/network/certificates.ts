@@ -1,7 +1,4 @@
-/**
- * Sees which certificates are due: at once when a mapping changes, and every few seconds, since news and nodes can be
- * lost.
- */
+/** Finds due certificates: at once when a mapping changes, and every few seconds, since news can be lost. */
 import { dueHostnames } from '../../storage/network/certificate-orders.ts';
 import { purgeCertificates, tellUncertified } from '../../storage/network/certificates.ts';
 import type { SystemRef } from '../../supervision/index.ts';

@@ -4,10 +4,7 @@ import { periodic } from '../service/periodic.ts';
 import type { NotifyDeps } from './deps.ts';
 
 const EVERY_MS = 3_600_000;
-/**
- * How long notifications are kept, read or not: far longer than the stream keeps their events, so that a repeated one
- * is still known.
- */
+/** How long notifications are kept, read or not: longer than their events in the stream, so that repeats are known. */
 const KEPT_DAYS = 90;
 /** Rows of one statement. */
 const STEP = 5000;

@@ -1,7 +1,4 @@
-/**
- * What operators tell people from the command line: through the outbox, so that it arrives whether or not the platform
- * runs now.
- */
+/** What operators tell people by command: through the outbox, so that it arrives even if the platform does not run. */
 import { z } from 'zod';
 import { Refusal } from '../../proto/errors.ts';
 import { notificationEvent } from '../../proto/notify/notification.ts';
@@ -35,10 +32,7 @@ const noticeSchema = z.object({
 /** What is to be told. */
 type Notice = z.output<typeof noticeSchema>;
 
-/**
- * Tells a user by name, or everybody. Returns to how many. Refuses `invalid_request`, and `not_found` for an unknown
- * name.
- */
+/** Tells a user by name, or everybody. Returns to how many. Refuses `invalid_request` and `not_found` (the name). */
 export async function sendNotice(
   db: Db,
   clock: Clock,

@@ -48,10 +48,7 @@ export interface ConnectionEnd {
   readonly reason: string;
 }
 
-/**
- * What one kind of connection does with its socket. All of it ends when the signal of `life` aborts, and then `ended`
- * is called.
- */
+/** What a kind of connection does with its socket. All ends when the signal of `life` aborts, then `ended` comes. */
 export interface Connection<News = never> {
   /** The socket is open; `self` is this connection's actor. The signal is made when it is first asked for. */
   open(socket: Socket, self: Ref<ConnectionMessage<News>>, life: { readonly signal: AbortSignal }): void;

@@ -28,10 +28,7 @@ interface PeriodicOptions {
 /** Added to the wait for the next time after failures in a row. */
 const BACKOFF = { minMs: 500, maxMs: 5000 };
 
-/**
- * The part that does it: at once, then every `everyMs`, one run at a time. A time that comes during a run is made up
- * for after it.
- */
+/** The part that does it: at once, then every `everyMs`, one run at a time. A time during a run is made up for. */
 export function periodic(options: PeriodicOptions): Part {
   const { service, name, placement, log } = options;
   const work = (signal: AbortSignal) => repeat(options, signal);

@@ -28,10 +28,7 @@ interface SingletonOptions {
   readonly name: string;
   readonly placement: Placement;
   readonly log: Log;
-  /**
-   * Does it until the signal aborts. A rejection, or an end before that, is logged, and it is begun again after a
-   * pause.
-   */
+  /** Does it until the signal aborts. After a rejection, or an end before that, it begins again after a pause. */
   readonly work: (signal: AbortSignal) => Promise<void>;
 }
 

@@ -1,7 +1,4 @@
-/**
- * What the commands that run one service alone read in the same way: where they listen, and what they share with the
- * platform.
- */
+/** What commands that run one service alone read alike: where they listen, and what they share with the platform. */
 
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Service } from '../../proto/service.ts';

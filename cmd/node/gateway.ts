@@ -1,7 +1,4 @@
-/**
- * Puts the gateway together: its control (actors/gateway), which decides, and its listeners (transports/gateway), which
- * ask it.
- */
+/** Joins the gateway's control (actors/gateway), which decides, and its listeners (transports/gateway), which ask. */
 import { Registry } from 'prom-client';
 import { GatewayControl } from '../../actors/gateway/service.ts';
 import type { SignGatewayToken } from '../../proto/gateway/gateway-token.ts';

@@ -24,10 +24,7 @@ import { certificateMetrics } from '../observability/certificate-metrics.ts';
 /** The largest public authority. Naming an address to reach the operator by accepts its terms. */
 const PUBLIC_DIRECTORY = 'https://acme-v02.api.letsencrypt.org/directory';
 
-/**
- * The authority that the environment names; undefined when it names none. Throws CliError for a file that cannot be
- * read.
- */
+/** The authority that the environment names, if any. Throws CliError for a file that cannot be read. */
 export function authorityOf(environment: Environment): CertificateAuthority | undefined {
   const { ACME_EMAIL: email, ACME_CA_FILE: caFile, ACME_EAB_KID: kid, ACME_EAB_HMAC_KEY: hmacKey } = environment;
   const directoryUrl = environment.ACME_DIRECTORY_URL ?? (email === undefined ? undefined : PUBLIC_DIRECTORY);

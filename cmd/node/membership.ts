@@ -60,10 +60,7 @@ interface Membership {
   readonly id: string;
   /** Where services place their entities. */
   readonly placement: Placement;
-  /**
-   * Begins to hold entities; resolves once it holds what was free. After all kinds were placed. Throws CliError as
-   * `openMembership`.
-   */
+  /** Begins to hold entities, after all kinds were placed; resolves once it holds what was free. Throws CliError. */
   join(): Promise<void>;
   /** Hands over all entities, then leaves. After the listeners, before the actors: calls that run still need theirs. */
   leave(): Promise<void>;

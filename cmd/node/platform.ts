@@ -24,10 +24,7 @@ export interface Platform {
   /** Makes the first administrator: platform-core.ts. */
   readonly admin: PlatformCore['admin'];
   readonly engine: Engine;
-  /**
-   * Ends everything in reverse: takes no new work, lets running requests finish, closes streams. Containers keep
-   * running.
-   */
+  /** Ends everything in reverse: no new work, running requests finish, streams close. Containers keep running. */
   stop(): Promise<void>;
 }
 

@@ -1,7 +1,4 @@
-/**
- * What commands that run one service beside a platform share with its other processes: entities, and publishing the
- * outbox.
- */
+/** What a service that runs alone shares with the platform's other processes: entities, and publishing the outbox. */
 import type { Placement } from '../../actors/service/placement.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Bus } from '../../proto/ports/bus.ts';

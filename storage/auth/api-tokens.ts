@@ -101,10 +101,7 @@ export async function deleteApiToken(tx: Queries, userId: string, id: string): P
   return row?.name;
 }
 
-/**
- * Records when tokens were last used (unix seconds), all in one statement; an older time than the stored one is
- * ignored.
- */
+/** Records when tokens were last used (unix seconds), in one statement. A time older than the stored one is ignored. */
 export async function recordUses(db: Queries, uses: ReadonlyMap<string, number>): Promise<void> {
   await db.run(
     `update api_tokens t set last_used_at = to_timestamp(u.at)

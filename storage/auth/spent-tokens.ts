@@ -1,10 +1,7 @@
 /** SQL of tokens that count once. */
 import type { Queries } from '../db.ts';
 
-/**
- * Marks the token spent; false when it was already. `expiresAt`: unix seconds, after which nobody can present it
- * anyway.
- */
+/** Marks the token spent; false when it was already. Nobody can present it after `expiresAt` (unix seconds). */
 export async function spendToken(db: Queries, id: string, expiresAt: number): Promise<boolean> {
   const rows = await db.run(
     'insert into spent_tokens (id, expires_at) values ($1, to_timestamp($2)) on conflict (id) do nothing',

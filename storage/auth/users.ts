@@ -52,10 +52,7 @@ export async function usernameById(db: Queries, id: string): Promise<string | un
   return (await db.one(nameRow, 'select username from users where id = $1', [id]))?.username;
 }
 
-/**
- * Holds the user's row until the transaction ends, so that what is counted of the user stays so. False when there is
- * none.
- */
+/** Locks the user's row until the transaction ends, so that counts of the user stay true. False when there is none. */
 export async function holdUser(tx: Queries, id: string): Promise<boolean> {
   return (await tx.one(anyRow, 'select from users where id = $1 for no key update', [id])) !== undefined;
 }

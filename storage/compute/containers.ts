@@ -276,10 +276,7 @@ export function clearRestart(db: Queries, id: string): Promise<ContainerRow | un
   );
 }
 
-/**
- * Sets the mounts; with `restart`, the container goes back to pending and is to be stopped once. As `clearRestart`
- * otherwise.
- */
+/** Sets the mounts; with `restart`, it goes back to pending and is to be stopped once. Otherwise as `clearRestart`. */
 export function setMountPaths(
   db: Queries,
   id: string,

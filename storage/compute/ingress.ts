@@ -14,10 +14,7 @@ export function listRules(db: Queries, containerId: string): Promise<IngressRow[
   return db.many(ruleRow, `select ${COLUMNS} from ingress_rules where container_id = $1 order by port`, [containerId]);
 }
 
-/**
- * Adds a rule: the rule, `duplicate` when the port has one (the transaction is lost), undefined when the container is
- * going.
- */
+/** Adds a rule. `duplicate`: the port has one, and the transaction is lost; undefined: the container is going. */
 export async function insertRule(
   tx: Tx,
   containerId: string,

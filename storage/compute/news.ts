@@ -1,7 +1,4 @@
-/**
- * News of the compute service (proto/compute/events.ts): told by the database at the commit that makes them, to all
- * nodes.
- */
+/** News of the compute service (proto/compute/events.ts): the database tells all nodes when they are committed. */
 
 import { z } from 'zod';
 import { jsonOf } from '../../lib/json.ts';

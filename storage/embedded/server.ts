@@ -25,10 +25,7 @@ interface EmbeddedOptions {
   readonly log: Log;
   /** Lines for a person who waits (the first start takes some seconds). */
   readonly onProgress?: (line: string) => void;
-  /**
-   * Server settings over our own (tests turn fsync off). They hold when this call starts the server, not when it
-   * attaches.
-   */
+  /** Settings over our own (tests turn fsync off). They hold when this call starts the server, not when it attaches. */
   readonly settings?: Readonly<Record<string, string>>;
 }
 

@@ -52,10 +52,7 @@ export async function insertRoute(db: Queries, route: NewRoute): Promise<number 
   return row?.id;
 }
 
-/**
- * Removes a route of an operator's and returns it. `managed`: it is the platform's own, and stays; undefined: there is
- * none of this id.
- */
+/** Removes and returns an operator's route. `managed`: it is the platform's, and stays; undefined: there is none. */
 export async function deleteRoute(tx: Queries, id: number): Promise<RouteRow | 'managed' | undefined> {
   const [route] = await tx.many(
     anyRouteRow,

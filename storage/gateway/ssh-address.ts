@@ -1,7 +1,4 @@
-/**
- * Where containers are reached by SSH, for processes without a gateway of their own: gateways write it down, and the
- * last that started counts.
- */
+/** Where containers are reached by SSH, for processes without a gateway: the last gateway to start wrote it down. */
 import { z } from 'zod';
 import { reachableAddress } from '../../lib/ip-address.ts';
 import { sshHost } from '../../proto/gateway/ssh.ts';

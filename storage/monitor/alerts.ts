@@ -1,7 +1,4 @@
-/**
- * SQL of alerts: a row stands while an episode goes on, so that its user is told once, by whichever monitor saw it
- * first.
- */
+/** SQL of alerts: a row stands while an episode lasts, so that only the first monitor that sees it tells its user. */
 import { z } from 'zod';
 import type { Queries } from '../queries.ts';
 

@@ -52,10 +52,7 @@ function openedKey(sealKey: KeyObject, directoryUrl: string, sealed: Uint8Array)
   }
 }
 
-/**
- * Writes a key down before the account is made with it, for the order that needs it; when there is one already, that
- * stays.
- */
+/** Stores a key before the account is made with it, for the order that needs it; if there is one, that stays. */
 export async function addAcmeAccount(
   db: Queries,
   directoryUrl: string,
@@ -68,10 +65,7 @@ export async function addAcmeAccount(
   );
 }
 
-/**
- * Gives the account another key in place of one that the authority does not know (any more), unless somebody has done
- * so.
- */
+/** Replaces the key of an account that the authority does not know any more, unless somebody has done so. */
 export async function replaceAcmeAccount(
   db: Queries,
   directoryUrl: string,

@@ -17,10 +17,7 @@ export const keyContext = (hostname: string, serial: number) => `certificates/${
 /** When a certificate is to be renewed. */
 type RenewAt = (certificate: { notBefore: Date; notAfter: Date }, now: Date) => Date;
 
-/**
- * Puts a new certificate in place, tells all gateways, and gives the order back. False when another holds it or the
- * mapping is gone.
- */
+/** Stores a certificate, tells all gateways, gives the order back. False: another holds it, or the mapping is gone. */
 export function storeCertificate(
   db: Db,
   lease: OrderLease,

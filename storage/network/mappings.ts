@@ -195,10 +195,7 @@ export async function verifyMapping(
   return { row, displaced };
 }
 
-/**
- * Writes down a look at a verified mapping: since when its proof is missing (null: it is there), and what its user is
- * told.
- */
+/** Stores a look at a verified mapping: since when its proof is missing (null: it is there); what its user is told. */
 export async function noteProof(
   db: Queries,
   id: string,
@@ -235,10 +232,7 @@ export async function setRecord(
   );
 }
 
-/**
- * Writes down a check that found no proof, and when the next is due; undefined when the mapping is not pending any
- * more.
- */
+/** Stores a check without a proof, and when the next is due; undefined when the mapping is not pending any more. */
 export function noteCheck(
   db: Queries,
   id: string,
@@ -262,10 +256,7 @@ export function failMapping(db: Queries, id: string, detail: string): Promise<Ma
   );
 }
 
-/**
- * Turns a failed mapping pending again, from now on; `taken` when somebody else has proven its hostname, undefined when
- * it is not failed.
- */
+/** Makes a failed mapping pending from now on. `taken`: somebody else has its hostname; undefined: it is not failed. */
 export async function retryMapping(
   tx: Tx,
   { id, hostname }: Pick<MappingRow, 'id' | 'hostname'>,

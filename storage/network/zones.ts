@@ -90,10 +90,7 @@ async function writeZones(tx: Tx, id: string, zones: readonly ZoneRow[]): Promis
   );
 }
 
-/**
- * Removes an owned domain of this user, token and all; its mappings and records stay. Returns the names of its zones,
- * or undefined.
- */
+/** Removes this user's domain with its token; mappings and records stay. Returns its zones' names, or undefined. */
 export async function deleteOwned(tx: Tx, userId: string, id: string): Promise<readonly string[] | undefined> {
   const row = await ownedDomain(tx, userId, id);
   if (row === undefined) return undefined;
@@ -113,10 +110,7 @@ const coverRow = z
 /** A zone that covers a hostname, with the sealed token that sees it. */
 type CoveringZone = z.output<typeof coverRow>;
 
-/**
- * Of the user's zones named in `names` (a hostname and its parents) the longest; of several tokens for it, the one read
- * last.
- */
+/** The longest of the user's zones in `names` (a hostname and its parents); of several tokens, the one read last. */
 export function coveringZone(db: Queries, userId: string, names: readonly string[]): Promise<CoveringZone | undefined> {
   return db.one(
     coverRow,

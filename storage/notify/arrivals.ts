@@ -17,10 +17,7 @@ export interface NewNotification {
   readonly scope: string;
 }
 
-/**
- * What became of one: stored under an id; `known`: it was stored before; `muted`: its user does not want it; `no_user`:
- * nobody has that id.
- */
+/** Stored under an id, `known` (it was stored before), `muted` by its user, or `no_user`: nobody has that id. */
 type Arrival = { readonly id: number } | 'known' | 'muted' | 'no_user';
 
 /** What became of a batch. */

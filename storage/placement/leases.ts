@@ -115,10 +115,7 @@ const LEAVE = `
   update placement_shards s set owner = null, epoch = s.epoch + 1, changed = pg_current_xact_id()
   from held where (s.service, s.shard) = (held.service, held.shard)`;
 
-/**
- * The lease store of a cluster: all nodes on one database. `keyIds`: names of the secrets of this one, that it seals
- * with first.
- */
+/** The lease store of a cluster on one database. `keyIds`: names of this node's secrets; it seals with the first. */
 export function leaseStore(db: Db, keyIds: readonly string[] = []): LeaseStore {
   return {
     async beat(node: NodeInfo, ttlMs: number, known: Known): Promise<BeatResult> {

@@ -58,10 +58,7 @@ const base64 = (bytes: number) => Buffer.alloc(bytes, 'nobody').toString('base64
 const COSTS = `m=${PARAMETERS.memoryCost},t=${PARAMETERS.timeCost},p=${PARAMETERS.parallelism}`;
 const NOBODY = `$argon2id$v=19$${COSTS}$${base64(16)}$${base64(32)}`;
 
-/**
- * Takes as long as verifying a password of a user who exists, so that time does not tell who does. Refuses
- * `overloaded`.
- */
+/** Takes as long as verifying an existing user's password, so that time tells nothing. Refuses `overloaded`. */
 export async function verifyNobody(password: string, client = OPERATOR): Promise<false> {
   await verifyPassword(NOBODY, password, client);
   return false;

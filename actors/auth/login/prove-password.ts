@@ -1,7 +1,4 @@
-/**
- * Whether somebody is the user they say they are, by password: throttled, audited and timed alike wherever one is
- * given.
- */
+/** Whether somebody is who they say, by password: throttled, audited and timed alike wherever one is given. */
 
 import { KeyedQueue } from '../../../lib/keyed-queue.ts';
 import { usernameSchema } from '../../../proto/auth/endpoints.ts';

@@ -90,10 +90,7 @@ function forgiven(budget: Budget, count: Count, now: number): number {
   return Math.max(0, count.failures - (idle * budget.free) / budget.windowSeconds);
 }
 
-/**
- * The key a count is kept under. Names are hashed: people type passwords where the name belongs, and a table is no
- * place for them.
- */
+/** The key of a count. Names are hashed: people type passwords where the name belongs, and a table would keep them. */
 export function keyOf(kind: BudgetKind, username: string, { network, site }: ClientNetwork): string {
   if (kind === 'network') return `network:${network}`;
   if (kind === 'site') return `site:${site}`;

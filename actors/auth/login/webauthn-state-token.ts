@@ -55,10 +55,7 @@ export function webauthnStates(secret: SharedSecret, rpId: string, clock: Clock)
       return { state, challenge };
     },
 
-    /**
-     * What a state says; undefined when it is not ours, is for something else, or has expired. Whether it is spent is
-     * not looked at.
-     */
+    /** What a state says, spent or not; undefined when it is not ours, is for something else, or has expired. */
     open: async (state: string, purpose: Purpose): Promise<WebauthnState | undefined> => {
       const payload = await verifiedClaims(state, keyring, {
         typ: TYPE,

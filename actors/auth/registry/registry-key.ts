@@ -41,10 +41,7 @@ export class RegistryKeyError extends CodedError<'bad_registry_key'> {
 const KEY_BLOCK = /-----BEGIN ((?:[A-Z]+ )*PRIVATE KEY)-----[^-]*-----END \1-----/g;
 const CERTIFICATE_BLOCK = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
 
-/**
- * Reads a PEM with one EC P-256 private key (PKCS#8 or SEC1) and perhaps its certificate chain. Throws
- * RegistryKeyError.
- */
+/** Reads a PEM of one EC P-256 key (PKCS#8, SEC1), with its chain if there is one. Throws RegistryKeyError. */
 export function parseRegistryKey(pem: string): RegistryKey {
   const [block, another] = pem.match(KEY_BLOCK) ?? [];
   if (block === undefined || another !== undefined) {
@@ -90,10 +87,7 @@ export function keyId(key: KeyObject): string {
   return letters.match(/.{4}/g)?.join(':') ?? '';
 }
 
-/**
- * The key with its certificate: the chain that came with it, else a self-signed one, made once and kept in the
- * settings.
- */
+/** The key with the chain that came with it, else with a self-signed one, made once and kept in the settings. */
 export async function registrySigner(db: Queries, { privateKey, kid, chain }: RegistryKey): Promise<RegistrySigner> {
   if (chain.length > 0) return { privateKey, kid, chain };
   const certificate = await getOrCreateSetting(db, `registry_certificate:${kid}`, () => selfSigned(privateKey));

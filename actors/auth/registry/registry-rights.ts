@@ -1,7 +1,4 @@
-/**
- * What the platform itself does at the image registry for its users: pull with their rights, and know which
- * repositories they may see.
- */
+/** What the platform does at the registry for its users: pull with their rights, and know what they may see. */
 import type { RegistryAuth } from '../../../proto/ports/engine.ts';
 import { parseImage } from '../../../proto/repositories.ts';
 import { publicAmong } from '../../../storage/auth/repositories.ts';
@@ -16,10 +13,7 @@ interface RegistryRights {
   readonly auth: (pull: { readonly userId: string; readonly image: string }) => Promise<RegistryAuth>;
   /** Those of `repositories` that the user may pull, in their order. */
   readonly mayPull: (username: string, repositories: readonly string[]) => Promise<string[]>;
-  /**
-   * A token of the platform's own: for the list of all repositories, and to pull (hence list the tags of)
-   * `repositories`.
-   */
+  /** The platform's own token: for the list of repositories, and to pull (hence list the tags of) `repositories`. */
   readonly ownToken: (repositories: readonly string[]) => Promise<string>;
 }
 

@@ -22,10 +22,7 @@ const LIBRARY = 'library';
 /** What is asked for: repository -> actions. */
 type AskedAccess = ReadonlyMap<string, ReadonlySet<RepositoryAction>>;
 
-/**
- * Who asks. `token`: an API token of the user, or of a service account of the user. `pull`: a node that pulls for the
- * user.
- */
+/** Who asks. `token`: an API token of the user or of their service account. `pull`: a node that pulls for the user. */
 export type RegistryIdentity =
   | { readonly kind: 'anonymous' }
   | { readonly kind: 'user'; readonly username: string; readonly isAdmin: boolean }
@@ -79,10 +76,7 @@ function mayDo(who: RegistryIdentity, name: string, action: RepositoryAction, is
   return who.kind !== 'token' || scopeKeys(who, name).some((key) => grants(who.scopes, key, action));
 }
 
-/**
- * Whose repository it is: the first part of the name. Undefined for a name of one part, which is nobody's and not
- * served.
- */
+/** Whose repository it is: the first part of its name. Undefined for a name of one part: it is not served. */
 export function ownerOf(name: string): string | undefined {
   const slash = name.indexOf('/');
   return slash < 0 ? undefined : name.slice(0, slash);

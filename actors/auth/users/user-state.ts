@@ -37,10 +37,7 @@ export function disableUser(db: Db, username: string, { stop }: { readonly stop:
   });
 }
 
-/**
- * Lets a user in again. Returns whether they were disabled. Refuses `not_found`, and `conflict` once they are being
- * removed.
- */
+/** Lets a user in again. Returns whether they were disabled. Refuses `not_found`, or `conflict` during removal. */
 export function enableUser(db: Db, username: string): Promise<{ readonly id: string; readonly changed: boolean }> {
   return db.tx(async (tx) => {
     const { id } = await present(userByName(tx, username), username);

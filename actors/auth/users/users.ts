@@ -49,10 +49,7 @@ export async function addUser(db: Db, username: string, password: string): Promi
   return { id, username };
 }
 
-/**
- * Sets a user's password, and ends their sessions. Returns how many of these there were. Refuses `invalid_request` and
- * `not_found`.
- */
+/** Sets a password and ends the user's sessions. Returns how many. Refuses `invalid_request` and `not_found`. */
 export async function setPassword(db: Db, username: string, password: string): Promise<number> {
   acceptPassword(password, username);
   const passwordHash = await hashPassword(password);
@@ -74,10 +71,7 @@ export async function setPassword(db: Db, username: string, password: string): P
   });
 }
 
-/**
- * Deletes all security keys of somebody who lost them: the password alone opens again. Returns how many went. Refuses
- * `not_found`.
- */
+/** Deletes all security keys, for who lost them: the password alone opens. Returns how many. Refuses `not_found`. */
 export async function forgetKeys(db: Db, username: string): Promise<number> {
   return db.tx(async (tx) => {
     const user = await userByName(tx, username);

@@ -161,10 +161,7 @@ function mustRun(row: ContainerRow): undefined {
   if (row.status !== 'running') throw new Refusal('not_running', { message: whyNotRunning(row.status) });
 }
 
-/**
- * Ends work whose container goes to another node, so that two do not work on it at once. What takes too long is
- * idempotent.
- */
+/** Ends work whose container moves, so that two nodes do not do it at once. What takes too long is idempotent. */
 async function cancelJob(job: Job | undefined): Promise<void> {
   if (job === undefined) return;
   job.abort.abort(new Error('another node looks after the container'));

@@ -35,10 +35,7 @@ export const STOP_GRACE_SECONDS = 10;
  */
 export type Step = 'launch' | 'probe' | 'restart' | 'resume' | 'adjust' | 'keys' | 'stop' | 'remove' | 'settled';
 
-/**
- * The next step from what is wanted to what is. What differs as `tolerated` says (`driftOf`) could not be mended
- * before.
- */
+/** The next step from what is wanted to what is. Drift that is `tolerated` (`driftOf`) could not be mended before. */
 export function nextStep(row: ContainerOutline, actual: ContainerState | undefined, tolerated?: string): Step {
   if (row.desired === 'deleted') return 'remove';
   const runs = actual?.phase === 'running';
@@ -55,10 +52,7 @@ export function nextStep(row: ContainerOutline, actual: ContainerState | undefin
   return actual.address === null ? 'restart' : 'probe';
 }
 
-/**
- * In which way a running container is not as its row says: a text that changes when either does; undefined when it
- * fits.
- */
+/** How a running container differs from its row: a text that changes with either; undefined when it fits. */
 export function driftOf(
   row: Pick<ContainerOutline, 'instanceType' | 'memoryMb' | 'mountPaths'>,
   actual: ContainerState,

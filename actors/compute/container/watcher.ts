@@ -24,10 +24,7 @@ export interface EngineHealth {
 }
 
 const SWEEP_EVERY_MS = 5000;
-/**
- * A sweep has so many containers looked at in a row, then pauses, ms: thousands at once would keep all else from the
- * database.
- */
+/** A sweep looks at so many containers in a row, then pauses, ms: thousands at once would hold up the database. */
 const LOOKS_IN_A_ROW = 25;
 const PAUSE_MS = 100;
 

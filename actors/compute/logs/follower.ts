@@ -1,7 +1,4 @@
-/**
- * One stream of the engine's that the readers of a container's log share. It is read when somebody who is at its end
- * wants more.
- */
+/** A stream of the engine's that readers of one log share. It is read when a reader at its end wants more. */
 import type { Engine } from '../../../proto/ports/engine.ts';
 import { LogRing } from './ring.ts';
 

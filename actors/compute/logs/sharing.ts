@@ -64,10 +64,7 @@ export class LogSharing {
     this.#times = { ...TIMES, ...times };
   }
 
-  /**
-   * Lines as they are sent, in batches, at the reader's pace. Ends when the log does, or when `signal` aborts; throws
-   * what the engine does.
-   */
+  /** Lines in batches, at the reader's pace, until the log ends or `signal` aborts. Throws what the engine does. */
   async *read(containerId: string, start: LogStart, signal: AbortSignal): AsyncGenerator<string[]> {
     const reader: LogReader = { cursor: new LogCursor(start.since), run: [], end: () => {}, wake: () => {} };
     const log = this.#enter(containerId, reader);

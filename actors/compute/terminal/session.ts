@@ -61,10 +61,7 @@ type SessionMessage =
 /** What a session needs from its surroundings. */
 interface SessionOptions {
   readonly containerId: string;
-  /**
-   * The name under which its container keeps the shell; without one it does not wait for a client that lost its
-   * connection.
-   */
+  /** Its container keeps the shell under this name; without one it waits for no client that lost its connection. */
   readonly keptAs: string | undefined;
   /** Registers the actor with the container's. */
   readonly attach: (self: Ref<ConnectionMessage>) => void;

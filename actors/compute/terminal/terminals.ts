@@ -98,10 +98,7 @@ function keyOf({ caller, containerId, session }: TerminalRequest): string {
   return [containerId, caller.kind, caller.serviceAccount?.id ?? '', session].join(' ');
 }
 
-/**
- * What the shell is kept as in its container: the same at every node, and nothing that anybody could guess or make
- * sense of.
- */
+/** What the shell is kept as in its container: the same at every node, and impossible to guess. */
 function nameOf(userId: string, key: string): string {
   return createHash('sha256').update(`${userId} ${key}`).digest('hex').slice(0, 40);
 }

@@ -16,10 +16,7 @@ export const NOTIFY: Role = {
   open: async (parts) => ({ service: await openNotify(parts, parts.placement) }),
 };
 
-/**
- * Starts the notification service; without a placement its users are all in this process. `overrides`: what takes the
- * place of the usual parts.
- */
+/** Starts the service; without a placement all users are in this process. `overrides` replace its usual parts. */
 export function openNotify(
   parts: RoleParts,
   placement: Placement | undefined,

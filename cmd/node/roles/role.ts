@@ -1,7 +1,4 @@
-/**
- * What one service of a process is: how it is opened from the parts that all services share. A new role is a file
- * beside this one.
- */
+/** How a process opens one service, from the parts that all services share. A new role is a file beside this one. */
 import type { Placement } from '../../../actors/service/placement.ts';
 import type { SharedSecret } from '../../../proto/auth/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../../../proto/auth/tokens.ts';
