@@ -95,14 +95,14 @@ describe('turns', () => {
   });
 
   test('more begin while the loop has time, fewer while it is busy, some always', async (t) => {
-    const { began, enter, pass, busy } = openTurns(t, { limits: { burst: 1, perSecond: 0.001 } });
+    const { began, enter, pass, busy } = openTurns(t, { limits: { burst: 1, perSecond: 0.001, perTurn: 8 } });
     busy();
     enter('192.0.2.1', 4000);
     await pass(1000, 0);
     let before = began.length;
     await pass(500, 0);
     const few = began.length - before;
-    assert.ok(few >= 8 && few <= 12, `${few} of 20 a second in half of one`);
+    assert.ok(few >= 22 && few <= 28, `${few} of 50 a second in half of one`);
     await pass(2000, 1);
     before = began.length;
     await pass(500, 1);

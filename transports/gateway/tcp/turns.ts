@@ -22,7 +22,7 @@ interface TurnLimits {
   readonly busyAt: number;
 }
 
-const TURN_LIMITS: TurnLimits = { perSecond: 20, burst: 40, perTurn: 2, perTurnAlone: 32, busyAt: 0.5 };
+const TURN_LIMITS: TurnLimits = { perSecond: 20, burst: 40, perTurn: 1, perTurnAlone: 32, busyAt: 0.3 };
 
 export interface TurnsOptions {
   readonly limits?: Partial<TurnLimits>;
@@ -54,7 +54,7 @@ const SITE_SHARE = 2;
 const WINDOW_MS = 50;
 const EVERY_MS = 5;
 /** Of those that wait, all networks together, a second. */
-const LEAST_RATE = 20;
+const LEAST_RATE = 50;
 const MOST_RATE = 2000;
 const FASTER = 1.15;
 const SLOWER = 0.7;
