@@ -43,6 +43,7 @@ import {
   crashDelay,
   driftOf,
   endOf,
+  isMakingFor,
   isStarting,
   isTooLate,
   MAKING,
@@ -69,6 +70,8 @@ const PROBE_EVERY_MS = 300;
 const REWRITE_AFTER_MS = 1000;
 /** Between two notes of how far an image is. */
 const PROGRESS_NOTED_MS = 5000;
+/** An engine that makes a container for longer than this copies files: its user reads so. */
+const MAKING_NOTED_MS = 5000;
 type ReportOf<T extends Report['type']> = Extract<Report, { readonly type: T }>;
 
 /** Brings containers to what is wanted of them. What it knows of one is in the state of that one's actor. */
@@ -89,7 +92,12 @@ export class ContainerReconciler {
     if (state.isBackingOff) return;
     if (state.job === undefined) return this.#begin(state, ctx, 'observe');
     state.reconcileAgain = true;
-    if (!isTooLate(state, this.#deps.clock.now())) return;
+    const now = this.#deps.clock.now();
+    if (isMakingFor(state, now, MAKING_NOTED_MS)) {
+      if (!state.job.abort.signal.aborted) await this.#noteProgress(state, MAKING);
+      return;
+    }
+    if (!isTooLate(state, now)) return;
     state.job.abort.abort(new Error(TOO_LATE));
     await this.#status.set(state, 'failed', { reason: state.problem ?? TOO_LATE });
   }
@@ -109,7 +117,7 @@ export class ContainerReconciler {
     }
     if (report.type === 'making') {
       state.makingSince = this.#deps.clock.now();
-      if (!job.abort.signal.aborted) await this.#noteProgress(state, MAKING);
+      this.#reconcileIn(state, ctx, MAKING_NOTED_MS);
       return;
     }
     endMaking(state, this.#deps.clock.now());

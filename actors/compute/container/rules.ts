@@ -190,6 +190,11 @@ interface StartTimes {
   readonly makingSince: number | undefined;
 }
 
+/** Whether the engine has been making the container for so long, in ms. */
+export function isMakingFor({ makingSince }: Pick<StartTimes, 'makingSince'>, now: number, ms: number): boolean {
+  return makingSince !== undefined && now - makingSince >= ms;
+}
+
 /** Whether a start has had its time; while the engine makes the container, the engine's own limits count. */
 export function isTooLate({ row, triedSince, makingSince }: StartTimes, now: number): boolean {
   if (makingSince !== undefined || triedSince === undefined) return false;
