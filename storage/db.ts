@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { z } from 'zod';
-import { backoffMs, FULL_JITTER } from '../lib/backoff.ts';
+import { backoffMs, FULL_JITTER } from '../lib/waiting.ts';
 import type { Ending } from '../proto/ports/ending.ts';
 import type { Log } from '../proto/ports/log.ts';
 import { ConnectionQueries } from './connection.ts';

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { CodedError } from '../lib/coded-error.ts';
+import { CodedError } from '../lib/errors.ts';
 
 /**
  * What went wrong in storage, for callers that must decide:

@@ -1,6 +1,6 @@
 import pg from 'pg';
-import { backoffMs, HALF_JITTER } from '../lib/backoff.ts';
-import { errorText } from '../lib/error-text.ts';
+import { errorText } from '../lib/errors.ts';
+import { backoffMs, HALF_JITTER } from '../lib/waiting.ts';
 import type { Ending } from '../proto/ports/ending.ts';
 import type { Log } from '../proto/ports/log.ts';
 import { StorageError } from './errors.ts';

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
-import { CodedError } from '../lib/coded-error.ts';
+import { CodedError } from '../lib/errors.ts';
 
 /** Why sealing or opening failed; never says more than that, and never holds key or text. */
 export class SealError extends CodedError<'bad_key' | 'cannot_open'> {}

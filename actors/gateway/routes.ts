@@ -4,7 +4,7 @@
  */
 
 import { hostname } from 'node:os';
-import { errorText } from '../../lib/error-text.ts';
+import { errorText } from '../../lib/errors.ts';
 import type { ComputeNews } from '../../proto/compute/events.ts';
 import { addressOf, type NewRoute, RouteTable, type StaticRoute } from '../../proto/gateway/routes.ts';
 import type { MappedHost } from '../../proto/ports/acme.ts';

@@ -2,7 +2,7 @@
  * The gateway's control: it decides for the listeners from a snapshot of routes and containers, and has an actor for
  * each connection that outlives a request.
  */
-import { waitAtMost } from '../../lib/timeout.ts';
+import { waitAtMost } from '../../lib/waiting.ts';
 import type {
   GatewayDecider,
   IngressListeners,

@@ -1,6 +1,6 @@
 /** What each source said last, and since when it is silent. One that hangs is not asked until it has answered. */
-import { errorText } from '../../lib/error-text.ts';
-import { withTimeout } from '../../lib/timeout.ts';
+import { errorText } from '../../lib/errors.ts';
+import { withTimeout } from '../../lib/waiting.ts';
 import type { ClusterSample, MetricsSource, NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
 
 interface Reading {

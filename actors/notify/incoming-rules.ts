@@ -1,6 +1,6 @@
 /** Which messages of the stream are notifications, and under which name each is stored once. */
 import { createHash } from 'node:crypto';
-import { errorText } from '../../lib/error-text.ts';
+import { errorText } from '../../lib/errors.ts';
 import { ID_PATTERN } from '../../proto/ids.ts';
 import { MAX_CATEGORY_LENGTH, MAX_SCOPE_LENGTH } from '../../proto/notify/endpoints.ts';
 import { decodeNotification, type Notification } from '../../proto/notify/notification.ts';

@@ -4,7 +4,7 @@
  */
 
 import { z } from 'zod';
-import { jsonOf } from '../../lib/json.ts';
+import { jsonOf } from '../../lib/input.ts';
 import { newId } from '../../proto/ids.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import { type AnyRef, spawn } from '../../supervision/index.ts';

@@ -1,6 +1,6 @@
 /** Reads for many sockets at once: where each user's notifications end, and what comes after an id. */
 
-import { BatchLoader } from '../../lib/batch-loader.ts';
+import { BatchLoader } from '../../lib/batching.ts';
 import type { Db } from '../../storage/db.ts';
 import { type After, headsOf, type NotificationRow, notificationsAfter } from '../../storage/notify/notifications.ts';
 

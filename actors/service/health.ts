@@ -1,5 +1,5 @@
 /** What services say of the parts they need. */
-import { errorText } from '../../lib/error-text.ts';
+import { errorText } from '../../lib/errors.ts';
 import type { Health } from '../../proto/service.ts';
 import type { Db } from '../../storage/db.ts';
 import { type AnyRef, stopped } from '../../supervision/index.ts';

@@ -1,6 +1,6 @@
 /** Work that is done again and again: by each process, or by one node of the cluster at a time. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { backoffMs } from '../../lib/backoff.ts';
+import { backoffMs } from '../../lib/waiting.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { type AnyRef, spawn } from '../../supervision/index.ts';

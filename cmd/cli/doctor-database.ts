@@ -1,6 +1,6 @@
 /** What `troupe doctor` finds of the database: whether there is one, and whether its schema is this version's. */
 import { resolve } from 'node:path';
-import { errorText } from '../../lib/error-text.ts';
+import { errorText } from '../../lib/errors.ts';
 import { type DbConnection, openDb } from '../../storage/db.ts';
 import { findBinaries } from '../../storage/embedded/binaries.ts';
 import { findEmbedded } from '../../storage/embedded/find.ts';

@@ -1,7 +1,7 @@
 /** `troupe up`: everything in one process. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { withTimeout } from '../../lib/timeout.ts';
+import { withTimeout } from '../../lib/waiting.ts';
 import { BusError } from '../../proto/ports/bus.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';

@@ -2,8 +2,7 @@
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, linkSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { isCode } from '../../lib/error-code.ts';
-import { errorText } from '../../lib/error-text.ts';
+import { errorText, isCode } from '../../lib/errors.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { CliError } from './cli-error.ts';

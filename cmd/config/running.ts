@@ -2,7 +2,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { isCode } from '../../lib/error-code.ts';
+import { isCode } from '../../lib/errors.ts';
 import { CliError } from './cli-error.ts';
 import { hint } from './hints.ts';
 

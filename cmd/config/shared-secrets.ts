@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isCode } from '../../lib/error-code.ts';
+import { isCode } from '../../lib/errors.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { CliError } from './cli-error.ts';
 

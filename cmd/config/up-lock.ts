@@ -1,7 +1,7 @@
 /** One platform a data folder: a file that names the process that holds it. */
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isCode } from '../../lib/error-code.ts';
+import { isCode } from '../../lib/errors.ts';
 import { CliError } from './cli-error.ts';
 
 /** What `up` says to do when another one holds the folder. */

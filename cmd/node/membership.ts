@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Placement } from '../../actors/service/placement.ts';
-import { isCode } from '../../lib/error-code.ts';
+import { isCode } from '../../lib/errors.ts';
 import { keyIds, type SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { newId } from '../../proto/ids.ts';
 import type { Bus } from '../../proto/ports/bus.ts';

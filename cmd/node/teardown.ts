@@ -1,5 +1,5 @@
 /** Ends what was started, in reverse order. */
-import { withTimeout } from '../../lib/timeout.ts';
+import { withTimeout } from '../../lib/waiting.ts';
 import type { Log } from '../../proto/ports/log.ts';
 
 /** Longest any part may take to end, ms; then the next one is ended all the same. */

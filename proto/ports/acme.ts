@@ -1,6 +1,6 @@
 /** Certificates for mapped hostnames, as the parts that order, keep and serve them speak of them. */
 
-import { CodedError } from '../../lib/coded-error.ts';
+import { CodedError } from '../../lib/errors.ts';
 import type { Ending } from './ending.ts';
 
 /** A chain (leaf first) and its private key, both PEM. */

@@ -1,5 +1,5 @@
 /** The bus between parts and nodes, and what it carries. */
-import { CodedError } from '../../lib/coded-error.ts';
+import { CodedError } from '../../lib/errors.ts';
 import type { Ending } from './ending.ts';
 
 /** One message as delivered. `data` belongs to the receiver. */

@@ -1,7 +1,7 @@
 /** The engine that runs containers: what it is told, what it says, and what can go wrong. */
 
 import type { Duplex } from 'node:stream';
-import { CodedError } from '../../lib/coded-error.ts';
+import { CodedError } from '../../lib/errors.ts';
 import type { Ending } from './ending.ts';
 import type { Shell } from './shell.ts';
 

@@ -4,7 +4,7 @@
  * writes are checked by.
  */
 
-import { CodedError } from '../../lib/coded-error.ts';
+import { CodedError } from '../../lib/errors.ts';
 
 /**
  * The version of the format of messages between nodes. It rises with a change that a node of the version before could

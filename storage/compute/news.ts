@@ -1,7 +1,7 @@
 /** News of the compute service (proto/compute/events.ts): the database tells all nodes when they are committed. */
 
 import { z } from 'zod';
-import { jsonOf } from '../../lib/json.ts';
+import { jsonOf } from '../../lib/input.ts';
 import type { ComputeNews, ComputeNewsSource } from '../../proto/compute/events.ts';
 import { statusSchema } from '../../proto/compute/fields.ts';
 import type { Db, Queries } from '../db.ts';

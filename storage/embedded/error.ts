@@ -1,4 +1,4 @@
-import { CodedError } from '../../lib/coded-error.ts';
+import { CodedError } from '../../lib/errors.ts';
 
 /** Why no PostgreSQL of our own can run here. The message is for the person at the terminal and says what to do. */
 export class EmbeddedError extends CodedError<

@@ -3,7 +3,7 @@
  */
 
 import { z } from 'zod';
-import { jsonOf } from '../../lib/json.ts';
+import { jsonOf } from '../../lib/input.ts';
 import type { NetworkNews, NetworkNewsSource } from '../../proto/network/events.ts';
 import type { Db, Queries } from '../db.ts';
 

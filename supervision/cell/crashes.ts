@@ -1,4 +1,4 @@
-import { isPromise } from '../../lib/is-promise.ts';
+import { isPromise } from '../../lib/waiting.ts';
 import type { Decision } from '../decisions.ts';
 import * as decisions from '../decisions.ts';
 import { ActorError } from '../errors.ts';

@@ -1,5 +1,4 @@
-import { backoffMs, HALF_JITTER } from '../../lib/backoff.ts';
-import { isPromise } from '../../lib/is-promise.ts';
+import { backoffMs, HALF_JITTER, isPromise } from '../../lib/waiting.ts';
 import { ActorError } from '../errors.ts';
 import type { Backoff, Intensity } from '../types.ts';
 import type { Cell } from './cell.ts';

@@ -1,4 +1,4 @@
-import { isPromise } from '../../lib/is-promise.ts';
+import { isPromise } from '../../lib/waiting.ts';
 import { ActorError } from '../errors.ts';
 import type { StopReason } from '../types.ts';
 import { Ask } from './asks.ts';

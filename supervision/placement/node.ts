@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { errorText } from '../../lib/error-text.ts';
-import { withTimeout } from '../../lib/timeout.ts';
+import { errorText } from '../../lib/errors.ts';
+import { withTimeout } from '../../lib/waiting.ts';
 import type { NodeInfo, Shard, ShardLease } from '../../proto/ports/placement.ts';
 import { type NodeOptions, TIMINGS, type Timings } from './node-options.ts';
 import { DEFAULT_SHARDS } from './shards.ts';

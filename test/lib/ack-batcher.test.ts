@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { AckBatcher } from '../../lib/ack-batcher.ts';
+import { AckBatcher } from '../../lib/batching.ts';
 
 test('acknowledgements of one turn leave together, what comes meanwhile with the next batch, and all share its end', async () => {
   const sent: number[][] = [];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { test } from 'node:test';
-import { anySignal } from '../../lib/any-signal.ts';
+import { anySignal } from '../../lib/waiting.ts';
 
 test('a signal of several aborts with the first, and leaves nothing at them once it is let go of', () => {
   const lasting = new AbortController();

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { backoffMs, FULL_JITTER, HALF_JITTER, type Jitter, NO_JITTER, WIDE_JITTER } from '../../lib/backoff.ts';
+import { backoffMs, FULL_JITTER, HALF_JITTER, type Jitter, NO_JITTER, WIDE_JITTER } from '../../lib/waiting.ts';
 
 const BOUNDS = { minMs: 50, maxMs: 1000 };
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BatchLoader } from '../../lib/batch-loader.ts';
+import { BatchLoader } from '../../lib/batching.ts';
 
 test('loads of one moment become few batches, each load with its own result; a failure is told to all of them and to no other', async () => {
   const batches: number[][] = [];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CodedError } from '../../lib/coded-error.ts';
+import { CodedError } from '../../lib/errors.ts';
 
 class TillError extends CodedError<'empty' | 'jammed'> {}
 class DrawerError extends TillError {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { errorText } from '../../lib/error-text.ts';
+import { errorText } from '../../lib/errors.ts';
 
 test('an error is told by its message, anything else as a string or by the words given', () => {
   assert.equal(errorText(new TypeError('no number')), 'no number');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isPromise } from '../../lib/is-promise.ts';
+import { isPromise } from '../../lib/waiting.ts';
 
 test('a promise, and what can be awaited like one, comes later; everything else is there', () => {
   const awaitable = Object.defineProperty({}, 'then', { value: () => undefined });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { KeyedQueue } from '../../lib/keyed-queue.ts';
+import { KeyedQueue } from '../../lib/concurrency.ts';
 
 test('work under one key runs in order, under several keys at once, and leaves nothing behind', async () => {
   const queue = new KeyedQueue();

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Semaphore, type SemaphoreOptions } from '../../lib/semaphore.ts';
+import { Semaphore, type SemaphoreOptions } from '../../lib/concurrency.ts';
 import { until } from '../support/until.ts';
 
 test('a semaphore runs so many at a time, the urgent first, in their order, and forgets who gives up', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SharedTasks } from '../../lib/shared-tasks.ts';
+import { SharedTasks } from '../../lib/concurrency.ts';
 
 test('a shared task passes a failure to everyone, and starts anew afterwards', async () => {
   const tasks = new SharedTasks();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { waitAtMost, withTimeout } from '../../lib/timeout.ts';
+import { waitAtMost, withTimeout } from '../../lib/waiting.ts';
 
 /** Work that is under way until told otherwise, on a clock that the test moves. */
 function underWay(t: TestContext) {

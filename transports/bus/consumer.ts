@@ -1,8 +1,6 @@
-import { AckBatcher } from '../../lib/ack-batcher.ts';
-import { backoffMs } from '../../lib/backoff.ts';
-import { errorText } from '../../lib/error-text.ts';
-import { InterruptiblePause } from '../../lib/interruptible-pause.ts';
-import { withTimeout } from '../../lib/timeout.ts';
+import { AckBatcher } from '../../lib/batching.ts';
+import { errorText } from '../../lib/errors.ts';
+import { backoffMs, InterruptiblePause, withTimeout } from '../../lib/waiting.ts';
 import type { StreamMessage } from '../../proto/ports/bus.ts';
 import type { Delivery, Fetched } from '../../proto/ports/bus-store.ts';
 import type { Log } from '../../proto/ports/log.ts';

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { errorText } from '../../lib/error-text.ts';
+import { errorText } from '../../lib/errors.ts';
 import { BusError, type BusMessage } from '../../proto/ports/bus.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import type { Log } from '../../proto/ports/log.ts';

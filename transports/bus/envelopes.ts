@@ -12,7 +12,7 @@
  * it may have some of a version before.
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
-import { CodedError } from '../../lib/coded-error.ts';
+import { CodedError } from '../../lib/errors.ts';
 import {
   derivedKey,
   derivedKeyring,

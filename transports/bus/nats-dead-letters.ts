@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { jsonOf } from '../../lib/json.ts';
+import { jsonOf } from '../../lib/input.ts';
 import type { ConsumerConfig, StreamConfig, StreamMessage } from '../../proto/ports/bus.ts';
 import type { DeadLetterSink } from '../../proto/ports/bus-store.ts';
 import type { Log } from '../../proto/ports/log.ts';

@@ -7,7 +7,7 @@ import {
   type NatsConnection,
   type Subscription,
 } from '@nats-io/transport-node';
-import { backoffMs, WIDE_JITTER } from '../../lib/backoff.ts';
+import { backoffMs, WIDE_JITTER } from '../../lib/waiting.ts';
 import { BusError } from '../../proto/ports/bus.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { ClockStep } from './clock-step.ts';

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { headers, type Msg } from '@nats-io/transport-node';
 import { z } from 'zod';
-import { backoffMs } from '../../lib/backoff.ts';
-import { jsonOf } from '../../lib/json.ts';
+import { jsonOf } from '../../lib/input.ts';
+import { backoffMs } from '../../lib/waiting.ts';
 import { BusError } from '../../proto/ports/bus.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { messageOf } from './nats-errors.ts';

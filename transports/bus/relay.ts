@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { backoffMs } from '../../lib/backoff.ts';
-import { errorText } from '../../lib/error-text.ts';
-import { InterruptiblePause } from '../../lib/interruptible-pause.ts';
+import { errorText } from '../../lib/errors.ts';
+import { backoffMs, InterruptiblePause } from '../../lib/waiting.ts';
 import { type Bus, BusError } from '../../proto/ports/bus.ts';
 import type { OutboxEntry, OutboxStore } from '../../proto/ports/bus-store.ts';
 import type { Log } from '../../proto/ports/log.ts';

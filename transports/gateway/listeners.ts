@@ -3,7 +3,7 @@
  * bytes tell the protocol.
  */
 import type { Socket } from 'node:net';
-import { errorText } from '../../lib/error-text.ts';
+import { errorText } from '../../lib/errors.ts';
 import type {
   GatewayDecider,
   IngressListeners,

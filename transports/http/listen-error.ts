@@ -1,5 +1,5 @@
 import { Agent, createServer, request } from 'node:http';
-import { CodedError } from '../../lib/coded-error.ts';
+import { CodedError } from '../../lib/errors.ts';
 
 /** Why a server could not be opened: the address is taken or not ours, or the adapter asked for is missing here. */
 export class ListenError extends CodedError<'address_unavailable' | 'adapter_unavailable'> {}

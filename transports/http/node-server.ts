@@ -2,8 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type Socket, Server as TcpServer } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isPromise } from '../../lib/is-promise.ts';
-import { waitAtMost } from '../../lib/timeout.ts';
+import { isPromise, waitAtMost } from '../../lib/waiting.ts';
 import type { HttpAnswer, HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/ports/http.ts';
 import { readAuthority } from '../gateway/h1/request-head.ts';
 import { NodeSockets } from '../ws/node-sockets.ts';

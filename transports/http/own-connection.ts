@@ -4,7 +4,7 @@
  * of its turn waits, bounded, and then stays in the kernel.
  */
 
-import { isPromise } from '../../lib/is-promise.ts';
+import { isPromise } from '../../lib/waiting.ts';
 import type { HttpAnswer, HttpReply, UpgradeAnswer } from '../../proto/ports/http.ts';
 import { BodyReader } from '../gateway/h1/body.ts';
 import { ChunkError } from '../gateway/h1/chunked.ts';

@@ -2,7 +2,7 @@
 import { createServer, type Server } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { plainAddress } from '../../lib/ip-address.ts';
-import { waitAtMost } from '../../lib/timeout.ts';
+import { waitAtMost } from '../../lib/waiting.ts';
 import type { HttpServer, HttpServerOptions, SocketHandlers } from '../../proto/ports/http.ts';
 import { Deadlines } from '../gateway/h1/deadlines.ts';
 import { HandleWire } from '../gateway/tcp/handle-wire.ts';

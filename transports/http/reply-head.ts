@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import { CodedError } from '../../lib/coded-error.ts';
+import { CodedError } from '../../lib/errors.ts';
 import type { HttpAnswer, HttpReply } from '../../proto/ports/http.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { type Socket as Connection, connect } from 'node:net';
-import { waitAtMost } from '../../lib/timeout.ts';
+import { waitAtMost } from '../../lib/waiting.ts';
 import type { SocketHandlers } from '../../proto/ports/http.ts';
 import { UwsSocket } from './uws-socket.ts';
 

@@ -1,7 +1,6 @@
 import type { HttpResponse, HttpRequest as RawRequest, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isPromise } from '../../lib/is-promise.ts';
-import { waitAtMost } from '../../lib/timeout.ts';
+import { isPromise, waitAtMost } from '../../lib/waiting.ts';
 import type { HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/ports/http.ts';
 import { Heartbeat } from '../ws/heartbeat.ts';
 import { GOODBYE_MS, MAX_BUFFERED_BYTES, MAX_MESSAGE_BYTES, METHODS, PING_MS } from './limits.ts';

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
-import { waitAtMost } from '../../lib/timeout.ts';
+import { waitAtMost } from '../../lib/waiting.ts';
 import type { SocketHandlers, SocketWatch } from '../../proto/ports/http.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { NodeSocket } from './node-socket.ts';

@@ -3,7 +3,7 @@
  * look-up, and below the event loop in priority, so that it delays no timer.
  */
 import { Worker } from 'node:worker_threads';
-import { CodedError } from '../../../lib/coded-error.ts';
+import { CodedError } from '../../../lib/errors.ts';
 import { type HashAnswer, type HashJob, hashAnswer } from './hash-jobs.ts';
 
 /** A thread ended before it answered. */

@@ -1,6 +1,6 @@
 /** Whether somebody is who they say, by password: throttled, audited and timed alike wherever one is given. */
 
-import { KeyedQueue } from '../../../lib/keyed-queue.ts';
+import { KeyedQueue } from '../../../lib/concurrency.ts';
 import { usernameSchema } from '../../../proto/auth/endpoints.ts';
 import { type ClientNetwork, clientNetworkOf } from '../../../proto/client-network.ts';
 import { Refusal } from '../../../proto/errors.ts';

@@ -5,7 +5,7 @@
 import { verifyAuthenticationResponse, verifyRegistrationResponse } from '@simplewebauthn/server';
 import { decodeAttestationObject, isoBase64URL } from '@simplewebauthn/server/helpers';
 import { z } from 'zod';
-import { CodedError } from '../../../lib/coded-error.ts';
+import { CodedError } from '../../../lib/errors.ts';
 import type { NewCredential, SignedCredential } from '../../../proto/auth/security-keys.ts';
 import { isUsableKey } from './cose-keys.ts';
 import { ALGORITHMS, acceptsOrigin, counterAdvances, type RelyingParty } from './webauthn-rules.ts';

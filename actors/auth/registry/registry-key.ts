@@ -10,7 +10,7 @@ import {
   randomBytes,
   X509Certificate,
 } from 'node:crypto';
-import { CodedError } from '../../../lib/coded-error.ts';
+import { CodedError } from '../../../lib/errors.ts';
 import type { Queries } from '../../../storage/db.ts';
 import { getOrCreateSetting } from '../../../storage/settings.ts';
 

@@ -9,7 +9,7 @@
  *      +-- cannot be done, 10 min, 5 crashes --> failed --start--> pending
  *      any -- delete --> (hidden) -- engine has nothing left --> row forgotten, asleep
  */
-import { waitAtMost } from '../../../lib/timeout.ts';
+import { waitAtMost } from '../../../lib/waiting.ts';
 import {
   deleteContainer,
   getContainer,

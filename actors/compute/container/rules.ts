@@ -1,6 +1,6 @@
 /** What the container's actor decides, as pure functions of desired and actual state. */
 
-import { backoffMs } from '../../../lib/backoff.ts';
+import { backoffMs } from '../../../lib/waiting.ts';
 import { INSTANCE_TYPES } from '../../../proto/compute/endpoints.ts';
 import type { ContainerSpec, ContainerState, EngineError } from '../../../proto/ports/engine.ts';
 import type { ContainerOutline, ContainerRow } from '../../../storage/compute/containers.ts';

@@ -4,7 +4,7 @@
  * watches over the containers that it holds, and looks at all of these when it takes some.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { errorText } from '../../../lib/error-text.ts';
+import { errorText } from '../../../lib/errors.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import type { ContainerState } from '../../../proto/ports/engine.ts';
 import { containerOutlines, deletedAmong } from '../../../storage/compute/containers.ts';

@@ -1,7 +1,7 @@
 /** A connection to a terminal: frames of the WebSocket to the shell of its session, which may outlive it. */
 
 import { z } from 'zod';
-import { jsonOf } from '../../../lib/json.ts';
+import { jsonOf } from '../../../lib/input.ts';
 import { resizeSchema } from '../../../proto/compute/endpoints.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { dispatch } from '../../../supervision/index.ts';

@@ -5,7 +5,7 @@
 
 import assert from 'node:assert/strict';
 import { z } from 'zod';
-import { withTimeout } from '../../../lib/timeout.ts';
+import { withTimeout } from '../../../lib/waiting.ts';
 import { DockerClient } from '../../../transports/engines/docker/api/client.ts';
 import { websocket } from '../clients/websocket.ts';
 import { logIn, type Reply, request, startPlatform, troupe } from '../cluster/platform.ts';

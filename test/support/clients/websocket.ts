@@ -2,7 +2,7 @@
 
 import type { IncomingMessage } from 'node:http';
 import WebSocket, { type ClientOptions } from 'ws';
-import { withTimeout } from '../../../lib/timeout.ts';
+import { withTimeout } from '../../../lib/waiting.ts';
 import type { SocketFrame } from '../../../proto/ports/http.ts';
 import type { Cleanup } from '../temp.ts';
 

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { withTimeout } from '../../../lib/timeout.ts';
+import { withTimeout } from '../../../lib/waiting.ts';
 import { leftInDocker } from '../engine/docker-client.ts';
 import { until } from '../until.ts';
 

@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
-import { waitAtMost } from '../../../lib/timeout.ts';
+import { waitAtMost } from '../../../lib/waiting.ts';
 import type { Box } from '../clients/container.ts';
 import { until } from '../until.ts';
 

@@ -3,7 +3,7 @@ import { createPublicKey, X509Certificate } from 'node:crypto';
 import { Agent } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import acme, { type Authorization, type Order } from 'acme-client';
-import { errorText } from '../../../lib/error-text.ts';
+import { errorText } from '../../../lib/errors.ts';
 import { CaError, type CaOrder, type CertificateAuthority } from '../../../proto/ports/acme.ts';
 import { type CaAnswer, type CaCall, during } from './https.ts';
 import { caError, errorOf, problemOf, retryAfter } from './problems.ts';

@@ -6,7 +6,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Agent, request } from 'node:https';
 import acme from 'acme-client';
-import { errorText } from '../../../lib/error-text.ts';
+import { errorText } from '../../../lib/errors.ts';
 import { CaError } from '../../../proto/ports/acme.ts';
 
 /** The last answer of a call. */

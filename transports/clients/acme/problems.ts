@@ -1,7 +1,7 @@
 /** What an authority's answers mean: problem documents (RFC 8555, 6.7; RFC 9457) and Retry-After (RFC 9110, 10.2.3). */
 
 import { z } from 'zod';
-import { jsonOf } from '../../../lib/json.ts';
+import { jsonOf } from '../../../lib/input.ts';
 import { CaError, type CaErrorCode } from '../../../proto/ports/acme.ts';
 import type { CaAnswer } from './https.ts';
 

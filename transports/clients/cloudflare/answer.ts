@@ -1,8 +1,7 @@
 /** One call of the provider's v4 API: bounded in time and size, and every way it can fail as one error. */
 
 import { z } from 'zod';
-import { jsonOf } from '../../../lib/json.ts';
-import { readAtMost } from '../../../lib/read-at-most.ts';
+import { jsonOf, readAtMost } from '../../../lib/input.ts';
 import { ProviderError } from '../../../proto/ports/dns.ts';
 
 /** Largest answer that is read: a page of 50 zones has some 60 KB. */

@@ -1,6 +1,6 @@
 /** Asks several resolvers for the TXT records of a name, each on its own. */
 import { Resolver } from 'node:dns/promises';
-import { withTimeout } from '../../../lib/timeout.ts';
+import { withTimeout } from '../../../lib/waiting.ts';
 import type { TxtAnswer, TxtResolvers } from '../../../proto/ports/dns.ts';
 
 /** Of more, only the first are asked. */

@@ -7,8 +7,8 @@ import { type LogAttributes, SeverityNumber } from '@opentelemetry/api-logs';
 import { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-grpc';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { LoggerProvider, type ReadableLogRecord } from '@opentelemetry/sdk-logs';
-import { jsonOf } from '../../../lib/json.ts';
-import { waitAtMost } from '../../../lib/timeout.ts';
+import { jsonOf } from '../../../lib/input.ts';
+import { waitAtMost } from '../../../lib/waiting.ts';
 
 /** What became of the lines so far. */
 interface ShippingNumbers {

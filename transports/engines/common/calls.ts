@@ -1,6 +1,6 @@
 /** What calls of engines' APIs have in common: queries and answers. */
 import type { z } from 'zod';
-import { jsonOf } from '../../../lib/json.ts';
+import { jsonOf } from '../../../lib/input.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 
 /** Values of a query string; undefined ones are left out, a list repeats its name. */

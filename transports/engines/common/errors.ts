@@ -1,5 +1,5 @@
 /** What was thrown while talking to an engine, as text and as EngineError. */
-import { errorText } from '../../../lib/error-text.ts';
+import { errorText } from '../../../lib/errors.ts';
 import { EngineError, type EngineErrorCode } from '../../../proto/ports/engine.ts';
 
 /** The system's error code (`ECONNREFUSED`, ...) of an unknown error, or undefined. */

@@ -1,4 +1,4 @@
-import { jsonOf } from '../../../lib/json.ts';
+import { jsonOf } from '../../../lib/input.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 
 /**

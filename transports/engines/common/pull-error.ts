@@ -1,5 +1,5 @@
 /** What the sentence of a pull that failed means. */
-import { errorText } from '../../../lib/error-text.ts';
+import { errorText } from '../../../lib/errors.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { cleanReason } from './errors.ts';
 import type { ImageReference } from './image-reference.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { errorText } from '../../../lib/error-text.ts';
+import { errorText } from '../../../lib/errors.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import { type Engine, EngineError, SSH_SERVERS } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { backoffMs } from '../../../lib/backoff.ts';
+import { backoffMs } from '../../../lib/waiting.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { type AddressRange, freeSubnets, parseSubnet, routedRanges } from '../common/subnets.ts';
 import type { DockerClient } from './api/client.ts';

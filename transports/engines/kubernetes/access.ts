@@ -1,7 +1,7 @@
 import { Agent as HttpAgent } from 'node:http';
 import { Agent, type RequestOptions } from 'node:https';
 import type { KubeConfig } from '@kubernetes/client-node';
-import { errorText } from '../../../lib/error-text.ts';
+import { errorText } from '../../../lib/errors.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 
 /** How the cluster is found: a kubeconfig file, or the service account of the pod this runs in. */

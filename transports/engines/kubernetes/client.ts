@@ -3,12 +3,10 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from
 import { Agent, request as httpsRequest } from 'node:https';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { anySignal } from '../../../lib/any-signal.ts';
-import { backoffMs, HALF_JITTER } from '../../../lib/backoff.ts';
-import { errorText } from '../../../lib/error-text.ts';
-import { jsonOf } from '../../../lib/json.ts';
-import { readAtMost } from '../../../lib/read-at-most.ts';
-import { Semaphore } from '../../../lib/semaphore.ts';
+import { Semaphore } from '../../../lib/concurrency.ts';
+import { errorText } from '../../../lib/errors.ts';
+import { jsonOf, readAtMost } from '../../../lib/input.ts';
+import { anySignal, backoffMs, HALF_JITTER } from '../../../lib/waiting.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { answerOf, type Query, queryText } from '../common/calls.ts';
 import { cleanReason, systemCode } from '../common/errors.ts';

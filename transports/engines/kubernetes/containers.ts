@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { Semaphore } from '../../../lib/semaphore.ts';
+import { Semaphore } from '../../../lib/concurrency.ts';
 import {
   type ContainerSpec,
   type ContainerState,

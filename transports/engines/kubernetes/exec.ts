@@ -1,6 +1,6 @@
 import { Duplex } from 'node:stream';
 import { z } from 'zod';
-import { jsonOf } from '../../../lib/json.ts';
+import { jsonOf } from '../../../lib/input.ts';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
 import type { Shell } from '../../../proto/ports/shell.ts';
 import { cells, defaultCommand, hangUpScript, orAborted, PREAMBLE, TERM, untilItRuns } from '../common/exec-script.ts';

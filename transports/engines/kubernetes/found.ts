@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { jsonOf } from '../../../lib/json.ts';
+import { jsonOf } from '../../../lib/input.ts';
 import { type KubeNaming, labels, RUN_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
 import { type KeptSpec, keptSpecView, type objectView, type Run, runView } from './views.ts';
 

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { backoffMs } from '../../../lib/backoff.ts';
+import { backoffMs } from '../../../lib/waiting.ts';
 import { EngineError, type LogOptions } from '../../../proto/ports/engine.ts';
 import { checkedTail, LineAssembler } from '../common/log-lines.ts';
 import { afterStamp } from '../common/stamp.ts';

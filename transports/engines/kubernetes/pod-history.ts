@@ -1,4 +1,4 @@
-import { errorText } from '../../../lib/error-text.ts';
+import { errorText } from '../../../lib/errors.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { KubeClient } from './client.ts';
 import { type KubeNaming, labels } from './naming.ts';

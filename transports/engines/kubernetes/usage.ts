@@ -1,4 +1,4 @@
-import { errorText } from '../../../lib/error-text.ts';
+import { errorText } from '../../../lib/errors.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { UsageSamples } from '../common/usage-samples.ts';
 import type { KubeClient } from './client.ts';

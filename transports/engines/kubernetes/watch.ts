@@ -1,13 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { backoffMs, WIDE_JITTER } from '../../../lib/backoff.ts';
-import { errorText } from '../../../lib/error-text.ts';
+import { errorText } from '../../../lib/errors.ts';
+import { backoffMs, WIDE_JITTER } from '../../../lib/waiting.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { jsonLines } from '../common/json-lines.ts';
 import type { ClusterCache, Resource } from './cache.ts';
-import type { KubeClient } from './client.ts';
-import { kubeStatus } from './client.ts';
+import { type KubeClient, kubeStatus } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 import type { KubeNaming } from './naming.ts';
 import { listOf, metadataView } from './views.ts';

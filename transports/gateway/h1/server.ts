@@ -1,6 +1,6 @@
 /** Serves HTTP/1.1 on sockets that somebody else took: a listener, after TLS, after detection. */
 import type { Socket } from 'node:net';
-import { waitAtMost } from '../../../lib/timeout.ts';
+import { waitAtMost } from '../../../lib/waiting.ts';
 import type { GatewayDecider } from '../../../proto/gateway/gateway-decider.ts';
 import type { AccessEntry } from '../../../proto/gateway/traffic.ts';
 import type { IsTrusted } from '../tcp/trusted.ts';

@@ -1,5 +1,5 @@
 /** Connections to origins: kept alive, bounded, and never used again once anything unasked came over them. */
-import { CodedError } from '../../../lib/coded-error.ts';
+import { CodedError } from '../../../lib/errors.ts';
 import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
 import { dial } from '../tcp/dial.ts';
 import { type Holder, type Place, type PlaceLimits, Places } from '../tcp/places.ts';

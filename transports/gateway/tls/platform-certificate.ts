@@ -1,8 +1,7 @@
 /** The wildcard certificate of the platform's own hosts: the operator's, or one of an authority in a data folder. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { CodedError } from '../../../lib/coded-error.ts';
-import { errorText } from '../../../lib/error-text.ts';
+import { CodedError, errorText } from '../../../lib/errors.ts';
 import { type Certificate, certificateContext } from './front.ts';
 import { describeCertificate, issueCertificate, makeAuthority, type Pem } from './local-ca.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { it } from 'node:test';
-import { withTimeout } from '../../../../lib/timeout.ts';
+import { withTimeout } from '../../../../lib/waiting.ts';
 import { ListenError } from '../../../../transports/http/index.ts';
 import { freePort } from '../../temp.ts';
 import { until } from '../../until.ts';

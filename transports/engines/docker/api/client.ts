@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 import { z } from 'zod';
-import { jsonOf } from '../../../../lib/json.ts';
+import { jsonOf } from '../../../../lib/input.ts';
 import { EngineError } from '../../../../proto/ports/engine.ts';
 import { answerOf, type Query, queryText } from '../../common/calls.ts';
 import { cleanReason } from '../../common/errors.ts';

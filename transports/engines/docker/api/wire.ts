@@ -1,6 +1,6 @@
 import type { IncomingMessage, RequestOptions } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
-import { readAtMost } from '../../../../lib/read-at-most.ts';
+import { readAtMost } from '../../../../lib/input.ts';
 import { EngineError } from '../../../../proto/ports/engine.ts';
 import { systemCode, toEngineError } from '../../common/errors.ts';
 import type { DockerWay } from './way.ts';

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { errorText } from '../../../../lib/error-text.ts';
+import { errorText } from '../../../../lib/errors.ts';
 import { type DockerVariables, dockerAddress } from '../api/address.ts';
 import { DockerClient } from '../api/client.ts';
 

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { errorText } from '../../../../lib/error-text.ts';
+import { errorText } from '../../../../lib/errors.ts';
 import { EngineError } from '../../../../proto/ports/engine.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
 import { egressRules } from '../../common/egress.ts';

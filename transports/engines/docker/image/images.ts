@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { SharedTasks } from '../../../../lib/shared-tasks.ts';
+import { SharedTasks } from '../../../../lib/concurrency.ts';
 import { EngineError, type EnsureImageOptions, type RegistryAuth } from '../../../../proto/ports/engine.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
 import { cleanReason, toEngineError } from '../../common/errors.ts';

@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { z } from 'zod';
-import { errorText } from '../../../../lib/error-text.ts';
+import { errorText } from '../../../../lib/errors.ts';
 import { namespaceOf } from '../../../../proto/monitor/endpoints.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
 import type { MetricsSource, PodSample } from '../../../../proto/ports/metrics-source.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { jsonOf } from '../../../../lib/json.ts';
+import { jsonOf } from '../../../../lib/input.ts';
 import { memoryInUse } from './usage.ts';
 
 const cpu = z.object({ cpu_usage: z.object({ total_usage: z.number().default(0) }).default({ total_usage: 0 }) });

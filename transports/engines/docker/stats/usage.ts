@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { z } from 'zod';
-import { errorText } from '../../../../lib/error-text.ts';
+import { errorText } from '../../../../lib/errors.ts';
 import type { ContainerUsage } from '../../../../proto/ports/engine.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
 import { type SampleTimes, UsageSamples } from '../../common/usage-samples.ts';
