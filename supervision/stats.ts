@@ -30,19 +30,20 @@ export function stats(system: SystemRef): SystemNumbers {
   const root = cellOf(system);
   const core = root.kind.system;
   touch();
-  const kinds: Record<string, KindNumbers> = {};
+  const kinds = new Map<string, KindNumbers>();
   for (const { kind, alive, handled, failed, restarts, dropped } of core.kinds.values()) {
-    kinds[kind] = { alive, depth: 0, oldestMs: 0, handled, failed, restarts, dropped };
+    kinds.set(kind, { alive, depth: 0, oldestMs: 0, handled, failed, restarts, dropped });
   }
   for (let cell = root.children?.first; cell !== undefined; cell = following(cell, root)) {
     // Most have nothing to do: a look at two of their fields is all they cost.
     if ((cell.flags & WAITING) === 0 && cell.rare === undefined) continue;
-    const numbers = kinds[cell.kind.kind];
+    const numbers = kinds.get(cell.kind.kind);
     if (numbers === undefined) continue;
     numbers.depth += cell.depth;
     numbers.oldestMs = Math.max(numbers.oldestMs, oldestAge(cell));
   }
-  return { kinds, deadLetters: core.letters.count };
+  // A kind may be called `__proto__`: entries become own properties whatever their names are.
+  return { kinds: Object.fromEntries(kinds), deadLetters: core.letters.count };
 }
 
 /** One actor of a tree, as JSON. `omitted`: children left out because there were more than asked for. */

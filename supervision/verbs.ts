@@ -64,8 +64,8 @@ export function query<Msg, Reply>(
 
 /** `query` for the engine: the same, of a cell. */
 export function askCell<Msg, Reply>(cell: Cell, make: (replyTo: Ref<Reply>) => Msg, timeoutMs: number): Promise<Reply> {
-  if ((cell.flags & (STOPPING | ENDED)) !== 0) return Promise.reject(cell.rare?.refusal ?? cell.stoppedError());
   atLeast(Number.MIN_VALUE, timeoutMs, 'timeoutMs');
+  if ((cell.flags & (STOPPING | ENDED)) !== 0) return Promise.reject(cell.rare?.refusal ?? cell.stoppedError());
   wake();
   return new Promise<Reply>((resolve, reject) => {
     const ask = new Ask(cell, cell.kind.system.letters, timeoutMs, resolve, reject);

@@ -1,4 +1,5 @@
-import { atLeast, SpawnError } from '../errors.ts';
+import { checkBehaviour } from '../checks.ts';
+import { SpawnError } from '../errors.ts';
 import type { Behaviour } from './behaviour.ts';
 import { Cell, type MessageHandler } from './cell.ts';
 import { type CellHooks, Children } from './cell-parts.ts';
@@ -28,14 +29,13 @@ interface SpawnExtras {
 export function spawnCell(parent: Cell, f: MessageHandler, options: Behaviour, extras?: SpawnExtras): Cell {
   // CHILDREN_TOLD: a reset has told the children of the former life to end, and this one would not hear of it.
   if ((parent.flags & (STOPPING | ENDED | CHILDREN_TOLD)) !== 0) throw stoppedParent(parent);
+  checkBehaviour(f, options);
   const { name } = options;
   let siblings = parent.children;
   if (name !== undefined) checkName(parent, name, siblings);
   const system = parent.kind.system;
   const kind = options.kind === undefined ? system.plain : system.kindOf(options.kind);
-  const bound = options.mailbox?.capacity;
-  const capacity =
-    bound === undefined ? DEFAULT_CAPACITY : Math.min(atLeast(1, bound, 'mailbox.capacity'), MAX_CAPACITY);
+  const capacity = Math.min(options.mailbox?.capacity ?? DEFAULT_CAPACITY, MAX_CAPACITY);
   const label = name ?? extras?.label ?? system.nextLabel++;
   const cell = new Cell(parent, label, kind, f, options, capacity, extras?.hooks);
   if (siblings === undefined) {
@@ -68,10 +68,11 @@ function link(siblings: Children<Cell>, cell: Cell): void {
 }
 
 function checkName(parent: Cell, name: string, siblings: Children<Cell> | undefined): void {
-  if (name === '' || name.length > MAX_NAME || name.includes('/')) {
-    throw new SpawnError('invalid', `an actor's name has 1 to ${MAX_NAME} characters and no slash`);
+  if (typeof name !== 'string' || name === '' || name.length > MAX_NAME || name.includes('/')) {
+    throw new SpawnError('invalid', `name must be a text of 1 to ${MAX_NAME} characters without a slash`);
   }
-  if (/^\$\d+$/.test(name)) throw new SpawnError('invalid', `${name} is a name of those that were given none`);
+  if (/^\$\d+$/.test(name))
+    throw new SpawnError('invalid', `name must not be ${name}: that is a name of those that were given none`);
   if (siblings?.names?.has(name) === true) {
     throw new SpawnError('name_taken', `${parent.path} already has a child named ${name}`);
   }

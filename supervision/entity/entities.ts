@@ -6,8 +6,9 @@ import { keepAwake, sleep } from '../cell/idle.ts';
 import { spawnCell } from '../cell/spawning.ts';
 import { endOf, requestStop } from '../cell/stopping.ts';
 import { safeDelay } from '../cell/timers.ts';
+import { checkBehaviour } from '../checks.ts';
 import * as decisions from '../decisions.ts';
-import { ActorError } from '../errors.ts';
+import { ActorError, atLeast } from '../errors.ts';
 import type { AnyRef, Ref, SystemRef } from '../ref.ts';
 import { isFailure, type StopReason } from '../types.ts';
 import { askCell } from '../verbs.ts';
@@ -18,7 +19,10 @@ const DEFAULT_BACKOFF = Object.freeze({ minMs: 50, maxMs: 5000 });
 const DEFAULT_COOL_DOWN_MS = 10_000;
 const released: StopReason = Object.freeze({ kind: 'stopped', detail: 'released' });
 
-/** Makes the entities of a kind on this node, and the actor above them, under `parent`. */
+/**
+ * Makes the entities of a kind on this node, and the actor above them, under `parent`. Throws as `spawn`, and
+ * SpawnError for an option of the kind that is out of its range.
+ */
 export function entities<Msg, State>(parent: AnyRef | SystemRef, kind: EntityKind<Msg, State>): Entities<Msg> {
   return new LocalEntities<Msg>(cellOf(parent), kind);
 }
@@ -94,6 +98,9 @@ class LocalEntities<Msg> implements Entities<Msg> {
     this.kind = kind;
     this.options = this.behaviour();
     this.handler = handlerOf(kind);
+    atLeast(0, kind.sleepAfterMs, 'sleepAfterMs');
+    if (kind.coolDownMs !== undefined) atLeast(0, kind.coolDownMs, 'coolDownMs');
+    checkBehaviour(this.handler, this.options);
     this.hooks = {
       context: (cell) => new LocalEntityContext(cell),
       decision: (_child, init) => (init ? decisions.stopSelf : decisions.reset),

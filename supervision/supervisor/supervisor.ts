@@ -3,8 +3,9 @@ import type { CellHooks } from '../cell/cell-parts.ts';
 import { cellOf } from '../cell/context.ts';
 import { spawnCell } from '../cell/spawning.ts';
 import { endOf } from '../cell/stopping.ts';
+import { checkChild, checkSupervisor } from '../checks.ts';
 import * as decisions from '../decisions.ts';
-import { ActorError, atLeast, SpawnError } from '../errors.ts';
+import { ActorError, SpawnError } from '../errors.ts';
 import type { AnyRef, Ref, SystemRef } from '../ref.ts';
 import { askCell } from '../verbs.ts';
 import type { ChildSpec, SupervisorSpec } from './child-spec.ts';
@@ -32,10 +33,10 @@ const hooks: CellHooks<Cell> = {
  * stopped in reverse and the promise rejects with ActorError `crashed`, its cause what the start threw.
  *
  * A child that ends is restarted as its spec and the strategy say. Past the intensity the supervisor stops itself with
- * reason `intensity`, which the supervisor above sees as the failure of a child.
+ * reason `intensity`, which the supervisor above sees as the failure of a child. Throws SpawnError for a bad spec.
  */
 export function startSupervisor(parent: AnyRef | SystemRef, spec: SupervisorSpec): Promise<SupervisorRef> {
-  atLeast(0, spec.intensity.max, 'intensity.max');
+  checkSupervisor(spec);
   const state = new SupervisorState(spec);
   return new Promise((resolve, reject) => {
     // Made state and messages are its own: the types below are what SupervisorState says.
@@ -81,10 +82,11 @@ export function child(supervisor: SupervisorRef, id: string): AnyRef | undefined
 
 /**
  * Starts another child, last in order. Rejects with SpawnError `name_taken`, with ActorError `crashed` when its start
- * threw (it is then not a child), or `stopped`.
+ * threw (it is then not a child), or `stopped`; with SpawnError `invalid` for a bad spec.
  */
 export async function startChild(supervisor: SupervisorRef, spec: ChildSpec): Promise<AnyRef> {
   stateOf(supervisor);
+  checkChild(spec);
   const make = (replyTo: Ref<Added>): SupervisorMessage => ({ type: 'add', spec, replyTo });
   const added = await askCell<SupervisorMessage, Added>(cellOf(supervisor), make, FOREVER_MS);
   if ('error' in added) throw added.error;
