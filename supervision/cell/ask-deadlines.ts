@@ -1,4 +1,5 @@
 import { clock, isDraining, onDrained } from './run-queue.ts';
+import { MAX_TIMER_MS } from './timer.ts';
 
 /** Something that waits until `deadline` (on the clock of performance.now). */
 export interface WaitingAsk {
@@ -8,8 +9,6 @@ export interface WaitingAsk {
   list: DeadlineList | undefined;
   expire(): void;
 }
-
-const MAX_TIMER_MS = 2_147_483_647;
 
 /**
  * All that wait equally long. New ones go last, so the first is always the next to expire and one timer serves all.
@@ -48,7 +47,7 @@ export class DeadlineList {
   }
 
   private arm(ms: number): void {
-    this.timer = setTimeout(() => this.fire(), ms).unref();
+    this.timer = setTimeout(() => this.fire(), Math.min(ms, MAX_TIMER_MS)).unref();
   }
 
   private fire(): void {
@@ -86,10 +85,10 @@ onDrained(() => {
 
 /** The list for a timeout. Long ones are rounded up by less than 1%, so that there are never many lists. */
 export function deadlineList(timeoutMs: number): DeadlineList {
-  let ms = Math.min(Math.max(1, Math.ceil(timeoutMs)), MAX_TIMER_MS);
+  let ms = Math.max(1, Math.ceil(timeoutMs));
   if (ms > 256) {
     const step = 2 ** (Math.floor(Math.log2(ms)) - 7);
-    ms = Math.min(Math.ceil(ms / step) * step, MAX_TIMER_MS);
+    ms = Math.ceil(ms / step) * step;
   }
   let list = lists.get(ms);
   if (list === undefined) {

@@ -2,6 +2,7 @@ import type { Decision } from '../decisions.ts';
 import type { ActorError } from '../errors.ts';
 import type { CrashContext, StopReason } from '../types.ts';
 import type { Meta } from './mailbox.ts';
+import type { Timer } from './timer.ts';
 
 /** A handler (or an initial state) whose promise is pending. When the cell no longer points at it, it was abandoned. */
 export class AsyncRun {
@@ -35,7 +36,7 @@ export class Rare<C> {
   watchers: Map<C, (reason: StopReason) => unknown> | undefined = undefined;
   /** Whose end this actor waits for. */
   watching: Set<C> | undefined = undefined;
-  timers: Set<{ cancel(): void }> | undefined = undefined;
+  timers: Set<Timer> | undefined = undefined;
   controller: AbortController | undefined = undefined;
   /** Resolves the promise of the end. */
   ended: { promise: Promise<StopReason>; resolve: (reason: StopReason) => void } | undefined = undefined;
@@ -44,9 +45,9 @@ export class Rare<C> {
   /** The crash that is being decided. */
   crash: object | undefined = undefined;
   /** Limits how long a running handler or afterStop may hold up the end or a reset. */
-  grace: NodeJS.Timeout | undefined = undefined;
+  grace: Timer | undefined = undefined;
   /** The pause before a reset. */
-  pause: NodeJS.Timeout | undefined = undefined;
+  pause: Timer | undefined = undefined;
   idleTimer: NodeJS.Timeout | undefined = undefined;
   /** Coarse time at which the mailbox last ran empty. */
   idleSince = 0;

@@ -1,32 +1,41 @@
 import type { StopReason } from '../types.ts';
 import type { Cell } from './cell.ts';
 import { KEEP_AWAKE, SLEEPY, WATCH_EMPTY } from './flags.ts';
-import { ageOf, clock, touch } from './run-queue.ts';
+import { ageOf, clock, MAX_AGE_MS, touch, wake } from './run-queue.ts';
 import { requestStop } from './stopping.ts';
-import { safeDelay } from './timers.ts';
 
 const idle: StopReason = Object.freeze({ kind: 'idle' });
+
+/** The longest time between two looks at an idle actor: its stamp is read before it wraps. */
+const MAX_LOOK_MS = MAX_AGE_MS / 2;
 
 /** Stops the actor once it had nothing to do for `ms`. One timer an actor: a message only moves a stamp. */
 export function stopWhenIdle(cell: Cell, ms: number): void {
   cell.flags |= WATCH_EMPTY;
-  touch();
-  cell.parts.idleSince = clock.ms;
-  arm(cell, ms, ms);
+  beginIdling(cell, ms);
 }
 
-function arm(cell: Cell, period: number, delay: number): void {
+function beginIdling(cell: Cell, period: number): void {
+  touch();
+  cell.parts.idleSince = clock.ms;
+  arm(cell, period, clock.ms, clock.exact);
+}
+
+/** `stamp`: what the last look read; `since`: when the actor became idle, if the stamp is still that one. */
+function arm(cell: Cell, period: number, stamp: number, since: number): void {
   const parts = cell.parts;
-  parts.idleTimer = setTimeout(() => {
-    touch();
-    if (!cell.parked) {
-      arm(cell, period, period);
-      return;
-    }
-    const left = period - ageOf(parts.idleSince);
-    if (left <= 0) requestStop(cell, idle);
-    else arm(cell, period, left);
-  }, safeDelay(delay));
+  const left = Math.max(0, since + period - clock.exact);
+  parts.idleTimer = setTimeout(
+    () => {
+      touch();
+      const seen = parts.idleSince;
+      const idleSince = seen === stamp ? since : clock.exact - ageOf(seen);
+      if (!cell.parked) arm(cell, period, seen, clock.exact);
+      else if (clock.exact - idleSince >= period) requestStop(cell, idle);
+      else arm(cell, period, seen, idleSince);
+    },
+    Math.min(left, MAX_LOOK_MS),
+  );
 }
 
 /** Whether the actor may be idle as long as it likes. One that may has no timer, which many small actors feel. */
@@ -41,14 +50,14 @@ export function keepAwake(cell: Cell, on: boolean): void {
   } else {
     cell.flags &= ~KEEP_AWAKE;
     if (period === undefined || !cell.taking) return;
-    touch();
-    cell.parts.idleSince = clock.ms;
-    arm(cell, period, period);
+    beginIdling(cell, period);
   }
 }
 
 /** The mailbox ran empty. */
 export function emptied(cell: Cell): void {
+  // The end of a handler's promise may be the first thing that happens after a long time.
+  wake();
   if (cell.rare !== undefined) cell.rare.idleSince = clock.ms;
   if ((cell.flags & SLEEPY) !== 0 && cell.parked) requestStop(cell, idle);
 }

@@ -6,6 +6,7 @@ import { CHILDREN_HOOK, CHILDREN_TOLD, ENDED, HELD, RESETTING, RUNNING, SLEEPY, 
 import { keepAwake } from './idle.ts';
 import { clock, touch } from './run-queue.ts';
 import { abandon, endGrace, quieten, requestStop, stopChildren, withGrace } from './stopping.ts';
+import { Timer } from './timer.ts';
 
 const DEFAULT_INTENSITY: Intensity = Object.freeze({ max: 10, withinMs: 10_000 });
 
@@ -126,7 +127,7 @@ export function advanceReset(cell: Cell): void {
     cell.state = undefined;
     initialise(cell);
   };
-  parts.pause = setTimeout(begin, delay);
+  parts.pause = new Timer(begin, delay);
 }
 
 /** The error that is escalated when an actor had too many restarts. */

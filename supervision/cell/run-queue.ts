@@ -47,9 +47,13 @@ export function wake(): void {
   if (!scheduled) touch();
 }
 
-/** Milliseconds from a coarse stamp to now. */
+/** Longer ages begin at 0 again: the range of the stamps, less some minutes by which one may seem to be ahead. */
+export const MAX_AGE_MS = 0x7fff_ffff - 0xf_ffff;
+
+/** Milliseconds from a coarse stamp to now, up to MAX_AGE_MS: 24.8 days. */
 export function ageOf(stamp: number): number {
-  return Math.max(0, ((clock.ms - stamp) << 1) >> 1);
+  const age = (clock.ms - stamp) & 0x7fff_ffff;
+  return age > MAX_AGE_MS ? 0 : age;
 }
 
 /** Whether handlers run right now. */

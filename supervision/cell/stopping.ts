@@ -15,7 +15,8 @@ import {
   RUNNING,
   STOPPING,
 } from './flags.ts';
-import { cancelTimers, safeDelay } from './timers.ts';
+import { Timer } from './timer.ts';
+import { cancelTimers } from './timers.ts';
 import { tellWatchers, unwatchAll } from './watches.ts';
 
 const DEFAULT_SHUTDOWN_MS = 5000;
@@ -48,7 +49,7 @@ export function quieten(cell: Cell): void {
   cancelTimers(cell);
   unwatchAll(cell);
   rare.crash = undefined;
-  clearTimeout(rare.pause);
+  rare.pause?.cancel();
   rare.pause = undefined;
   if ((cell.flags & STOPPING) !== 0) clearTimeout(rare.idleTimer);
   const controller = rare.controller;
@@ -139,18 +140,15 @@ function stopEach(cell: Cell): void {
 export function withGrace(cell: Cell, late: () => void): void {
   const parts = cell.parts;
   if (parts.grace !== undefined) return;
-  parts.grace = setTimeout(
-    () => {
-      parts.grace = undefined;
-      late();
-    },
-    safeDelay(cell.options.shutdownMs ?? DEFAULT_SHUTDOWN_MS),
-  );
+  parts.grace = new Timer(() => {
+    parts.grace = undefined;
+    late();
+  }, cell.options.shutdownMs ?? DEFAULT_SHUTDOWN_MS);
 }
 
 export function endGrace(cell: Cell): void {
   if (cell.rare?.grace === undefined) return;
-  clearTimeout(cell.rare.grace);
+  cell.rare.grace.cancel();
   cell.rare.grace = undefined;
 }
 

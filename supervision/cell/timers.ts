@@ -1,32 +1,21 @@
 import { atLeast } from '../errors.ts';
 import type { Cancel } from '../types.ts';
 import type { Cell } from './cell.ts';
-
-const MAX_TIMER_MS = 2_147_483_647;
+import { Timer } from './timer.ts';
 
 /** The timer of an actor that has ended: none. */
 const nothing: Cancel = () => {};
-
-/** A delay Node can keep: a longer one would fire at once. */
-export function safeDelay(ms: number): number {
-  return Math.min(ms, MAX_TIMER_MS);
-}
 
 /** Sends `msg` to the actor in `ms`. */
 export function after(cell: Cell, ms: number, msg: unknown): Cancel {
   atLeast(0, ms, 'after');
   if (!cell.taking) return nothing;
   const timers = timersOf(cell);
-  const own = { cancel: () => clearTimeout(timer) };
-  const timer = setTimeout(() => {
-    timers.delete(own);
+  const timer = new Timer(() => {
+    timers.delete(timer);
     cell.deliver(msg);
-  }, safeDelay(ms));
-  timers.add(own);
-  return () => {
-    own.cancel();
-    timers.delete(own);
-  };
+  }, ms);
+  return owned(timers, timer);
 }
 
 /**
@@ -35,15 +24,17 @@ export function after(cell: Cell, ms: number, msg: unknown): Cancel {
 export function every(cell: Cell, ms: number, msg: unknown): Cancel {
   atLeast(1, ms, 'every');
   if (!cell.taking) return nothing;
-  const timers = timersOf(cell);
-  const timer = setInterval(() => {
+  const beat = (): void => {
     if (!cell.holds(msg)) cell.deliver(msg);
-  }, safeDelay(ms));
-  const own = { cancel: () => clearInterval(timer) };
-  timers.add(own);
+  };
+  return owned(timersOf(cell), new Timer(beat, ms, true));
+}
+
+function owned(timers: Set<Timer>, timer: Timer): Cancel {
+  timers.add(timer);
   return () => {
-    own.cancel();
-    timers.delete(own);
+    timer.cancel();
+    timers.delete(timer);
   };
 }
 
@@ -55,7 +46,7 @@ export function cancelTimers(cell: Cell): void {
   timers.clear();
 }
 
-function timersOf(cell: Cell): Set<{ cancel(): void }> {
+function timersOf(cell: Cell): Set<Timer> {
   const parts = cell.parts;
   if (parts.timers === undefined) parts.timers = new Set();
   return parts.timers;

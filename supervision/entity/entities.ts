@@ -5,7 +5,7 @@ import { CellContext, cellOf } from '../cell/context.ts';
 import { keepAwake, sleep } from '../cell/idle.ts';
 import { spawnCell } from '../cell/spawning.ts';
 import { endOf, requestStop } from '../cell/stopping.ts';
-import { safeDelay } from '../cell/timers.ts';
+import { Timer } from '../cell/timer.ts';
 import { checkBehaviour } from '../checks.ts';
 import * as decisions from '../decisions.ts';
 import { ActorError, atLeast } from '../errors.ts';
@@ -92,7 +92,7 @@ class LocalEntities<Msg> implements Entities<Msg> {
   private readonly cells = new Map<string, Cell>();
   /** The ends of former activations. */
   private readonly leaving = new Map<string, Promise<unknown>>();
-  private readonly cooling = new Map<string, { readonly error: unknown; readonly timer: NodeJS.Timeout }>();
+  private readonly cooling = new Map<string, { readonly error: unknown; readonly timer: Timer }>();
 
   constructor(parent: Cell, kind: AnyKind) {
     this.kind = kind;
@@ -203,7 +203,7 @@ class LocalEntities<Msg> implements Entities<Msg> {
     });
     if (reason.kind !== 'intensity') return;
     cell.parts.refusal = this.coolingError(id, reason.error);
-    const timer = setTimeout(() => this.cooling.delete(id), safeDelay(this.kind.coolDownMs ?? DEFAULT_COOL_DOWN_MS));
+    const timer = new Timer(() => this.cooling.delete(id), this.kind.coolDownMs ?? DEFAULT_COOL_DOWN_MS);
     // Forgetting an error is no work to stay alive for.
     this.cooling.set(id, { error: reason.error, timer: timer.unref() });
   }
@@ -213,7 +213,7 @@ class LocalEntities<Msg> implements Entities<Msg> {
       // An entity past its limit stops; the host and the other entities go on.
       decision: (child) => (child === undefined ? decisions.resume : decisions.stopChild),
       ended: () => {
-        for (const { timer } of this.cooling.values()) clearTimeout(timer);
+        for (const { timer } of this.cooling.values()) timer.cancel();
         this.cooling.clear();
       },
     };

@@ -3,7 +3,8 @@ import { cellOf } from '../cell/context.ts';
 import { ENDED, RESETTING, STOPPING } from '../cell/flags.ts';
 import { backoffDelay, countRestart } from '../cell/restarting.ts';
 import { endOf, kill, requestStop } from '../cell/stopping.ts';
-import { after, safeDelay } from '../cell/timers.ts';
+import { Timer } from '../cell/timer.ts';
+import { after } from '../cell/timers.ts';
 import { watch } from '../cell/watches.ts';
 import { ActorError, SpawnError } from '../errors.ts';
 import type { AnyRef, Ref } from '../ref.ts';
@@ -212,10 +213,10 @@ function orStopped(self: Cell, started: AnyRef | Promise<AnyRef>): AnyRef | Prom
 async function stopWithin(cell: Cell, reason: StopReason, shutdownMs: number): Promise<void> {
   requestStop(cell, reason);
   if ((cell.flags & ENDED) !== 0) return;
-  const timer = setTimeout(() => {
+  const timer = new Timer(() => {
     cell.kind.system.log.warn({ actor: cell.path, shutdownMs }, 'killed: it did not stop in time');
     kill(cell);
-  }, safeDelay(shutdownMs));
+  }, shutdownMs);
   await endOf(cell);
-  clearTimeout(timer);
+  timer.cancel();
 }

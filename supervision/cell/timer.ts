@@ -1,0 +1,49 @@
+/** The longest that Node's own timers take: a longer one fires at once. */
+export const MAX_TIMER_MS = 2_147_483_647;
+
+/** Calls `f` once, or again and again (`repeats`), after `ms`, however long that is. Ended with `cancel`. */
+export class Timer {
+  private handle: NodeJS.Timeout;
+  private left: number;
+  private isIdle = false;
+  private readonly ms: number;
+  private readonly f: () => void;
+  private readonly repeats: boolean;
+
+  constructor(f: () => void, ms: number, repeats = false) {
+    this.f = f;
+    this.ms = ms;
+    this.left = ms;
+    this.repeats = repeats;
+    this.handle = this.step();
+  }
+
+  cancel(): void {
+    clearTimeout(this.handle);
+  }
+
+  /** Keeps the process alive no longer. */
+  unref(): this {
+    this.isIdle = true;
+    this.handle.unref();
+    return this;
+  }
+
+  private step(): NodeJS.Timeout {
+    const ms = Math.min(this.left, MAX_TIMER_MS);
+    this.left -= ms;
+    const handle = setTimeout(() => this.fire(), ms);
+    return this.isIdle ? handle.unref() : handle;
+  }
+
+  private fire(): void {
+    if (this.left > 0) this.handle = this.step();
+    else {
+      if (this.repeats) {
+        this.left = this.ms;
+        this.handle = this.step();
+      }
+      this.f();
+    }
+  }
+}
