@@ -3,6 +3,7 @@
  * ours. What it promises: docs/engineering/runtime-semantics.md.
  */
 
+export type { Log } from '../proto/ports/log.ts';
 export type { Decision, Decisions } from './decisions.ts';
 export { entities } from './entity/entities.ts';
 export type { Entities, EntityContext, EntityKind } from './entity/entity-kind.ts';

@@ -2,7 +2,14 @@
 import { z } from 'zod';
 import type { AnyEndpoint, Call } from '../../proto/endpoint.ts';
 import { ERRORS, type ErrorCode, Refusal } from '../../proto/errors.ts';
-import { type Codec, type RefsIn, type RefsOut, toWire, type Wire } from '../../supervision/placement/index.ts';
+import {
+  type CauseCodec,
+  type Codec,
+  type RefsIn,
+  type RefsOut,
+  toWire,
+  type Wire,
+} from '../../supervision/placement/index.ts';
 import type { CallMessage, Outcome } from './dispatch.ts';
 
 const callerSchema = z
@@ -32,12 +39,13 @@ const callSchema = z.object({
 });
 
 const codeSchema = z.custom<ErrorCode>((value) => typeof value === 'string' && Object.hasOwn(ERRORS, value));
-const refusalSchema = z.object({
-  code: codeSchema,
+const detailSchema = z.object({
   message: z.string(),
   fields: z.array(z.object({ path: z.string(), message: z.string() })).exactOptional(),
   retryAfter: z.number().exactOptional(),
 });
+const refusalSchema = detailSchema.extend({ code: codeSchema });
+const causeSchema = detailSchema.omit({ message: true }).extend({ refusal: codeSchema, m: z.string() });
 const outcomeSchema = z.object({ refused: refusalSchema.optional(), ok: z.unknown().optional() });
 
 /** The codec of outcomes. What caused a refusal stays where it happened. */
@@ -52,6 +60,21 @@ export const outcomeCodec: Codec<Outcome> = {
     if (refused === undefined) return { ok };
     const { code, ...detail } = refused;
     return { refused: new Refusal(code, detail) };
+  },
+};
+
+/** A refusal that an entity threw is one on the caller's node, too. */
+export const refusalCauses: CauseCodec = {
+  encode(cause) {
+    if (!(cause instanceof Refusal)) return undefined;
+    const { code, message, fields, retryAfter } = cause;
+    return { refusal: code, m: message, fields: fields?.map((field) => ({ ...field })), retryAfter };
+  },
+  decode(wire) {
+    const { success, data } = causeSchema.safeParse(wire);
+    if (!success) return undefined;
+    const { refusal, m: message, ...detail } = data;
+    return new Refusal(refusal, { message, ...detail });
   },
 };
 

@@ -4,6 +4,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
+import { refusalCauses } from '../../actors/service/call-codec.ts';
 import type { Placement } from '../../actors/service/placement.ts';
 import { isCode } from '../../lib/errors.ts';
 import { keyIds, type SharedSecret } from '../../proto/auth/shared-secret.ts';
@@ -89,7 +90,7 @@ export async function openMembership(options: MembershipOptions): Promise<Member
     if (!isShared) await untilAlone();
 
     const self = { id, roles: options.roles ?? ROLES, version, address: `${hostname()}:${process.pid}` };
-    const cluster = new Cluster({ parent: system, self, store, bus, log, timings });
+    const cluster = new Cluster({ parent: system, self, store, bus, log, timings, causes: refusalCauses });
     return {
       id,
       placement: cluster,

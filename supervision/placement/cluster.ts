@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { errorText } from '../../lib/errors.ts';
-import { type Bus, BusError, type BusMessage } from '../../proto/ports/bus.ts';
+import { BusError, type BusMessage } from '../../proto/ports/bus.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import {
@@ -17,18 +17,24 @@ import { spawn, stop, stopped } from '../verbs.ts';
 import { AskDeduplicator } from './ask-deduplicator.ts';
 import { PlacementNode } from './node.ts';
 import type { Timings } from './node-options.ts';
-import { type ClusterContext, PlacedEntities, type PlacedInbound, type PlacedKind } from './placed-entities.ts';
+import {
+  type ClusterContext,
+  type NodeBus,
+  PlacedEntities,
+  type PlacedInbound,
+  type PlacedKind,
+} from './placed-entities.ts';
 
 import { RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';
-import { packAnswer, readAsk, readRefNews, readTell } from './wire.ts';
+import { type CauseCodec, packAnswer, readAsk, readRefNews, readTell } from './wire.ts';
 
 export interface ClusterOptions {
   /** What the cluster's own actors live under. */
   readonly parent: AnyRef | SystemRef;
   readonly self: Omit<NodeInfo, 'draining'>;
   readonly store: LeaseStore;
-  readonly bus: Bus;
+  readonly bus: NodeBus;
   readonly log: Log;
   /** Shards of each service; the same on all nodes, for ever. */
   readonly shards?: number;
@@ -39,6 +45,8 @@ export interface ClusterOptions {
   readonly resendMs?: number;
   /** First token of the subjects. Default `node`. */
   readonly prefix?: string;
+  /** Errors that cross as themselves; the same on all nodes. */
+  readonly causes?: CauseCodec;
 }
 
 /** Problems with messages of others are logged once a minute for each sender. */
@@ -58,9 +66,10 @@ const LEARN_MS = 500;
 export class Cluster implements ClusterContext {
   readonly node: PlacementNode;
   readonly refs: RefExchange;
-  readonly bus: Bus;
+  readonly bus: NodeBus;
   readonly log: Log;
   readonly resendMs: number;
+  readonly causes: CauseCodec | undefined;
   readonly #options: ClusterOptions;
   readonly #prefix: string;
   readonly #inbound = new Map<string, PlacedInbound>();
@@ -85,6 +94,7 @@ export class Cluster implements ClusterContext {
     this.bus = bus;
     this.log = log;
     this.resendMs = options.resendMs ?? 5000;
+    this.causes = options.causes;
     this.#prefix = options.prefix ?? 'node';
     this.#parent = spawn<null, never>(options.parent, (state) => state, { kind: 'placement' });
     this.refs = new RefExchange({ parent: this.#parent, self: self.id, log, send: this.send.bind(this) });
@@ -310,7 +320,7 @@ export class Cluster implements ClusterContext {
     let hadEffect = true;
     const answer = placed.answer(envelope).then((given) => {
       hadEffect = given.type !== 'moved';
-      return packAnswer(given);
+      return packAnswer(given, this.causes);
     });
     this.#answered.add(key, answer, () => hadEffect);
     const answering: Promise<unknown> = answer.then(respond).then(

@@ -1,7 +1,20 @@
 /** Entities on many nodes. What it promises: docs/engineering/placement.md. */
+export { BusError, type BusErrorCode, type BusMessage } from '../../proto/ports/bus.ts';
+export type { Ending } from '../../proto/ports/ending.ts';
+export {
+  type BeatResult,
+  isFenced,
+  type Known,
+  type LeaseStore,
+  type NodeInfo,
+  PlacementError,
+  type Shard,
+  type ShardLease,
+  type ShardState,
+} from '../../proto/ports/placement.ts';
 export { Cluster, type ClusterOptions } from './cluster.ts';
 export { type Codec, field, type JsonValue as Wire, jsonCodec, type RefsIn, type RefsOut, toWire } from './codec.ts';
 export { TIMINGS, type Timings } from './node-options.ts';
-export type { PlacedKind } from './placed-entities.ts';
+export type { NodeBus, PlacedKind } from './placed-entities.ts';
 export { DEFAULT_SHARDS, shardOf } from './shards.ts';
-export { RemoteError } from './wire.ts';
+export { type CauseCodec, RemoteError } from './wire.ts';

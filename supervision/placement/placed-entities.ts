@@ -12,7 +12,15 @@ import { OpenAsks } from './open-asks.ts';
 import type { RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';
 import type { EntityPlace } from './view.ts';
-import { type Answer, type AskEnvelope, packAsk, packTell, readAnswer, type TellEnvelope } from './wire.ts';
+import {
+  type Answer,
+  type AskEnvelope,
+  type CauseCodec,
+  packAsk,
+  packTell,
+  readAnswer,
+  type TellEnvelope,
+} from './wire.ts';
 
 /** A kind of entity that is placed on the nodes of a service. */
 export interface PlacedKind<Msg> {
@@ -23,14 +31,18 @@ export interface PlacedKind<Msg> {
   readonly codec: Codec<Msg>;
 }
 
+/** What nodes need of a bus: core messages. */
+export type NodeBus = Pick<Bus, 'publish' | 'subscribe' | 'request'>;
+
 /** What the entities of all kinds share on a node: the cluster. */
 export interface ClusterContext {
   readonly node: PlacementNode;
   readonly refs: RefExchange;
-  readonly bus: Bus;
+  readonly bus: NodeBus;
   readonly log: Log;
   /** An ask without an answer is sent again after this, ms. */
   readonly resendMs: number;
+  readonly causes: CauseCodec | undefined;
   nextAsk(): number;
   subject(node: string, verb: string): string;
   send(node: string, verb: string, data: Uint8Array): void;
@@ -353,7 +365,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
       attempt.unanswered = place;
       return undefined;
     }
-    const answer = readAnswer(data);
+    const answer = readAnswer(data, this.#cluster.causes);
     if (answer.type === 'error') throw answer.error;
     if (answer.type === 'reply') return outgoing.decodeReply(answer.reply, refs);
     attempt.unanswered = undefined;

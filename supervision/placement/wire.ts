@@ -4,7 +4,6 @@
  * before cannot read it counts up.
  */
 import { isUtf8 } from 'node:buffer';
-import { ERRORS, type ErrorCode, Refusal } from '../../proto/errors.ts';
 import { NODE_FORMAT, PlacementError } from '../../proto/ports/placement.ts';
 import { ActorError, type ActorErrorCode } from '../errors.ts';
 import { field, isWire, type JsonValue } from './codec.ts';
@@ -97,19 +96,27 @@ export function readAsk(data: Uint8Array): AskEnvelope {
   return { kind, id, from, message, ask: whole(it, 'n'), age: whole(it, 'a'), epoch, left: whole(it, 't') };
 }
 
-export function packAnswer(answer: Answer): Uint8Array {
-  if (answer.type === 'reply') return pack({ v: FORMAT, r: answer.reply });
-  if (answer.type === 'moved') return pack({ v: FORMAT, moved: true });
-  return pack({ v: FORMAT, x: errorOut(answer.error) });
+/** How errors of the application cross as themselves, when they are the cause of a crash. Others become RemoteError. */
+export interface CauseCodec {
+  /** What JSON says of the error; undefined for one that it does not know. */
+  encode(cause: Error): JsonValue | undefined;
+  /** The error again; undefined for what `encode` did not write. Must not throw: the value came from outside. */
+  decode(wire: unknown): Error | undefined;
 }
 
-export function readAnswer(data: Uint8Array): Answer {
+export function packAnswer(answer: Answer, causes?: CauseCodec): Uint8Array {
+  if (answer.type === 'reply') return pack({ v: FORMAT, r: answer.reply });
+  if (answer.type === 'moved') return pack({ v: FORMAT, moved: true });
+  return pack({ v: FORMAT, x: errorOut(answer.error, causes) });
+}
+
+export function readAnswer(data: Uint8Array, causes?: CauseCodec): Answer {
   const it = unpack(data);
   if (field(it, 'moved') === true) return { type: 'moved' };
   const error = field(it, 'x');
   return error === undefined
     ? { type: 'reply', reply: wireOf(field(it, 'r')) }
-    : { type: 'error', error: errorIn(error) };
+    : { type: 'error', error: errorIn(error, causes) };
 }
 
 export function packRefNews({ ref, from, message }: RefNews): Uint8Array {
@@ -132,52 +139,36 @@ export class RemoteError extends Error {
   }
 }
 
-function errorOut({ code, message, begun, cause }: ActorError): JsonValue {
-  return { c: code, m: message, b: begun, cause: cause instanceof Error ? causeOut(cause) : undefined };
+function errorOut({ code, message, begun, cause }: ActorError, causes: CauseCodec | undefined): JsonValue {
+  return { c: code, m: message, b: begun, cause: cause instanceof Error ? causeOut(cause, causes) : undefined };
 }
 
-function causeOut(cause: Error): JsonValue {
-  if (cause instanceof Refusal) {
-    const fields = cause.fields?.map(({ path, message }) => ({ path, message }));
-    return { refusal: cause.code, m: cause.message, fields, retryAfter: cause.retryAfter };
-  }
+function causeOut(cause: Error, causes: CauseCodec | undefined): JsonValue {
+  const known = causes?.encode(cause);
+  if (known !== undefined) return known;
   const code = field(cause, 'code');
   return { n: cause.name, c: typeof code === 'string' ? code : undefined, m: cause.message };
 }
 
 const ACTOR_CODES: readonly ActorErrorCode[] = ['timeout', 'overloaded', 'stopped', 'crashed', 'not_found'];
 
-function errorIn(value: unknown): ActorError {
+function errorIn(value: unknown, causes: CauseCodec | undefined): ActorError {
   const given = field(value, 'c');
   const code = ACTOR_CODES.find((known) => known === given) ?? 'crashed';
   const cause = field(value, 'cause');
   return new ActorError(code, String(field(value, 'm')), {
     begun: field(value, 'b') === true,
-    ...(cause === undefined ? {} : { cause: causeIn(cause) }),
+    ...(cause === undefined ? {} : { cause: causes?.decode(cause) ?? remoteError(cause) }),
   });
 }
 
-function causeIn(value: unknown): Error {
-  const message = String(field(value, 'm'));
-  const refusal = field(value, 'refusal');
-  if (isErrorCode(refusal)) {
-    const [fields, retryAfter] = [field(value, 'fields'), field(value, 'retryAfter')];
-    return new Refusal(refusal, {
-      message,
-      ...(Array.isArray(fields)
-        ? {
-            fields: fields.map((one) => ({ path: String(field(one, 'path')), message: String(field(one, 'message')) })),
-          }
-        : {}),
-      ...(typeof retryAfter === 'number' ? { retryAfter } : {}),
-    });
-  }
+function remoteError(value: unknown): RemoteError {
   const code = field(value, 'c');
-  return new RemoteError(String(field(value, 'n')), typeof code === 'string' ? code : undefined, message);
-}
-
-function isErrorCode(value: unknown): value is ErrorCode {
-  return typeof value === 'string' && Object.hasOwn(ERRORS, value);
+  return new RemoteError(
+    String(field(value, 'n')),
+    typeof code === 'string' ? code : undefined,
+    String(field(value, 'm')),
+  );
 }
 
 function address(it: object): Omit<TellEnvelope, 'hops'> {

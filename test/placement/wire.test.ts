@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { refusalCauses } from '../../actors/service/call-codec.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { PlacementError } from '../../proto/ports/placement.ts';
 import { ActorError } from '../../supervision/index.ts';
@@ -36,7 +37,10 @@ test('nothing in a message reaches a prototype', () => {
   assert.equal(Reflect.get({}, 'polluted'), undefined);
   // Names of what every object inherits are no properties, and no codes.
   assert.throws(() => readTell(bytes({})), unknown);
-  const odd = readAnswer(bytes({ v: FORMAT, x: { c: 'toString', m: 'x', cause: { refusal: 'constructor', m: 'y' } } }));
+  const odd = readAnswer(
+    bytes({ v: FORMAT, x: { c: 'toString', m: 'x', cause: { refusal: 'constructor', m: 'y' } } }),
+    refusalCauses,
+  );
   assert.ok(odd.type === 'error' && odd.error.code === 'crashed' && !(odd.error.cause instanceof Refusal));
 });
 
@@ -65,7 +69,7 @@ test('errors cross with their codes, the fields of a refusal, and whether a hand
   for (const cause of causes) {
     for (const code of ['timeout', 'overloaded', 'stopped', 'crashed', 'not_found'] as const) {
       const sent = new ActorError(code, `it ${code}`, { begun: code === 'stopped', ...(cause && { cause }) });
-      const answer = readAnswer(packAnswer({ type: 'error', error: sent }));
+      const answer = readAnswer(packAnswer({ type: 'error', error: sent }, refusalCauses), refusalCauses);
       assert.ok(answer.type === 'error');
       const { error } = answer;
       assert.deepEqual([error.code, error.message, error.begun], [code, sent.message, sent.begun]);

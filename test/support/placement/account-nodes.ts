@@ -1,6 +1,7 @@
 /** Nodes of a bank in one process: each with a system, a lease store and a place on the bus of its own. */
 
 import type { TestContext } from 'node:test';
+import { refusalCauses } from '../../../actors/service/call-codec.ts';
 import type { Bus } from '../../../proto/ports/bus.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { LeaseStore } from '../../../proto/ports/placement.ts';
@@ -121,7 +122,7 @@ async function join(
   const gone: Member['gone'] = [];
   const cluster = new Cluster({
     ...{ parent: system, store: faultyStore(leaseStore(db), faults), bus: faultyBus(bus, faults), log },
-    ...{ self: { id, roles, version: 'test', address: id }, shards: SHARDS, timings, resendMs },
+    ...{ self: { id, roles, version: 'test', address: id }, shards: SHARDS, timings, resendMs, causes: refusalCauses },
   });
   const member = {
     waits: () => Promise.resolve(),

@@ -1,5 +1,6 @@
 /** A node of a platform in the test's process: what its services share, and how the node ends. */
 import { Registry } from 'prom-client';
+import { refusalCauses } from '../../../actors/service/call-codec.ts';
 import { readEnvironment } from '../../../cmd/config/config.ts';
 import type { RoleParts } from '../../../cmd/node/roles/role.ts';
 import { Teardown } from '../../../cmd/node/teardown.ts';
@@ -133,7 +134,9 @@ export async function startNode(t: Cleanup, options: NodeOptions = {}): Promise<
   });
   const self = { id: newId(), roles, version: 'test', address: 'test' };
   const lease = leaseStore(database.db);
-  const placement = new Cluster({ parent: system, self, store: lease, bus, log: silentLog, shards: SHARDS, timings });
+  const placement = new Cluster({
+    ...{ parent: system, self, store: lease, bus, log: silentLog, shards: SHARDS, timings, causes: refusalCauses },
+  });
   let isMember = false;
   teardown.add('membership', () => (isMember ? placement.leave() : placement.halt()));
   const news: TokenNews[] = [];
