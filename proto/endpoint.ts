@@ -102,6 +102,11 @@ export interface Endpoint<
    * whoever holds a stolen token must not keep its owner from.
    */
   readonly uncounted?: true;
+  /**
+   * Whether a call changes nothing, so that one whose actor is lost with its node may be handled again elsewhere.
+   * Default: whether the method is GET.
+   */
+  readonly safe?: boolean;
   /** Query parameters that may come several times: their values are joined by a space. Of others the last counts. */
   readonly repeats?: readonly string[];
 }
@@ -112,6 +117,11 @@ export type AnyEndpoint = Endpoint;
 /** Whether a call of it is one of the changes that a user may make so many of in a minute. */
 export function isChange({ method, access, uncounted }: AnyEndpoint): boolean {
   return method !== 'GET' && access !== 'none' && access !== 'challenge' && uncounted !== true;
+}
+
+/** Whether a call of it may be handled twice. */
+export function isSafe({ method, safe }: AnyEndpoint): boolean {
+  return safe ?? method === 'GET';
 }
 
 /** A call as a handler receives it: validated, with its caller. */

@@ -2,12 +2,13 @@
  * The parts of a service, as the others reach them. A part can be handed around before its actor is started, and stays
  * the same when the supervisor starts the actor again.
  */
-import { type AnyEndpoint, type Call, type Caller, remainingMs } from '../../proto/endpoint.ts';
+import { type AnyEndpoint, type Call, type Caller, isSafe, remainingMs } from '../../proto/endpoint.ts';
 import { type ErrorCode, Refusal } from '../../proto/errors.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { SocketHandlers } from '../../proto/ports/http.ts';
 import {
   type AnyRef,
+  type AskOptions,
   type Entities,
   type EntityKind,
   entities,
@@ -73,14 +74,15 @@ export class EntitiesPart<Msg> implements Part {
   }
 
   /** Asks and waits. Rejects with ActorError, and with Refusal `unavailable` before the part is started. */
-  ask<Reply>(id: string, make: (replyTo: Ref<Reply>) => Msg, timeoutMs: number): Promise<Reply> {
-    return this.#entities?.ask(id, make, timeoutMs) ?? Promise.reject(new Refusal('unavailable'));
+  ask<Reply>(id: string, make: (replyTo: Ref<Reply>) => Msg, timeoutMs: number, options?: AskOptions): Promise<Reply> {
+    return this.#entities?.ask(id, make, timeoutMs, options) ?? Promise.reject(new Refusal('unavailable'));
   }
 
   /** As an AnsweringPart, if its entities take calls. */
   call(this: EntitiesPart<CallMessage>, endpoint: AnyEndpoint, call: Call): Promise<unknown> {
     const key = actorKey(endpoint, call);
-    return askActor((make) => this.ask(key, make, ASK_TIMEOUT), endpoint, call, this.#missing);
+    const options: AskOptions = { isSafe: isSafe(endpoint) };
+    return askActor((make) => this.ask(key, make, ASK_TIMEOUT, options), endpoint, call, this.#missing);
   }
 }
 

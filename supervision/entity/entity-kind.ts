@@ -45,6 +45,12 @@ export interface EntityKind<Msg, State> {
   readonly shutdownMs?: number;
 }
 
+/** How an ask is made. */
+export interface AskOptions {
+  /** Handling it twice does no harm: it is sent again when its owner is lost. Default: no. */
+  readonly isSafe?: boolean;
+}
+
 /**
  * All entities of a kind. Callers know an id and nothing of where the entity is or whether it is awake:
  * the local implementation is in entities.ts, one that spans nodes stands behind the same interface.
@@ -55,7 +61,7 @@ export interface Entities<Msg> {
   /** Sends without waiting; wakes the entity when it sleeps. */
   tell(id: string, msg: Msg): void;
   /** Asks and waits. Rejects with ActorError; `not_found` when there is no such entity. */
-  ask<Reply>(id: string, make: (replyTo: Ref<Reply>) => Msg, timeoutMs: number): Promise<Reply>;
+  ask<Reply>(id: string, make: (replyTo: Ref<Reply>) => Msg, timeoutMs: number, options?: AskOptions): Promise<Reply>;
   /** Entities awake on this node, those that are waking included. */
   awake(): number;
   /** Their ids. */

@@ -15,6 +15,7 @@ import type { AnyRef, SystemRef } from '../ref.ts';
 import { spawn, stop, stopped } from '../verbs.ts';
 
 import { AskDeduplicator } from './ask-deduplicator.ts';
+import { failed, lostOnTheWay, tooLarge, unreadable } from './ask-errors.ts';
 import { PlacementNode } from './node.ts';
 import type { Timings } from './node-options.ts';
 import {
@@ -279,7 +280,7 @@ export class Cluster implements ClusterContext {
     } catch (error) {
       this.complain(subject, error, 'refused a message of another node');
       if (verb !== 'ask' || reply === undefined) return;
-      this.bus.publish(reply, packAnswer(PlacedEntities.refusal(error instanceof PlacementError ? error : undefined)));
+      this.bus.publish(reply, packAnswer(failed(unreadable(error instanceof PlacementError ? error : undefined))));
     }
   }
 
@@ -314,7 +315,7 @@ export class Cluster implements ClusterContext {
     }
     const lost = envelope.age > 0 && this.#answered.mayHaveForgotten(envelope.age);
     if (lost || !placed.stillOwnedAt(envelope)) {
-      respond(packAnswer(PlacedEntities.unsure()));
+      respond(packAnswer(failed(lostOnTheWay())));
       return;
     }
     let hadEffect = true;
@@ -340,7 +341,7 @@ export class Cluster implements ClusterContext {
       this.bus.publish(reply, bytes);
     } catch (error) {
       if (!(error instanceof BusError) || error.code !== 'too_large') throw error;
-      this.bus.publish(reply, packAnswer(PlacedEntities.tooLarge(bytes.byteLength)));
+      this.bus.publish(reply, packAnswer(failed(tooLarge(bytes.byteLength))));
     }
   }
 

@@ -32,8 +32,11 @@ export class OpenAsks {
     }
   }
 
-  /** What `answer` comes to; rejects `timeout` a second after the owner died, some seconds after it handed over. */
-  answer(shard: number, place: EntityPlace, answer: Promise<Uint8Array>): Promise<Uint8Array> {
+  /**
+   * What `answer` comes to; rejects `timeout` a second after the owner died (at once if the ask `isSafe`, and can be
+   * sent to the next owner), some seconds after it handed over.
+   */
+  answer(shard: number, place: EntityPlace, isSafe: boolean, answer: Promise<Uint8Array>): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
       let last: NodeJS.Timeout | undefined;
       let until = Number.POSITIVE_INFINITY;
@@ -42,7 +45,8 @@ export class OpenAsks {
         place,
         giveUp: () => {
           const now = performance.now();
-          const latest = now + (this.#lives(place.node) ? LIVING_ANSWER_MS : LAST_ANSWER_MS);
+          const lastMs = isSafe ? 0 : LAST_ANSWER_MS;
+          const latest = now + (this.#lives(place.node) ? LIVING_ANSWER_MS : lastMs);
           if (latest >= until) return;
           until = latest;
           clearTimeout(last);

@@ -1,10 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Bus, BusError } from '../../proto/ports/bus.ts';
 import type { Log } from '../../proto/ports/log.ts';
-import { isFenced, type PlacementError } from '../../proto/ports/placement.ts';
-import type { Entities } from '../entity/entity-kind.ts';
+import { isFenced } from '../../proto/ports/placement.ts';
+import type { AskOptions, Entities } from '../entity/entity-kind.ts';
 import { ActorError } from '../errors.ts';
 import type { AnyRef, Ref } from '../ref.ts';
+import { failed, lostOnTheWay, unreadable } from './ask-errors.ts';
 import { Incoming, Outgoing } from './ask-refs.ts';
 import type { Codec } from './codec.ts';
 import type { PlacementNode } from './node.ts';
@@ -85,6 +86,7 @@ interface Parked<Msg> {
 interface AskAttempt {
   readonly ask: number;
   readonly deadline: number;
+  readonly isSafe: boolean;
   /** When it was first sent to another node. */
   sent: number | undefined;
   /** The owner that may have got it and did not answer. */
@@ -97,7 +99,8 @@ interface AskAttempt {
  * tell: at most once. Without an owner it waits a while, in order; where the shard has just moved it is passed on.
  * ask: sent again, within its deadline, while nobody owns the shard and when the owner says that it does not. Without
  * an answer it is sent again to the same owner under the same epoch only, which remembers it; when the shard has moved
- * since, nobody knows whether it was handled, and it fails `stopped` with `begun`. `make` may be called several times.
+ * since, nobody knows whether it was handled: one that is safe begins afresh, any other fails `stopped` with `begun`.
+ * `make` may be called several times.
  */
 export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
   readonly #cluster: ClusterContext;
@@ -147,16 +150,21 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     this.#tell(id, message, 0);
   }
 
-  ask<Reply>(id: string, make: (replyTo: Ref<Reply>) => Msg, timeoutMs: number): Promise<Reply> {
+  ask<Reply>(
+    id: string,
+    make: (replyTo: Ref<Reply>) => Msg,
+    timeoutMs: number,
+    { isSafe = false }: AskOptions = {},
+  ): Promise<Reply> {
     const shard = this.#shardOf(id);
+    const deadline = performance.now() + timeoutMs;
     if (this.#local !== undefined && this.#serves(shard)) {
-      const deadline = performance.now() + timeoutMs;
       return this.#local.ask(id, make, timeoutMs).catch((error: unknown) => {
-        if (!this.#mayMove(error, shard)) throw error;
-        return this.#askAround(id, shard, make, deadline);
+        if (!this.#mayMove(error, shard, isSafe)) throw error;
+        return this.#askAround(id, shard, make, deadline, isSafe);
       });
     }
-    return this.#askAround(id, shard, make, performance.now() + timeoutMs);
+    return this.#askAround(id, shard, make, deadline, isSafe);
   }
 
   /** The view is another: sends what waited for an owner, if there is one, and waits no more for former ones. */
@@ -217,29 +225,11 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     } catch (error) {
       if (undecodable !== undefined) {
         this.#cluster.complain(this.#kind.kind, undecodable, 'cannot read a message of another node');
-        return {
-          type: 'error',
-          error: new ActorError('stopped', 'the message cannot be read there', { cause: undecodable }),
-        };
+        return failed(unreadable(undecodable));
       }
       if (this.#mayMove(error, shard)) return { type: 'moved' };
-      return { type: 'error', error: asActorError(error) };
+      return failed(asActorError(error));
     }
-  }
-
-  /** Nobody knows whether an ask had its effect. */
-  static unsure(): Answer {
-    return { type: 'error', error: lostOnTheWay() };
-  }
-
-  /** The entity has answered, but that cannot be sent. */
-  static tooLarge(bytes: number): Answer {
-    return { type: 'error', error: new ActorError('crashed', `the answer has ${bytes} bytes, too many to be sent`) };
-  }
-
-  /** A message that could not be read had none. */
-  static refusal(cause: PlacementError | undefined): Answer {
-    return { type: 'error', error: new ActorError('stopped', 'the message cannot be read there', cause && { cause }) };
   }
 
   #shardOf(id: string): number {
@@ -250,10 +240,10 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     return this.#cluster.node.serves(this.#kind.service, shard);
   }
 
-  /** Whether a local ask failed because the shard moves: then it had no effect. */
-  #mayMove(error: unknown, shard: number): boolean {
+  /** Whether a local ask failed because the shard moves: then it had no effect, or is safe. */
+  #mayMove(error: unknown, shard: number, isSafe = false): boolean {
     if (isFenced(error)) return true;
-    return error instanceof ActorError && error.code === 'stopped' && !error.begun && !this.#serves(shard);
+    return error instanceof ActorError && error.code === 'stopped' && (isSafe || !error.begun) && !this.#serves(shard);
   }
 
   #tell(id: string, message: Msg, hops: number, until?: number, from?: string): void {
@@ -300,9 +290,10 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     shard: number,
     make: (replyTo: Ref<Reply>) => Msg,
     deadline: number,
+    isSafe: boolean,
   ): Promise<Reply> {
     const { node } = this.#cluster;
-    const attempt: AskAttempt = { ask: this.#cluster.nextAsk(), deadline, sent: undefined, unanswered: undefined };
+    let attempt = this.#attempt(deadline, isSafe);
     let owned = performance.now();
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       const now = performance.now();
@@ -312,16 +303,18 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
       if (left <= 0 || now - owned > OWNERLESS_MS || this.#closed) throw this.#tooLate(id, attempt);
       const { unanswered } = attempt;
       if (unanswered !== undefined && (place?.node !== unanswered.node || place.epoch !== unanswered.epoch)) {
-        throw lostOnTheWay();
+        if (!isSafe) throw lostOnTheWay();
+        attempt = this.#attempt(deadline, isSafe);
       }
       if (place !== undefined && place.node !== node.self.id) {
         const reply = await this.#askThere<Reply>(place, id, make, attempt);
-        if (reply !== undefined) return reply.value;
+        if (reply === 'lost') attempt = this.#attempt(deadline, isSafe);
+        else if (reply !== undefined) return reply.value;
       } else if (this.#local !== undefined && this.#serves(shard)) {
         try {
           return await this.#local.ask(id, make, left);
         } catch (error) {
-          if (!this.#mayMove(error, shard)) throw error;
+          if (!this.#mayMove(error, shard, isSafe)) throw error;
         }
       }
       node.look();
@@ -329,13 +322,17 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     }
   }
 
-  /** Sends an ask to its owner. Undefined when it has to be sent again. */
+  #attempt(deadline: number, isSafe: boolean): AskAttempt {
+    return { ask: this.#cluster.nextAsk(), deadline, isSafe, sent: undefined, unanswered: undefined };
+  }
+
+  /** Sends an ask to its owner. Undefined when it has to be sent again, `lost` when a safe one has to as another. */
   async #askThere<Reply>(
     place: EntityPlace,
     id: string,
     make: (replyTo: Ref<Reply>) => Msg,
     attempt: AskAttempt,
-  ): Promise<{ readonly value: Reply } | undefined> {
+  ): Promise<{ readonly value: Reply } | 'lost' | undefined> {
     const { bus, node, refs, resendMs } = this.#cluster;
     const now = performance.now();
     attempt.sent ??= now;
@@ -355,7 +352,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     try {
       const waitMs = Math.max(1, Math.min(left, resendMs));
       const asking = bus.request(this.#cluster.subject(place.node, 'ask'), envelope, waitMs);
-      data = await this.#open.answer(this.#shardOf(id), place, asking);
+      data = await this.#open.answer(this.#shardOf(id), place, attempt.isSafe, asking);
     } catch (error) {
       if (!(error instanceof BusError)) throw error;
       // It did not get there this time; an earlier time it may have.
@@ -366,7 +363,10 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
       return undefined;
     }
     const answer = readAnswer(data, this.#cluster.causes);
-    if (answer.type === 'error') throw answer.error;
+    if (answer.type === 'error') {
+      if (attempt.isSafe && answer.error.code === 'stopped' && answer.error.begun) return 'lost';
+      throw answer.error;
+    }
     if (answer.type === 'reply') return outgoing.decodeReply(answer.reply, refs);
     attempt.unanswered = undefined;
     return undefined;
@@ -376,12 +376,6 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     const why = unanswered === undefined ? 'has no owner' : 'did not reply in time';
     return new ActorError('timeout', `${this.#kind.kind} ${id} ${why}`);
   }
-}
-
-function lostOnTheWay(): ActorError {
-  return new ActorError('stopped', 'the owner changed before it answered: the message may have been handled', {
-    begun: true,
-  });
 }
 
 function asActorError(error: unknown): ActorError {

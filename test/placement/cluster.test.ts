@@ -195,6 +195,29 @@ test('an ask of an owner that stands still ends when another has its shard, not 
   await assert.rejects(asked, (error) => error instanceof ActorError && error.code === 'stopped' && error.begun);
 });
 
+test('a safe ask is answered by the next owner when its own dies or stands still before it answered', {
+  timeout: 60_000,
+}, async (t) => {
+  const place = await openAccountNodes(t);
+  const members = [await place.add('a', { resendMs: 600_000 }), await place.add('b'), await place.add('c')];
+  await place.settled(...members);
+  const [asker, dies, stands] = members;
+  assert.ok(asker && dies && stands);
+  const read = (id: string) =>
+    asker.accounts.ask(id, (replyTo: Ref<number>) => ({ type: 'balance', replyTo }), 600_000, { isSafe: true });
+  const ids = [...accountsOf(dies), ...accountsOf(stands)];
+  for (const id of ids) assert.equal(await deposit(asker, id, id), 1);
+  for (const { faults } of [dies, stands]) faults.loses = (subject) => subject.startsWith('_INBOX');
+  const reads = ids.map(read);
+  for (const { faults } of [dies, stands]) faults.offBus = true;
+  await dies.cluster.halt();
+  stands.faults.frozen = true;
+  assert.deepEqual(
+    await Promise.all(reads),
+    ids.map(() => 1),
+  );
+});
+
 test('errors keep their codes and causes over nodes', async (t) => {
   const place = await openAccountNodes(t, { ttlMs: CALM_MS });
   const [a, b] = [await place.add('a'), await place.add('b')];

@@ -1,0 +1,24 @@
+/** What an ask between nodes fails with. */
+import { ActorError } from '../errors.ts';
+import type { Answer } from './wire.ts';
+
+/** The answer to an ask that failed so. */
+export function failed(error: ActorError): Answer {
+  return { type: 'error', error };
+}
+
+/** Nobody knows whether the ask had its effect. */
+export function lostOnTheWay(): ActorError {
+  const text = 'the owner changed before it answered: the message may have been handled';
+  return new ActorError('stopped', text, { begun: true });
+}
+
+/** The entity has answered, but that cannot be sent. */
+export function tooLarge(bytes: number): ActorError {
+  return new ActorError('crashed', `the answer has ${bytes} bytes, too many to be sent`);
+}
+
+/** A message that could not be read had no effect. */
+export function unreadable(cause?: unknown): ActorError {
+  return new ActorError('stopped', 'the message cannot be read there', cause === undefined ? {} : { cause });
+}
