@@ -16,6 +16,7 @@ export function checkBehaviour(f: unknown, options: Behaviour): void {
   if (options.kind !== undefined) mustBeText(options.kind, 'kind');
   if (options.shutdownAfter !== undefined) atLeast(0, options.shutdownAfter, 'shutdownAfter');
   if (options.shutdownMs !== undefined) atLeast(0, options.shutdownMs, 'shutdownMs');
+  if (options.decisionMs !== undefined) atLeast(0, options.decisionMs, 'decisionMs');
   if (options.mailbox !== undefined) checkMailbox(options.mailbox);
   if (options.intensity !== undefined) checkIntensity(options.intensity);
   if (options.backoff !== undefined) checkBackoff(options.backoff);

@@ -97,6 +97,8 @@ export interface CommonOptions<Msg> {
    * How long a running handler, and then `afterStop`, may go on after stop before it is abandoned. Default 5,000 ms.
    */
   readonly shutdownMs?: number;
+  /** How long `onCrash` may take to decide; then the actor stops. Default 5,000 ms. */
+  readonly decisionMs?: number;
   /** `msg` is undefined when the state could not be made; `child`: who escalated. Default: stop (stateless: resume). */
   onCrash?(
     msg: Msg | undefined,

@@ -6,6 +6,7 @@ import type { StopReason } from '../types.ts';
 import { Ask } from './asks.ts';
 import type { Cell } from './cell.ts';
 import { ENDED, HELD, RESETTING, STATELESS, STOPPING } from './flags.ts';
+import { inTime } from './in-time.ts';
 import type { Meta } from './mailbox.ts';
 import { release, requestReset, tooManyRestarts } from './restarting.ts';
 import { requestStop } from './stopping.ts';
@@ -18,7 +19,11 @@ interface Crash {
   readonly reason: StopReason;
   /** The state could not be made: what waits for the actor will not be handled by it. */
   readonly init: boolean;
+  /** Why the policy that it waits for was given up. */
+  late?: ActorError;
 }
+
+const DEFAULT_DECISION_MS = 5000;
 
 /** A handler or (`init`) the making of a state threw: the asker hears of it at once, then supervision decides. */
 export function crashed(cell: Cell, msg: unknown, meta: Meta, error: unknown, init: boolean): void {
@@ -66,7 +71,8 @@ function decide(decider: Cell, crash: Crash, child: Cell | undefined): void {
     apply(decider, crash, child, decision);
     return;
   }
-  Promise.resolve(decision).then(
+  const late = (): string => `${decider.path} did not decide about a crash`;
+  inTime(decision, decider.options.decisionMs ?? DEFAULT_DECISION_MS, late).then(
     (settled) => apply(decider, crash, child, settled),
     (err: unknown) => policyFailed(decider, crash, child, err),
   );
@@ -80,6 +86,7 @@ function defaultDecision(decider: Cell, child: Cell | undefined, init: boolean):
 
 function policyFailed(decider: Cell, crash: Crash, child: Cell | undefined, err: unknown): void {
   decider.kind.system.log.error({ actor: decider.path, kind: decider.kind.kind, err }, 'onCrash failed: stopping');
+  if (err instanceof ActorError && err.code === 'timeout') crash.late = err;
   apply(decider, crash, child, decisions.stopSelf);
 }
 
@@ -149,10 +156,11 @@ function resetOr(target: Cell, decider: Cell, crash: Crash): void {
   decide(above, next, decider);
 }
 
-/** What the asks get that wait for an actor whose state cannot be made. */
-function refusalOf(stopping: Cell, { cell, init, error }: Crash): ActorError | undefined {
-  if (!init || stopping !== cell) return undefined;
-  return new ActorError('crashed', `${cell.path} could not be started`, { cause: error });
+/** What the asks get that wait for an actor whose state cannot be made, or about which nobody decides. */
+function refusalOf(stopping: Cell, { cell, init, error, late }: Crash): ActorError | undefined {
+  if (stopping !== cell) return undefined;
+  if (late !== undefined) return new ActorError('crashed', `${cell.path} crashed`, { cause: late });
+  return init ? new ActorError('crashed', `${cell.path} could not be started`, { cause: error }) : undefined;
 }
 
 function forEachChild(parent: Cell | undefined, f: (child: Cell) => void): void {

@@ -1,8 +1,11 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { isPromise } from '../../lib/waiting.ts';
 import type { Behaviour } from '../cell/behaviour.ts';
 import type { Cell, MessageHandler } from '../cell/cell.ts';
 import type { CellHooks } from '../cell/cell-parts.ts';
 import { CellContext, cellOf } from '../cell/context.ts';
 import { keepAwake, sleep } from '../cell/idle.ts';
+import { inTime } from '../cell/in-time.ts';
 import { spawnCell } from '../cell/spawning.ts';
 import { endOf, requestStop } from '../cell/stopping.ts';
 import { Timer } from '../cell/timer.ts';
@@ -17,6 +20,9 @@ import type { Entities, EntityContext, EntityKind } from './entity-kind.ts';
 const DEFAULT_INTENSITY = Object.freeze({ max: 5, withinMs: 60_000 });
 const DEFAULT_BACKOFF = Object.freeze({ minMs: 50, maxMs: 5000 });
 const DEFAULT_COOL_DOWN_MS = 10_000;
+const DEFAULT_ACTIVATE_MS = 20_000;
+/** How long letting entities go may hold the event loop, ms. */
+const SLICE_MS = 5;
 const released: StopReason = Object.freeze({ kind: 'stopped', detail: 'released' });
 
 /**
@@ -39,6 +45,8 @@ interface AnyKind {
   readonly intensity?: Behaviour['intensity'];
   readonly backoff?: Behaviour['backoff'];
   readonly shutdownMs?: number;
+  readonly activateMs?: number;
+  readonly decisionMs?: number;
   onCrash?: Behaviour['onCrash'];
 }
 
@@ -100,6 +108,7 @@ class LocalEntities<Msg> implements Entities<Msg> {
     this.handler = handlerOf(kind);
     atLeast(0, kind.sleepAfterMs, 'sleepAfterMs');
     if (kind.coolDownMs !== undefined) atLeast(0, kind.coolDownMs, 'coolDownMs');
+    if (kind.activateMs !== undefined) atLeast(0, kind.activateMs, 'activateMs');
     checkBehaviour(this.handler, this.options);
     this.hooks = {
       context: (cell) => new LocalEntityContext(cell),
@@ -142,7 +151,13 @@ class LocalEntities<Msg> implements Entities<Msg> {
   }
 
   async release(matches: (id: string) => boolean): Promise<void> {
-    for (const [id, cell] of this.cells) if (matches(id)) requestStop(cell, released);
+    let until = performance.now() + SLICE_MS;
+    for (const [id, cell] of this.cells) {
+      if (matches(id)) requestStop(cell, released);
+      if (performance.now() < until) continue;
+      await turn();
+      until = performance.now() + SLICE_MS;
+    }
     const ends: Promise<unknown>[] = [];
     for (const [id, end] of this.leaving) if (matches(id)) ends.push(end);
     await Promise.all(ends);
@@ -178,11 +193,15 @@ class LocalEntities<Msg> implements Entities<Msg> {
       backoff: kind.backoff ?? DEFAULT_BACKOFF,
       ...(kind.mailbox === undefined ? {} : { mailbox: kind.mailbox }),
       ...(kind.shutdownMs === undefined ? {} : { shutdownMs: kind.shutdownMs }),
+      ...(kind.decisionMs === undefined ? {} : { decisionMs: kind.decisionMs }),
       ...(kind.onCrash === undefined ? {} : { onCrash: kind.onCrash.bind(kind) }),
       // Always a promise, even when activate answers at once: the message that woke the entity must find it waking.
       initialStateFunc: async (ctx: LocalEntityContext): Promise<unknown> => {
         await this.leaving.get(ctx.id);
-        return kind.activate(ctx.id, ctx);
+        const state = kind.activate(ctx.id, ctx);
+        if (!isPromise(state)) return state;
+        const late = (): string => `${kind.kind} ${ctx.id} was not activated`;
+        return inTime(state, kind.activateMs ?? DEFAULT_ACTIVATE_MS, late);
       },
       afterStop: (state: unknown, ctx: LocalEntityContext): void | Promise<void> => {
         const { reason } = ctx;

@@ -41,6 +41,10 @@ export interface EntityKind<Msg, State> {
   readonly backoff?: Backoff;
   /** How long an entity that crashed too often refuses messages (`crashed`) before it may wake again. Default 10 s. */
   readonly coolDownMs?: number;
+  /** How long `activate` may take; then the messages that wait fail, and the next one tries again. Default 20 s. */
+  readonly activateMs?: number;
+  /** How long `onCrash` may take to decide; then the entity stops. Default 5 s. */
+  readonly decisionMs?: number;
   /** How long its running handler, and onSleep, may go on when it has to stop. Default 5 s. */
   readonly shutdownMs?: number;
 }
@@ -67,8 +71,9 @@ export interface Entities<Msg> {
   /** Their ids. */
   ids(): string[];
   /**
-   * Lets go of the entities whose id matches: each finishes its message, then stops. Resolves when all have ended.
-   * Placement calls it before a shard is handed over, and keeps further messages away.
+   * Lets go of the entities whose id matches: each finishes its message, then stops. Resolves when all have ended. Of
+   * many it takes some at a time, so that timers and sockets go on meanwhile. Placement calls it before a shard is
+   * handed over, and keeps further messages away.
    */
   release(matches: (id: string) => boolean): Promise<void>;
 }

@@ -138,6 +138,8 @@ test('what a kind of entities is given is checked before the first of them wakes
       ['kind', { kind: '' }],
       ['sleepAfterMs', { sleepAfterMs: 'NaN' }],
       ['coolDownMs', { coolDownMs: 'NaN' }],
+      ['activateMs', { activateMs: 'NaN' }],
+      ['decisionMs', { decisionMs: 'NaN' }],
       ['shutdownMs', { shutdownMs: -1 }],
       ['intensity.max', { intensity: { withinMs: 1 } }],
       ['backoff.maxMs', { backoff: { minMs: 1 } }],
