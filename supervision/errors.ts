@@ -2,7 +2,7 @@ import { CodedError } from '../lib/errors.ts';
 
 /**
  * What an ask can end with instead of a reply.
- *  timeout     nobody replied within the deadline; the message may still be handled later
+ *  timeout     nobody replied within the deadline; the message has no effect unless its handler had begun
  *  overloaded  the mailbox was full, the message was not taken
  *  stopped     the actor has ended or is ending, the message was not handled to its end
  *  crashed     the handler threw before it replied, or the actor could not be started; see `cause`

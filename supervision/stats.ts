@@ -17,6 +17,8 @@ export interface KindNumbers {
   restarts: number;
   /** Messages that found a full mailbox. */
   dropped: number;
+  /** Asks that were over (their deadline, or answered otherwise) before their turn, and so not handled. */
+  expired: number;
 }
 
 /** What `stats` says. */
@@ -31,8 +33,8 @@ export function stats(system: SystemRef): SystemNumbers {
   const core = root.kind.system;
   touch();
   const kinds = new Map<string, KindNumbers>();
-  for (const { kind, alive, handled, failed, restarts, dropped } of core.kinds.values()) {
-    kinds.set(kind, { alive, depth: 0, oldestMs: 0, handled, failed, restarts, dropped });
+  for (const { kind, alive, handled, failed, restarts, dropped, expired } of core.kinds.values()) {
+    kinds.set(kind, { alive, depth: 0, oldestMs: 0, handled, failed, restarts, dropped, expired });
   }
   for (let cell = root.children?.first; cell !== undefined; cell = following(cell, root)) {
     // Most have nothing to do: a look at two of their fields is all they cost.

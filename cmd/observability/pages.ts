@@ -37,6 +37,7 @@ export function processMetrics(system: SystemRef) {
   actor('failed_total', 'Messages whose handler failed, by kind', (kind) => kind.failed);
   actor('restarts_total', 'Restarts, by kind', (kind) => kind.restarts);
   actor('dropped_total', 'Messages dropped, by kind', (kind) => kind.dropped);
+  actor('expired_total', 'Asks whose deadline passed before their turn, by kind', (kind) => kind.expired);
   const counts = new Map<string, number>();
   return {
     registry,

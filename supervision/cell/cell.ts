@@ -1,7 +1,7 @@
 import { isPromise } from '../../lib/waiting.ts';
 import { ActorError } from '../errors.ts';
 import type { CrashContext, StopReason } from '../types.ts';
-import { Ask } from './asks.ts';
+import type { Ask } from './asks.ts';
 import type { Behaviour } from './behaviour.ts';
 import { AsyncRun, type CellHooks, type Children, Rare } from './cell-parts.ts';
 import {
@@ -25,6 +25,7 @@ import {
 import { Inbox, taken } from './inbox.ts';
 import type { KindStats } from './kind-stats.ts';
 import type { Meta } from './mailbox.ts';
+import { refuse, shed } from './refusals.ts';
 import { clock, enqueue, type Runnable, wake } from './run-queue.ts';
 
 /** The rare events of a cell, handled outside of it (lifecycle.ts). */
@@ -176,7 +177,7 @@ export class Cell extends Inbox implements Runnable {
   }
 
   private postSlowly(msg: unknown, meta: Meta): void {
-    if ((this.flags & CLOSED) !== 0) this.refuse(msg, meta);
+    if ((this.flags & CLOSED) !== 0) refuse(this, msg, meta);
     else if ((this.flags & WAITING) === 0) {
       this.slotMsg = msg;
       this.slotMeta = meta;
@@ -190,14 +191,9 @@ export class Cell extends Inbox implements Runnable {
     const policy = this.options.mailbox?.policy;
     if (policy === 'drop-oldest') {
       const oldest = this.take();
-      this.shed(oldest, taken.meta, false);
+      shed(this, oldest, taken.meta, false);
       this.post(msg, meta);
-    } else this.shed(msg, meta, policy !== 'drop-newest');
-  }
-
-  private shed(msg: unknown, meta: unknown, letter: boolean): void {
-    if (meta instanceof Ask) meta.fail(new ActorError('overloaded', `the mailbox of ${this.path} is full`));
-    else if (letter) this.deadLetter('overloaded', msg);
+    } else shed(this, msg, meta, policy !== 'drop-newest');
   }
 
   /** The state could not be made: hands the matter to supervision. */
@@ -208,22 +204,6 @@ export class Cell extends Inbox implements Runnable {
   /** Goes on with a stop or a reset that waited for something that is over. */
   advance(): void {
     lifecycle.advance(this);
-  }
-
-  /** Answers a message that will not be handled. */
-  refuse(msg: unknown, meta: unknown): void {
-    const refusal = this.rare?.refusal;
-    if (meta instanceof Ask) meta.fail(refusal ?? this.stoppedError());
-    else {
-      const code = refusal?.code;
-      this.deadLetter(code === 'not_found' || code === 'crashed' ? code : 'stopped', msg);
-    }
-  }
-
-  private deadLetter(reason: 'stopped' | 'overloaded' | 'not_found' | 'crashed', msg: unknown): void {
-    const letters = this.kind.system.letters;
-    if (letters.heard) letters.add(this.path, this.kind.kind, reason, msg);
-    else letters.count++;
   }
 
   /** What an ask gets that is not handled, or not to its end (`begun`), because the actor ends. */
@@ -237,7 +217,7 @@ export class Cell extends Inbox implements Runnable {
   flush(): void {
     while ((this.flags & WAITING) !== 0) {
       const msg = this.take();
-      this.refuse(msg, taken.meta);
+      refuse(this, msg, taken.meta);
     }
     taken.meta = 0;
   }
@@ -272,6 +252,7 @@ export class Cell extends Inbox implements Runnable {
         msg = this.take();
         meta = taken.meta;
         n++;
+        if (typeof meta !== 'number' && this.isOver(meta)) continue;
         const state = this.state;
         const next = f(state, msg, ctx);
         if (next !== state) {
@@ -299,6 +280,7 @@ export class Cell extends Inbox implements Runnable {
       const msg = this.take();
       const meta = taken.meta;
       n++;
+      if (typeof meta !== 'number' && this.isOver(meta)) continue;
       try {
         const result = f(msg, ctx);
         if (isPromise(result)) this.launch(result, msg, meta);
@@ -308,6 +290,15 @@ export class Cell extends Inbox implements Runnable {
     }
     taken.meta = 0;
     return n;
+  }
+
+  /** Whether nobody would hear the reply: after an overload, to work such asks off would only make others late. */
+  private isOver(ask: Ask): boolean {
+    if (ask.open) return false;
+    this.kind.expired++;
+    // Its turn counts in `run`, its message does not.
+    this.kind.handled--;
+    return true;
   }
 
   /** Waits for a stateful handler or an initial state. */

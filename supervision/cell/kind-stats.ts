@@ -14,6 +14,8 @@ export class KindStats {
   restarts = 0;
   /** Messages that found a full mailbox. */
   dropped = 0;
+  /** Asks that were over before their turn. */
+  expired = 0;
 
   constructor(kind: string, system: SystemCore) {
     this.kind = kind;

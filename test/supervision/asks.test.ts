@@ -5,8 +5,10 @@ import {
   query,
   type Ref,
   SpawnError,
+  type SystemRef,
   spawn,
   spawnStateless,
+  stats,
   stop,
   stopped,
 } from '../../supervision/index.ts';
@@ -31,22 +33,22 @@ test('an ask that nobody answers ends with timeout, and a reply after that is a 
     assert.deepEqual(letters, [{ to: 'test://silent#ask', kind: 'ask', reason: 'late', message: 'too late' }]);
   }));
 
-test('a message whose ask timed out is still handled; a second reply is a late dead letter', () =>
+test('a second reply is a late dead letter, and so is the reply of a handler that outlives the deadline', () =>
   withSystem(async (system, { letters }) => {
-    const held = gate();
-    let handled = 0;
-    const slow = spawn<undefined, Asking<string>>(system, async (_, { replyTo }) => {
-      await held.opened;
-      handled++;
-      dispatch(replyTo, 'first');
-      dispatch(replyTo, 'second');
+    const slow = spawn<undefined, Asking<string> & { readonly held: Promise<void> }>(system, async (_, msg) => {
+      await msg.held;
+      dispatch(msg.replyTo, 'first');
+      dispatch(msg.replyTo, 'second');
       return undefined;
     });
-    const first = query(slow, asking<string>, 600_000);
-    await rejectsWith(query(slow, asking<string>, 5), 'timeout');
-    held.open();
-    assert.equal(await first, 'first');
-    await until(() => handled === 2, 'the one that timed out');
+    const { opened: held, open } = gate();
+    assert.equal(await query(slow, (replyTo: Ref<string>) => ({ replyTo, held: Promise.resolve() }), 1000), 'first');
+    await rejectsWith(
+      query(slow, (replyTo: Ref<string>) => ({ replyTo, held }), 5),
+      'timeout',
+    );
+    open();
+    await until(() => letters.length === 3, 'the replies that nobody hears');
     assert.deepEqual(
       letters.map(({ reason, message }) => [reason, message]),
       [
@@ -56,6 +58,54 @@ test('a message whose ask timed out is still handled; a second reply is a late d
       ],
     );
   }));
+
+for (const [what, make] of [
+  [
+    'a stateful actor',
+    (system: SystemRef, handle: (msg: Asking<string> | 'tell') => Promise<void>) =>
+      spawn<void, Asking<string> | 'tell'>(system, (_, msg) => handle(msg), { kind: 'slow' }),
+  ],
+  [
+    'a stateless actor',
+    (system: SystemRef, handle: (msg: Asking<string> | 'tell') => Promise<void>) =>
+      spawnStateless(system, handle, { kind: 'slow' }),
+  ],
+] as const) {
+  test(`${what} does not handle an ask that is over when its turn comes, and counts it`, () =>
+    withSystem(async (system) => {
+      const held = gate();
+      const begun: string[] = [];
+      const slow = make(system, async (msg) => {
+        begun.push(msg === 'tell' ? msg : 'ask');
+        await held.opened;
+        if (msg !== 'tell') dispatch(msg.replyTo, 'done');
+      });
+      dispatch(slow, 'tell');
+      const expired = Array.from({ length: 100 }, () => rejectsWith(query(slow, asking<string>, 5), 'timeout'));
+      const answered: Promise<string>[] = [];
+      let earlier: Ref<string> | undefined;
+      const answer = query<Asking<string>, string>(
+        slow,
+        (replyTo) => {
+          earlier = replyTo;
+          return { replyTo };
+        },
+        600_000,
+      );
+      answered.push(answer, query(slow, asking<string>, 600_000));
+      dispatch(slow, 'tell');
+      await Promise.all(expired);
+      assert.ok(earlier !== undefined);
+      dispatch(earlier, 'by another');
+      assert.deepEqual(begun, ['tell']);
+      held.open();
+      assert.deepEqual(await Promise.all(answered), ['by another', 'done']);
+      await until(() => begun.length === 3, 'what waited behind them');
+      assert.deepEqual(begun, ['tell', 'ask', 'tell']);
+      const { handled, expired: skipped, depth } = stats(system).kinds.slow ?? {};
+      assert.deepEqual({ handled, skipped, depth }, { handled: 3, skipped: 101, depth: 0 });
+    }));
+}
 
 test('asks with different deadlines end in the order of their deadlines', () =>
   withSystem(async (system) => {

@@ -25,8 +25,9 @@ export interface MailboxProgram {
   /** Undefined: stateful. */
   readonly concurrency: number | undefined;
   readonly commands: readonly {
-    readonly type: 'tell' | 'ask' | 'finish';
-    /** Which of those in a handler is over. */
+    /** `lapse`: an ask whose deadline passes at once. `answer`: another one answers an ask that waits. */
+    readonly type: 'tell' | 'ask' | 'lapse' | 'answer' | 'finish';
+    /** Which of those in a handler is over, or of those that wait is answered. */
     readonly which: number;
     /** How it ends. */
     readonly well: boolean;
@@ -41,7 +42,13 @@ export const mailboxProgram: fc.Arbitrary<MailboxProgram> = fc.record({
   concurrency: fc.option(fc.integer({ min: 1, max: 3 }), { nil: undefined }),
   commands: fc.array(
     fc.record({
-      type: fc.constantFrom('tell' as const, 'tell' as const, 'ask' as const, 'finish' as const),
+      type: fc.oneof(
+        {
+          weight: 30,
+          arbitrary: fc.constantFrom(...(['tell', 'tell', 'ask', 'finish', 'finish', 'answer'] as const)),
+        },
+        { weight: 1, arbitrary: fc.constant('lapse' as const) },
+      ),
       which: fc.nat(3),
       well: fc.boolean(),
       hurry: fc.boolean(),
@@ -63,7 +70,10 @@ class Model {
   readonly letters: string[] = [];
   readonly asks = new Map<number, string>();
   dropped = 0;
+  expired = 0;
   failed = 0;
+  /** Asks that were over when the actor stopped before their turn. */
+  forgotten = 0;
   private readonly program: MailboxProgram;
 
   constructor(program: MailboxProgram) {
@@ -79,14 +89,30 @@ class Model {
     this.dropped++;
     const shed = policy === 'drop-oldest' ? this.queue.shift() : entry;
     if (policy === 'drop-oldest') this.queue.push(entry);
-    if (shed?.ask === true) this.asks.set(shed.id, 'overloaded');
+    if (shed?.ask === true) this.end(shed.id, 'overloaded');
     else if (shed !== undefined && (policy ?? 'reject') === 'reject') this.letters.push(`${shed.id} overloaded`);
   }
 
+  /** An ask ends once; false when it was over. */
+  end(id: number, how: string): boolean {
+    if (this.asks.has(id)) return false;
+    this.asks.set(id, how);
+    return true;
+  }
+
+  /** Whether nothing more begins before something ends. */
+  get full(): boolean {
+    return this.running.length >= (this.program.concurrency ?? 1);
+  }
+
   drain(): void {
-    while (this.running.length < (this.program.concurrency ?? 1)) {
+    while (!this.full) {
       const next = this.queue.shift();
       if (next === undefined) return;
+      if (this.asks.has(next.id)) {
+        this.expired++;
+        continue;
+      }
       this.began.push(next.id);
       this.running.push(next);
     }
@@ -94,14 +120,15 @@ class Model {
 
   finish(entry: Entry, well: boolean): void {
     this.running.splice(this.running.indexOf(entry), 1);
-    if (entry.ask) this.asks.set(entry.id, well ? `done ${entry.id}` : 'crashed');
+    const reply = `done ${entry.id}`;
+    if (entry.ask && !this.end(entry.id, well ? reply : 'crashed') && well) this.letters.push(`${reply} late`);
     if (!well) this.failed++;
   }
 
   stop(): void {
     for (const { id, ask } of this.queue.splice(0)) {
-      if (ask) this.asks.set(id, 'stopped');
-      else this.letters.push(`${id} stopped`);
+      if (ask && !this.end(id, 'stopped')) this.forgotten++;
+      if (!ask) this.letters.push(`${id} stopped`);
     }
   }
 }
@@ -117,6 +144,7 @@ export async function playMailbox(program: MailboxProgram): Promise<void> {
   const letters: string[] = [];
   const asks = new Map<number, string>();
   const open = new Map<number, (well: boolean) => void>();
+  const addresses = new Map<number, Ref<string>>();
   const system = start({ onDeadLetter: ({ message, reason }) => letters.push(`${idOf(message)} ${reason}`) });
   const hold = async (msg: Held): Promise<void> => {
     began.push(msg.id);
@@ -130,7 +158,7 @@ export async function playMailbox(program: MailboxProgram): Promise<void> {
     concurrency === undefined
       ? spawn<void, Held>(system, (_, msg) => hold(msg), { ...options, onCrash: (_msg, _error, ctx) => ctx.resume })
       : spawnStateless<Held>(system, hold, { ...options, concurrency });
-  const send = (entry: Entry): void => {
+  const send = (entry: Entry, timeoutMs = 600_000): void => {
     model.send(entry);
     if (!entry.ask) {
       dispatch(ref, entry);
@@ -140,13 +168,17 @@ export async function playMailbox(program: MailboxProgram): Promise<void> {
       assert.ok(!asks.has(entry.id), 'an ask ends once');
       asks.set(entry.id, how);
     };
-    void query(ref, (replyTo: Ref<string>) => ({ ...entry, replyTo }), 600_000).then(ended, (error: unknown) =>
+    const make = (replyTo: Ref<string>): Held => {
+      addresses.set(entry.id, replyTo);
+      return { ...entry, replyTo };
+    };
+    void query(ref, make, timeoutMs).then(ended, (error: unknown) =>
       ended(error instanceof ActorError ? error.code : String(error)),
     );
   };
   const observed = () => {
-    const { depth, handled, failed, dropped } = stats(system).kinds.actor ?? {};
-    return { began, letters, asks, depth, handled, failed, dropped };
+    const { depth, handled, failed, dropped, expired } = stats(system).kinds.actor ?? {};
+    return { began, letters, asks, depth, handled, failed, dropped, expired };
   };
   const expected = () => ({
     began: model.began,
@@ -156,27 +188,41 @@ export async function playMailbox(program: MailboxProgram): Promise<void> {
     handled: model.began.length,
     failed: model.failed,
     dropped: model.dropped,
+    expired: model.expired,
   });
-  let id = 0;
-  for (const { type, which, well, hurry } of commands) {
-    if (type !== 'finish') send({ id: ++id, ask: type === 'ask' });
-    else {
-      // What is in a handler is known only at rest.
-      model.drain();
-      await settle(observed, expected());
-      const entry = model.running[which % model.running.length];
-      if (entry === undefined) continue;
-      model.finish(entry, well);
-      open.get(entry.id)?.(well);
-      model.drain();
-      await settle(observed, expected());
-    }
-    if (hurry) continue;
+  const rest = async (): Promise<void> => {
     model.drain();
     await settle(observed, expected());
+  };
+  let id = 0;
+  for (const { type, which, well, hurry } of commands) {
+    if (type === 'tell' || type === 'ask') send({ id: ++id, ask: type === 'ask' });
+    else if (type === 'answer') {
+      const waiting = model.queue.filter(({ id, ask }) => ask && !model.asks.has(id));
+      const entry = waiting[which % waiting.length];
+      const address = addresses.get(entry?.id ?? 0);
+      if (entry === undefined || address === undefined) continue;
+      model.end(entry.id, 'answered');
+      dispatch(address, 'answered');
+    } else {
+      // What is in a handler is known only at rest.
+      await rest();
+      if (type === 'lapse') {
+        // One that begins at once might do so before its deadline or after it.
+        if (!model.full) continue;
+        send({ id: ++id, ask: true }, 1);
+        model.end(id, 'timeout');
+      } else {
+        const entry = model.running[which % model.running.length];
+        if (entry === undefined) continue;
+        model.finish(entry, well);
+        open.get(entry.id)?.(well);
+      }
+      await rest();
+    }
+    if (!hurry) await rest();
   }
-  model.drain();
-  await settle(observed, expected());
+  await rest();
   model.stop();
   stop(ref);
   for (const entry of [...model.running]) {
@@ -186,17 +232,18 @@ export async function playMailbox(program: MailboxProgram): Promise<void> {
   await stopped(ref);
   await settle(observed, expected());
   // Every message is accounted for, once.
-  const { handled = 0, dropped = 0 } = observed();
+  const { handled = 0, dropped = 0, expired = 0 } = observed();
   const silent = policy === 'drop-oldest' || policy === 'drop-newest';
   const refused = [...asks.values()].filter((how) => how === 'stopped').length;
   const stoppedLetters = letters.filter((letter) => letter.endsWith('stopped')).length;
-  assert.equal(handled + dropped + stoppedLetters + refused, id);
-  if (silent) assert.equal(letters.length, stoppedLetters);
+  assert.equal(handled + dropped + expired + stoppedLetters + refused + model.forgotten, id);
+  if (silent) assert.ok(letters.every((letter) => !letter.endsWith('overloaded')));
   assert.equal(openAsks(), openBefore);
   assert.deepEqual(tree(system).children, []);
   stop(system);
 }
 
 function idOf(message: unknown): string {
+  if (typeof message === 'string') return message;
   return typeof message === 'object' && message !== null && 'id' in message ? String(message.id) : 'unknown';
 }
