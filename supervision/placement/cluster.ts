@@ -17,14 +17,8 @@ import { spawn, stop, stopped } from '../verbs.ts';
 import { AskDeduplicator } from './ask-deduplicator.ts';
 import { failed, lostOnTheWay, tooLarge, unreadable } from './ask-errors.ts';
 import { PlacementNode } from './node.ts';
-import type { Timings } from './node-options.ts';
-import {
-  type ClusterContext,
-  type NodeBus,
-  PlacedEntities,
-  type PlacedInbound,
-  type PlacedKind,
-} from './placed-entities.ts';
+import type { NodeBus, Timings } from './node-options.ts';
+import { type ClusterContext, PlacedEntities, type PlacedInbound, type PlacedKind } from './placed-entities.ts';
 
 import { RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';

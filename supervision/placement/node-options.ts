@@ -1,4 +1,6 @@
-/** What one node's part in placement is given: its times, its hooks, its store. */
+/** What one node's part in placement is given: its times, its hooks, its store, its bus. */
+import type { BusMessage } from '../../proto/ports/bus.ts';
+import type { Ending } from '../../proto/ports/ending.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { LeaseStore, NodeInfo, Shard, ShardLease } from '../../proto/ports/placement.ts';
 
@@ -29,6 +31,15 @@ export interface NodeHooks {
   onFreed?(nodeIds: readonly string[]): void;
   /** After each good beat: nodes that live no more. */
   onView?(gone: readonly string[]): void;
+}
+
+/** What nodes need of a bus: messages at most once. */
+export interface NodeBus {
+  publish(subject: string, data: Uint8Array): void;
+  /** `subject` ends with `.>`: all that begin so. Closing first hands out what was on its way. */
+  subscribe(subject: string, handler: (message: BusMessage) => void, options: { readonly drains: true }): Ending;
+  /** Rejects with BusError `timeout` or `no_responders`. */
+  request(subject: string, data: Uint8Array, timeoutMs: number): Promise<Uint8Array>;
 }
 
 /** What a node is made of. */

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Bus, BusError } from '../../proto/ports/bus.ts';
+import { BusError } from '../../proto/ports/bus.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { isFenced } from '../../proto/ports/placement.ts';
 import type { AskOptions, Entities } from '../entity/entity-kind.ts';
@@ -9,6 +9,7 @@ import { failed, lostOnTheWay, unreadable } from './ask-errors.ts';
 import { Incoming, Outgoing } from './ask-refs.ts';
 import type { Codec } from './codec.ts';
 import type { PlacementNode } from './node.ts';
+import type { NodeBus } from './node-options.ts';
 import { OpenAsks } from './open-asks.ts';
 import type { RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';
@@ -31,9 +32,6 @@ export interface PlacedKind<Msg> {
   readonly service: string;
   readonly codec: Codec<Msg>;
 }
-
-/** What nodes need of a bus: core messages. */
-export type NodeBus = Pick<Bus, 'publish' | 'subscribe' | 'request'>;
 
 /** What the entities of all kinds share on a node: the cluster. */
 export interface ClusterContext {

@@ -16,7 +16,7 @@ await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions:
 
 test('every entry loads where no dependency is installed, and holds nothing else to import', async () => {
   assert.deepEqual(await readdir(join(folder, 'node_modules')), ['troupe']);
-  for (const entry of ['actors', 'actors/cluster']) {
+  for (const entry of ['actors', 'actors/cluster', 'actors/testing']) {
     const { code, stderr } = await runNode(folder, ['-e', `import('troupe/${entry}')`]);
     assert.equal(code, 0, stderr);
   }

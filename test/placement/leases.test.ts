@@ -7,10 +7,10 @@ import { type Db, openDb } from '../../storage/db.ts';
 import { fence } from '../../storage/placement/fence.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import { listNodes, listServiceShards } from '../../storage/placement/nodes.ts';
+import { MemoryLeases } from '../../supervision/testing/index.ts';
 import { type TestDatabase, testDatabase } from '../support/database/database.ts';
 import { silentLog } from '../support/log.ts';
 import { fenced, leaseStoreSuite, nobody, nodeNamed, shardsOf } from '../support/placement/lease-store-conformance.ts';
-import { MemoryLeases } from '../support/placement/memory-leases.ts';
 import { until } from '../support/until.ts';
 
 const LONG = 60_000;

@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { type LeaseStore, PlacementError, type ShardLease } from '../../proto/ports/placement.ts';
 import { PlacementNode } from '../../supervision/placement/node.ts';
 import { type NodeHooks, TIMINGS } from '../../supervision/placement/node-options.ts';
+import { MemoryLeases } from '../../supervision/testing/index.ts';
 import { silentLog } from '../support/log.ts';
-import { MemoryLeases } from '../support/placement/memory-leases.ts';
 
 const SHARDS = 4;
 const NEVER = 2 ** 31 - 1;

@@ -1,4 +1,4 @@
-/** The lease store of a cluster in one process: the same rules as the one in the database, over a clock that can be handed in. */
+/** Leases of a cluster in one process, over a clock that can be handed in. The rules are the database's. */
 import {
   type BeatResult,
   type Known,
@@ -8,7 +8,7 @@ import {
   type Shard,
   type ShardLease,
   type ShardState,
-} from '../../../proto/ports/placement.ts';
+} from '../../proto/ports/placement.ts';
 
 interface Row extends ShardState {
   /** When it changed last, in changes of the store. */
