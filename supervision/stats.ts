@@ -1,7 +1,7 @@
 import { oldestAge } from './cell/ages.ts';
 import type { Cell } from './cell/cell.ts';
 import { cellOf } from './cell/context.ts';
-import { WAITING } from './cell/flags.ts';
+import { CLOSED, HELD, RESETTING, WAITING } from './cell/flags.ts';
 import { touch } from './cell/run-queue.ts';
 import type { SystemRef } from './ref.ts';
 
@@ -77,10 +77,17 @@ function nodeOf(cell: Cell, maxChildren: number): TreeNode {
     children.push(nodeOf(child, maxChildren));
   }
   const omitted = (cell.children?.count ?? 0) - children.length;
-  const { name, path, status, depth } = cell;
+  const { name, path, depth } = cell;
+  const status = statusOf(cell);
   const restarts = cell.rare?.restarts?.length ?? 0;
   const node = { name, kind: cell.kind.kind, path, status, depth, oldestMs: oldestAge(cell), restarts, children };
   return omitted > 0 ? { ...node, omitted } : node;
+}
+
+function statusOf(cell: Cell): TreeNode['status'] {
+  if ((cell.flags & CLOSED) !== 0) return 'stopping';
+  if ((cell.flags & (HELD | RESETTING)) !== 0) return 'held';
+  return cell.parked ? 'idle' : 'busy';
 }
 
 /** The actor that comes after one in the tree below `root`, without recursion: trees may be deep. */

@@ -43,13 +43,14 @@ export interface Context<Msg> extends Decisions {
   /** Aborted when the actor begins to stop or is reset; hand it to whatever the handler waits for. */
   readonly signal: AbortSignal;
   /**
-   * Sends `toMessage(reason)` to self once `ref` has ended; at once when it already has. Again replaces the message.
+   * Sends `toMessage(reason)` to self, as a signal, once `ref` has ended; at once when it already has. Again replaces
+   * the message. Signals are apart from the mailbox: no bound meets them, and they are handled before what is in it.
    */
   watch(ref: AnyRef, toMessage: (reason: StopReason) => Msg): void;
   unwatch(ref: AnyRef): void;
-  /** Sends `msg` to self in `ms`. The timer ends with the actor, and with a reset. */
+  /** Sends `msg` to self in `ms`, as a signal. The timer ends with the actor, and with a reset. */
   after(ms: number, msg: Msg): Cancel;
-  /** Sends `msg` to self every `ms`, unless the previous one still waits in the mailbox. */
+  /** Sends `msg` to self every `ms`, as a message among others, unless the previous one still waits in the mailbox. */
   every(ms: number, msg: Msg): Cancel;
 }
 
@@ -62,7 +63,7 @@ export interface CrashContext<Msg> extends Context<Msg> {
  * without a dead letter, only counted; an ask that is shed always fails `overloaded`. */
 export type MailboxPolicy = 'reject' | 'drop-oldest' | 'drop-newest';
 
-/** Bound of the messages that wait (the one being handled is not counted). Default: 10,000, reject. */
+/** Bound of the messages that wait (not of signals, nor of the message being handled). Default: 10,000, reject. */
 export interface MailboxOptions {
   readonly capacity?: number;
   readonly policy?: MailboxPolicy;

@@ -13,6 +13,8 @@ export function oldestAge(cell: Cell): number {
   if (rare?.inflight !== undefined) {
     for (const run of rare.inflight) age = Math.max(age, ageOf(stampOf(run.meta)));
   }
+  const signalled = rare?.signals?.since;
+  if (signalled !== undefined) age = Math.max(age, ageOf(signalled));
   const waiting = cell.oldestMeta();
   return waiting === undefined ? age : Math.max(age, ageOf(stampOf(waiting)));
 }

@@ -2,6 +2,7 @@ import type { Decision } from '../decisions.ts';
 import type { ActorError } from '../errors.ts';
 import type { CrashContext, StopReason } from '../types.ts';
 import type { Meta } from './mailbox.ts';
+import type { SignalQueue } from './signals.ts';
 import type { Timer } from './timer.ts';
 
 /** A handler (or an initial state) whose promise is pending. When the cell no longer points at it, it was abandoned. */
@@ -44,6 +45,8 @@ export class Rare<C> {
   restarts: number[] | undefined = undefined;
   /** The crash that is being decided. */
   crash: object | undefined = undefined;
+  /** Signals that wait; there is none while none does. */
+  signals: SignalQueue | undefined = undefined;
   /** Limits how long a running handler or afterStop may hold up the end or a reset. */
   grace: Timer | undefined = undefined;
   /** The pause before a reset. */

@@ -13,9 +13,11 @@ import {
   HELD,
   NOT_AT_ONCE,
   NOT_NOW,
+  PILE,
   QUEUED,
   RESETTING,
   RUNNING,
+  SIGNALS,
   SLOT,
   STATELESS,
   STOPPING,
@@ -27,6 +29,7 @@ import type { KindStats } from './kind-stats.ts';
 import type { Meta } from './mailbox.ts';
 import { refuse, shed } from './refusals.ts';
 import { clock, enqueue, type Runnable, wake } from './run-queue.ts';
+import { SignalQueue } from './signals.ts';
 
 /** The rare events of a cell, handled outside of it (lifecycle.ts). */
 interface Lifecycle {
@@ -125,13 +128,6 @@ export class Cell extends Inbox implements Runnable {
     return (this.flags & (WAITING | RUNNING | HELD | RESETTING)) === 0 && !this.busy;
   }
 
-  /** For people. */
-  get status(): 'idle' | 'busy' | 'held' | 'stopping' {
-    if ((this.flags & CLOSED) !== 0) return 'stopping';
-    if ((this.flags & (HELD | RESETTING)) !== 0) return 'held';
-    return this.parked ? 'idle' : 'busy';
-  }
-
   /** Whether it takes messages: it has not begun to end. */
   get taking(): boolean {
     return (this.flags & CLOSED) === 0;
@@ -178,19 +174,36 @@ export class Cell extends Inbox implements Runnable {
 
   private postSlowly(msg: unknown, meta: Meta): void {
     if ((this.flags & CLOSED) !== 0) refuse(this, msg, meta);
-    else if ((this.flags & WAITING) === 0) {
+    else if ((this.flags & (SLOT | PILE)) === 0) {
       this.slotMsg = msg;
       this.slotMeta = meta;
       this.flags |= SLOT;
-    } else if (this.depth < this.capacity) this.putSecond(msg, meta);
+    } else if ((this.flags & SLOT) !== 0 && this.capacity > 1) this.putSecond(msg, meta);
     else this.overflow(msg, meta);
+  }
+
+  /** Takes a signal: full as the mailbox may be, and to be handled before what is in it. */
+  notify(msg: unknown): void {
+    wake();
+    const flags = this.flags;
+    if ((flags & CLOSED) !== 0) {
+      refuse(this, msg, clock.ms);
+      return;
+    }
+    const parts = this.parts;
+    if (parts.signals === undefined) parts.signals = new SignalQueue();
+    parts.signals.push(msg, clock.ms);
+    this.flags = flags | SIGNALS;
+    if ((flags & NOT_AT_ONCE) !== 0) return;
+    this.flags |= QUEUED;
+    enqueue(this);
   }
 
   private overflow(msg: unknown, meta: Meta): void {
     this.kind.dropped++;
     const policy = this.options.mailbox?.policy;
     if (policy === 'drop-oldest') {
-      const oldest = this.take();
+      const oldest = this.takeMail();
       shed(this, oldest, taken.meta, false);
       this.post(msg, meta);
     } else shed(this, msg, meta, policy !== 'drop-newest');

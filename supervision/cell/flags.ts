@@ -30,8 +30,11 @@ export const AFTER_STOP = 16384;
 /** More messages wait, in a mailbox. */
 export const PILE = 32768;
 
+/** Signals wait, in a queue of their own. */
+export const SIGNALS = 65536;
+
 /** Messages wait. */
-export const WAITING = SLOT | PILE;
+export const WAITING = SLOT | PILE | SIGNALS;
 /** Takes no messages. */
 export const CLOSED = STOPPING | ENDED;
 /** Handles no messages. */

@@ -1,13 +1,14 @@
 import { Ref } from '../ref.ts';
-import { PILE, SLOT } from './flags.ts';
+import { PILE, SIGNALS, SLOT } from './flags.ts';
 import { giveMailbox, type Mailbox, type Meta, takeMailbox } from './mailbox.ts';
+import type { SignalQueue } from './signals.ts';
 
 /** Meta of the message taken last. Not kept by each actor: whoever took the message reads it at once. */
 export const taken: { meta: Meta } = { meta: 0 };
 
 /**
  * What waits at an actor. The first message sits in a slot of the actor itself; a mailbox exists only while more wait,
- * so that an idle actor, or one that is told things one at a time, has none.
+ * so that an idle actor, or one that is told things one at a time, has none. Signals wait apart, and are taken first.
  */
 export abstract class Inbox extends Ref<unknown> {
   flags = 0;
@@ -15,10 +16,14 @@ export abstract class Inbox extends Ref<unknown> {
   protected slotMeta: Meta = 0;
   protected mailbox: Mailbox | undefined = undefined;
 
-  /** Messages that wait. */
+  /** The rare parts; all that counts here are its signals. */
+  abstract rare: { signals: SignalQueue | undefined } | undefined;
+
+  /** Messages and signals that wait. */
   get depth(): number {
-    if (this.mailbox !== undefined) return this.mailbox.length;
-    return (this.flags & SLOT) !== 0 ? 1 : 0;
+    const signals = this.rare?.signals?.length ?? 0;
+    if (this.mailbox !== undefined) return signals + this.mailbox.length;
+    return (this.flags & SLOT) !== 0 ? signals + 1 : signals;
   }
 
   /** Only when one message waits, in the slot. */
@@ -31,8 +36,24 @@ export abstract class Inbox extends Ref<unknown> {
     this.flags |= PILE;
   }
 
-  /** The oldest waiting message; its meta is then in `taken`. Only when something waits. */
+  /** The oldest signal, or else the oldest message; its meta is then in `taken`. Only when something waits. */
   protected take(): unknown {
+    return (this.flags & SIGNALS) === 0 ? this.takeMail() : this.takeSignal();
+  }
+
+  private takeSignal(): unknown {
+    const signals = this.rare?.signals;
+    const signal = signals?.take();
+    if (this.rare !== undefined && signals?.length === 0) {
+      this.rare.signals = undefined;
+      this.flags &= ~SIGNALS;
+    }
+    taken.meta = signal?.at ?? 0;
+    return signal?.msg;
+  }
+
+  /** The oldest message that is no signal; its meta is then in `taken`. Only when there is one. */
+  protected takeMail(): unknown {
     if ((this.flags & SLOT) === 0) return this.takeFromPile();
     const msg = this.slotMsg;
     taken.meta = this.slotMeta;
@@ -53,19 +74,20 @@ export abstract class Inbox extends Ref<unknown> {
     return msg;
   }
 
-  /** Meta of the oldest waiting message; undefined when none waits. */
+  /** Meta of the oldest waiting message that is no signal; undefined when none waits. */
   oldestMeta(): Meta | undefined {
     if (this.mailbox !== undefined) return this.mailbox.peekMeta();
     return (this.flags & SLOT) !== 0 ? this.slotMeta : undefined;
   }
 
-  /** A copy of what waits, oldest first. */
+  /** A copy of what waits, in the order in which it will be handled. */
   waiting(): unknown[] {
-    if (this.mailbox !== undefined) return this.mailbox.toArray();
-    return (this.flags & SLOT) !== 0 ? [this.slotMsg] : [];
+    const signals = this.rare?.signals?.toArray() ?? [];
+    if (this.mailbox !== undefined) return [...signals, ...this.mailbox.toArray()];
+    return (this.flags & SLOT) !== 0 ? [...signals, this.slotMsg] : signals;
   }
 
-  /** Whether this very message waits. */
+  /** Whether this very message waits, not as a signal. */
   holds(msg: unknown): boolean {
     if (this.mailbox !== undefined) return this.mailbox.has(msg);
     return (this.flags & SLOT) !== 0 && this.slotMsg === msg;

@@ -6,20 +6,21 @@ import { Timer } from './timer.ts';
 /** The timer of an actor that has ended: none. */
 const nothing: Cancel = () => {};
 
-/** Sends `msg` to the actor in `ms`. */
+/** Sends `msg` to the actor in `ms`, as a signal. */
 export function after(cell: Cell, ms: number, msg: unknown): Cancel {
   atLeast(0, ms, 'after');
   if (!cell.taking) return nothing;
   const timers = timersOf(cell);
   const timer = new Timer(() => {
     timers.delete(timer);
-    cell.deliver(msg);
+    cell.notify(msg);
   }, ms);
   return owned(timers, timer);
 }
 
 /**
- * Sends `msg` to the actor every `ms`; a beat is left out while messages wait, so a slow actor does not pile them up.
+ * Sends `msg` to the actor every `ms`, unless it still waits. A beat is no signal: taken first, those of an actor that
+ * is slower than they come would leave no turn to its messages.
  */
 export function every(cell: Cell, ms: number, msg: unknown): Cancel {
   atLeast(1, ms, 'every');

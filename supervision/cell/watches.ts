@@ -47,7 +47,7 @@ export function tellWatchers(
 
 function tell(watcher: Cell, reason: StopReason, toMessage: (reason: StopReason) => unknown): void {
   try {
-    watcher.deliver(toMessage(reason));
+    watcher.notify(toMessage(reason));
   } catch (err) {
     watcher.kind.system.log.error({ actor: watcher.path, err }, 'a watch callback threw');
   }

@@ -37,7 +37,7 @@ export interface ChurnProgram {
   readonly plans: readonly ActorPlan[];
   readonly commands: readonly (
     | { readonly type: 'spawn'; readonly at: number; readonly plan: number; readonly name: number }
-    | { readonly type: 'tell' | 'ask'; readonly at: number; readonly manner: Manner; readonly times: number }
+    | { readonly type: 'tell' | 'ask' | 'brief'; readonly at: number; readonly manner: Manner; readonly times: number }
     | { readonly type: 'watch' | 'unwatch'; readonly at: number; readonly target: number }
     | { readonly type: 'timer' | 'stop' | 'pause'; readonly at: number }
   )[];
@@ -74,7 +74,7 @@ export const churnProgram: fc.Arbitrary<ChurnProgram> = fc.record({
       {
         weight: 6,
         arbitrary: fc.record({
-          type: fc.constantFrom('tell' as const, 'ask' as const),
+          type: fc.constantFrom(...(['tell', 'tell', 'ask', 'ask', 'brief'] as const)),
           at,
           manner,
           times: fc.oneof(fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: 300 })),
@@ -103,10 +103,13 @@ interface Sent {
   readonly watch?: Ref<Sent>;
   readonly unwatch?: Ref<Sent>;
   readonly timer?: true;
+  readonly isSignal?: true;
   readonly reason?: StopReason;
 }
 
-const CODES = new Set(['overloaded', 'stopped', 'crashed']);
+const CODES = new Set(['overloaded', 'stopped', 'crashed', 'timeout']);
+/** The deadline of a brief ask. */
+const BRIEF_MS = 1;
 const REASONS = new Set(['stopped', 'idle', 'parent', 'crashed', 'intensity']);
 const immediate = () => new Promise<void>((resolve) => setImmediate(resolve));
 
@@ -134,10 +137,13 @@ class Churn {
   private readonly wrong: string[] = [];
   private readonly openBefore = openAsks();
   private begun = 0;
-  private timers = 0;
+  /** Asks whose deadline passed before their turn. */
+  private timeouts = 0;
   private readonly system = start({
     onDeadLetter: ({ kind, message, reason }) => {
-      if (kind === 'actor' && isSent(message) && this.sent.has(message)) this.fate(message, reason);
+      if (kind !== 'actor' || !isSent(message)) return;
+      if (reason === 'overloaded' && message.isSignal) this.wrong.push('a signal met the bound of a mailbox');
+      if (this.sent.has(message)) this.fate(message, reason);
     },
   });
 
@@ -150,12 +156,12 @@ class Churn {
     else if (ref === undefined) return;
     else if (command.type === 'stop') stop(ref);
     else if (command.type === 'timer') dispatch(ref, this.made({ manner: 'at once', n: 0, timer: true }));
-    else if (command.type === 'tell' || command.type === 'ask') {
+    else if (command.type === 'tell' || command.type === 'ask' || command.type === 'brief') {
       for (let i = 0; i < command.times; i++) {
         const n = (this.counts[at] ?? 0) + 1;
         this.counts[at] = n;
         if (command.type === 'tell') dispatch(ref, this.made({ manner: command.manner, n }));
-        else this.asks.push(this.ask(ref, at, command.manner, n));
+        else this.asks.push(this.ask(ref, at, command.manner, n, command.type === 'brief' ? BRIEF_MS : 60_000));
       }
     } else if (command.type === 'watch' || command.type === 'unwatch') {
       const target = refs[command.target % refs.length];
@@ -180,13 +186,13 @@ class Churn {
     await Promise.all(this.asks);
     this.check();
     assert.equal(openAsks(), this.openBefore);
-    const { alive, depth, handled, dropped } = stats(this.system).kinds.actor ?? {};
+    const { alive, depth, handled, dropped = 0, expired = 0 } = stats(this.system).kinds.actor ?? {};
     assert.deepEqual({ alive, depth, handled }, { alive: 0, depth: 0, handled: this.begun });
     const silent = this.sent.size - this.fates.size;
     const overloaded = [...this.fates.values()].filter((fate) => fate === 'overloaded').length;
-    // Of the timers' messages nobody knows whether they came, or found the mailbox full.
-    const more = (dropped ?? 0) - overloaded - silent;
-    assert.ok(more >= 0 && more <= this.timers, `${more} more were dropped than were lost`);
+    // An ask that is over may be dropped like any other message, or refused with its actor.
+    const more = dropped - overloaded - silent;
+    assert.ok(more >= 0 && more <= this.timeouts - expired, `${more} more were dropped than were lost`);
   }
 
   private made(msg: Sent): Sent {
@@ -199,20 +205,22 @@ class Churn {
     this.fates.set(msg, fate);
   }
 
-  private async ask(ref: Ref<Sent>, index: number, manner: Manner, n: number): Promise<void> {
+  private async ask(ref: Ref<Sent>, index: number, manner: Manner, n: number, timeoutMs: number): Promise<void> {
     let msg: Sent | undefined;
     const make = (replyTo: Ref<number>): Sent => {
       msg = this.made({ manner, n, replyTo });
       return msg;
     };
     try {
-      assert.equal(await query(ref, make, 60_000), index);
+      assert.equal(await query(ref, make, timeoutMs), index);
     } catch (error) {
       assert.ok(error instanceof ActorError && CODES.has(error.code), String(error));
       if (msg === undefined) return;
       const begun = this.fates.has(msg);
       if (error.code === 'crashed') assert.ok(begun);
-      else if (error.code === 'overloaded' || !begun) this.fate(msg, error.code);
+      else if (error.code === 'timeout') assert.equal(timeoutMs, BRIEF_MS);
+      if (error.code === 'timeout' && !begun) this.timeouts++;
+      if (error.code === 'overloaded' || !begun) this.fate(msg, error.code);
     }
   }
 
@@ -244,14 +252,13 @@ class Churn {
           if (msg.n > 0 && msg.n <= last) this.wrong.push('out of order');
           if (msg.n > 0) last = msg.n;
           if (msg.reason !== undefined && !REASONS.has(msg.reason.kind)) this.wrong.push(msg.reason.kind);
-          if (msg.timer) this.timers++;
-          if (msg.timer) ctx.after(1, { manner: 'at once', n: 0, perhaps: true });
+          if (msg.timer) ctx.after(1, { manner: 'at once', n: 0, perhaps: true, isSignal: true });
           if (msg.unwatch !== undefined) ctx.unwatch(msg.unwatch);
           if (msg.watch !== undefined) {
             let told = 0;
             ctx.watch(msg.watch, (reason) => {
               if (++told > 1) this.wrong.push('told of an end twice');
-              return this.made({ manner: 'at once', n: 0, reason });
+              return this.made({ manner: 'at once', n: 0, reason, isSignal: true });
             });
           }
           if (msg.manner === 'throws') throw new Error('thrown');

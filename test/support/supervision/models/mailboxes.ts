@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { openAsks } from '../../../../supervision/cell/ask-deadlines.ts';
+import { cellOf } from '../../../../supervision/cell/context.ts';
+import { watch } from '../../../../supervision/cell/watches.ts';
 import {
   ActorError,
   dispatch,
@@ -26,7 +28,7 @@ export interface MailboxProgram {
   readonly concurrency: number | undefined;
   readonly commands: readonly {
     /** `lapse`: an ask whose deadline passes at once. `answer`: another one answers an ask that waits. */
-    readonly type: 'tell' | 'ask' | 'lapse' | 'answer' | 'finish';
+    readonly type: 'tell' | 'signal' | 'ask' | 'lapse' | 'answer' | 'finish';
     /** Which of those in a handler is over, or of those that wait is answered. */
     readonly which: number;
     /** How it ends. */
@@ -45,7 +47,7 @@ export const mailboxProgram: fc.Arbitrary<MailboxProgram> = fc.record({
       type: fc.oneof(
         {
           weight: 30,
-          arbitrary: fc.constantFrom(...(['tell', 'tell', 'ask', 'finish', 'finish', 'answer'] as const)),
+          arbitrary: fc.constantFrom(...(['tell', 'tell', 'signal', 'ask', 'finish', 'finish', 'answer'] as const)),
         },
         { weight: 1, arbitrary: fc.constant('lapse' as const) },
       ),
@@ -65,6 +67,8 @@ interface Entry {
 /** What the program should do: a queue that is an array, and what is in handlers. */
 class Model {
   readonly queue: Entry[] = [];
+  /** Ends of watched actors: without a bound, and first. */
+  readonly signals: Entry[] = [];
   readonly running: Entry[] = [];
   readonly began: number[] = [];
   readonly letters: string[] = [];
@@ -107,7 +111,7 @@ class Model {
 
   drain(): void {
     while (!this.full) {
-      const next = this.queue.shift();
+      const next = this.signals.shift() ?? this.queue.shift();
       if (next === undefined) return;
       if (this.asks.has(next.id)) {
         this.expired++;
@@ -126,7 +130,7 @@ class Model {
   }
 
   stop(): void {
-    for (const { id, ask } of this.queue.splice(0)) {
+    for (const { id, ask } of [...this.signals.splice(0), ...this.queue.splice(0)]) {
       if (ask && !this.end(id, 'stopped')) this.forgotten++;
       if (!ask) this.letters.push(`${id} stopped`);
     }
@@ -184,7 +188,7 @@ export async function playMailbox(program: MailboxProgram): Promise<void> {
     began: model.began,
     letters: model.letters,
     asks: model.asks,
-    depth: model.queue.length,
+    depth: model.signals.length + model.queue.length,
     handled: model.began.length,
     failed: model.failed,
     dropped: model.dropped,
@@ -197,7 +201,13 @@ export async function playMailbox(program: MailboxProgram): Promise<void> {
   let id = 0;
   for (const { type, which, well, hurry } of commands) {
     if (type === 'tell' || type === 'ask') send({ id: ++id, ask: type === 'ask' });
-    else if (type === 'answer') {
+    else if (type === 'signal') {
+      const entry = { id: ++id, ask: false };
+      model.signals.push(entry);
+      const target = spawn(system, () => undefined, { kind: 'target' });
+      watch(cellOf(ref), cellOf(target), () => entry);
+      stop(target);
+    } else if (type === 'answer') {
       const waiting = model.queue.filter(({ id, ask }) => ask && !model.asks.has(id));
       const entry = waiting[which % waiting.length];
       const address = addresses.get(entry?.id ?? 0);

@@ -58,6 +58,8 @@ export class ModelActor {
   readonly parent: ModelActor | undefined;
   readonly children: ModelActor[] = [];
   readonly queue: Message[] = [];
+  /** Ends that it watched for: handled before the messages. */
+  readonly signals: Message[] = [];
   readonly running: Message[] = [];
   readonly watchers = new Set<ModelActor>();
   phase: 'idle' | 'deciding' | 'resetting' | 'stopping' | 'ended' = 'idle';
@@ -83,11 +85,11 @@ export class ModelActor {
   get status(): string {
     if (this.closed) return 'stopping';
     if (this.phase !== 'idle') return 'held';
-    return this.running.length + this.queue.length > 0 ? 'busy' : 'idle';
+    return this.running.length + this.depth > 0 ? 'busy' : 'idle';
   }
 
   get depth(): number {
-    return this.queue.length;
+    return this.signals.length + this.queue.length;
   }
 
   get stateless(): boolean {
@@ -131,10 +133,10 @@ export class TreeModel {
     return actor;
   }
 
-  send(to: ModelActor, msg: Message): void {
+  send(to: ModelActor, msg: Message, queue = to.queue): void {
     if (to.closed) this.refuse(to, msg);
     else {
-      to.queue.push(msg);
+      queue.push(msg);
       this.wake(to);
     }
   }
@@ -168,7 +170,7 @@ export class TreeModel {
     this.quieten(actor);
     const paused = this.between.indexOf(actor);
     if (paused >= 0) this.between.splice(paused, 1);
-    for (const msg of actor.queue.splice(0)) this.refuse(actor, msg);
+    for (const msg of [...actor.signals.splice(0), ...actor.queue.splice(0)]) this.refuse(actor, msg);
     this.advance(actor);
   }
 
@@ -198,14 +200,14 @@ export class TreeModel {
   }
 
   private wake(actor: ModelActor): void {
-    const { phase, queue, running, plan } = actor;
-    const able = phase === 'idle' && queue.length > 0 && running.length < (plan.concurrency ?? 1);
+    const { phase, depth, running, plan } = actor;
+    const able = phase === 'idle' && depth > 0 && running.length < (plan.concurrency ?? 1);
     if (able && !this.ready.includes(actor)) this.ready.push(actor);
   }
 
   private run(actor: ModelActor): void {
     while (actor.phase === 'idle' && actor.running.length < (actor.plan.concurrency ?? 1)) {
-      const msg = actor.queue.shift();
+      const msg = actor.signals.shift() ?? actor.queue.shift();
       if (msg === undefined) return;
       this.seen.handled++;
       if (msg.what === 'hold') actor.running.push(msg);
@@ -246,7 +248,7 @@ export class TreeModel {
   }
 
   private tellEnd(watcher: ModelActor, target: ModelActor): void {
-    this.send(watcher, { id: -1 - target.index, ask: false, what: 'note', target: 0 });
+    this.send(watcher, { id: -1 - target.index, ask: false, what: 'note', target: 0 }, watcher.signals);
   }
 
   private quieten(actor: ModelActor): void {

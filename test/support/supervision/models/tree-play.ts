@@ -300,7 +300,7 @@ class TreePlay {
       reasons: Array.from(model.actors, ({ phase, reason }) => String(phase === 'ended' ? reason : undefined)),
       deadLetters: model.seen.letters.length,
       alive: living.length,
-      depth: living.reduce((sum, { queue }) => sum + queue.length, 0),
+      depth: living.reduce((sum, { depth }) => sum + depth, 0),
       dropped: 0,
       tree: model.root.children.map(shape),
     };
