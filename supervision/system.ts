@@ -23,6 +23,7 @@ export function start(options: SystemOptions = {}): SystemRef {
   const log = safeLog(options.log ?? silent);
   const letters = new DeadLetters(log, options.onDeadLetter?.bind(options));
   const core = new SystemCore(options.name ?? `system-${nextSystem++}`, log, letters);
+  core.onGivingUp = options.onGivingUp?.bind(options);
   // A kind of its own, outside the numbers: the root is no actor of anyone's.
   const kind = new KindStats('system', core);
   // The root handles no message; what its children escalate stops them. A cell like any other: the engine then meets

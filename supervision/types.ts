@@ -138,4 +138,9 @@ export interface SystemOptions {
   readonly log?: Log;
   /** Called for each dead letter; what it throws is logged and goes no further. */
   onDeadLetter?(letter: DeadLetter): void;
+  /**
+   * Called with the name of a supervisor at the top that had too many restarts, and the last failure: nothing restarts
+   * it. What it throws is logged and goes no further.
+   */
+  onGivingUp?(name: string, cause: unknown): void;
 }

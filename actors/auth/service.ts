@@ -36,6 +36,7 @@ export function startAuth(system: SystemRef, deps: AuthDeps): Promise<Service> {
     name: 'auth',
     endpoints: authEndpoints,
     db: deps.db,
+    placement: deps.placement,
     parts: {
       logins,
       users,

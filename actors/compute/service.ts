@@ -41,6 +41,7 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
     endpoints: computeEndpoints,
     db,
     // Stopped in reverse: connections close first, and nothing wakes a container that is being put to sleep.
+    placement,
     parts: {
       users,
       containers,

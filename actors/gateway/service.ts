@@ -12,8 +12,7 @@ import type {
 import type { SshAuthorizer } from '../../proto/gateway/ssh.ts';
 import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { type AnyRef, type SystemRef, spawn, stop } from '../../supervision/index.ts';
-import { lifeOf } from '../service/health.ts';
-import { connectionSupervisor, startServiceSupervisor } from '../service/supervisor.ts';
+import { connectionSupervisor, startParts } from '../service/supervisor.ts';
 import { Arrivals } from './arrivals.ts';
 import type { GatewayDeps } from './deps.ts';
 import { startRoutes } from './routes.ts';
@@ -74,7 +73,7 @@ export class GatewayControl implements GatewayDecider {
     });
     const arrivals = new Arrivals(() => routing.snapshot);
     this.#sshPort = listeners.ports.ssh;
-    const supervisor = await startServiceSupervisor(system, 'gateway', {
+    const problem = await startParts(system, 'gateway', {
       routes: (parent) => startRoutes(parent, deps, routing, arrivals),
       connections: (parent) => {
         this.#connections = connectionSupervisor(parent, 'gateway', 'connections');
@@ -82,9 +81,8 @@ export class GatewayControl implements GatewayDecider {
       },
       ssh: (parent) => this.#ssh.start(parent),
     });
-    const stopProblem = lifeOf(supervisor);
     const readiness = readinessOf(
-      () => (this.#isDraining ? 'draining' : routing.isReady ? stopProblem() : 'not ready'),
+      () => (this.#isDraining ? 'draining' : routing.isReady ? problem() : 'not ready'),
       deps.busProblem ?? (() => undefined),
     );
     this.#running = { routing, arrivals, readiness };

@@ -138,7 +138,8 @@ function actorsOf(root: TreeNode, services: ReadonlySet<string>): GraphPart {
     nodes.push({ id, kind: 'actor', status: top.status });
     const service = `service:${top.name}`;
     if (services.has(service)) edges.push({ from: service, to: id, kind: 'supervises' });
-    for (const part of top.children) {
+    // Parts are below a supervisor of their own.
+    for (const part of top.children.flatMap((child) => (child.kind === 'supervisor' ? child.children : [child]))) {
       const partId = `${id}/${part.name}`;
       nodes.push({ id: partId, kind: 'actor', status: part.status });
       edges.push({ from: id, to: partId, kind: 'supervises' });

@@ -4,7 +4,7 @@ import { purgeCertificates, tellUncertified } from '../../storage/network/certif
 import type { SystemRef } from '../../supervision/index.ts';
 import { localEntities } from '../service/parts.ts';
 import { periodic } from '../service/periodic.ts';
-import { startServiceSupervisor } from '../service/supervisor.ts';
+import { startParts } from '../service/supervisor.ts';
 import { certificateKind } from './certificate.ts';
 import type { CertificateDeps } from './certificate-deps.ts';
 import { NO_AUTHORITY } from './certificate-rules.ts';
@@ -23,7 +23,7 @@ export async function startCertificates(system: SystemRef, deps: CertificateDeps
     for (const hostname of room > 0 ? await dueHostnames(db, room) : []) certificates.tell(hostname, 'look');
   };
   const common = { service: 'network', log } as const;
-  await startServiceSupervisor(system, 'network-certificates', {
+  await startParts(system, 'network-certificates', {
     certificates,
     due: periodic({
       ...common,

@@ -35,6 +35,7 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
     name: 'notify',
     endpoints: notifyEndpoints,
     db,
+    placement,
     parts: {
       quota,
       users,

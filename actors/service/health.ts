@@ -2,7 +2,6 @@
 import { errorText } from '../../lib/errors.ts';
 import type { Health } from '../../proto/service.ts';
 import type { Db } from '../../storage/db.ts';
-import { type AnyRef, stopped } from '../../supervision/index.ts';
 
 /** A sentence when the database does not answer, else undefined. */
 export async function databaseProblem(db: Pick<Db, 'ping'>): Promise<string | undefined> {
@@ -18,13 +17,4 @@ export async function databaseProblem(db: Pick<Db, 'ping'>): Promise<string | un
 export function healthOf(...problems: readonly (string | undefined)[]): Health {
   const present = problems.filter((problem) => problem !== undefined);
   return { ok: present.length === 0, problems: present };
-}
-
-/** A sentence once the supervisor of a service has ended, for good; undefined while it lives. */
-export function lifeOf(supervisor: AnyRef): () => string | undefined {
-  let problem: string | undefined;
-  void stopped(supervisor).then((reason) => {
-    problem = `the service has stopped (${reason.kind})`;
-  });
-  return () => problem;
 }

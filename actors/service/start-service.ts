@@ -6,9 +6,10 @@ import type { EventStream, Service } from '../../proto/service.ts';
 import type { Db } from '../../storage/db.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import { callerOf, callOf } from './dispatch.ts';
-import { databaseProblem, healthOf, lifeOf } from './health.ts';
+import { databaseProblem, healthOf } from './health.ts';
 import type { AnsweringPart } from './parts.ts';
-import { type Parts, startServiceSupervisor } from './supervisor.ts';
+import type { Placement } from './placement.ts';
+import { type Parts, startParts } from './supervisor.ts';
 
 /** Decides about one endpoint's streams before they open. */
 interface StreamHandler<Stream> {
@@ -32,6 +33,8 @@ interface ServiceDefinition {
   readonly db: Pick<Db, 'ping'>;
   /** In the order in which they start; they are stopped in reverse. */
   readonly parts: Parts;
+  /** Where its entities are placed: other nodes hold them while it is down. */
+  readonly placement?: Pick<Placement, 'setUp'> | undefined;
   readonly sockets?: readonly StreamHandler<SocketHandlers>[];
   readonly events?: readonly StreamHandler<EventStream>[];
   /** Sentences for operators about what the service needs besides the database. */
@@ -53,8 +56,7 @@ export async function startService(system: SystemRef, definition: ServiceDefinit
     const isAnswered = part !== undefined && (part.answers?.has(endpoint.name) ?? true);
     if (!(streams?.has(endpoint.name) ?? isAnswered)) throw new TypeError(`nobody answers ${endpoint.name}`);
   }
-  const supervisor = await startServiceSupervisor(system, name, parts);
-  const stopProblem = lifeOf(supervisor);
+  const problem = await startParts(system, name, parts, (isUp) => definition.placement?.setUp(name, isUp));
 
   return {
     name,
@@ -66,7 +68,7 @@ export async function startService(system: SystemRef, definition: ServiceDefinit
     },
     connect: async (endpoint, call) => openStream(sockets, endpoint, call),
     follow: async (endpoint, call) => openStream(events, endpoint, call),
-    health: async () => healthOf(stopProblem(), await databaseProblem(db), ...problems()),
+    health: async () => healthOf(problem(), await databaseProblem(db), ...problems()),
   };
 }
 

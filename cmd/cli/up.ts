@@ -138,7 +138,7 @@ export async function up(options: UpOptions): Promise<void> {
       );
       log.info({ urls: platform.urls, domain }, 'serving');
     }
-    await told.promise;
+    await Promise.race([told.promise, platform.failed]);
     log.info({}, 'stopping');
     const containers = await runningContainers(platform.engine);
     await teardown.run();

@@ -81,7 +81,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     const { db, sharedClock } = database;
     const installation = await getSetting(db, 'installation');
     const { encryptionKey, jwtSecret } = openGivenSecrets(dataDir, environment);
-    const { busProblem, besides, system, callers, metrics } = await openRuntime({
+    const { busProblem, besides, system, callers, metrics, failed } = await openRuntime({
       database,
       environment,
       secret: jwtSecret,
@@ -158,7 +158,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));
     if (sshKeys !== undefined) await noteSshAddress(db, domain, options.listen, gateway.ports.ssh);
     process.stdout.write(readyLine(options, domain, gateway.ports, sshKeys !== undefined));
-    await told.signalled;
+    await Promise.race([told.signalled, failed]);
     gateway.control.drain();
     await told.promise;
     log.info({}, 'draining');

@@ -24,6 +24,8 @@ export interface Platform {
   /** Makes the first administrator: platform-core.ts. */
   readonly admin: PlatformCore['admin'];
   readonly engine: Engine;
+  /** Rejects with CliError when a service cannot be kept running: the process should end then. */
+  readonly failed: PlatformCore['failed'];
   /** Ends everything in reverse: no new work, running requests finish, streams close. Containers keep running. */
   stop(): Promise<void>;
 }
@@ -52,6 +54,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       ssh: { host: reachableAddress(host), port: gateway.ports.ssh },
       admin: core.admin,
       engine: core.engine,
+      failed: core.failed,
       stop: () => teardown.run(),
     };
   } catch (error) {

@@ -48,7 +48,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
     const { connections } = role;
     const database = await openDatabase({ connectionString }, { name, service: name, connections, log, teardown });
     const { db, sharedClock } = database;
-    const { bus, busProblem, besides, system, callers, metrics } = await openRuntime({
+    const { bus, busProblem, besides, system, callers, metrics, failed } = await openRuntime({
       database,
       environment,
       secret: jwtSecret,
@@ -118,7 +118,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
         : `${title} listens on ${address.host}, port ${server.port}.\n`,
     );
     log.info({ port: server.port }, 'serving');
-    await told.promise;
+    await Promise.race([told.promise, failed]);
     log.info({}, 'stopping');
   } catch (error) {
     if (error instanceof BusError || error instanceof EngineError || error instanceof ListenError)

@@ -1,5 +1,6 @@
 /** What every process of the platform has, whatever its roles: the database, the bus, its actors, and who calls. */
 import { noteUse, startLastUse } from '../../actors/auth/tokens/last-use.ts';
+import { errorText } from '../../lib/errors.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
@@ -10,6 +11,7 @@ import { type Db, type DbConnection, openDb } from '../../storage/db.ts';
 import type { ServiceWithRole } from '../../storage/rights.ts';
 import { type SystemRef, start, stop, stopped } from '../../supervision/index.ts';
 import { type Authentication, openAuthentication } from '../../transports/api/authentication.ts';
+import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 import { processMetrics } from '../observability/pages.ts';
 import { openBus } from './bus.ts';
@@ -85,6 +87,8 @@ export interface Runtime {
   readonly system: SystemRef;
   readonly callers: Authentication;
   readonly metrics: ReturnType<typeof processMetrics>;
+  /** Rejects with CliError when a service cannot be kept running: the process should end then. */
+  readonly failed: Promise<never>;
 }
 
 /** Opens it; all of it ends with `teardown`. Throws BusError, and CliError where waiting for the bus was ended. */
@@ -96,7 +100,24 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   if (options.waitsForBus) await opened.ready(options.onProgress, options.isLeaving);
   const besides = new Teardown(log);
   teardown.add('what the actors use', () => besides.run());
-  const system = start({ name, log, onDeadLetter: ({ to, reason }) => log.debug({ to, reason }, 'dead letter') });
+  let fail: (error: CliError) => void = () => {};
+  const failed = new Promise<never>((_, reject) => {
+    fail = reject;
+  });
+  // Also while nobody waits for it: the process may be starting, or ending.
+  failed.catch(() => {});
+  const system = start({
+    name,
+    log,
+    onDeadLetter: ({ to, reason }) => log.debug({ to, reason }, 'dead letter'),
+    onGivingUp: (service, cause) => {
+      log.error({ service, err: cause }, 'a service cannot be kept running: the process ends');
+      const last = errorText(cause, 'unknown');
+      fail(
+        new CliError(`The ${service} service fails whenever it is restarted (${last}): the process ends.`, { cause }),
+      );
+    },
+  });
   teardown.add('actors', async () => {
     stop(system);
     await stopped(system);
@@ -111,5 +132,13 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
     onUse: (tokenId, at) => noteUse(lastUse, tokenId, at),
   });
   teardown.add('callers', () => callers.close());
-  return { bus: opened.bus, busProblem: opened.problem, besides, system, callers, metrics: processMetrics(system) };
+  return {
+    bus: opened.bus,
+    busProblem: opened.problem,
+    besides,
+    system,
+    callers,
+    metrics: processMetrics(system),
+    failed,
+  };
 }

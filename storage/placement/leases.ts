@@ -48,14 +48,15 @@ const BEAT = `
   with mine as (
     insert into placement_nodes as n (id, roles, version, address, draining, expires_at, format, key_ids)
     values ($1, $2, $3, $4, $5, now() + $6 * interval '1 millisecond', ${NODE_FORMAT}, $9)
-    on conflict (id) do update set draining = excluded.draining, expires_at = excluded.expires_at
+    on conflict (id) do update set roles = excluded.roles, draining = excluded.draining,
+      expires_at = excluded.expires_at
     returning drain_asked
   ), forgotten as (
     delete from placement_nodes where id <> $1 and expires_at < now() - ${FORGET_AFTER}
   ), live as materialized (
     select id, roles, version, address, draining from placement_nodes where id <> $1 and ${lives('expires_at')}
   ), seen as materialized (
-    select count(*) || ':' || coalesce(sum(hashtextextended(id || draining, 0)), 0) as stamp from live
+    select count(*) || ':' || coalesce(sum(hashtextextended(id || draining || roles::text, 0)), 0) as stamp from live
   )
   select stamp, pg_snapshot_xmin(pg_current_snapshot())::text as mark,
     case when stamp <> $7 then coalesce((select json_agg(live) from live), '[]') end as nodes,

@@ -28,6 +28,8 @@ export class SystemCore {
   readonly name: string;
   readonly log: Log;
   readonly letters: DeadLetters;
+  /** Called for a supervisor at the top that had too many restarts. */
+  onGivingUp: ((name: string, cause: unknown) => void) | undefined = undefined;
   readonly kinds = new Map<string, KindStats>();
   /** The kind of actors that name none. */
   readonly plain: KindStats;

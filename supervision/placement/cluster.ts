@@ -34,8 +34,6 @@ export interface ClusterOptions {
   /** Shards of each service; the same on all nodes, for ever. */
   readonly shards?: number;
   readonly timings?: Partial<Timings>;
-  /** Whether the node can serve, besides being reached over the bus. */
-  isWell?(): boolean;
   /** An ask without an answer is sent again after this, ms. Default 5,000. */
   readonly resendMs?: number;
   /** First token of the subjects. Default `node`. */
@@ -65,7 +63,6 @@ export class Cluster implements ClusterContext {
   readonly log: Log;
   readonly resendMs: number;
   readonly causes: CauseCodec | undefined;
-  readonly #options: ClusterOptions;
   readonly #prefix: string;
   readonly #inbound = new Map<string, PlacedInbound>();
   readonly #answered = new AskDeduplicator(() => performance.now());
@@ -85,7 +82,6 @@ export class Cluster implements ClusterContext {
 
   constructor(options: ClusterOptions) {
     const { self, store, bus, log, shards, timings } = options;
-    this.#options = options;
     this.bus = bus;
     this.log = log;
     this.resendMs = options.resendMs ?? 5000;
@@ -100,7 +96,7 @@ export class Cluster implements ClusterContext {
       log,
       ...(shards === undefined ? {} : { shards }),
       ...(timings === undefined ? {} : { timings }),
-      isWell: () => this.#isWell(),
+      isWell: () => this.#isReached(),
       hooks: {
         stopEntities: (given) => this.#stopEntities(given),
         onAcquired: (leases) => {
@@ -131,13 +127,18 @@ export class Cluster implements ClusterContext {
 
   /**
    * The entities of a kind, wherever they are. With `local` this node may hold some; without, it only sends. A second
-   * call for the same kind takes the place of the first (its actor was restarted).
+   * call for the same kind takes the place of the first (its actor was restarted); what waits for an owner goes on.
    */
   place<Msg>(kind: PlacedKind<Msg>, local: Entities<Msg>): Entities<Msg>;
   place<Msg>(kind: PlacedKind<Msg>): Pick<Entities<Msg>, 'tell' | 'ask'>;
   place<Msg>(kind: PlacedKind<Msg>, local?: Entities<Msg>): Pick<Entities<Msg>, 'tell' | 'ask'> {
+    const former = this.#inbound.get(kind.kind);
+    if (former?.isOf(kind)) {
+      former.restart(local);
+      return former;
+    }
     const placed = new PlacedEntities<Msg>(this, kind, local);
-    this.#inbound.get(kind.kind)?.close();
+    former?.close();
     this.#inbound.set(kind.kind, placed);
     return placed;
   }
@@ -159,6 +160,15 @@ export class Cluster implements ClusterContext {
    */
   holds({ service, kind }: { readonly service: string; readonly kind: string }, id: string): boolean {
     return this.node.serves(service, shardOf(kind, id, this.node.shards));
+  }
+
+  /**
+   * Whether the service is up in this process. While it is not, other nodes hold its entities: its shards are given
+   * away at once, and those of other services stay.
+   */
+  setUp(service: string, isUp: boolean): void {
+    if (isUp) this.node.restore(service);
+    else this.node.withdraw(service);
   }
 
   /** Calls `handler`, which must not throw, whenever this node took shards of the service. Returns how to end that. */
@@ -222,8 +232,7 @@ export class Cluster implements ClusterContext {
     this.log.warn({ node, error: errorText(error, 'unknown') }, message);
   }
 
-  #isWell(): boolean {
-    if (this.#options.isWell?.() === false) return false;
+  #isReached(): boolean {
     // A node alone in the cluster has nobody to reach, nor to give its shards to. One that is missing may have come
     // while this process stood still.
     if (this.node.view.nodes.size === 0 || this.#missed < 2) return true;

@@ -51,7 +51,7 @@ export interface NodeOptions {
   readonly shards?: number;
   readonly timings?: Partial<Timings>;
   /**
-   * Whether the node can serve at all, asked at each beat. While it cannot, it gives its shards away, as if it drained.
+   * Whether others reach the node, asked at each beat. While they do not, it gives its shards away, as if it drained.
    */
   isWell?(): boolean;
   /** Monotonic, ms. */

@@ -19,7 +19,7 @@ const BATCH = 32;
  *
  *   out -- good beat --> in: holds shards -- no good beat within ttl - margin (our clock) --> out, all lost
  *                         | each beat: takes what is free and should be ours, hands over what should not
- *                         | drain, or not well: hands over everything
+ *                         | drain, or not well: hands over everything; a service is down: hands over its shards
  *
  *   a shard: free -- take --> serving -- should be another's --> leaving: entities stop -- release --> free
  *                                |-- its epoch is over, or the node is out --> lost
@@ -45,7 +45,8 @@ export class PlacementNode {
   #draining = false;
   /** An operator asked for it, who may take it back. */
   #drainAsked = false;
-  #eligible = false;
+  /** Services that are down here: their shards are for others. */
+  readonly #down = new Set<string>();
   #beating: Promise<void> | undefined;
   #lastBeat = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
@@ -88,6 +89,18 @@ export class PlacementNode {
     let count = 0;
     for (const held of this.#all()) if (held !== undefined) count++;
     return count;
+  }
+
+  /** Gives the shards of a service away at once, and takes none of it until `restore`. */
+  withdraw(service: string): void {
+    this.#down.add(service);
+    for (const held of this.#held.get(service) ?? []) if (held !== undefined) held.leaving = true;
+    this.look();
+  }
+
+  /** The service is up again here. */
+  restore(service: string): void {
+    if (this.#down.delete(service)) this.look();
   }
 
   /** Begins to beat. Resolves after the first beat that was good, and after what it found free was taken. */
@@ -151,9 +164,10 @@ export class PlacementNode {
     const { store, hooks } = this.#options;
     const started = this.#now();
     this.#lastBeat = started;
+    const roles = this.self.roles.filter((role) => !this.#down.has(role));
     const told = !this.#draining && !this.#drainAsked && this.#options.isWell?.() !== false;
     try {
-      const answer = store.beat({ ...this.self, draining: !told }, this.#timings.ttlMs, this.view.known);
+      const answer = store.beat({ ...this.self, roles, draining: !told }, this.#timings.ttlMs, this.view.known);
       const { answerMs } = this.#timings;
       const view = await withTimeout(answer, answerMs, () => {
         throw new Error(`no answer within ${answerMs} ms`);
@@ -167,9 +181,7 @@ export class PlacementNode {
       if (asked !== this.#drainAsked) this.look();
       this.#drainAsked = asked;
       // Who is to take shards again tells the others first.
-      const eligible = told && !asked;
-      this.#eligible = eligible;
-      const gone = this.view.update(view, eligible);
+      const gone = this.view.update(view, told && !asked ? roles : []);
       this.#reckon();
       hooks.onView?.(gone);
       if (this.#running) this.#armLapse();
@@ -222,7 +234,7 @@ export class PlacementNode {
 
   async #takeFree(): Promise<void> {
     const life = this.#life;
-    const wanted = this.#eligible ? this.#wanted() : [];
+    const wanted = this.#wanted();
     if (wanted.length === 0) return;
     for (const shard of wanted) this.#taking.add(keyOf(shard));
     try {
@@ -234,7 +246,7 @@ export class PlacementNode {
         if (known !== undefined && known.epoch > lease.epoch) return false;
         this.view.note({ ...lease, owner: this.self.id });
         const shards = this.#held.get(lease.service);
-        if (shards !== undefined) shards[lease.shard] = { ...lease, leaving: false };
+        if (shards !== undefined) shards[lease.shard] = { ...lease, leaving: this.#down.has(lease.service) };
         return shards !== undefined;
       });
       if (taken.length > 0) this.#options.hooks.onAcquired?.(taken);
@@ -249,6 +261,7 @@ export class PlacementNode {
   #wanted(): Shard[] {
     const wanted: Shard[] = [];
     for (const service of this.self.roles) {
+      if (this.#down.has(service)) continue;
       for (const [shard, node] of this.view.assignment(service).entries()) {
         if (node !== this.self.id || this.#held.get(service)?.[shard] !== undefined) continue;
         const place = this.view.placeOf(service, shard);

@@ -52,6 +52,7 @@ export interface ClusterContext {
 export interface PlacedInbound {
   readonly kind: string;
   readonly service: string;
+  isOf<Msg>(kind: PlacedKind<Msg>): this is PlacedEntities<Msg>;
   release(matches: (id: string) => boolean): Promise<void>;
   receive(envelope: TellEnvelope): void;
   answer(envelope: AskEnvelope): Promise<Answer>;
@@ -103,7 +104,7 @@ interface AskAttempt {
 export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
   readonly #cluster: ClusterContext;
   readonly #kind: PlacedKind<Msg>;
-  readonly #local: Entities<Msg> | undefined;
+  #local: Entities<Msg> | undefined;
   readonly #parked = new Map<number, Parked<Msg>[]>();
   readonly #open: OpenAsks;
   #waiting = 0;
@@ -180,6 +181,16 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
         else this.#lost(id);
       }
     }
+  }
+
+  /** Whether these are the entities of that very kind. */
+  isOf<Other>(kind: PlacedKind<Other>): this is PlacedEntities<Other> {
+    return Object.is(kind, this.#kind);
+  }
+
+  /** Those on this node are others now: their actor was restarted. */
+  restart(local: Entities<Msg> | undefined): void {
+    this.#local = local;
   }
 
   /** Forgets what waits, and sends nothing any more. */

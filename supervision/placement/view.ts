@@ -15,7 +15,8 @@ export class ClusterView {
   readonly #count: number;
   readonly #shards = new Map<string, (ShardState | undefined)[]>();
   #assigned = new Map<string, (string | undefined)[]>();
-  #eligible = false;
+  /** The services whose shards this node may hold. */
+  #offered: readonly string[] = [];
   #known: Known = { stamp: '', mark: '' };
 
   constructor(self: NodeInfo, count: number) {
@@ -28,8 +29,8 @@ export class ClusterView {
     return this.#known;
   }
 
-  /** Takes in a view. `eligible`: whether this node may hold shards. Returns the ids of nodes that live no more. */
-  update(view: BeatResult, eligible: boolean): string[] {
+  /** Takes in a view. `offered`: whose shards this node may hold. Returns the ids of nodes that live no more. */
+  update(view: BeatResult, offered: readonly string[]): string[] {
     const gone: string[] = [];
     if (view.nodes !== undefined) {
       const living = new Set(view.nodes.map(({ id }) => id));
@@ -37,8 +38,8 @@ export class ClusterView {
       this.nodes.clear();
       for (const node of view.nodes) this.nodes.set(node.id, node);
     }
-    if (view.nodes !== undefined || eligible !== this.#eligible) this.#assigned = new Map();
-    this.#eligible = eligible;
+    if (view.nodes !== undefined || offered.join() !== this.#offered.join()) this.#assigned = new Map();
+    this.#offered = offered;
     for (const shard of view.shards) this.note(shard);
     this.#known = { stamp: view.stamp, mark: view.mark };
     return gone;
@@ -78,7 +79,7 @@ export class ClusterView {
       const ids = [...this.nodes.values()]
         .filter(({ draining, roles }) => !draining && roles.includes(service))
         .map(({ id }) => id);
-      if (this.#eligible && this.#self.roles.includes(service)) ids.push(this.#self.id);
+      if (this.#offered.includes(service)) ids.push(this.#self.id);
       assigned = assign(service, this.#count, ids);
       this.#assigned.set(service, assigned);
     }

@@ -35,6 +35,8 @@ export interface SupervisorSpec {
   readonly intensity: Intensity;
   /** Pause before a restart. Default: none. */
   readonly backoff?: Backoff;
+  /** Called with the last failure when it had too many restarts, before it stops. */
+  onGivingUp?(cause: unknown): void;
   /** Started in this order, each when the one before is up; stopped in reverse, each when the one before has ended. */
   readonly children: readonly ChildSpec[];
 }

@@ -125,14 +125,25 @@ export class SupervisorState {
     }
   }
 
+  /** Counts a restart; stops the supervisor if it was one too many. Whether it goes on. */
+  private mayRestart(self: Cell, failed: ChildEntry, cause: unknown): boolean {
+    if (countRestart(this.restarts, this.spec.intensity, performance.now())) return true;
+    const { log } = self.kind.system;
+    log.error({ actor: self.path, child: failed.spec.id, err: cause }, 'too many restarts: the supervisor stops');
+    try {
+      this.spec.onGivingUp?.(cause);
+      if (self.parent?.isSystem) self.kind.system.onGivingUp?.(self.name, cause);
+    } catch (err) {
+      log.error({ actor: self.path, err }, 'onGivingUp failed');
+    }
+    requestStop(self, { kind: 'intensity', error: cause });
+    return false;
+  }
+
   /** Restarts what the strategy says, unless that was one restart too many. */
   private async restart(self: Cell, failed: ChildEntry, cause: unknown): Promise<void> {
     const { log } = self.kind.system;
-    if (!countRestart(this.restarts, this.spec.intensity, performance.now())) {
-      log.error({ actor: self.path, child: failed.spec.id, err: cause }, 'too many restarts: the supervisor stops');
-      requestStop(self, { kind: 'intensity', error: cause });
-      return;
-    }
+    if (!this.mayRestart(self, failed, cause)) return;
     const affected = this.affected(failed);
     await this.stopEach(affected, byStrategy);
     const again = affected.filter((entry) => entry.spec.restart !== 'temporary');
@@ -171,12 +182,8 @@ export class SupervisorState {
 
   /** A restart failed halfway: it counts as another failure, and those after it wait for the next try. */
   private restartRest(self: Cell, entries: readonly ChildEntry[], failed: ChildEntry, cause: unknown): void {
+    if (!this.mayRestart(self, failed, cause)) return;
     const { log } = self.kind.system;
-    if (!countRestart(this.restarts, this.spec.intensity, performance.now())) {
-      log.error({ actor: self.path, child: failed.spec.id, err: cause }, 'too many restarts: the supervisor stops');
-      requestStop(self, { kind: 'intensity', error: cause });
-      return;
-    }
     log.warn({ actor: self.path, child: failed.spec.id, err: cause }, 'a child could not be started again');
     const rest = entries.slice(entries.indexOf(failed));
     for (const entry of rest) if (entry.due === entries) entry.due = rest;

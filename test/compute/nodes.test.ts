@@ -67,6 +67,7 @@ async function setting(t: TestContext) {
       place: placement.place.bind(placement),
       holds: (kind, id) => !stoodStill && placement.holds(kind, id),
       onAcquired: (service, handler) => placement.onAcquired(service, handler),
+      setUp: (service, isUp) => placement.setUp(service, isUp),
       lease: (kind, id) => {
         if (stoodStill) throw new PlacementError('fenced', 'the lease could not be renewed in time');
         return placement.lease(kind, id);

@@ -357,6 +357,28 @@ test('a node that the bus does not reach gives its shards away, and comes back',
   assert.equal(await deposit(a, id, 'y'), 2);
 });
 
+test('a service that is down on a node gives its shards away at once, and takes them again; alone, asks wait for it', async (t) => {
+  const place = await openAccountNodes(t, { ttlMs: CALM_MS });
+  const a = await place.add('a', { roles: ['bank', 'shop'] });
+  const other = a.cluster.place({ ...ACCOUNT, kind: 'shop/account', service: 'shop' }, a.accounts);
+  const [id] = accountsOf(a);
+  assert.ok(id);
+  const holds = (service: string) => Array.from({ length: SHARDS }, (_, n) => a.cluster.node.serves(service, n));
+  a.cluster.setUp('bank', false);
+  assert.ok(!holds('bank').includes(true), 'nobody is served from the first moment on');
+  const waiting = deposit(a, id, 'waited');
+  const b = await place.add('b');
+  await until(() => accountsOf(b).length === 40, { what: 'the other holds all' });
+  assert.equal(await waiting, 1);
+  assert.ok(!holds('shop').includes(false), 'another service stays');
+  assert.equal(other.ref, a.accounts.ref);
+  // Its actor is started again, and then it is up.
+  stop(a.accounts.ref);
+  await assert.doesNotReject(ask(a, id, 'balance'), 'its entities are elsewhere');
+  a.cluster.setUp('bank', true);
+  await until(() => accountsOf(a).length > 0 && accountsOf(a).length + accountsOf(b).length === 40);
+});
+
 test('a node without the role sends, and holds nothing', async (t) => {
   const place = await openAccountNodes(t, { ttlMs: CALM_MS });
   const outside = await place.add('x', { roles: ['shop'] });

@@ -163,7 +163,7 @@ function viewBytes({ draining: _, ...self }: NodeInfo, shards: number, view: Bea
   const kept = Array.from({ length: 20 }, () => {
     const one = new ClusterView({ ...self, draining: false }, shards);
     const { nodes, shards: states, stamp, mark }: BeatResult = JSON.parse(text);
-    one.update({ nodes, stamp, mark, shards: states }, true);
+    one.update({ nodes, stamp, mark, shards: states }, self.roles);
     one.assignment('compute');
     return one;
   });
