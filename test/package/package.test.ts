@@ -16,10 +16,12 @@ await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions:
 
 test('every entry loads where no dependency is installed, and holds nothing else to import', async () => {
   assert.deepEqual(await readdir(join(folder, 'node_modules')), ['troupe']);
-  for (const entry of ['actors', 'actors/cluster', 'actors/testing']) {
+  for (const entry of ['actors', 'actors/cluster', 'actors/testing', 'nact']) {
     const { code, stderr } = await runNode(folder, ['-e', `import('troupe/${entry}')`]);
     assert.equal(code, 0, stderr);
   }
+  const required = await runNode(folder, ['-e', "console.log(typeof require('troupe/nact').spawnPersistent)"]);
+  assert.equal(required.stdout, 'function\n', required.stderr);
   for (const inner of ['', '/supervision/index.js', '/dist/supervision/index.js', '/actors/index.js']) {
     const { stderr } = await runNode(folder, ['-e', `import('troupe${inner}')`]);
     assert.match(stderr, /ERR_PACKAGE_PATH_NOT_EXPORTED/);
@@ -31,6 +33,7 @@ test('its declarations are complete, and a message of the wrong type does not co
   const source = `
     import { dispatch, query, type Ref, spawn, start, stop, stopped } from 'troupe/actors';
     import { Cluster, jsonCodec } from 'troupe/actors/cluster';
+    import * as nact from 'troupe/nact';
     type Message = { readonly add: number } | { readonly replyTo: Ref<number> };
     const system = start({ name: 'app' });
     const counter = spawn(
@@ -46,11 +49,24 @@ test('its declarations are complete, and a message of the wrong type does not co
     console.log(await query(counter, (replyTo: Ref<number>) => ({ replyTo }), 1000), typeof Cluster, typeof jsonCodec);
     stop(system);
     await stopped(system);
+
+    const root = nact.start();
+    const greeter = nact.spawn(
+      root,
+      (greeted: number, { name }: { readonly name: string }, ctx) => {
+        nact.dispatch(ctx.sender, \`hello \${name}, number \${greeted + 1}\`);
+        return greeted + 1;
+      },
+      'greeter',
+      { initialState: 0, onCrash: (_message, _error, { reset }) => reset },
+    );
+    console.log(await nact.query(greeter, { name: 'ann' }, nact.second));
+    nact.stop(root);
   `;
   await writeFile(join(folder, 'right.ts'), source);
   const right = await compile(folder);
   assert.equal(right.code, 0, right.stdout);
-  assert.equal((await runNode(folder, ['built/right.js'])).stdout, '42 function function\n');
+  assert.equal((await runNode(folder, ['built/right.js'])).stdout, '42 function function\nhello ann, number 1\n');
 
   await writeFile(join(folder, 'wrong.ts'), source.replace('{ add: 2 }', "{ add: 'two' }"));
   const wrong = await compile(folder);

@@ -11,6 +11,7 @@ import {
   start,
   stop,
 } from '../../supervision/index.ts';
+import * as ourNact from '../../supervision/nact/index.ts';
 import {
   type ActorEngine,
   type AnyEngineRef,
@@ -29,22 +30,29 @@ interface Nact {
   stop(ref: AnyEngineRef): void;
 }
 
-const nact: Nact = createRequire(import.meta.url)('nact');
+/** An engine with nact's shapes. */
+function engineOf(name: string, nact: Nact): ActorEngine {
+  return {
+    name,
+    start: () => nact.start(),
+    spawn: <State, Msg>(parent: AnyEngineRef, actor: EngineActor<State, Msg>) => {
+      const { name, handle, decide, ...properties } = actor;
+      const onCrash = async (msg: Msg, error: unknown, ctx: Record<DecisionName, symbol>, child: unknown) =>
+        ctx[(await decide?.(msg, error, child)) ?? 'stop'];
+      return nact.spawn(parent, handle, name, { ...properties, onCrash });
+    },
+    spawnStateless: (parent, name, f) => nact.spawnStateless(parent, f, name),
+    dispatch: nact.dispatch,
+    query: nact.query,
+    stop: nact.stop,
+  };
+}
 
-conformance({
-  name: 'nact',
-  start: () => nact.start(),
-  spawn: <State, Msg>(parent: AnyEngineRef, actor: EngineActor<State, Msg>) => {
-    const { name, handle, decide, ...properties } = actor;
-    const onCrash = async (msg: Msg, error: unknown, ctx: Record<DecisionName, symbol>, child: unknown) =>
-      ctx[(await decide?.(msg, error, child)) ?? 'stop'];
-    return nact.spawn(parent, handle, name, { ...properties, onCrash });
-  },
-  spawnStateless: (parent, name, f) => nact.spawnStateless(parent, f, name),
-  dispatch: nact.dispatch,
-  query: nact.query,
-  stop: nact.stop,
-});
+const theirs: Nact = createRequire(import.meta.url)('nact');
+const facade: Nact = ourNact;
+
+conformance(engineOf('nact', theirs));
+conformance(engineOf('troupe/nact', facade));
 
 /** The suite's refs are opaque; ours are known by their class. */
 function our<Msg>(ref: AnyEngineRef): Ref<Msg> {
