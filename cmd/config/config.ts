@@ -10,7 +10,7 @@ import { MAX_RESOLVERS, txtResolvers } from '../../transports/clients/dns/resolv
 import { parseEgress } from '../../transports/engines/common/egress.ts';
 import { parsePool } from '../../transports/engines/common/subnets.ts';
 import { dockerProblem } from '../../transports/engines/docker/api/address.ts';
-import { parseTrusted } from '../../transports/gateway/tcp/trusted.ts';
+import { parseTrusted } from '../../transports/wire/peer-address.ts';
 import { CliError } from './cli-error.ts';
 import { parseNatsUrls } from './nats-urls.ts';
 import { HOST_NAME } from './option-values.ts';

@@ -1,7 +1,7 @@
 /** Where NATS is and how to be let in, out of the variables that NATS's own tools know too. */
 import { readFileSync } from 'node:fs';
 import type { NatsAddress } from '../../transports/bus/nats.ts';
-import { isLoopback } from '../../transports/gateway/tcp/loopback.ts';
+import { isLoopback } from '../../transports/wire/peer-address.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
 

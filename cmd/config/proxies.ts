@@ -1,6 +1,6 @@
 /** Proxies in front of the platform, as the operator names them. */
 import type { FrontProxies } from '../../transports/gateway/listeners.ts';
-import { parseTrusted } from '../../transports/gateway/tcp/trusted.ts';
+import { parseTrusted } from '../../transports/wire/peer-address.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
 

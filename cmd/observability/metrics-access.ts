@@ -3,7 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { Refusal } from '../../proto/errors.ts';
 import type { HttpRequest } from '../../proto/ports/http.ts';
 import { bearer } from '../../transports/api/authenticate.ts';
-import { isLoopback } from '../../transports/gateway/tcp/loopback.ts';
+import { isLoopback } from '../../transports/wire/peer-address.ts';
 
 /**
  * Lets in whoever asks from this machine, and whoever has `token` (METRICS_TOKEN, as `Authorization: Bearer`). Through

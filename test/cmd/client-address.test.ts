@@ -12,8 +12,8 @@ import { gatewayTokenSigner, gatewayTokenVerifier } from '../../proto/gateway/ga
 import { GATEWAY_FIELD } from '../../proto/gateway/traffic.ts';
 import { hostsOfOthers } from '../../proto/service-paths.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
-import { parseTrusted } from '../../transports/gateway/tcp/trusted.ts';
 import { certificateContext } from '../../transports/gateway/tls/front.ts';
+import { parseTrusted } from '../../transports/wire/peer-address.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { memoryEngine } from '../support/engine/memory-engine.ts';
 import { certificates } from '../support/gateway/listeners.ts';

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
 import type { CacheAnswer, CacheSink } from '../../transports/gateway/h1/cache-hook.ts';
-import { readRequestHead } from '../../transports/gateway/h1/request-head.ts';
 import { readResponseHead } from '../../transports/gateway/h1/response-head.ts';
+import { readRequestHead } from '../../transports/wire/h1/request-head.ts';
 
 function openCache(t: TestContext): ResponseCache {
   t.mock.timers.enable({ apis: ['setTimeout'] });

@@ -11,8 +11,8 @@ import {
   questionOf,
   TTL_MS,
 } from '../../transports/gateway/cache/rules.ts';
-import { readRequestHead } from '../../transports/gateway/h1/request-head.ts';
 import { readResponseHead } from '../../transports/gateway/h1/response-head.ts';
+import { readRequestHead } from '../../transports/wire/h1/request-head.ts';
 
 const NOW = Date.parse('2026-11-21T10:00:00Z');
 

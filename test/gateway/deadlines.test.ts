@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { Deadlines, type Timed } from '../../transports/gateway/h1/deadlines.ts';
+import { Deadlines, type Timed } from '../../transports/wire/deadlines.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { until } from '../support/until.ts';
 

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { KnownFields } from '../../transports/gateway/h1/known-fields.ts';
-import { type RequestHead, readRequestHead } from '../../transports/gateway/h1/request-head.ts';
+import { KnownFields } from '../../transports/wire/h1/parse-cache.ts';
+import { type RequestHead, readRequestHead } from '../../transports/wire/h1/request-head.ts';
 
 let count = 0;
 /** Fields that were never seen, of a length that others have, too. */

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, test } from 'node:test';
 import { createServer } from 'node:tls';
-import { clientBehind, parseTrusted } from '../../transports/gateway/tcp/trusted.ts';
+import { clientBehind, parseTrusted } from '../../transports/wire/peer-address.ts';
 import { certificates, openListeners, says } from '../support/gateway/listeners.ts';
 import { httpOrigin, rawClient, rawOrigin } from '../support/gateway/proxy.ts';
 import { exchange } from '../support/gateway/raw-exchange.ts';

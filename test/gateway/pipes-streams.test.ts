@@ -1,7 +1,7 @@
 /** The whole of pipes.test.ts without the handles below sockets. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { usesHandles, useWires } from '../../transports/gateway/tcp/wires.ts';
+import { usesHandles, useWires } from '../../transports/wire/wires.ts';
 
 useWires('stream');
 await import('./pipes.test.ts');

@@ -1,7 +1,7 @@
 /** The whole of proxy.test.ts without the handles below sockets: what a Node gets whose handles are not known. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { usesHandles, useWires } from '../../transports/gateway/tcp/wires.ts';
+import { usesHandles, useWires } from '../../transports/wire/wires.ts';
 
 useWires('stream');
 await import('./proxy.test.ts');

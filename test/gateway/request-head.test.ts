@@ -1,7 +1,7 @@
 /** Heads of requests, clause by clause (RFC 9110, RFC 9112). */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type RequestHead, readRequestHead } from '../../transports/gateway/h1/request-head.ts';
+import { type RequestHead, readRequestHead } from '../../transports/wire/h1/request-head.ts';
 
 const head = (...lines: string[]) => `${lines.join('\r\n')}\r\n\r\n`;
 const get = (...fields: string[]) => head('GET / HTTP/1.1', 'Host: a.test', ...fields);

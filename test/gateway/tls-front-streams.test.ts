@@ -1,5 +1,5 @@
 /** The whole of tls-front.test.ts without the handles below sockets. */
-import { useWires } from '../../transports/gateway/tcp/wires.ts';
+import { useWires } from '../../transports/wire/wires.ts';
 
 useWires('stream');
 await import('./tls-front.test.ts');

@@ -11,7 +11,6 @@ import { promisify } from 'node:util';
 import { Admission } from '../../transports/gateway/tcp/admission.ts';
 import { listenWires } from '../../transports/gateway/tcp/listen.ts';
 import { splice } from '../../transports/gateway/tcp/splice.ts';
-import { wireOf } from '../../transports/gateway/tcp/wires.ts';
 import { certificateContext, type TlsDecision, TlsFront } from '../../transports/gateway/tls/front.ts';
 import {
   describeCertificate,
@@ -19,6 +18,7 @@ import {
   makeAuthority,
   type Pem,
 } from '../../transports/gateway/tls/local-ca.ts';
+import { wireOf } from '../../transports/wire/wires.ts';
 import { rawClient } from '../support/gateway/proxy.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { tempDir } from '../support/temp.ts';

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { createServer, Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { BodyError, type ByteSink, type HttpHandler, type HttpPushReply } from '../../proto/ports/http.ts';
-import type { Timed } from '../../transports/gateway/h1/deadlines.ts';
-import { StreamWire } from '../../transports/gateway/tcp/stream-wire.ts';
 import { BODY_TIMEOUT_MS, EARLY_BODY_BYTES } from '../../transports/http/limits.ts';
 import { OwnConnection } from '../../transports/http/own-connection.ts';
 import { OwnPush, type ReplyOwner } from '../../transports/http/own-reply.ts';
+import type { Timed } from '../../transports/wire/deadlines.ts';
+import { StreamWire } from '../../transports/wire/wires.ts';
 import { wire as connectTo, head } from '../support/http/client.ts';
 import { until } from '../support/until.ts';
 

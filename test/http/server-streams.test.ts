@@ -1,5 +1,5 @@
 /** Troupe's own server on public streams, as where the version of Node is not known. */
-import { useWires } from '../../transports/gateway/tcp/wires.ts';
+import { useWires } from '../../transports/wire/wires.ts';
 import { conformance } from '../support/http/conformance.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 

@@ -4,7 +4,7 @@ import type { VerifyGatewayToken } from '../../proto/gateway/gateway-token.ts';
 import { GATEWAY_FIELD } from '../../proto/gateway/traffic.ts';
 import type { HttpRequest } from '../../proto/ports/http.ts';
 import type { Log } from '../../proto/ports/log.ts';
-import { clientBehind, type IsTrusted } from '../gateway/tcp/trusted.ts';
+import { clientBehind, type IsTrusted } from '../wire/peer-address.ts';
 
 /** The address of the client of a request, in text. */
 export type ClientAddress = (request: HttpRequest) => string;

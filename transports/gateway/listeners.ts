@@ -12,6 +12,9 @@ import type {
 } from '../../proto/gateway/gateway-decider.ts';
 import type { AccessEntry, UpstreamAddress } from '../../proto/gateway/traffic.ts';
 import type { Log } from '../../proto/ports/log.ts';
+import type { IsTrusted } from '../wire/peer-address.ts';
+import type { Wire } from '../wire/wire.ts';
+import { wireOf } from '../wire/wires.ts';
 import type { CacheHook } from './h1/cache-hook.ts';
 import type { ClientTimeouts } from './h1/client-context.ts';
 import { LoopGuard } from './h1/loop-detection.ts';
@@ -23,10 +26,7 @@ import { DETECT_BYTES, detect } from './tcp/detect.ts';
 import { readFirstOfSocket } from './tcp/first-bytes-of-socket.ts';
 import { type CopyListener, listenRaw, listenWires, type RawListener, type RawListenOptions } from './tcp/listen.ts';
 import { splice } from './tcp/splice.ts';
-import type { IsTrusted } from './tcp/trusted.ts';
 import { Turns } from './tcp/turns.ts';
-import type { Wire } from './tcp/wire.ts';
-import { wireOf } from './tcp/wires.ts';
 import { type Certificate, type TlsDecision, TlsFront } from './tls/front.ts';
 import type { MappedCertificates } from './tls/mapped-certificates.ts';
 

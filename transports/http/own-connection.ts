@@ -1,19 +1,17 @@
 /**
- * One connection of Troupe's own server: reads requests one after the other with the reader that the gateway has
- * (transports/gateway/h1), has each answered, and hands the connection on when it becomes a WebSocket. What comes ahead
- * of its turn waits, bounded, and then stays in the kernel.
+ * One connection of Troupe's own server: reads requests one after the other, has each answered, and hands the wire on
+ * when it becomes a WebSocket. What comes ahead of its turn waits, bounded, and then stays in the kernel.
  */
 
 import { isPromise } from '../../lib/waiting.ts';
 import type { HttpAnswer, HttpReply, UpgradeAnswer } from '../../proto/ports/http.ts';
-import { BodyReader } from '../gateway/h1/body.ts';
-import { ChunkError } from '../gateway/h1/chunked.ts';
-import type { RequestHead } from '../gateway/h1/request-head.ts';
-import { RequestReader } from '../gateway/h1/request-reader.ts';
-import type { Wire, WireReader } from '../gateway/tcp/wire.ts';
+import { BodyReader, ChunkError } from '../wire/h1/body.ts';
+import { RequestReader } from '../wire/h1/head-reader.ts';
+import type { RequestHead } from '../wire/h1/request-head.ts';
+import { Inflow } from '../wire/inflow.ts';
+import type { Wire, WireReader } from '../wire/wire.ts';
 import { BODY_TIMEOUT_MS, HEAD_TIMEOUT_MS, LINGER_MS, METHODS, STALL_TIMEOUT_MS } from './limits.ts';
 import type { ConnectionContext } from './own-context.ts';
-import { Inflow } from './own-inflow.ts';
 import { Patience } from './own-patience.ts';
 import { type ConnectionWord, headText, OwnPush, writeWhole } from './own-reply.ts';
 import { NO_BYTES, OwnRequest, type RequestSource } from './own-request.ts';
@@ -62,7 +60,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     if (this.#phase === 'closing') return;
     // In order: what came ahead has its turn first.
     if (this.#inflow.isEmpty) this.#read(chunk);
-    else this.#inflow.put(chunk, 0);
+    else this.#inflow.keep(chunk, 0);
   }
 
   onEnd(): void {
@@ -130,10 +128,10 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     for (let at = 0; at < chunk.length && this.#phase !== 'closing'; ) {
       if (this.#phase !== 'exchange') {
         // A client that does not read its answers gets no more of them.
-        if (this.wire.needsDrain) at = this.#inflow.put(chunk, at);
+        if (this.wire.needsDrain) at = this.#inflow.keep(chunk, at);
         else at = this.#readHead(chunk, at);
       } else if (this.#body?.isDone === false) at = this.#readBody(chunk, at);
-      else at = this.#inflow.put(chunk, at);
+      else at = this.#inflow.keep(chunk, at);
     }
     this.wire.uncork();
     if (this.#phase === 'idle' && this.wire.needsDrain) this.#wait('draining', STALL_TIMEOUT_MS);

@@ -1,6 +1,6 @@
 import type { HttpServerOptions, SocketHandlers } from '../../proto/ports/http.ts';
-import type { Deadlines } from '../gateway/h1/deadlines.ts';
-import type { Wire } from '../gateway/tcp/wire.ts';
+import type { Deadlines } from '../wire/deadlines.ts';
+import type { Wire } from '../wire/wire.ts';
 import type { WireSocket } from '../ws/wire-socket.ts';
 
 /** What all connections of Troupe's own server share. `Connection` is the connection's own class. */

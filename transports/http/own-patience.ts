@@ -1,5 +1,5 @@
-import type { Deadlines, Timed } from '../gateway/h1/deadlines.ts';
-import type { Wire } from '../gateway/tcp/wire.ts';
+import type { Deadlines, Timed } from '../wire/deadlines.ts';
+import type { Wire } from '../wire/wire.ts';
 import { STALL_TIMEOUT_MS } from './limits.ts';
 
 /** How long the client of a connection has for what it does now. */

@@ -1,6 +1,6 @@
 import { isAscii } from 'node:buffer';
 import type { ByteSink, HttpAnswer, HttpPushReply, HttpReply } from '../../proto/ports/http.ts';
-import type { Wire } from '../gateway/tcp/wire.ts';
+import type { Wire } from '../wire/wire.ts';
 import { isBodiless, isSent, statusLine } from './reply-head.ts';
 
 /** How a reply's end is told: its length, chunks, or the end of the connection (HTTP/1.0). `none`: there is no body. */

@@ -1,5 +1,5 @@
 import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
-import type { RequestHead } from '../gateway/h1/request-head.ts';
+import type { RequestHead } from '../wire/h1/request-head.ts';
 import { type BodySource, HeldRequestBody } from './held-body.ts';
 
 /** A body's end. */

@@ -1,14 +1,14 @@
-/** Troupe's own server: the gateway's strict reader (transports/gateway/h1) with WebSockets, on handles where known. */
+/** Troupe's own server: the strict reader that the gateway has, too, with WebSockets, on handles where known. */
 import { createServer, type Server } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { plainAddress } from '../../lib/ip-address.ts';
 import { waitAtMost } from '../../lib/waiting.ts';
 import type { HttpServer, HttpServerOptions, SocketHandlers } from '../../proto/ports/http.ts';
-import { Deadlines } from '../gateway/h1/deadlines.ts';
-import { HandleWire } from '../gateway/tcp/handle-wire.ts';
-import { takeHandles } from '../gateway/tcp/handles.ts';
-import type { Wire } from '../gateway/tcp/wire.ts';
-import { usesHandles, wireOf } from '../gateway/tcp/wires.ts';
+import { Deadlines } from '../wire/deadlines.ts';
+import { HandleWire } from '../wire/handle-wire.ts';
+import { takeHandles } from '../wire/handles.ts';
+import type { Wire } from '../wire/wire.ts';
+import { usesHandles, wireOf } from '../wire/wires.ts';
 import { Heartbeat } from '../ws/heartbeat.ts';
 import { type SocketContext, WireSocket } from '../ws/wire-socket.ts';
 import { GOODBYE_MS, MAX_BUFFERED_BYTES, MAX_MESSAGE_BYTES, PING_MS } from './limits.ts';

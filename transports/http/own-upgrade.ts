@@ -1,6 +1,6 @@
 /** How a connection of Troupe's own server becomes a WebSocket. */
 import type { HttpReply, UpgradeAnswer } from '../../proto/ports/http.ts';
-import type { Wire } from '../gateway/tcp/wire.ts';
+import type { Wire } from '../wire/wire.ts';
 import type { ConnectionContext } from './own-context.ts';
 import type { OwnRequest } from './own-request.ts';
 import { badRequest } from './reply-head.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { HttpReply } from '../../proto/ports/http.ts';
-import { TOKEN } from '../gateway/h1/syntax.ts';
+import { TOKEN } from '../wire/h1/syntax.ts';
 import { plainError } from './reply-head.ts';
 
 /** Whether the head asks to become a WebSocket: `Upgrade` lists `websocket` (RFC 6455, section 4.2.1). */

@@ -1,7 +1,7 @@
 import type { HttpResponse, HttpRequest as RawRequest } from 'uWebSockets.js';
 import { addressText } from '../../lib/ip-address.ts';
 import type { HttpRequest } from '../../proto/ports/http.ts';
-import { parseHost } from '../gateway/h1/syntax.ts';
+import { parseHost } from '../wire/h1/syntax.ts';
 import { HeldRequestBody } from './held-body.ts';
 import { MAX_HEAD_BYTES, MAX_HEADERS } from './limits.ts';
 

@@ -1,7 +1,7 @@
 /** A WebSocket on a wire: a connection of Troupe's own server after 101. An idle one is this and its wire. */
 import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../proto/ports/http.ts';
-import type { Deadlines, Timed } from '../gateway/h1/deadlines.ts';
-import type { Wire, WireReader } from '../gateway/tcp/wire.ts';
+import type { Deadlines, Timed } from '../wire/deadlines.ts';
+import type { Wire, WireReader } from '../wire/wire.ts';
 import { type FrameReader, type FrameSink, giveReader, takeReader } from './frame-reader.ts';
 import { closeFrame, isOwn, messageFrame, PING_FRAME, payloadOf, pongFrame } from './frame-writer.ts';
 

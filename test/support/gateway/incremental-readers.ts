@@ -1,10 +1,11 @@
 /** What the incremental readers make of bytes that come in pieces: one value that a whole and a cut input must share. */
-import { ChunkError, ChunkedReader } from '../../../transports/gateway/h1/chunked.ts';
-import { HeadBuffer } from '../../../transports/gateway/h1/head-buffer.ts';
-import { readRequestHead } from '../../../transports/gateway/h1/request-head.ts';
+
 import { readResponseHead } from '../../../transports/gateway/h1/response-head.ts';
 import { detect } from '../../../transports/gateway/tcp/detect.ts';
 import { MAX_CLIENT_HELLO, readClientHello } from '../../../transports/gateway/tls/client-hello.ts';
+import { ChunkError, ChunkedReader } from '../../../transports/wire/h1/body.ts';
+import { HeadBuffer } from '../../../transports/wire/h1/head-reader.ts';
+import { readRequestHead } from '../../../transports/wire/h1/request-head.ts';
 
 export const MAX_HEAD = 1024;
 

@@ -12,7 +12,7 @@ import { type UpstreamLimits, Upstreams } from '../../../transports/gateway/h1/u
 import { Admission } from '../../../transports/gateway/tcp/admission.ts';
 import { listenWires } from '../../../transports/gateway/tcp/listen.ts';
 import { splice } from '../../../transports/gateway/tcp/splice.ts';
-import type { IsTrusted } from '../../../transports/gateway/tcp/trusted.ts';
+import type { IsTrusted } from '../../../transports/wire/peer-address.ts';
 import type { Cleanup } from '../temp.ts';
 import { until } from '../until.ts';
 

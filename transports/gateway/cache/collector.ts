@@ -1,6 +1,7 @@
 /** Watches one response on its way to a client, and makes an entry of it if it may be kept and comes whole. */
+
+import type { Field } from '../../wire/h1/fields.ts';
 import type { CacheSink, FailureStatus } from '../h1/cache-hook.ts';
-import type { Field } from '../h1/fields.ts';
 import type { ResponseHead } from '../h1/response-head.ts';
 import { Entry } from './entry.ts';
 import { fieldsForClients, type Keeping, keepingOf, MAX_BODY, type MoreHarmless, type Question } from './rules.ts';

@@ -1,6 +1,7 @@
 /** A response that is kept: its bytes as they are sent, and how long they may be. */
+
+import type { Field } from '../../wire/h1/fields.ts';
 import type { CachedAnswer } from '../h1/cache-hook.ts';
-import type { Field } from '../h1/fields.ts';
 
 /** Up to this size head and body leave in one write; a larger body is not copied for it. */
 const JOINED = 16_384;

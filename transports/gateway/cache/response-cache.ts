@@ -2,6 +2,7 @@
 import { LRUCache } from 'lru-cache';
 import { pathOf } from '../../../proto/gateway/routes.ts';
 import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
+import type { RequestHead } from '../../wire/h1/request-head.ts';
 import {
   type CacheAnswer,
   type CachedAnswer,
@@ -10,7 +11,6 @@ import {
   type CacheSink,
   FORWARD,
 } from '../h1/cache-hook.ts';
-import type { RequestHead } from '../h1/request-head.ts';
 import type { ResponseHead } from '../h1/response-head.ts';
 import { type Collecting, Collector } from './collector.ts';
 import type { Entry } from './entry.ts';

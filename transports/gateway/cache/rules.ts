@@ -2,11 +2,12 @@
  * Which requests take part in the cache, and which responses are kept: by docs/reference/gateway-cache.md, and by
  * RFC 9111 where that is silent. Where both speak, the stricter counts.
  */
+
+import type { Field } from '../../wire/h1/fields.ts';
+import type { RequestHead } from '../../wire/h1/request-head.ts';
+import { listOf } from '../../wire/h1/syntax.ts';
 import type { CacheRequest } from '../h1/cache-hook.ts';
-import type { Field } from '../h1/fields.ts';
-import type { RequestHead } from '../h1/request-head.ts';
 import type { ResponseHead } from '../h1/response-head.ts';
-import { listOf } from '../h1/syntax.ts';
 import { dateOf, directivesOf, secondsIn, secondsOf } from './cache-control.ts';
 
 /** Interface section 4.5. */

@@ -1,5 +1,5 @@
 /** What an exchange has of a connection to an origin. */
-import type { Wire, WireReader } from '../tcp/wire.ts';
+import type { Wire, WireReader } from '../../wire/wire.ts';
 
 /** Whose request is under way. */
 export interface ResponseReader extends WireReader {

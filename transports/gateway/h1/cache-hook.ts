@@ -1,6 +1,6 @@
 /** What an exchange asks of a response cache (transports/gateway/cache), and how it shows it what passes. */
 import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
-import type { RequestHead } from './request-head.ts';
+import type { RequestHead } from '../../wire/h1/request-head.ts';
 import type { ResponseHead } from './response-head.ts';
 
 /** A request that is about to be forwarded. */

@@ -2,13 +2,13 @@
 
 import type { GatewayDecider } from '../../../proto/gateway/gateway-decider.ts';
 import type { AccessEntry, ProxyDecision, ProxyForward, ProxyRequest } from '../../../proto/gateway/traffic.ts';
-import { clientBehind, type IsTrusted } from '../tcp/trusted.ts';
-import type { Wire } from '../tcp/wire.ts';
+import type { Deadlines, Timed } from '../../wire/deadlines.ts';
+import { valuesOf } from '../../wire/h1/fields.ts';
+import type { RequestHead } from '../../wire/h1/request-head.ts';
+import { clientBehind, type IsTrusted } from '../../wire/peer-address.ts';
+import type { Wire } from '../../wire/wire.ts';
 import type { CacheHook } from './cache-hook.ts';
-import type { Deadlines, Timed } from './deadlines.ts';
-import { valuesOf } from './fields.ts';
 import type { LoopGuard } from './loop-detection.ts';
-import type { RequestHead } from './request-head.ts';
 import type { Upstreams } from './upstreams.ts';
 import type { Forwarded } from './write-heads.ts';
 

@@ -1,6 +1,6 @@
-import { NOBODY, type Wire } from '../tcp/wire.ts';
+import type { Timed } from '../../wire/deadlines.ts';
+import { NOBODY, type Wire } from '../../wire/wire.ts';
 import type { ClientContext } from './client-context.ts';
-import type { Timed } from './deadlines.ts';
 
 /** How long a client may take to read a last answer before it is cut off, ms. */
 export const LINGER_MS = 2000;

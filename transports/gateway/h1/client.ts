@@ -3,19 +3,18 @@
  * order. What comes ahead of its turn waits, bounded, and then stays in the kernel.
  */
 import type { ProxyDecision, ProxyForward, ProxyReply } from '../../../proto/gateway/traffic.ts';
-import type { Wire, WireReader } from '../tcp/wire.ts';
-import { BodyReader } from './body.ts';
+import { BodyReader, ChunkError } from '../../wire/h1/body.ts';
+import { RequestReader, TOO_SLOW } from '../../wire/h1/head-reader.ts';
+import type { RequestHead } from '../../wire/h1/request-head.ts';
+import { Inflow } from '../../wire/inflow.ts';
+import type { Wire, WireReader } from '../../wire/wire.ts';
 import { type CacheAnswer, FORWARD } from './cache-hook.ts';
-import { ChunkError } from './chunked.ts';
 import { type ClientContext, clientOf, decisionOf, entryOf, forwardedOf } from './client-context.ts';
-import { ClientInflow } from './client-inflow.ts';
 import { ClientWire, LINGER_MS } from './client-wire.ts';
 import { Exchange } from './exchange.ts';
 import type { ExchangeClient } from './exchange-client.ts';
 import { HeldBody } from './held-body.ts';
 import { Replay } from './replay.ts';
-import type { RequestHead } from './request-head.ts';
-import { RequestReader, TOO_SLOW } from './request-reader.ts';
 import { replyText } from './write-heads.ts';
 
 type Phase = 'head' | 'idle' | 'exchange' | 'closing';
@@ -34,7 +33,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   /** When the request's head was complete, ms. */
   #began = 0;
   #body: BodyReader | undefined;
-  readonly #ahead: ClientInflow;
+  readonly #inflow: Inflow;
   /** Of a request whose origin is not asked before its body is there. */
   #held: HeldBody | undefined;
   #hasContinued = false;
@@ -47,7 +46,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   /** `serverName`: what the client called us in the TLS handshake; undefined without TLS. */
   constructor(wire: Wire, context: ClientContext, peer: string, first?: Buffer, serverName?: string) {
     super(wire, context);
-    this.#ahead = new ClientInflow(wire);
+    this.#inflow = new Inflow(wire);
     this.#peer = peer;
     this.#address = peer;
     this.#serverName = serverName;
@@ -55,7 +54,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     context.deadlines.add(this);
     this.#wait('head', context.timeouts.headMs);
     if (first !== undefined && first.length > 0) this.onData(first);
-    if (this.#ahead.isFlowing) wire.resume();
+    if (this.#inflow.isFlowing) wire.resume();
   }
 
   /** No further request is taken: the connection closes when it is idle, or with the answer under way. */
@@ -92,11 +91,11 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     if (this.#phase === 'closing') return;
     // In order: what came ahead has its turn first. A client that does not read its answers gets no more of them.
     if (this.#held !== undefined) {
-      this.#ahead.keep(chunk, 0);
+      this.#inflow.keep(chunk, 0);
       this.#held.see(chunk);
       this.#beginHeld();
-    } else if (!this.#ahead.isEmpty || (this.#request === undefined && this.wire.needsDrain)) {
-      this.#ahead.keep(chunk, 0);
+    } else if (!this.#inflow.isEmpty || (this.#request === undefined && this.wire.needsDrain)) {
+      this.#inflow.keep(chunk, 0);
       this.#readBody();
     } else if (this.#request === undefined) this.#readHead(chunk);
     else this.#readBody(chunk);
@@ -122,7 +121,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.#upstream = '';
     this.#isBroken = false;
     this.#wait('exchange', this.context.timeouts.stallMs);
-    this.#ahead.keep(chunk, found.next);
+    this.#inflow.keep(chunk, found.next);
     this.#address = clientOf(head, this.context, this.#peer);
     const decision = decisionOf(head, this.context, this.#address, this.#serverName);
     if (decision instanceof Promise) void decision.then((later) => this.#decided(head, later));
@@ -178,7 +177,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   /** Waits for the body before the origin is asked. */
   #hold(head: RequestHead, begin: () => void): void {
     this.#held = new HeldBody(head.framing, begin);
-    for (const chunk of this.#ahead.chunks) this.#held.see(chunk);
+    for (const chunk of this.#inflow.chunks) this.#held.see(chunk);
     this.#wait('exchange', this.context.timeouts.headMs);
     if (this.#hasEnded && !this.#held.isEnough) this.#cutShort();
     else if (!this.#beginHeld()) this.#sayContinue();
@@ -206,7 +205,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     const body = this.#body;
     let untouched = fresh;
     while (body !== undefined && !body.isDone && this.#isReady && exchange !== undefined) {
-      const chunk = untouched ?? this.#ahead.shift();
+      const chunk = untouched ?? this.#inflow.shift();
       if (chunk === undefined) break;
       untouched = undefined;
       this.progress();
@@ -223,23 +222,23 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
         return;
       }
       if (next === chunk.length) continue;
-      if (chunk === fresh) this.#ahead.keep(chunk, next);
-      else this.#ahead.unshift(chunk.subarray(next));
+      if (chunk === fresh) this.#inflow.keep(chunk, next);
+      else this.#inflow.unshift(chunk.subarray(next));
     }
-    if (untouched !== undefined) this.#ahead.keep(untouched, 0);
+    if (untouched !== undefined) this.#inflow.keep(untouched, 0);
     if (this.#isBodyRead && this.#isReady) exchange?.endBody();
-    if (!this.#isBodyRead && this.#hasEnded && this.#ahead.isEmpty) this.#cutShort();
-    else this.#ahead.flow();
+    if (!this.#isBodyRead && this.#hasEnded && this.#inflow.isEmpty) this.#cutShort();
+    else this.#inflow.flow();
   }
 
   onEnd(): void {
     this.#hasEnded = true;
     if (this.#phase === 'idle' || this.#phase === 'head') {
       // Whole requests wait for their turn.
-      if (!this.#ahead.isEmpty) return;
+      if (!this.#inflow.isEmpty) return;
       if (!this.#head.isEmpty) this.#refuse({ status: 400, body: 'The request broke off.\n' });
       else this.#close();
-    } else if (this.#phase === 'exchange' && !this.#isBodyRead && (this.#ahead.isEmpty || this.#held !== undefined))
+    } else if (this.#phase === 'exchange' && !this.#isBodyRead && (this.#inflow.isEmpty || this.#held !== undefined))
       this.#cutShort();
   }
 
@@ -251,7 +250,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
 
   onDrain(): void {
     if (this.#phase === 'idle') {
-      if (!this.#ahead.isEmpty) this.#goOn();
+      if (!this.#inflow.isEmpty) this.#goOn();
       return;
     }
     this.progress();
@@ -268,7 +267,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     }
     this.#phase = 'closing';
     this.#held = undefined;
-    this.#ahead.clear();
+    this.#inflow.clear();
     this.context.onDone(this);
   }
 
@@ -307,7 +306,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.#logSent();
     const wire = this.release();
     if (rest.length > 0) wire.write(rest);
-    for (const chunk of this.#ahead.takeAll()) origin.write(chunk);
+    for (const chunk of this.#inflow.takeAll()) origin.write(chunk);
     this.context.onSwitch(wire, origin, { host, protocol: upgrade[0] ?? '', address: this.#address });
     this.context.onDone(this);
   }
@@ -350,7 +349,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.#body = undefined;
     this.#wait('idle', this.context.timeouts.idleMs);
     // Not from here: a thousand requests in one packet must not become a thousand calls deep.
-    if (this.#ahead.isEmpty) {
+    if (this.#inflow.isEmpty) {
       if (this.#hasEnded) this.#close();
     } else if (!this.wire.needsDrain) setImmediate(() => this.#goOn());
   }
@@ -358,9 +357,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   /** Takes the request that came ahead of its turn. */
   #goOn(): void {
     if (this.#phase !== 'idle') return;
-    const chunk = Buffer.concat(this.#ahead.takeAll());
-    this.#ahead.flow();
-    this.#readHead(chunk);
+    this.#readHead(this.#inflow.take());
     // The client sent its last and left: what it began is not a request.
     if (this.#hasEnded && this.#request === undefined) this.onEnd();
   }
@@ -371,7 +368,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   #close(): void {
     if (this.#phase === 'closing') return;
     this.#wait('closing', LINGER_MS);
-    this.#ahead.clear();
+    this.#inflow.clear();
     this.wire.resume();
     this.wire.end();
     if (this.#hasEnded) this.wire.destroySoon();

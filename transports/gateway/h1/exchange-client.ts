@@ -1,5 +1,5 @@
 /** The client's side of an exchange. */
-import type { Wire } from '../tcp/wire.ts';
+import type { Wire } from '../../wire/wire.ts';
 
 /** Who is answered. Nothing is called after `finish`, `fail`, `destroy` or `switched`. */
 export interface ExchangeClient {

@@ -1,11 +1,11 @@
 /** One request on its way to an origin and its response on the way back, with backpressure both ways. */
-import { BodyReader } from './body.ts';
+
+import { BodyReader, ChunkError } from '../../wire/h1/body.ts';
+import { HeadBuffer } from '../../wire/h1/head-reader.ts';
+import type { RequestHead } from '../../wire/h1/request-head.ts';
 import type { BorrowedConnection, ResponseReader } from './borrowed-connection.ts';
 import type { CacheSink } from './cache-hook.ts';
-import { ChunkError } from './chunked.ts';
 import { type ExchangeClient, GONE } from './exchange-client.ts';
-import { HeadBuffer } from './head-buffer.ts';
-import type { RequestHead } from './request-head.ts';
 import { type ResponseHead, readResponseHead } from './response-head.ts';
 import { type Destination, UpstreamError, type Upstreams } from './upstreams.ts';
 import {

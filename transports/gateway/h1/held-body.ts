@@ -2,9 +2,9 @@
  * A body that is waited for before its origin is asked: whoever never sends it takes no place there. Only its beginning
  * is held, and only for as long as a head may take; a longer body goes on from there as it comes.
  */
-import { BodyReader } from './body.ts';
-import { ChunkError } from './chunked.ts';
-import type { Framing } from './fields.ts';
+
+import { BodyReader, ChunkError } from '../../wire/h1/body.ts';
+import type { Framing } from '../../wire/h1/fields.ts';
 
 /** As much is held, bytes. */
 const HELD_BYTES = 16_384;

@@ -2,8 +2,8 @@
  * Requests that come back (RFC 8586): each that is sent on says in CDN-Loop that it has been here, and for which host.
  * A container that leads a hostname back to the gateway would otherwise keep both busy for ever.
  */
-import { elementsOf, valuesOf } from './fields.ts';
-import type { RequestHead } from './request-head.ts';
+import { elementsOf, valuesOf } from '../../wire/h1/fields.ts';
+import type { RequestHead } from '../../wire/h1/request-head.ts';
 
 const FIELD = 'cdn-loop';
 

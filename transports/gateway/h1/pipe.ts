@@ -2,7 +2,7 @@
  * One connection to an origin that carries several requests at a time: their answers come in the order of the requests
  * (RFC 9112, section 9.3.2). What is asked in one turn of the event loop shares a pipe and leaves together.
  */
-import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
+import { NOBODY, type Wire, type WireReader } from '../../wire/wire.ts';
 import type { BorrowedConnection, ResponseReader } from './borrowed-connection.ts';
 
 /** How long an answer may keep those behind it waiting before they are sent another way, ms. */

@@ -1,5 +1,5 @@
 /** The pipes to one origin: how many there are, and how much the origin has shown that it takes. */
-import type { Wire } from '../tcp/wire.ts';
+import type { Wire } from '../../wire/wire.ts';
 import type { BorrowedConnection } from './borrowed-connection.ts';
 import { PATIENCE_MS, Pipe, type PipeOwner } from './pipe.ts';
 

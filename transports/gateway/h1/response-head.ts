@@ -1,7 +1,15 @@
 /** Reads the head of an origin's response (RFC 9112, 4 and 6.3). What is doubtful is a bad gateway, never passed on. */
-import { elementsOf, type Field, type Framing, framingOf, hopByHop, readFields, valuesOf } from './fields.ts';
-import { ParseCache } from './parse-cache.ts';
-import { isClean } from './syntax.ts';
+import {
+  elementsOf,
+  type Field,
+  type Framing,
+  framingOf,
+  hopByHop,
+  readFields,
+  valuesOf,
+} from '../../wire/h1/fields.ts';
+import { ParseCache } from '../../wire/h1/parse-cache.ts';
+import { isClean } from '../../wire/h1/syntax.ts';
 
 /** A response's head. */
 export interface ResponseHead {

@@ -3,13 +3,13 @@ import type { Socket } from 'node:net';
 import { waitAtMost } from '../../../lib/waiting.ts';
 import type { GatewayDecider } from '../../../proto/gateway/gateway-decider.ts';
 import type { AccessEntry } from '../../../proto/gateway/traffic.ts';
-import type { IsTrusted } from '../tcp/trusted.ts';
-import type { Wire } from '../tcp/wire.ts';
-import { wireOf } from '../tcp/wires.ts';
+import { Deadlines } from '../../wire/deadlines.ts';
+import type { IsTrusted } from '../../wire/peer-address.ts';
+import type { Wire } from '../../wire/wire.ts';
+import { wireOf } from '../../wire/wires.ts';
 import type { CacheHook } from './cache-hook.ts';
 import { ClientConnection } from './client.ts';
 import { CLIENT_TIMEOUTS, type ClientContext, type ClientTimeouts } from './client-context.ts';
-import { Deadlines } from './deadlines.ts';
 import type { LoopGuard } from './loop-detection.ts';
 import type { Upstreams } from './upstreams.ts';
 

@@ -1,9 +1,9 @@
 /** Connections to origins: kept alive, bounded, and never used again once anything unasked came over them. */
 import { CodedError } from '../../../lib/errors.ts';
 import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
+import { NOBODY, type Wire, type WireReader } from '../../wire/wire.ts';
 import { dial } from '../tcp/dial.ts';
 import { type Holder, type Place, type PlaceLimits, Places } from '../tcp/places.ts';
-import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
 import type { BorrowedConnection, ResponseReader } from './borrowed-connection.ts';
 import { Pipes } from './pipes.ts';
 

@@ -2,7 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { SignGatewayToken } from '../../../proto/gateway/gateway-token.ts';
 import { GATEWAY_FIELD, type ProxyReply } from '../../../proto/gateway/traffic.ts';
-import type { RequestHead } from './request-head.ts';
+import type { RequestHead } from '../../wire/h1/request-head.ts';
 import type { ResponseHead } from './response-head.ts';
 
 /** Said by us alone: a client's word for them is dropped. Underscore twins are read as the same by some origins. */

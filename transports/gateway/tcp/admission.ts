@@ -1,7 +1,7 @@
 /** How many connections the gateway lets in, in all and from one network. */
 import type { Socket } from 'node:net';
+import type { IsTrusted } from '../../wire/peer-address.ts';
 import { type Holder, type Place, Places } from './places.ts';
-import type { IsTrusted } from './trusted.ts';
 
 /** How many connections are let in. */
 export interface ConnectionLimits {

@@ -1,9 +1,9 @@
 /** Opens connections as wires: on a handle to an address; by a socket to a name, or where handles are not known. */
 import { connect, isIP } from 'node:net';
-import { HandleWire } from './handle-wire.ts';
-import { newTcpHandle } from './handles.ts';
-import type { Wire } from './wire.ts';
-import { usesHandles, wireOf } from './wires.ts';
+import { HandleWire } from '../../wire/handle-wire.ts';
+import { newTcpHandle } from '../../wire/handles.ts';
+import type { Wire } from '../../wire/wire.ts';
+import { usesHandles, wireOf } from '../../wire/wires.ts';
 
 interface DialListener {
   /** It is open; paused, with no delay. */

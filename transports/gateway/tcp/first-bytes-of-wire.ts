@@ -1,7 +1,7 @@
 /**
  * Waits for the first bytes of a wire (a ClientHello) until somebody can decide by them, and no longer than a deadline.
  */
-import { NOBODY, type Wire, type WireReader } from './wire.ts';
+import { NOBODY, type Wire, type WireReader } from '../../wire/wire.ts';
 
 /** Most bytes collected for a decision. */
 const MAX_FIRST = 17_000;

@@ -1,14 +1,14 @@
 /** Takes raw connections, as sockets or, where nobody needs a socket, as wires. */
 import { createServer, type Server, type Socket } from 'node:net';
 import { plainAddress } from '../../../lib/ip-address.ts';
+import { HandleWire } from '../../wire/handle-wire.ts';
+import { type TcpHandle, takeHandles } from '../../wire/handles.ts';
+import type { IsTrusted } from '../../wire/peer-address.ts';
+import type { Wire } from '../../wire/wire.ts';
+import { usesHandles, wireOf } from '../../wire/wires.ts';
 import type { Admission } from './admission.ts';
 import { readFirstOfSocket } from './first-bytes-of-socket.ts';
-import { HandleWire } from './handle-wire.ts';
-import { type TcpHandle, takeHandles } from './handles.ts';
 import { readProxyHeader } from './proxy-header.ts';
-import type { IsTrusted } from './trusted.ts';
-import type { Wire } from './wire.ts';
-import { usesHandles, wireOf } from './wires.ts';
 
 /** A listener of raw connections. */
 export interface RawListener {

@@ -1,5 +1,5 @@
 /** Joins two connections: backpressure works both ways, half-closes are passed on, and both end together. */
-import type { Wire, WireReader } from './wire.ts';
+import type { Wire, WireReader } from '../../wire/wire.ts';
 
 interface SpliceOptions {
   /** Sent to `b` before anything of `a`. */

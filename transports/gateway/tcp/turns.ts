@@ -6,7 +6,7 @@
  */
 import { performance } from 'node:perf_hooks';
 import { type ClientNetwork, clientNetworkOf } from '../../../proto/client-network.ts';
-import type { IsTrusted } from './trusted.ts';
+import type { IsTrusted } from '../../wire/peer-address.ts';
 
 /** How many begin. */
 interface TurnLimits {

@@ -5,9 +5,9 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
+import { NOBODY, type Wire } from '../../wire/wire.ts';
 import { readFirstOfWire } from '../tcp/first-bytes-of-wire.ts';
 import type { Turns } from '../tcp/turns.ts';
-import { NOBODY, type Wire } from '../tcp/wire.ts';
 import { type ClientHello, readClientHello } from './client-hello.ts';
 
 /** A certificate with its key, ready for handshakes. */

@@ -1,6 +1,26 @@
-/** A wire on the public interface of a socket: works wherever Node does, on any kind of socket. */
+/** Which kind of wire a connection gets: one on the handle below its socket, or one on the socket itself. */
 import type { Socket } from 'node:net';
+import { HandleWire } from './handle-wire.ts';
+import { handleOf, internals } from './handles.ts';
 import { NOBODY, type Wire, type WireReader } from './wire.ts';
+
+let areHandlesUsed = internals !== undefined;
+
+/** `stream`: public interfaces of Node only. `handle`: what is below them, where it is known; the default. */
+export function useWires(kind: 'stream' | 'handle'): void {
+  areHandlesUsed = kind === 'handle' && internals !== undefined;
+}
+
+/** Whether connections made from now on go by handles. */
+export function usesHandles(): boolean {
+  return areHandlesUsed;
+}
+
+/** A wire on a socket that is connected; it is the wire's from here on. Paused. */
+export function wireOf(socket: Socket): Wire {
+  const handle = areHandlesUsed ? handleOf(socket) : undefined;
+  return handle === undefined ? new StreamWire(socket) : new HandleWire(handle, { socket });
+}
 
 /** Takes the socket over: it may have been read from before, and what was put back is read first. */
 export class StreamWire implements Wire {

@@ -1,6 +1,6 @@
 /**
  * The handles below sockets: internals of Node, so each thing is looked for before it is used, and nothing is used on a
- * version that the tests have not been run on. Without them everything goes by streams (`stream-wire.ts`).
+ * version that the tests have not been run on. Without them everything goes by streams (`wires.ts`).
  */
 import { type Server, Socket } from 'node:net';
 

@@ -1,4 +1,4 @@
-/** Addresses of proxies in front of the gateway, whose word about their clients is taken. */
+/** Peers by their address: proxies, whose word about their clients is taken, and this machine itself. */
 import { BlockList, isIP } from 'node:net';
 
 /** Whether the peer at this address may speak for others. */
@@ -15,10 +15,7 @@ export function parseTrusted(text: string): IsTrusted | undefined {
     if (bits !== undefined && (!/^(0|[1-9][0-9]{0,2})$/.test(bits) || Number(bits) > most)) return undefined;
     list.addSubnet(address, bits === undefined ? most : Number(bits), family === 6 ? 'ipv6' : 'ipv4');
   }
-  return (address) => {
-    const family = isIP(address);
-    return family !== 0 && list.check(address, family === 6 ? 'ipv6' : 'ipv4');
-  };
+  return membership(list);
 }
 
 /**
@@ -35,4 +32,18 @@ export function clientBehind(peer: string, forwardedFor: readonly string[], isTr
     client = before;
   }
   return client;
+}
+
+const LOOPBACK = new BlockList();
+LOOPBACK.addSubnet('127.0.0.0', 8);
+LOOPBACK.addAddress('::1', 'ipv6');
+
+/** Whether the address is one of this machine's own, which no other reaches. */
+export const isLoopback = membership(LOOPBACK);
+
+function membership(list: BlockList): (address: string) => boolean {
+  return (address) => {
+    const family = isIP(address);
+    return family !== 0 && list.check(address, family === 6 ? 'ipv6' : 'ipv4');
+  };
 }

@@ -2,8 +2,7 @@
  * Reads the head of a request (RFC 9112, sections 3 and 5). Strict: what is forwarded means the same to every origin.
  */
 import { elementsOf, type Field, type Framing, framingOf, hopByHop, readFields, valuesOf } from './fields.ts';
-import { KnownFields } from './known-fields.ts';
-import { ParseCache } from './parse-cache.ts';
+import { KnownFields, ParseCache } from './parse-cache.ts';
 import { isClean, type Malformed, parseHost, TOKEN } from './syntax.ts';
 
 /** Most bytes of a head, and of the target in it. */

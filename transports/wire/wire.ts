@@ -1,6 +1,6 @@
 /**
  * A connection as the data path uses it: plain calls and one shared read buffer, no streams and no events.
- * `stream-wire.ts` is one on a public socket, `handle-wire.ts` one on the handle below it; `wires.ts` chooses.
+ * `wires.ts` has one on a public socket, `handle-wire.ts` one on the handle below it.
  */
 
 import type { Socket } from 'node:net';

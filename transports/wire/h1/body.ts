@@ -1,8 +1,8 @@
 /**
- * Reads a chunked body (RFC 9112, section 7.1) and hands out what is in it, cut anywhere. Strict: sizes are hex digits
- * alone, each line ends in CRLF, extensions are bounded and dropped, trailers are read, bounded and dropped.
+ * The body of a message as its framing cuts it out of the bytes of a connection. Chunks (RFC 9112, section 7.1) are
+ * read strictly: sizes are hex digits alone, each line ends in CRLF, extensions and trailers are bounded and dropped.
  */
-
+import type { Framing } from './fields.ts';
 import { TOKEN } from './syntax.ts';
 
 /** Longest line of a chunk's size with its extensions, and all trailers together, in bytes. */
@@ -174,4 +174,30 @@ function hexOf(byte: number): number {
   if (byte >= 0x61 && byte <= 0x66) return byte - 0x57;
   if (byte >= 0x41 && byte <= 0x46) return byte - 0x37;
   return -1;
+}
+
+/** Reads one body. */
+export class BodyReader {
+  #remaining: number;
+  readonly #chunks: ChunkedReader | undefined;
+
+  constructor(framing: Framing) {
+    this.#remaining =
+      framing.kind === 'length' ? framing.length : framing.kind === 'until_close' ? Number.POSITIVE_INFINITY : 0;
+    this.#chunks = framing.kind === 'chunked' ? new ChunkedReader() : undefined;
+  }
+
+  /** Whether all of it has been read. */
+  get isDone(): boolean {
+    return this.#chunks === undefined ? this.#remaining === 0 : this.#chunks.isDone;
+  }
+
+  /** Reads from `start`; `onData` gets each run. Returns the index behind what belongs to it. Throws ChunkError. */
+  read(bytes: Buffer, start: number, onData: (from: number, to: number) => void): number {
+    if (this.#chunks !== undefined) return this.#chunks.read(bytes, start, onData);
+    const to = Math.min(bytes.length, start + this.#remaining);
+    this.#remaining -= to - start;
+    if (to > start) onData(start, to);
+    return to;
+  }
 }
