@@ -15,7 +15,7 @@ import { mappingSource } from '../../storage/network/mappings.ts';
 import { networkNews } from '../../storage/network/news.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import { acmeAuthority } from '../../transports/clients/acme/authority.ts';
-import { findAddresses } from '../../transports/clients/dns/addresses.ts';
+import { findAddresses } from '../../transports/clients/dns/resolvers.ts';
 import { MappedCertificates } from '../../transports/gateway/tls/mapped-certificates.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';

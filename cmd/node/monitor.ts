@@ -13,8 +13,7 @@ import { listRoutes } from '../../storage/gateway/routes.ts';
 import { allMappings } from '../../storage/network/overview.ts';
 import { listNodes } from '../../storage/placement/nodes.ts';
 import type { SystemRef } from '../../supervision/index.ts';
-import { hostMetrics } from '../../transports/clients/host/metrics.ts';
-import { ownProcess } from '../../transports/clients/host/own-process.ts';
+import { hostMetrics, ownProcess } from '../../transports/clients/host/metrics.ts';
 import { monitorMetrics } from '../observability/monitor-metrics.ts';
 
 /** How often everything is measured unless told otherwise, ms. */

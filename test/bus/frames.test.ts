@@ -1,11 +1,14 @@
-/** The ciphers behind envelopes: libsodium's and node:crypto's write the same bytes, and neither takes what the other did not write. */
+/**
+ * The ciphers behind envelopes: libsodium's and node:crypto's write the same bytes, and neither takes what the other
+ * did not write.
+ */
 import assert from 'node:assert/strict';
 import { createCipheriv, createSecretKey, randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import loadLibsodium from 'libsodium';
 import { ENVELOPE_BYTES, Envelopes } from '../../transports/bus/envelopes.ts';
-import { OpensslFrames } from '../../transports/bus/openssl-frames.ts';
+import { OpensslFrames } from '../../transports/bus/frames.ts';
 import { loadSodium, SHORT_BYTES, SodiumFrames } from '../../transports/bus/sodium-frames.ts';
 
 const LAYOUT = { headBytes: 39, numberAt: 25 };

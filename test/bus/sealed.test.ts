@@ -1,4 +1,7 @@
-/** What processes say to each other on a real nats-server where somebody else listens to everything and may publish anything. */
+/**
+ * What processes say to each other on a real nats-server where somebody else listens to everything and may publish
+ * anything.
+ */
 
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
@@ -7,9 +10,15 @@ import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { BusMessage } from '../../proto/ports/bus.ts';
 import { AUTH_CONSUMER, AUTH_STREAM } from '../../proto/subjects.ts';
 import { deadLetterSink, listDeadLetters } from '../../storage/bus/dead-letters.ts';
-import { ENVELOPE_BYTES, Envelopes, FRESH_MS, SeenMessages } from '../../transports/bus/envelopes.ts';
+import {
+  ENVELOPE_BYTES,
+  Envelopes,
+  FRESH_MS,
+  REPLAY_WINDOW,
+  ReplayWindow,
+  SeenMessages,
+} from '../../transports/bus/envelopes.ts';
 import { type NatsBus, natsBus } from '../../transports/bus/nats.ts';
-import { REPLAY_WINDOW, ReplayWindow } from '../../transports/bus/replay-window.ts';
 import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { silentLog } from '../support/log.ts';

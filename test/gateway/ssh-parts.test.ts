@@ -4,9 +4,9 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { networkOf } from '../../proto/client-network.ts';
 import { SshAdmission } from '../../transports/gateway/ssh/admission.ts';
-import { Identification } from '../../transports/gateway/ssh/identification.ts';
+import { Identification } from '../../transports/gateway/ssh/handshake.ts';
 import { isRightGuess, readRequest } from '../../transports/gateway/ssh/internals.ts';
-import { writeTogether } from '../../transports/ssh/write-together.ts';
+import { writeTogether } from '../../transports/ssh/container-login.ts';
 import { cut } from '../support/gateway/incremental-readers.ts';
 import { until } from '../support/until.ts';
 

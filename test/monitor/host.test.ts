@@ -4,8 +4,7 @@ import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { test } from 'node:test';
-import { processorLoad } from '../../transports/clients/host/load.ts';
-import { hostMetrics } from '../../transports/clients/host/metrics.ts';
+import { hostMetrics, processorLoad } from '../../transports/clients/host/metrics.ts';
 import { skipUnless } from '../support/require.ts';
 import { until } from '../support/until.ts';
 

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { PAUSE_BEFORE_HASTE_MS } from '../../actors/network/certificate-rules.ts';
 import { hastenOrder } from '../../storage/network/certificate-orders.ts';
 import { parseSealKey } from '../../storage/seal.ts';
-import { findAddresses } from '../../transports/clients/dns/addresses.ts';
+import { findAddresses } from '../../transports/clients/dns/resolvers.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { dnsServer } from '../support/network/dns-server.ts';
 import { openCaFront } from '../support/network/faulty-authority.ts';

@@ -10,7 +10,7 @@ import { encodeNotification, type Notification } from '../../proto/notify/notifi
 import type { Bus, StreamMessage } from '../../proto/ports/bus.ts';
 import { NOTIFICATIONS_CONSUMER } from '../../proto/subjects.ts';
 import { StorageError } from '../../storage/db.ts';
-import { MAX_PAYLOAD_BYTES } from '../../transports/bus/checks.ts';
+import { MAX_PAYLOAD_BYTES } from '../../transports/bus/subjects.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { type NotifyUnderTest, nextOf, openNotify, sample } from '../support/service/notify.ts';
 import type { Person } from '../support/service/people.ts';

@@ -12,10 +12,9 @@ import type { Delivery, NewMessage, Stored, StreamStore } from '../../proto/port
 import type { Ending } from '../../proto/ports/ending.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { Batcher } from './batcher.ts';
-import { checkMessageId, checkName, checkSize } from './checks.ts';
 import { Consumer, type DeliverySource } from './consumer.ts';
 import { Core } from './core.ts';
-import { checkPattern, checkSubject, matches } from './subjects.ts';
+import { checkMessageId, checkName, checkPattern, checkSize, checkSubject, matches } from './subjects.ts';
 
 const batch = { items: 500, bytes: 4 << 20, waitingBytes: 64 << 20 };
 

@@ -21,9 +21,8 @@ import {
   type SharedSecret,
 } from '../../proto/auth/shared-secret.ts';
 import type { SharedClock } from '../../proto/ports/clock.ts';
-import { type FrameCipher, type FrameLayout, NUMBER_BYTES, TAG_BYTES } from './frames.ts';
-import { OpensslFrames } from './openssl-frames.ts';
-import { ReplayWindow } from './replay-window.ts';
+import type { Log } from '../../proto/ports/log.ts';
+import { type FrameCipher, type FrameLayout, NUMBER_BYTES, OpensslFrames, TAG_BYTES } from './frames.ts';
 import { SodiumFrames } from './sodium-frames.ts';
 
 /** A message to whoever listens now; a message that a stream keeps, which may come late and again. */
@@ -47,7 +46,7 @@ export const FRESH_MS = 120_000;
 const MAX_SENDERS = 4096;
 
 /** Why a message is not taken. The text is for operators. */
-export class EnvelopeError extends CodedError<'unsealed' | 'unknown_key' | 'forged' | 'stale' | 'replayed'> {}
+class EnvelopeError extends CodedError<'unsealed' | 'unknown_key' | 'forged' | 'stale' | 'replayed'> {}
 
 /** What one subscription has seen: each message is taken once. */
 export interface Seen {
@@ -197,4 +196,58 @@ function writeNumber(to: Buffer, number: number): void {
 
 function readNumber(from: Buffer): number {
   return from.readUInt32BE(NUMBER_AT) * 2 ** 32 + from.readUInt32BE(NUMBER_AT + 4);
+}
+
+const TELL_EVERY_MS = 60_000;
+
+/** Tells operators of messages that were not taken: of the first at once, of others once a minute with their number. */
+export class Refusals {
+  readonly #log: Log;
+  readonly #told = new Map<string, { at: number; since: number }>();
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** Somebody's message for `subject` was refused. Rethrows what is no EnvelopeError. */
+  note(subject: string, error: unknown): void {
+    if (!(error instanceof EnvelopeError)) throw error;
+    const now = performance.now();
+    const told = this.#told.get(error.code);
+    if (told !== undefined && now - told.at < TELL_EVERY_MS) {
+      told.since += 1;
+      return;
+    }
+    this.#told.set(error.code, { at: now, since: 0 });
+    const others = told?.since ?? 0;
+    this.#log.warn({ subject, reason: error.code, others, error: error.message }, 'refused a message on the bus');
+  }
+}
+
+const WORDS = 256;
+const BITS = 32 * WORDS;
+/** A number so far behind the newest is refused: nobody knows any more whether it was seen. */
+export const REPLAY_WINDOW = BITS - 32;
+
+/** Which numbers of a sender were seen: a bitmap that moves with the newest (RFC 4303, 3.4.3), unshifted (RFC 6479). */
+export class ReplayWindow {
+  readonly #words = new Uint32Array(WORDS);
+  #newest = 0;
+
+  /** Whether `number` (from 1) is new; it is not from here on. */
+  accept(number: number): boolean {
+    if (number + REPLAY_WINDOW <= this.#newest) return false;
+    const word = Math.floor(number / 32);
+    if (number > this.#newest) {
+      const last = Math.floor(this.#newest / 32);
+      if (word - last >= WORDS) this.#words.fill(0);
+      else for (let next = last + 1; next <= word; next++) this.#words[next % WORDS] = 0;
+      this.#newest = number;
+    }
+    const at = word % WORDS;
+    const bit = 1 << (number % 32);
+    const seen = this.#words[at] ?? 0;
+    this.#words[at] = seen | bit;
+    return (seen & bit) === 0;
+  }
 }

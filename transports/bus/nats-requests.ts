@@ -1,10 +1,9 @@
 /** Requests over NATS: one subscription for all answers, so that a request costs one message and its answer another. */
 import { createInbox, type Msg } from '@nats-io/transport-node';
 import { BusError } from '../../proto/ports/bus.ts';
-import type { Envelopes } from './envelopes.ts';
+import type { Envelopes, Refusals } from './envelopes.ts';
 import { asBusError } from './nats-errors.ts';
 import type { LinkSubscription, NatsLink } from './nats-link.ts';
-import type { Refusals } from './refusals.ts';
 
 interface OpenRequest {
   readonly subject: string;

@@ -6,12 +6,11 @@ import type { DeadLetterSink, Delivery, Fetched } from '../../proto/ports/bus-st
 import type { Log } from '../../proto/ports/log.ts';
 import { isInternal } from '../../proto/subjects.ts';
 import type { DeliverySource } from './consumer.ts';
-import { copied } from './copied.ts';
-import type { Envelopes } from './envelopes.ts';
+import type { Envelopes, Refusals } from './envelopes.ts';
+import { copied } from './frames.ts';
 import type { NatsAdmin } from './nats-admin.ts';
 import { asBusError, messageOf } from './nats-errors.ts';
 import type { LinkSubscription, NatsLink } from './nats-link.ts';
-import type { Refusals } from './refusals.ts';
 
 /** Most payload bytes asked for at once. */
 const MAX_PULL_BYTES = 8 << 20;

@@ -14,11 +14,10 @@ import type { SharedClock } from '../../proto/ports/clock.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { isInternal } from '../../proto/subjects.ts';
-import { checkMessageId, checkName, checkSize } from './checks.ts';
 import { Consumer } from './consumer.ts';
-import { copied } from './copied.ts';
 import { handle } from './core.ts';
-import { Envelopes, type Seen, SeenMessages } from './envelopes.ts';
+import { Envelopes, Refusals, type Seen, SeenMessages } from './envelopes.ts';
+import { copied } from './frames.ts';
 import { NatsAdmin } from './nats-admin.ts';
 import { ADVISORY_CONSUMER, advisoryStream, keepGivenUp } from './nats-dead-letters.ts';
 import { messageOf } from './nats-errors.ts';
@@ -26,9 +25,8 @@ import { type NatsAddress, NatsLink } from './nats-link.ts';
 import { NatsPublisher } from './nats-publisher.ts';
 import { NatsRequests } from './nats-requests.ts';
 import { type NatsDelivery, NatsSource } from './nats-source.ts';
-import { Refusals } from './refusals.ts';
 import { loadSodium } from './sodium-frames.ts';
-import { checkPattern, checkSubject } from './subjects.ts';
+import { checkMessageId, checkName, checkPattern, checkSize, checkSubject } from './subjects.ts';
 
 export type { NatsAddress } from './nats-link.ts';
 

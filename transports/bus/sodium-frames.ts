@@ -5,9 +5,15 @@
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
 import type { Libsodium } from 'libsodium';
-import { copied } from './copied.ts';
-import { type FrameCipher, type FrameLayout, NONCE_BYTES, NUMBER_BYTES, TAG_BYTES } from './frames.ts';
-import { OpensslFrames } from './openssl-frames.ts';
+import {
+  copied,
+  type FrameCipher,
+  type FrameLayout,
+  NONCE_BYTES,
+  NUMBER_BYTES,
+  OpensslFrames,
+  TAG_BYTES,
+} from './frames.ts';
 
 /** Bytes of a frame and its text up to which libsodium is the faster one; measured, not critical. */
 export const SHORT_BYTES = 2048;

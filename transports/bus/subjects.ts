@@ -1,7 +1,9 @@
 /**
- * Subjects: tokens joined by dots. In a pattern `*` stands for one token, a closing `>` for one or more (NATS
- * documentation, "Subject-Based Messaging").
+ * What both buses take and refuse, so that what runs on one runs on the other: subjects, names and sizes. A subject is
+ * tokens joined by dots; in a pattern `*` stands for one token, a closing `>` for one or more (NATS documentation,
+ * "Subject-Based Messaging").
  */
+import { BusError } from '../../proto/ports/bus.ts';
 
 const TOKEN = /^[^\s.*>\0]+$/;
 // One pass for each message that is sent: tokens and dots.
@@ -114,4 +116,30 @@ function countNodes<T>(node: SubjectNode<T>): number {
   let count = 0;
   for (const next of node.next.values()) count += 1 + countNodes(next);
   return count;
+}
+
+/** Largest payload: a NATS server takes 1 MiB unless it is told otherwise, and an envelope has to fit in. */
+export const MAX_PAYLOAD_BYTES = (1 << 20) - 64;
+
+const NAME = /^[A-Za-z0-9_-]{1,200}$/;
+// A message id travels in a header line.
+const MESSAGE_ID = /^(?! )[^\0\r\n]{1,1024}(?<! )$/;
+
+/** Throws BusError `too_large` for a payload that is more than a message may carry. */
+export function checkSize(data: Uint8Array): void {
+  if (data.byteLength > MAX_PAYLOAD_BYTES) {
+    throw new BusError('too_large', `A message has at most ${MAX_PAYLOAD_BYTES} bytes.`);
+  }
+}
+
+/** Throws TypeError unless `text` can name a stream or a consumer. */
+export function checkName(text: string): void {
+  if (!NAME.test(text)) throw new TypeError(`Not a name: ${JSON.stringify(text.slice(0, 100))}`);
+}
+
+/** Throws TypeError unless `text` can be a message id. */
+export function checkMessageId(text: string): void {
+  if (!MESSAGE_ID.test(text)) {
+    throw new TypeError('A message id is one line of 1 to 1,024 characters without a space at its ends.');
+  }
 }

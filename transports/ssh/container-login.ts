@@ -3,9 +3,8 @@ import type { Duplex } from 'node:stream';
 import ssh2, { type Client, type ConnectConfig, type ParsedKey, type PublicKeyAuthMethod } from 'ssh2';
 import { type Engine, EngineError } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
+import { signingKey } from './keys.ts';
 import { hangUp } from './shell-stream.ts';
-import { signingKey } from './signing-key.ts';
-import { writeTogether } from './write-together.ts';
 
 /** Where containers are reached and who logs in; the times have defaults. */
 export interface ContainerLoginOptions {
@@ -206,4 +205,24 @@ function explain(cause: Error & { level?: string; code?: unknown }): EngineError
     return new EngineError('refused', 'The SSH server of the container cannot be talked to.', options);
   }
   return new LoginLost(options);
+}
+
+/**
+ * What is written to `others` because of bytes from `socket` leaves together, at the end of the loop's turn: ssh2
+ * writes each packet by itself, and an answer is often three of them.
+ */
+export function writeTogether(socket: Duplex, others: readonly Duplex[]): void {
+  let isHeld = false;
+  const release = () => {
+    isHeld = false;
+    for (const other of others) other.uncork();
+  };
+  const hold = () => {
+    if (isHeld) return;
+    isHeld = true;
+    for (const other of others) other.cork();
+    setImmediate(release);
+  };
+  // Before ssh2 looks at the bytes.
+  socket.prependListener('data', hold);
 }

@@ -1,6 +1,7 @@
 /** Key pairs in OpenSSH's own format (PROTOCOL.key of OpenSSH), which `ssh`, `ssh-keygen` and ssh2 all read. */
-import { generateKeyPair as generate, generateKeyPairSync, randomBytes } from 'node:crypto';
+import { createPrivateKey, generateKeyPair as generate, generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 import { promisify } from 'node:util';
+import ssh2, { type ParsedKey } from 'ssh2';
 
 /** A new key pair as text. */
 export interface KeyPair {
@@ -64,4 +65,27 @@ function string(value: string | Buffer): Buffer {
   const length = Buffer.alloc(4);
   length.writeUInt32BE(bytes.length);
   return Buffer.concat([length, bytes]);
+}
+
+let last: { readonly text: string; readonly key: ParsedKey | Error } | undefined;
+
+/**
+ * Reads a private key in OpenSSH or PEM form; an Error when it is none. It signs fast: ssh2 reads its PEM anew for each
+ * signature, ten times the signature's own work. The key that was read last is remembered.
+ */
+export function signingKey(text: string): ParsedKey | Error {
+  if (last?.text !== text) last = { text, key: read(text) };
+  return last.key;
+}
+
+function read(text: string): ParsedKey | Error {
+  const key = ssh2.utils.parseKey(text);
+  // Of other types ssh2 knows the hash that goes with the curve.
+  if (key instanceof Error || !(key.type === 'ssh-ed25519' || key.type === 'ssh-rsa')) return key;
+  const secret = createPrivateKey(key.getPrivatePEM());
+  const usual = key.type === 'ssh-ed25519' ? null : 'sha256';
+  Object.defineProperty(key, 'sign', {
+    value: (data: Buffer, hash?: string) => sign(hash === undefined || hash === '' ? usual : hash, data, secret),
+  });
+  return key;
 }

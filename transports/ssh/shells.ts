@@ -3,8 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { EngineError } from '../../proto/ports/engine.ts';
 import type { Shell, Shells } from '../../proto/ports/shell.ts';
 import { type ContainerLoginOptions, LoginLost, logInto, type Proceed } from './container-login.ts';
-import { openBridge } from './open-bridge.ts';
-import { persistentShellOver } from './persistent-shell.ts';
+import { openBridge, persistentShellOver } from './persistent-shell.ts';
 import { cells, shellOver } from './shell-stream.ts';
 
 /** What `sshShells` needs. */

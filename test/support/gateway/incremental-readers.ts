@@ -1,7 +1,9 @@
-/** What the incremental readers make of bytes that come in pieces: one value that a whole and a cut input must share. */
+/**
+ * What the incremental readers make of bytes that come in pieces: one value that a whole and a cut input must share.
+ */
 
 import { readResponseHead } from '../../../transports/gateway/h1/response-head.ts';
-import { detect } from '../../../transports/gateway/tcp/detect.ts';
+import { detect } from '../../../transports/gateway/tcp/first-bytes.ts';
 import { MAX_CLIENT_HELLO, readClientHello } from '../../../transports/gateway/tls/client-hello.ts';
 import { ChunkError, ChunkedReader } from '../../../transports/wire/h1/body.ts';
 import { HeadBuffer } from '../../../transports/wire/h1/head-reader.ts';

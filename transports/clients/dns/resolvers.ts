@@ -1,7 +1,7 @@
-/** Asks several resolvers for the TXT records of a name, each on its own. */
+/** Asks several resolvers for the TXT records of a name, each on its own, and where a name leads. */
 import { Resolver } from 'node:dns/promises';
 import { withTimeout } from '../../../lib/waiting.ts';
-import type { TxtAnswer, TxtResolvers } from '../../../proto/ports/dns.ts';
+import type { FindAddresses, HostAddresses, TxtAnswer, TxtResolvers } from '../../../proto/ports/dns.ts';
 
 /** Of more, only the first are asked. */
 export const MAX_RESOLVERS = 5;
@@ -9,7 +9,7 @@ export const MAX_RESOLVERS = 5;
 const MAX_RECORD_LENGTH = 1024;
 const MAX_RECORDS = 100;
 
-export interface ResolverOptions {
+interface ResolverOptions {
   /** Addresses, with `:port` if it is not 53; IPv6 with a port in brackets. None: the system's own. */
   readonly servers: readonly string[];
   /** For one try, of two; a truncated answer is asked again over TCP. Default 2,000 ms. */
@@ -19,7 +19,7 @@ export interface ResolverOptions {
 const TIMEOUT_MS = 2000;
 
 /** A resolver for each server: one with several asks the next only when one fails, and says nothing of it. */
-export function resolversOf({ servers, timeoutMs = TIMEOUT_MS }: ResolverOptions) {
+function resolversOf({ servers, timeoutMs = TIMEOUT_MS }: ResolverOptions) {
   const all = (servers.length > 0 ? servers : new Resolver().getServers()).slice(0, MAX_RESOLVERS);
   return all.map((server) => {
     const resolver = new Resolver({ timeout: timeoutMs, tries: 2 });
@@ -58,7 +58,7 @@ async function ask(resolver: Resolver, name: string): Promise<TxtAnswer> {
 }
 
 /** What is answered; nothing when there is no such name or record. */
-export async function unlessEmpty<T>(answer: Promise<T[]>): Promise<T[]> {
+async function unlessEmpty<T>(answer: Promise<T[]>): Promise<T[]> {
   try {
     return await answer;
   } catch (error) {
@@ -81,4 +81,26 @@ const REASONS: Readonly<Record<string, string>> = {
 
 function tooLate(): TxtAnswer {
   return { kind: 'failed', reason: 'no answer in time' };
+}
+
+/** More of one name are not looked at. */
+const MAX_ADDRESSES = 20;
+
+/** Makes the function that asks. Throws when a server is no IP address. */
+export function findAddresses(options: ResolverOptions): FindAddresses {
+  const resolvers = resolversOf(options);
+  return async (hostname): Promise<HostAddresses> => {
+    const answers = await Promise.all(
+      resolvers.flatMap(({ resolver }) => [resolver.resolve4(hostname), resolver.resolve6(hostname)]).map(answered),
+    );
+    const addresses = [...new Set(answers.flatMap((answer) => answer ?? []))].slice(0, MAX_ADDRESSES);
+    if (addresses.length > 0) return { kind: 'found', addresses };
+    // One that is down says nothing; where any failed, what the others do not know may still be there.
+    return { kind: answers.includes(undefined) ? 'unknown' : 'none' };
+  };
+}
+
+/** Undefined: it did not answer, or with an error. */
+function answered(answer: Promise<string[]>): Promise<readonly string[] | undefined> {
+  return unlessEmpty(answer).catch(() => undefined);
 }

@@ -1,9 +1,12 @@
-/** How this machine does: the kernel's counts of processors, systeminformation for memory, statfs for its disks. */
-import { cpus } from 'node:os';
+/**
+ * How this machine does, and this process: the kernel's counts of processors (a library that runs `cat` holds up
+ * everything else), systeminformation for memory, statfs for disks.
+ */
+import { stat, statfs } from 'node:fs/promises';
+import { cpus, totalmem } from 'node:os';
+import { dirname, resolve } from 'node:path';
 import { mem } from 'systeminformation';
-import type { DiskSample, MetricsSource, NodeSample } from '../../../proto/ports/metrics-source.ts';
-import { disksOf } from './disks.ts';
-import { processorLoad } from './load.ts';
+import type { DiskSample, MetricsSource, NodeSample, PodSample } from '../../../proto/ports/metrics-source.ts';
 
 /** Available below this share of memory is pressure; of a disk, the share at which Kubernetes evicts. */
 const MEMORY_PRESSURE = 0.05;
@@ -52,4 +55,84 @@ function shareOf({ usedBytes, capacityBytes }: DiskSample): number {
 
 function truth(value: boolean): string {
   return value ? 'True' : 'False';
+}
+
+/** The file systems of `paths`, each once, under where it is mounted. Rejects when a path is not there. */
+async function disksOf(paths: readonly string[]): Promise<DiskSample[]> {
+  const mounts = new Set(await Promise.all(paths.map(mountPointOf)));
+  return Promise.all(
+    [...mounts].map(async (path) => {
+      const { blocks, bfree, bavail, bsize } = await statfs(path);
+      // What only root may take counts as neither used nor free.
+      const usedBytes = (blocks - bfree) * bsize;
+      return { path, usedBytes, capacityBytes: usedBytes + bavail * bsize };
+    }),
+  );
+}
+
+/** The highest folder above `path` on the same device. */
+async function mountPointOf(path: string): Promise<string> {
+  let found = resolve(path);
+  const { dev } = await stat(found);
+  for (;;) {
+    const above = dirname(found);
+    if (above === found || (await stat(above)).dev !== dev) return found;
+    found = above;
+  }
+}
+
+/** What gives the share of their time that all processors were busy since it was last asked, 0 to 1. */
+export function processorLoad(): () => number {
+  let last = times();
+  let share = 0;
+  return () => {
+    const now = times();
+    const total = now.total - last.total;
+    // Asked twice within a tick of the kernel, nothing was counted yet.
+    if (total > 0) {
+      share = Math.min(1, Math.max(0, 1 - (now.idle - last.idle) / total));
+      last = now;
+    }
+    return share;
+  };
+}
+
+function times(): { total: number; idle: number } {
+  let [total, idle] = [0, 0];
+  for (const { times } of cpus()) {
+    total += times.user + times.nice + times.sys + times.idle + times.irq;
+    idle += times.idle;
+  }
+  return { total, idle };
+}
+
+/**
+ * This process as a pod of the core namespace, since it was last asked. What it stores is in the database: its own disk
+ * is 0.
+ */
+export function ownProcess(options: { readonly name: string; readonly namespace: string; readonly node: string }) {
+  let [used, at, cpuMillis] = [process.cpuUsage(), performance.now(), 0];
+  return (): readonly PodSample[] => {
+    const now = performance.now();
+    // Asked twice at once, it would divide by nothing.
+    if (now - at >= 100) {
+      const since = process.cpuUsage(used);
+      cpuMillis = (since.user + since.system) / (now - at);
+      [used, at] = [process.cpuUsage(), now];
+    }
+    return [
+      {
+        ...options,
+        cpuMillis,
+        cpuCapacityMillis: cpus().length * 1000,
+        memoryBytes: process.memoryUsage.rss(),
+        memoryCapacityBytes: totalmem(),
+        diskBytes: 0,
+        diskCapacityBytes: 0,
+        restarts: 0,
+        crashedAt: [],
+        oomKills: 0,
+      },
+    ];
+  };
 }

@@ -43,7 +43,7 @@ export class Entry implements CachedAnswer {
   readonly size: number;
   readonly expiresAt: number;
   readonly length: number;
-  /** Neighbours in two orders of use; order.ts's own. */
+  /** Neighbours in two orders of use; the store's own. */
   readonly older: [Entry | undefined, Entry | undefined] = [undefined, undefined];
   readonly newer: [Entry | undefined, Entry | undefined] = [undefined, undefined];
   /** Whether the store has it; and how many send from it. */

@@ -12,7 +12,7 @@ import { type CacheAnswer, FORWARD } from './cache-hook.ts';
 import { type ClientContext, clientOf, decisionOf, entryOf, forwardedOf } from './client-context.ts';
 import { ClientWire, LINGER_MS } from './client-wire.ts';
 import { Exchange } from './exchange.ts';
-import type { ExchangeClient } from './exchange-client.ts';
+import type { ExchangeClient } from './exchange-sides.ts';
 import { HeldBody } from './held-body.ts';
 import { Replay } from './replay.ts';
 import { replyText } from './write-heads.ts';

@@ -3,9 +3,8 @@
 import { BodyReader, ChunkError } from '../../wire/h1/body.ts';
 import { HeadBuffer } from '../../wire/h1/head-reader.ts';
 import type { RequestHead } from '../../wire/h1/request-head.ts';
-import type { BorrowedConnection, ResponseReader } from './borrowed-connection.ts';
 import type { CacheSink } from './cache-hook.ts';
-import { type ExchangeClient, GONE } from './exchange-client.ts';
+import { type BorrowedConnection, type ExchangeClient, GONE, type ResponseReader } from './exchange-sides.ts';
 import { type ResponseHead, readResponseHead } from './response-head.ts';
 import { type Destination, UpstreamError, type Upstreams } from './upstreams.ts';
 import {

@@ -3,7 +3,7 @@
  * (RFC 9112, section 9.3.2). What is asked in one turn of the event loop shares a pipe and leaves together.
  */
 import { NOBODY, type Wire, type WireReader } from '../../wire/wire.ts';
-import type { BorrowedConnection, ResponseReader } from './borrowed-connection.ts';
+import type { BorrowedConnection, ResponseReader } from './exchange-sides.ts';
 
 /** How long an answer may keep those behind it waiting before they are sent another way, ms. */
 export const PATIENCE_MS = 100;

@@ -1,6 +1,6 @@
 /** The pipes to one origin: how many there are, and how much the origin has shown that it takes. */
 import type { Wire } from '../../wire/wire.ts';
-import type { BorrowedConnection } from './borrowed-connection.ts';
+import type { BorrowedConnection } from './exchange-sides.ts';
 import { PATIENCE_MS, Pipe, type PipeOwner } from './pipe.ts';
 
 /** Most pipes to an origin, and most requests in one. */

@@ -4,7 +4,7 @@ import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
 import { NOBODY, type Wire, type WireReader } from '../../wire/wire.ts';
 import { dial } from '../tcp/dial.ts';
 import { type Holder, type Place, type PlaceLimits, Places } from '../tcp/places.ts';
-import type { BorrowedConnection, ResponseReader } from './borrowed-connection.ts';
+import type { BorrowedConnection, ResponseReader } from './exchange-sides.ts';
 import { Pipes } from './pipes.ts';
 
 /** What goes wrong on the way to an origin. */

@@ -9,15 +9,13 @@ import ssh2, { type Client, type Connection, type ParsedKey } from 'ssh2';
 import type { SshAuthorizer, SshQuestion } from '../../../proto/gateway/ssh.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
-import { type ContainerLoginOptions, logInto } from '../../ssh/container-login.ts';
+import { type ContainerLoginOptions, logInto, writeTogether } from '../../ssh/container-login.ts';
+import { signingKey } from '../../ssh/keys.ts';
 import { hangUp } from '../../ssh/shell-stream.ts';
-import { signingKey } from '../../ssh/signing-key.ts';
-import { writeTogether } from '../../ssh/write-together.ts';
 import { SshAdmission, type SshAdmissionLimits, type Visitor } from './admission.ts';
-import { OFFERED, RSA_SIGNATURES, TOWARDS_CONTAINERS } from './algorithms.ts';
 import { ConnectionLimiter, type SshConnectionLimits } from './connection-limits.ts';
 import { serveForwards } from './forwards.ts';
-import { Identification } from './identification.ts';
+import { Identification, OFFERED, RSA_SIGNATURES, TOWARDS_CONTAINERS } from './handshake.ts';
 import {
   agentAsEvent,
   allowGuesses,

@@ -3,7 +3,7 @@
  * that another version fails loudly and in one place.
  */
 import type { Channel, Client, Connection } from 'ssh2';
-import { CLIENT_SIGNATURES, OFFERED } from './algorithms.ts';
+import { CLIENT_SIGNATURES, OFFERED } from './handshake.ts';
 
 type SshHandler = (...args: unknown[]) => void;
 type OnPayload = (payload: Buffer) => unknown;

@@ -1,6 +1,8 @@
-/** Joins a channel of the client with one of the container, so that nothing is lost at the end. */
+/** Joins a channel of the client with one of the container, at the pace of the slower, and loses nothing at the end. */
+
+import type { Readable } from 'node:stream';
 import type { Channel, ClientChannel, ServerChannel } from 'ssh2';
-import { pipeChannel } from './channel-pipe.ts';
+import { takesData } from './internals.ts';
 import type { SshEnd } from './ssh-end.ts';
 
 /** The two connections of a login. */
@@ -67,4 +69,70 @@ export async function relayForward(outside: Channel, inside: Channel, sides: Sid
   await Promise.all([down.done, up.done]);
   outside.close();
   inside.close();
+}
+
+/** One direction of a relay. */
+interface ChannelPipe {
+  /** Resolves when the source has ended and all of it was sent or, once nobody takes it, thrown away. */
+  readonly done: Promise<void>;
+  /** From here on the rest is thrown away. */
+  discard(): void;
+}
+
+/**
+ * Starts one. Nothing is written beyond the target's window: ssh2 keeps only one rest a channel when that is exceeded,
+ * and with output and error output in one channel would send some of it twice.
+ */
+function pipeChannel(source: Readable, write: (bytes: Buffer) => unknown, target: Channel, side: SshEnd): ChannelPipe {
+  let rest: Buffer | undefined;
+  let isEnded = false;
+  let isDiscarding = false;
+  let finish: () => void = () => {};
+  const done = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  const unwatch = side.watch(() => source.readableLength + (rest?.length ?? 0));
+
+  const send = () => {
+    while (rest !== undefined) {
+      if (isDiscarding || side.socket.destroyed || !takesData(target)) {
+        rest = undefined;
+        break;
+      }
+      const room = side.room(target);
+      if (room === 0) {
+        source.pause();
+        side.whenRoom(target, send);
+        return;
+      }
+      const part: Buffer = rest.length <= room ? rest : rest.subarray(0, room);
+      rest = part.length === rest.length ? undefined : rest.subarray(part.length);
+      write(part);
+    }
+    if (isEnded) {
+      unwatch();
+      finish();
+    } else source.resume();
+  };
+  source.on('data', (chunk: Buffer) => {
+    // A paused stream may deliver once more.
+    rest = rest === undefined ? chunk : Buffer.concat([rest, chunk]);
+    send();
+  });
+  source.on('end', () => {
+    isEnded = true;
+    send();
+  });
+  source.on('error', () => {
+    isEnded = true;
+    isDiscarding = true;
+    send();
+  });
+  return {
+    done,
+    discard: () => {
+      isDiscarding = true;
+      send();
+    },
+  };
 }

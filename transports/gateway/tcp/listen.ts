@@ -7,7 +7,7 @@ import type { IsTrusted } from '../../wire/peer-address.ts';
 import type { Wire } from '../../wire/wire.ts';
 import { usesHandles, wireOf } from '../../wire/wires.ts';
 import type { Admission } from './admission.ts';
-import { readFirstOfSocket } from './first-bytes-of-socket.ts';
+import { readFirstOfSocket } from './first-bytes.ts';
 import { readProxyHeader } from './proxy-header.ts';
 
 /** A listener of raw connections. */

@@ -6,7 +6,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
 import { NOBODY, type Wire } from '../../wire/wire.ts';
-import { readFirstOfWire } from '../tcp/first-bytes-of-wire.ts';
+import { readFirstOfWire } from '../tcp/first-bytes.ts';
 import type { Turns } from '../tcp/turns.ts';
 import { type ClientHello, readClientHello } from './client-hello.ts';
 
