@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { doctorDocker } from '../../transports/engines/docker/host/dockerd.ts';
+import { doctorDocker } from '../../transports/engines/docker/host/install-docker.ts';
 import { type AdapterChoice, ListenError, planAdapter } from '../../transports/http/index.ts';
 import { usesHandles } from '../../transports/wire/wires.ts';
 import { readEnvironment } from '../config/config.ts';

@@ -1,7 +1,8 @@
 /** `troupe down`: stops the containers of a platform, and its private Docker Engine. Data is kept. */
 import { getSetting } from '../../storage/settings.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
-import { findDocker, privateDockerHost, stopPrivateDockerd } from '../../transports/engines/docker/host/dockerd.ts';
+import { findDocker } from '../../transports/engines/docker/host/find-docker.ts';
+import { privateDockerHost, stopPrivateDockerd } from '../../transports/engines/docker/host/private-dockerd.ts';
 import { readEnvironment } from '../config/config.ts';
 import { dataDirInUse, openDataDir } from '../config/data-dir.ts';
 import { hint } from '../config/hints.ts';

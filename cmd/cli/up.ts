@@ -6,7 +6,7 @@ import { BusError } from '../../proto/ports/bus.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
-import { keepPrivateDockerd, privateDockerHost } from '../../transports/engines/docker/host/dockerd.ts';
+import { keepPrivateDockerd, privateDockerHost } from '../../transports/engines/docker/host/private-dockerd.ts';
 import { dockerMetrics } from '../../transports/engines/docker/stats/metrics.ts';
 import { keepCertificate, type LiveCertificate } from '../../transports/gateway/tls/live-certificate.ts';
 import { ListenError } from '../../transports/http/index.ts';

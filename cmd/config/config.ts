@@ -7,7 +7,7 @@ import { addressOf, targetSchema } from '../../proto/gateway/routes.ts';
 import { validationMessage } from '../../proto/validation-messages.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { MAX_RESOLVERS, txtResolvers } from '../../transports/clients/dns/resolvers.ts';
-import { parseEgress } from '../../transports/engines/common/egress.ts';
+import { parseEgress } from '../../transports/engines/common/confinement.ts';
 import { parsePool } from '../../transports/engines/common/subnets.ts';
 import { dockerProblem } from '../../transports/engines/docker/api/address.ts';
 import { parseTrusted } from '../../transports/wire/peer-address.ts';

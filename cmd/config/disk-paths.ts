@@ -1,6 +1,6 @@
 /** The folders whose file systems the monitor measures as the machine's disks. */
 import { existsSync } from 'node:fs';
-import { dockerDataRoot } from '../../transports/engines/docker/host/data-root.ts';
+import { dockerDataRoot } from '../../transports/engines/docker/host/find-docker.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
 

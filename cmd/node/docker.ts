@@ -3,16 +3,14 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Log } from '../../proto/ports/log.ts';
+import { findDocker, searchDocker } from '../../transports/engines/docker/host/find-docker.ts';
 import {
   canInstallDocker,
-  dockerdInstalled,
   doctorDocker,
-  findDocker,
   installDocker,
   mmdebstrapInstalled,
-  searchDocker,
-  startPrivateDockerd,
-} from '../../transports/engines/docker/host/dockerd.ts';
+} from '../../transports/engines/docker/host/install-docker.ts';
+import { dockerdInstalled, startPrivateDockerd } from '../../transports/engines/docker/host/private-dockerd.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { pullAuth } from '../../actors/auth/registry/pull-credential.ts';
-import { jsonLines } from '../../transports/engines/common/json-lines.ts';
+import { jsonLines } from '../../transports/engines/common/calls.ts';
 import { authHeader } from '../../transports/engines/docker/image/images.ts';
 import { kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';
 import { logIn, request, startPlatform, troupe } from '../support/cluster/platform.ts';

@@ -5,8 +5,12 @@ import { z } from 'zod';
 import type { ContainerSpec } from '../../proto/ports/engine.ts';
 import { PlacementError } from '../../proto/ports/placement.ts';
 import { DEFAULT_SUBNET_POOL, parsePool } from '../../transports/engines/common/subnets.ts';
-import { type CallOptions, DockerClient, type StreamOptions } from '../../transports/engines/docker/api/client.ts';
-import { DockerReplyError } from '../../transports/engines/docker/api/errors.ts';
+import {
+  type CallOptions,
+  DockerClient,
+  DockerReplyError,
+  type StreamOptions,
+} from '../../transports/engines/docker/api/client.ts';
 import { Containers } from '../../transports/engines/docker/containers.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
 import { ContainerNetworks } from '../../transports/engines/docker/network.ts';

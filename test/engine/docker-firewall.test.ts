@@ -5,7 +5,7 @@ import { mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { egressBlocks, parseEgress } from '../../transports/engines/common/egress.ts';
+import { egressBlocks, parseEgress } from '../../transports/engines/common/confinement.ts';
 import { firewallScript } from '../../transports/engines/docker/host/firewall.ts';
 import { findProgram, isRoot } from '../../transports/engines/docker/run.ts';
 import { realRequired } from '../support/engine/docker-under-test.ts';

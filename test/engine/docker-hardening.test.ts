@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
 import type { ContainerSpec } from '../../proto/ports/engine.ts';
-import { keptCapabilities } from '../../transports/engines/common/capabilities.ts';
+import { keptCapabilities } from '../../transports/engines/common/confinement.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
 import { rejectsWith } from '../support/engine/conformance-suite.ts';
 import { dockerSkip, dockerUnderTest } from '../support/engine/docker-under-test.ts';

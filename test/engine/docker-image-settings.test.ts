@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
 import type { ContainerSpec } from '../../proto/ports/engine.ts';
-import { jsonLines } from '../../transports/engines/common/json-lines.ts';
+import { jsonLines } from '../../transports/engines/common/calls.ts';
 import { removeHelpers } from '../../transports/engines/docker/keys.ts';
 import { type Naming, namingOf } from '../../transports/engines/docker/naming.ts';
 import { dockerSkip, dockerUnderTest } from '../support/engine/docker-under-test.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { bytesOf, millisOf } from '../../transports/engines/kubernetes/quantities.ts';
+import { bytesOf, millisOf } from '../../transports/engines/kubernetes/metrics-api.ts';
 import {
   externalAddressOf,
   podView,

@@ -5,7 +5,7 @@ import type { PodSample } from '../../proto/ports/metrics-source.ts';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
 import { ContainerHistory } from '../../transports/engines/docker/stats/container-history.ts';
-import { cpuMillisBetween, parseStats } from '../../transports/engines/docker/stats/stats-line.ts';
+import { cpuMillisBetween, parseStats } from '../../transports/engines/docker/stats/stats-stream.ts';
 
 const NOW = 1_800_000_000_000;
 const MINUTE = 60_000;

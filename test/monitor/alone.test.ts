@@ -12,13 +12,13 @@ import { newId } from '../../proto/ids.ts';
 import { podsSchema } from '../../proto/monitor/endpoints.ts';
 import { insertUser } from '../../storage/auth/users.ts';
 import { setSetting } from '../../storage/settings.ts';
-import { jsonLines } from '../../transports/engines/common/json-lines.ts';
+import { jsonLines } from '../../transports/engines/common/calls.ts';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import {
   dockerdInstalled,
   startPrivateDockerd,
   stopPrivateDockerd,
-} from '../../transports/engines/docker/host/dockerd.ts';
+} from '../../transports/engines/docker/host/private-dockerd.ts';
 import { websocket } from '../support/clients/websocket.ts';
 import { request, spawnTroupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';

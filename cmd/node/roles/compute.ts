@@ -11,7 +11,7 @@ import type { Service } from '../../../proto/service.ts';
 import { notedSshAddress, type SshAddress } from '../../../storage/gateway/ssh-address.ts';
 import { parseSealKey } from '../../../storage/seal.ts';
 import { dockerEngine } from '../../../transports/engines/docker/engine.ts';
-import { findDocker } from '../../../transports/engines/docker/host/dockerd.ts';
+import { findDocker } from '../../../transports/engines/docker/host/find-docker.ts';
 import { sshShells } from '../../../transports/ssh/shells.ts';
 import { CliError } from '../../config/cli-error.ts';
 import type { Environment } from '../../config/config.ts';

@@ -1,7 +1,7 @@
 /** `troupe monitor`: the cluster monitor alone, beside a platform on the same database and engine. */
 import type { MonitorService } from '../../../actors/monitor/service.ts';
 import { getSetting } from '../../../storage/settings.ts';
-import { findDocker } from '../../../transports/engines/docker/host/dockerd.ts';
+import { findDocker } from '../../../transports/engines/docker/host/find-docker.ts';
 import { dockerMetrics } from '../../../transports/engines/docker/stats/metrics.ts';
 import { CliError } from '../../config/cli-error.ts';
 import { diskPathsOf } from '../../config/disk-paths.ts';

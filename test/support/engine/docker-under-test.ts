@@ -5,15 +5,14 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import type { Engine } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
-import { DockerClient } from '../../../transports/engines/docker/api/client.ts';
-import { isReply } from '../../../transports/engines/docker/api/errors.ts';
+import { DockerClient, isReply } from '../../../transports/engines/docker/api/client.ts';
 import { type DockerEngineOptions, dockerEngine } from '../../../transports/engines/docker/engine.ts';
+import { findDocker } from '../../../transports/engines/docker/host/find-docker.ts';
 import {
   dockerdInstalled,
-  findDocker,
   startPrivateDockerd,
   stopPrivateDockerd,
-} from '../../../transports/engines/docker/host/dockerd.ts';
+} from '../../../transports/engines/docker/host/private-dockerd.ts';
 import { namingOf } from '../../../transports/engines/docker/naming.ts';
 import { until } from '../until.ts';
 import type { EngineUnderTest } from './conformance-suite.ts';

@@ -12,9 +12,9 @@ import {
   type RegistryAuth,
 } from '../../../proto/ports/engine.ts';
 import type { ShellEnd } from '../../../proto/ports/shell.ts';
+import { checkedMountPaths } from '../../../transports/engines/common/confinement.ts';
 import { parseImageReference } from '../../../transports/engines/common/image-reference.ts';
-import { checkedMountPaths } from '../../../transports/engines/common/mount-paths.ts';
-import { afterStamp } from '../../../transports/engines/common/stamp.ts';
+import { afterStamp } from '../../../transports/engines/common/log-lines.ts';
 
 /** Answers a connection made by `dial`: gets the container's end of it. */
 export type PortHandler = (stream: Duplex) => void;

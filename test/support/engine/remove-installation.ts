@@ -3,7 +3,7 @@ import { DockerClient } from '../../../transports/engines/docker/api/client.ts';
 import { Containers } from '../../../transports/engines/docker/containers.ts';
 import { namingOf } from '../../../transports/engines/docker/naming.ts';
 import { ContainerNetworks } from '../../../transports/engines/docker/network.ts';
-import { removeVolumes } from '../../../transports/engines/docker/volumes.ts';
+import { removeVolumes } from '../../../transports/engines/docker/removal.ts';
 
 /**
  * Removes everything an installation has in a Docker Engine: containers, their data, their networks. Images stay. Rejects

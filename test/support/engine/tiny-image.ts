@@ -4,9 +4,8 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { EngineError } from '../../../proto/ports/engine.ts';
-import { type BaseImage, contractChanges } from '../../../transports/engines/docker/image/base-image.ts';
-import { importImage } from '../../../transports/engines/docker/image/import-image.ts';
-import { rootfsFiles } from '../../../transports/engines/docker/image/rootfs-files.ts';
+import { type BaseImage, contractChanges, importImage } from '../../../transports/engines/docker/image/base-image.ts';
+import { rootfsFiles } from '../../../transports/engines/docker/image/debian-recipe.ts';
 import { type TarEntry, tar } from '../../../transports/engines/docker/image/tar.ts';
 
 const run = promisify(execFile);

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { DockerClient } from '../../../transports/engines/docker/api/client.ts';
-import { importImage } from '../../../transports/engines/docker/image/import-image.ts';
+import { importImage } from '../../../transports/engines/docker/image/base-image.ts';
 import { tar } from '../../../transports/engines/docker/image/tar.ts';
 import { findProgram } from '../require.ts';
 import { until } from '../until.ts';

@@ -1,7 +1,7 @@
 /** Connects to a port of a container whose address is known. */
 import { connect, type Socket } from 'node:net';
 import { EngineError } from '../../../proto/ports/engine.ts';
-import { systemCode } from './errors.ts';
+import { systemCode } from './calls.ts';
 
 /** A connected socket. Rejects `no_listener` when refused, else `unavailable`. */
 export function connectTcp(host: string, port: number, timeoutMs: number, signal?: AbortSignal): Promise<Socket> {

@@ -1,9 +1,7 @@
 import { z } from 'zod';
 import { type ContainerSpec, EngineError } from '../../../proto/ports/engine.ts';
-import { checkedMountPaths } from '../common/mount-paths.ts';
-import { created } from './api/client.ts';
-import { unlessReply } from './api/errors.ts';
-import type { Calls } from './api/fenced-client.ts';
+import { checkedMountPaths } from '../common/confinement.ts';
+import { type Calls, created, unlessReply } from './api/client.ts';
 import { containerView, type DockerContainerView } from './container-view.ts';
 import { tar } from './image/tar.ts';
 import { KEYS_FOLDER, labels, type Naming } from './naming.ts';

@@ -1,7 +1,6 @@
 import type { ContainerSpec } from '../../../proto/ports/engine.ts';
-import { keptCapabilities } from '../common/capabilities.ts';
+import { checkedMountPaths, keptCapabilities } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
-import { checkedMountPaths } from '../common/mount-paths.ts';
 import { KEYS_FOLDER, labels, type Naming, noHealthcheck } from './naming.ts';
 
 /** The limits of a container in Docker's units. */

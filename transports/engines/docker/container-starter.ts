@@ -1,14 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { EngineError } from '../../../proto/ports/engine.ts';
-import type { DockerClient } from './api/client.ts';
-import { isReply, unlessReply } from './api/errors.ts';
+import { type DockerClient, isReply, unlessReply } from './api/client.ts';
 import type { DockerContainerView } from './container-view.ts';
 import type { HostFirewall } from './host/firewall.ts';
 import type { LostTasks } from './host/lost-tasks.ts';
 import { writeAuthorizedKeys } from './keys.ts';
 import { labels, type Naming } from './naming.ts';
 import type { ContainerNetworks } from './network.ts';
-import { removeContainer } from './remove-container.ts';
+import { removeContainer } from './removal.ts';
 
 /** What `ContainerStarter` works with. */
 interface StarterOptions {

@@ -1,11 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { type ContainerSpec, type ContainerState, dataGone, EngineError } from '../../../proto/ports/engine.ts';
+import { checkedMountPaths } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
-import { checkedMountPaths } from '../common/mount-paths.ts';
-import type { DockerClient } from './api/client.ts';
-import { isReply, unlessReply } from './api/errors.ts';
-import { fencedClient } from './api/fenced-client.ts';
+import { type DockerClient, fencedClient, isReply, unlessReply } from './api/client.ts';
 import { carryOver, removeCarried, takeName } from './carry-over.ts';
 import { containerConfig, limitsOf } from './container-config.ts';
 import { ContainerStarter } from './container-starter.ts';
@@ -14,17 +12,17 @@ import {
   type DockerContainerView,
   foundAs,
   foundIn,
+  hasImage,
+  hasMounts,
   listedContainer,
   stateOf,
 } from './container-view.ts';
 import type { HostFirewall } from './host/firewall.ts';
 import type { LostTasks } from './host/lost-tasks.ts';
 import { removeHelpers } from './keys.ts';
-import { hasImage, hasMounts } from './likeness.ts';
 import type { Naming } from './naming.ts';
 import type { ContainerNetworks } from './network.ts';
-import { removeContainer } from './remove-container.ts';
-import { removeVolumes } from './volumes.ts';
+import { removeContainer, removeVolumes } from './removal.ts';
 
 const containerList = z.array(listedContainer);
 const machineInfo = z.object({ NCPU: z.number().positive() });

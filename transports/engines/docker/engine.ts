@@ -1,12 +1,15 @@
+import type { Socket } from 'node:net';
 import { z } from 'zod';
 import { errorText } from '../../../lib/errors.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import { type Engine, EngineError, SSH_SERVERS } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
+import { connectTcp } from '../common/dial-tcp.ts';
+import { endSessionsScript } from '../common/ssh-sessions.ts';
 import { DEFAULT_SUBNET_POOL, parsePool } from '../common/subnets.ts';
-import { DockerClient } from './api/client.ts';
+import { created, DockerClient, isReply } from './api/client.ts';
+import { stateOf } from './container-view.ts';
 import { Containers } from './containers.ts';
-import { dialContainer } from './dial.ts';
 import { defaultWatchTimes, type WatchTimes, watchEvents } from './events.ts';
 import { execShell } from './exec.ts';
 import { HostFirewall, systemFirewall } from './host/firewall.ts';
@@ -18,7 +21,6 @@ import { readLogs } from './logs.ts';
 import { type Naming, namingOf } from './naming.ts';
 import { ContainerNetworks } from './network.ts';
 import { rootScript } from './run.ts';
-import { endSessions } from './sessions.ts';
 import { defaultUsageTimes, UsageSampler, type UsageTimes } from './stats/usage.ts';
 
 /** What a Docker engine is made from. */
@@ -32,7 +34,7 @@ export interface DockerEngineOptions {
   readonly images?: { readonly base: BaseImage };
   /** Private addresses for the networks of containers, eight each: `a.b.c.d/n`. Default 10.192.0.0/10. */
   readonly subnetPool?: string;
-  /** Networks that containers may reach although they are closed by default (egress.ts). */
+  /** Networks that containers may reach although they are closed by default (confinement.ts). */
   readonly egressAllow?: readonly string[];
   readonly usageTimes?: UsageTimes;
   readonly watchTimes?: WatchTimes;
@@ -159,4 +161,56 @@ function containersOn(client: DockerClient, naming: Naming, base: BaseImage, opt
     }),
     baseImage: base.reference,
   });
+}
+
+/**
+ * `Engine.dial` on Docker: a TCP connection to the container's address on its network. The address is asked for every
+ * time, because Docker gives a stopped container's address to the next one that starts: an old one could lead to
+ * another user.
+ */
+async function dialContainer(
+  containers: Containers,
+  naming: Naming,
+  id: string,
+  port: number,
+  options: { timeoutMs: number; signal?: AbortSignal },
+): Promise<Socket> {
+  if (!Number.isInteger(port) || port < 1 || port > 65535) {
+    throw new EngineError('refused', `${port} is not a port.`);
+  }
+  const started = performance.now();
+  const state = stateOf(id, await containers.mustFind(id), naming.network(id));
+  if (state.phase !== 'running') throw new EngineError('not_running', 'The container is not running.');
+  if (state.address === null) throw new EngineError('unavailable', 'The container has no address yet.');
+  const timeLeft = Math.max(1, options.timeoutMs - (performance.now() - started));
+  try {
+    return await connectTcp(state.address, port, timeLeft, options.signal);
+  } catch (error) {
+    // A container that stopped in between answers with silence or with "no route".
+    const now = error instanceof EngineError && error.code === 'unavailable' ? await containers.find(id) : undefined;
+    if (now !== undefined && !now.State.Running) {
+      throw new EngineError('not_running', 'The container stopped.', { cause: error });
+    }
+    throw error;
+  }
+}
+
+/**
+ * Ends the SSH sessions in a running container that no authorized key of it opened. Nothing to do where there is no
+ * shell. Rejects with EngineError.
+ */
+async function endSessions(client: DockerClient, dockerId: string): Promise<void> {
+  try {
+    const { Id } = await client.json('POST', `/containers/${dockerId}/exec`, created, {
+      body: { Cmd: ['/bin/sh', '-c', endSessionsScript], User: '0', AttachStdout: true },
+    });
+    // Answered when the script is over.
+    await client.call('POST', `/exec/${Id}/start`, { body: { Detach: false, Tty: false }, timeoutMs: 10_000 });
+  } catch (error) {
+    // 409: it ended meanwhile, and its sessions with it. The rest: the image has no shell, hence no SSH server that
+    // starts one.
+    if (isReply(error, 404, 409)) return;
+    if (isReply(error, 400, 500) && /no such file or directory|executable file not found/i.test(error.reason)) return;
+    throw error;
+  }
 }

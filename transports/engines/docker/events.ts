@@ -4,7 +4,7 @@ import { errorText } from '../../../lib/errors.ts';
 import { backoffMs, HALF_JITTER } from '../../../lib/waiting.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import type { Log } from '../../../proto/ports/log.ts';
-import { jsonLines } from '../common/json-lines.ts';
+import { jsonLines } from '../common/calls.ts';
 import type { DockerClient } from './api/client.ts';
 import { labels, type Naming } from './naming.ts';
 

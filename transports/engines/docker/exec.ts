@@ -5,6 +5,7 @@ import type { Shell } from '../../../proto/ports/shell.ts';
 import {
   cells,
   defaultCommand,
+  ExecStream,
   hangUpScript,
   isNoShell,
   noShell,
@@ -12,11 +13,8 @@ import {
   PREAMBLE,
   TERM,
   untilItRuns,
-} from '../common/exec-script.ts';
-import { ExecStream } from '../common/exec-stream.ts';
-import type { DockerClient } from './api/client.ts';
-import { created } from './api/client.ts';
-import { isReply } from './api/errors.ts';
+} from '../common/exec.ts';
+import { created, type DockerClient, isReply } from './api/client.ts';
 import type { Containers } from './containers.ts';
 
 /**

@@ -1,10 +1,9 @@
 import { z } from 'zod';
-import type { DockerClient } from './api/client.ts';
-import { unlessReply } from './api/errors.ts';
+import { created, type DockerClient, isReply, unlessReply } from './api/client.ts';
 import { type DockerContainerView, foundIn, listedContainer } from './container-view.ts';
-import { createHelper } from './image/helper-image.ts';
+import { importImage } from './image/base-image.ts';
 import { tar } from './image/tar.ts';
-import { KEYS_FOLDER, labels, type Naming } from './naming.ts';
+import { KEYS_FOLDER, labels, type Naming, noHealthcheck } from './naming.ts';
 
 /**
  * Replaces a container's authorized keys, running or not. Owner and modes are what sshd's StrictModes asks for
@@ -82,5 +81,39 @@ export async function removeHelpers(
     const { Id, Created } = helper;
     if (!naming.isHelper(foundIn(helper)) || Date.now() - Created * 1000 < olderThanMs) continue;
     await removeHelper(client, Id);
+  }
+}
+
+/** An image without a file. No registry has such names (RFC 2606, section 2): nobody can put another in its place. */
+const HELPER_IMAGE = 'troupe.invalid/helper:1';
+
+/**
+ * Makes a container that is never started, from an image with nothing in it, and resolves with Docker's id of it.
+ * `hostConfig` adds to the least there can be. The image is made when it is missing. Rejects with EngineError.
+ */
+async function createHelper(
+  client: DockerClient,
+  { name, labels }: { readonly name: string; readonly labels: Readonly<Record<string, string>> },
+  hostConfig: object,
+): Promise<string> {
+  const create = async (): Promise<string> => {
+    const { Id } = await client.json('POST', '/containers/create', created, {
+      query: { name },
+      body: {
+        Image: HELPER_IMAGE,
+        Cmd: ['-'],
+        Labels: labels,
+        Healthcheck: noHealthcheck,
+        HostConfig: { NetworkMode: 'none', CapDrop: ['ALL'], SecurityOpt: ['no-new-privileges'], ...hostConfig },
+      },
+    });
+    return Id;
+  };
+  try {
+    return await create();
+  } catch (error) {
+    if (!isReply(error, 404)) throw error;
+    await importImage(client, HELPER_IMAGE, tar([{ kind: 'directory', path: KEYS_FOLDER.slice(1), mode: 0o755 }]), []);
+    return create();
   }
 }

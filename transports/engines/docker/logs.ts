@@ -1,8 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { LogOptions } from '../../../proto/ports/engine.ts';
-import { toEngineError } from '../common/errors.ts';
-import { checkedTail, LineAssembler } from '../common/log-lines.ts';
-import { afterStamp } from '../common/stamp.ts';
+import { toEngineError } from '../common/calls.ts';
+import { afterStamp, checkedTail, LineAssembler } from '../common/log-lines.ts';
 import type { DockerClient } from './api/client.ts';
 import { FrameDemuxer } from './api/demux.ts';
 import type { Containers } from './containers.ts';

@@ -5,8 +5,7 @@ import { z } from 'zod';
 import { backoffMs } from '../../../lib/waiting.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { type AddressRange, freeSubnets, parseSubnet, routedRanges } from '../common/subnets.ts';
-import type { DockerClient } from './api/client.ts';
-import { isReply, unlessReply } from './api/errors.ts';
+import { type DockerClient, isReply, unlessReply } from './api/client.ts';
 import { labels, type Naming } from './naming.ts';
 
 /** Bridges of containers begin with this, so that one firewall rule speaks of them all (firewall.ts). */

@@ -8,8 +8,7 @@ import { errorText } from '../../../lib/errors.ts';
 import { jsonOf, readAtMost } from '../../../lib/input.ts';
 import { anySignal, backoffMs, HALF_JITTER } from '../../../lib/waiting.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
-import { answerOf, type Query, queryText } from '../common/calls.ts';
-import { cleanReason, systemCode } from '../common/errors.ts';
+import { answerOf, cleanReason, type Query, queryText, systemCode } from '../common/calls.ts';
 import { Credentials, type KubeAccess } from './access.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 
@@ -243,4 +242,24 @@ async function readText(response: IncomingMessage): Promise<string> {
   const body = await readAtMost(response, MAX_BODY_BYTES);
   if (body === undefined) throw new EngineError('unavailable', 'The Kubernetes API server answered too much.');
   return body.toString('utf8');
+}
+
+/** What is at a path; undefined when there is nothing. */
+export async function getIfThere<T>(client: KubeClient, path: string, schema: z.ZodType<T>): Promise<T | undefined> {
+  try {
+    return await client.json('GET', path, schema);
+  } catch (error) {
+    if (isReply(error, 404)) return undefined;
+    throw error;
+  }
+}
+
+/** Deletes what is at a path; one that is gone, or going already, is deleted. */
+export async function deleteIfThere(client: KubeClient, path: string, body: object = {}): Promise<void> {
+  try {
+    await client.call('DELETE', path, { body: { kind: 'DeleteOptions', apiVersion: 'v1', ...body } });
+  } catch (error) {
+    if (isReply(error, 404) || (error instanceof KubeReplyError && error.status === 409)) return;
+    throw error;
+  }
 }

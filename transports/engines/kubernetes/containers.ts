@@ -9,10 +9,9 @@ import {
   type RegistryAuth,
 } from '../../../proto/ports/engine.ts';
 import type { ClusterCache, ClusterObjects } from './cache.ts';
-import type { KubeClient } from './client.ts';
+import { deleteIfThere, getIfThere, type KubeClient } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';
-import { listAll, NamespaceFinder } from './find.ts';
-import { type Found, foundOf, parseJson } from './found.ts';
+import { type Found, foundOf, listAll, NamespaceFinder, parseJson } from './find.ts';
 import {
   type ClusterSettings,
   claimManifest,
@@ -26,7 +25,6 @@ import {
   surroundings,
 } from './manifests.ts';
 import { KEYS_ANNOTATION, type KubeNaming, labels, names, RUN_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
-import { deleteIfThere, getIfThere } from './objects.ts';
 import { Pods } from './pods.ts';
 import {
   externalAddressOf,

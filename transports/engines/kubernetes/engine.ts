@@ -11,7 +11,7 @@ import { KubeClient } from './client.ts';
 import { KubeContainers, type KubeContainersOptions } from './containers.ts';
 import { isReply } from './errors.ts';
 import { execInPod, runCommand } from './exec.ts';
-import type { Found } from './found.ts';
+import type { Found } from './find.ts';
 import { readKubeLogs } from './logs.ts';
 import { type ClusterSettings, keysText } from './manifests.ts';
 import { kubeNaming } from './naming.ts';

@@ -1,5 +1,5 @@
 import { EngineError, type EngineErrorCode } from '../../../proto/ports/engine.ts';
-import { cleanReason } from '../common/errors.ts';
+import { cleanReason } from '../common/calls.ts';
 
 /** An answer of 300 or above from the API server, or what it said in a watch. */
 export class KubeReplyError extends EngineError {

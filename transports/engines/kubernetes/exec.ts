@@ -3,8 +3,16 @@ import { z } from 'zod';
 import { jsonOf } from '../../../lib/input.ts';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
 import type { Shell } from '../../../proto/ports/shell.ts';
-import { cells, defaultCommand, hangUpScript, orAborted, PREAMBLE, TERM, untilItRuns } from '../common/exec-script.ts';
-import { ExecStream } from '../common/exec-stream.ts';
+import {
+  cells,
+  defaultCommand,
+  ExecStream,
+  hangUpScript,
+  orAborted,
+  PREAMBLE,
+  TERM,
+  untilItRuns,
+} from '../common/exec.ts';
 import type { KubeClient } from './client.ts';
 import type { KubeContainers } from './containers.ts';
 import { KubeReplyError } from './errors.ts';

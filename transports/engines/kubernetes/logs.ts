@@ -1,8 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../../../lib/waiting.ts';
 import { EngineError, type LogOptions } from '../../../proto/ports/engine.ts';
-import { checkedTail, LineAssembler } from '../common/log-lines.ts';
-import { afterStamp } from '../common/stamp.ts';
+import { afterStamp, checkedTail, LineAssembler } from '../common/log-lines.ts';
 import type { KubeClient } from './client.ts';
 import type { KubeContainers } from './containers.ts';
 import { isReply } from './errors.ts';

@@ -1,9 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ContainerSpec, RegistryAuth } from '../../../proto/ports/engine.ts';
-import { keptCapabilities } from '../common/capabilities.ts';
-import { egressBlocks } from '../common/egress.ts';
+import { checkedMountPaths, egressBlocks, keptCapabilities } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
-import { checkedMountPaths } from '../common/mount-paths.ts';
 import { folderOf, KEYS_ANNOTATION, type KubeNaming, labels, names, SPEC_ANNOTATION } from './naming.ts';
 import type { KeptSpec } from './views.ts';
 
@@ -21,7 +19,7 @@ export interface ClusterSettings {
   readonly platformNamespace?: string;
   /** Root in a container is nobody on its node. The cluster must have user namespaces for pods. Default false. */
   readonly hasUserNamespaces?: boolean;
-  /** Networks that containers may reach although they are closed by default (common/egress.ts). */
+  /** Networks that containers may reach although they are closed by default (common/confinement.ts). */
   readonly egressAllow?: readonly string[];
 }
 

@@ -4,12 +4,11 @@ import type { Log } from '../../../proto/ports/log.ts';
 import type { MetricsSource, NodeSample, PodSample } from '../../../proto/ports/metrics-source.ts';
 import type { KubeAccess } from './access.ts';
 import { KubeClient } from './client.ts';
-import { parseJson } from './found.ts';
+import { parseJson } from './find.ts';
 import { type KubeletSummary, kubeletSummary, type Used } from './kubelet-summary.ts';
-import { nodesOfMetricsApi, podsOfMetricsApi } from './metrics-api.ts';
+import { bytesOf, millisOf, nodesOfMetricsApi, podsOfMetricsApi } from './metrics-api.ts';
 import { kubeNaming, SPEC_ANNOTATION } from './naming.ts';
 import { PodHistory } from './pod-history.ts';
-import { bytesOf, millisOf } from './quantities.ts';
 import { keptSpecView, listOf, workloadOf } from './views.ts';
 import { defaultKubeWatchTimes, type KubeWatchTimes } from './watch.ts';
 

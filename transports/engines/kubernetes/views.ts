@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { type ContainerState, EngineError } from '../../../proto/ports/engine.ts';
-import { cleanReason } from '../common/errors.ts';
-import { parseImageReference } from '../common/image-reference.ts';
-import { pullError } from '../common/pull-error.ts';
+import { cleanReason } from '../common/calls.ts';
+import { parseImageReference, pullError } from '../common/image-reference.ts';
 import { names } from './naming.ts';
 
 /** What is kept of a spec, on the namespace. */

@@ -4,7 +4,7 @@ import { errorText } from '../../../lib/errors.ts';
 import { backoffMs, WIDE_JITTER } from '../../../lib/waiting.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import type { Log } from '../../../proto/ports/log.ts';
-import { jsonLines } from '../common/json-lines.ts';
+import { jsonLines } from '../common/calls.ts';
 import type { ClusterCache, Resource } from './cache.ts';
 import { type KubeClient, kubeStatus } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';

@@ -2,13 +2,10 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 import { z } from 'zod';
 import { jsonOf } from '../../../../lib/input.ts';
-import { EngineError } from '../../../../proto/ports/engine.ts';
-import { answerOf, type Query, queryText } from '../../common/calls.ts';
-import { cleanReason } from '../../common/errors.ts';
-import { DockerReplyError } from './errors.ts';
-import { hijack } from './hijack.ts';
+import { EngineError, type EngineErrorCode } from '../../../../proto/ports/engine.ts';
+import { answerOf, cleanReason, type Query, queryText } from '../../common/calls.ts';
+import { hijack, readBody, send } from './requests.ts';
 import { DockerWay } from './way.ts';
-import { readBody, send } from './wire.ts';
 
 /** The API versions this client speaks: `oldest` has all calls it makes, `newest` is the last it was read against. */
 const apiVersions = { oldest: '1.40', newest: '1.47' } as const;
@@ -183,4 +180,61 @@ const errorBody = z.object({ message: z.string() });
 /** Docker's error bodies are `{"message": "..."}`; a proxy in between may send anything. */
 function messageOf(text: string): string {
   return errorBody.safeParse(jsonOf(text)).data?.message ?? text;
+}
+
+/** An answer of 400 or above from the Docker Engine. `reason` is Docker's own sentence, cleaned and cut. */
+export class DockerReplyError extends EngineError {
+  readonly status: number;
+  readonly reason: string;
+
+  constructor(status: number, reason: string) {
+    super(codeOfStatus(status), reason === '' ? `The Docker Engine answered ${status}.` : reason);
+    this.status = status;
+    this.reason = reason;
+  }
+}
+
+function codeOfStatus(status: number): EngineErrorCode {
+  if (status >= 500 || status === 429) return 'unavailable';
+  return status === 404 ? 'not_found' : 'refused';
+}
+
+/** What a call resolves with; undefined when Docker answers with one of `statuses`. */
+export function unlessReply<T>(call: Promise<T>, ...statuses: number[]): Promise<T | undefined> {
+  return call.catch((error: unknown) => {
+    if (!isReply(error, ...statuses)) throw error;
+    return undefined;
+  });
+}
+
+/** True when `error` is a Docker reply with one of `statuses`. */
+export function isReply(error: unknown, ...statuses: number[]): error is DockerReplyError {
+  return error instanceof DockerReplyError && statuses.includes(error.status);
+}
+
+/** What changes and looks need of a client. */
+export type Calls = Pick<DockerClient, 'call' | 'json' | 'stream'>;
+
+/**
+ * The client, which asks `fence` before each change: it throws once another node may look after the container, and the
+ * change is not made. For work of many changes that lasts.
+ */
+export function fencedClient(client: Calls, fence: () => void): Calls {
+  const ask = (method: string): void => {
+    if (method !== 'GET' && method !== 'HEAD') fence();
+  };
+  return {
+    call: async (method, ...rest) => {
+      ask(method);
+      return client.call(method, ...rest);
+    },
+    json: async (method, ...rest) => {
+      ask(method);
+      return client.json(method, ...rest);
+    },
+    stream: async (method, ...rest) => {
+      ask(method);
+      return client.stream(method, ...rest);
+    },
+  };
 }

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { EngineError } from '../../../../proto/ports/engine.ts';
-import { cleanReason } from '../../common/errors.ts';
+import { cleanReason } from '../../common/calls.ts';
 import { findProgram, LineTail, SYSTEM_PATH } from '../run.ts';
 import type { SshTarget } from './address.ts';
 

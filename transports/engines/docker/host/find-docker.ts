@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { z } from 'zod';
 import { errorText } from '../../../../lib/errors.ts';
 import { type DockerVariables, dockerAddress } from '../api/address.ts';
 import { DockerClient } from '../api/client.ts';
@@ -64,4 +65,24 @@ function usualSockets(env: DockerEnvironment): string[] {
     '/run/podman/podman.sock',
     join(runtime, 'podman/podman.sock'),
   ];
+}
+
+/** Longest wait for the answer, ms. */
+const ANSWER_MS = 5000;
+
+/**
+ * The folder where the engine at `host` keeps images, layers and volumes; undefined when the engine does not say, or
+ * does not run on this machine as far as its address tells. Never rejects.
+ */
+export async function dockerDataRoot(host: string): Promise<string | undefined> {
+  if (!host.startsWith('unix:')) return undefined;
+  const client = new DockerClient(host);
+  try {
+    const info = z.object({ DockerRootDir: z.string().startsWith('/') });
+    return (await client.json('GET', '/info', info, { timeoutMs: ANSWER_MS })).DockerRootDir;
+  } catch {
+    return undefined;
+  } finally {
+    client.close();
+  }
 }

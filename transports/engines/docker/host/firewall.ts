@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { errorText } from '../../../../lib/errors.ts';
 import { EngineError } from '../../../../proto/ports/engine.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
-import { egressRules } from '../../common/egress.ts';
+import { egressRules } from '../../common/confinement.ts';
 import { BRIDGE_PREFIX } from '../network.ts';
 import { findProgram, type RunScript, rootScript } from '../run.ts';
 

@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { cleanReason } from '../../common/errors.ts';
-import type { DockerClient } from '../api/client.ts';
-import { created } from '../api/client.ts';
+import { cleanReason } from '../../common/calls.ts';
+import { created, type DockerClient } from '../api/client.ts';
 import { type Naming, noHealthcheck } from '../naming.ts';
 import type { RunScript } from '../run.ts';
 

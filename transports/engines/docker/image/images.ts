@@ -2,14 +2,10 @@ import { z } from 'zod';
 import { SharedTasks } from '../../../../lib/concurrency.ts';
 import { EngineError, type EnsureImageOptions, type RegistryAuth } from '../../../../proto/ports/engine.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
-import { cleanReason, toEngineError } from '../../common/errors.ts';
-import { type ImageReference, parseImageReference } from '../../common/image-reference.ts';
-import { jsonLines } from '../../common/json-lines.ts';
-import { pullError } from '../../common/pull-error.ts';
-import type { DockerClient } from '../api/client.ts';
-import { DockerReplyError, isReply, unlessReply } from '../api/errors.ts';
-import type { BaseImage } from './base-image.ts';
-import { progressLine } from './import-image.ts';
+import { cleanReason, jsonLines, toEngineError } from '../../common/calls.ts';
+import { type ImageReference, parseImageReference, pullError } from '../../common/image-reference.ts';
+import { type DockerClient, DockerReplyError, isReply, unlessReply } from '../api/client.ts';
+import { type BaseImage, progressLine } from './base-image.ts';
 
 /** A registry that says nothing for so long is given up, in milliseconds. */
 const SILENCE_MS = 5 * 60_000;

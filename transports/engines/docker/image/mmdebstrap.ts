@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { errorText } from '../../../../lib/errors.ts';
 import { EngineError } from '../../../../proto/ports/engine.ts';
-import { toEngineError } from '../../common/errors.ts';
+import { toEngineError } from '../../common/calls.ts';
 import { findProgram, isRoot, LineTail, SYSTEM_PATH } from '../run.ts';
 import type { DebianRecipe } from './debian-recipe.ts';
 

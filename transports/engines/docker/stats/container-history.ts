@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { jsonLines } from '../../common/json-lines.ts';
+import { jsonLines } from '../../common/calls.ts';
 import type { DockerClient } from '../api/client.ts';
 import { containerOfEvent } from '../events.ts';
 import { labels, type Naming } from '../naming.ts';

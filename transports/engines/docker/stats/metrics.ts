@@ -4,13 +4,12 @@ import { errorText } from '../../../../lib/errors.ts';
 import { namespaceOf } from '../../../../proto/monitor/endpoints.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
 import type { MetricsSource, PodSample } from '../../../../proto/ports/metrics-source.ts';
-import { DockerClient } from '../api/client.ts';
-import { isReply } from '../api/errors.ts';
+import { DockerClient, isReply } from '../api/client.ts';
 import { containerView, foundIn, listedContainer } from '../container-view.ts';
 import { labels, type Naming, namingOf } from '../naming.ts';
 import { ContainerHistory } from './container-history.ts';
-import { diskUsageOf } from './disk-usage.ts';
 import { StatsStream } from './stats-stream.ts';
+import { diskUsageOf } from './usage.ts';
 
 /** What Docker metrics are made from. */
 interface DockerMetricsOptions {

@@ -1,4 +1,43 @@
+/** What a container may have and reach: capabilities of root, paths that it keeps, networks. */
+import { posix } from 'node:path';
+import { EngineError } from '../../../proto/ports/engine.ts';
 import { addressText, parseSubnet } from './subnets.ts';
+
+/**
+ * The capabilities of root (capabilities(7)) that a container keeps: what sshd (SYS_CHROOT, SETUID, SETGID, KILL,
+ * AUDIT_WRITE, CHOWN for terminals) and a package manager (CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETFCAP for packages
+ * with file capabilities) need, and ports below 1024. Everything else is dropped.
+ */
+export const keptCapabilities: readonly string[] = [
+  'AUDIT_WRITE',
+  'CHOWN',
+  'DAC_OVERRIDE',
+  'FOWNER',
+  'FSETID',
+  'KILL',
+  'NET_BIND_SERVICE',
+  'SETFCAP',
+  'SETGID',
+  'SETUID',
+  'SYS_CHROOT',
+];
+
+/**
+ * The mount paths in a normal form, without doubles. Throws EngineError `refused` for a path that is relative, is or
+ * climbs above the root, holds control characters or a colon, or hides what the kernel or the platform puts there.
+ */
+export function checkedMountPaths(paths: readonly string[]): string[] {
+  const normal = paths.map((path) => {
+    const clean = posix.normalize(path).replace(/\/+$/, '');
+    const reserved = /^\/(?:proc|sys|dev|run|var\/run|etc\/troupe)(?:\/|$)/.test(clean) || clean === '/etc';
+    const bad = !path.startsWith('/') || clean === '' || path.split('/').includes('..') || reserved;
+    if (bad || path.length > 4096 || /[\p{Cc}:]/u.test(path)) {
+      throw new EngineError('refused', `Cannot keep data at ${JSON.stringify(path.slice(0, 200))}.`);
+    }
+    return clean;
+  });
+  return [...new Set(normal)].sort();
+}
 
 /** Where clouds tell a machine its credentials: link-local (RFC 3927; AWS, Google, most), Alibaba, Azure, Oracle. */
 const metadataNetworks = ['169.254.0.0/16', '100.100.100.200/32', '168.63.129.16/32', '192.0.0.192/32'];
