@@ -1,5 +1,5 @@
 /** Tries the ports of a platform before anything is made for it. */
-import { portProblem } from '../../transports/gateway/tcp/port-problem.ts';
+import { portProblem } from '../../transports/http/listen-error.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Ports } from '../config/config.ts';
 import { NETWORK_HOST } from '../config/network-host.ts';

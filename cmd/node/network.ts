@@ -12,7 +12,7 @@ import { computeNews } from '../../storage/compute/news.ts';
 import type { Db } from '../../storage/db.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import { api, type Pages } from '../../transports/api/api.ts';
-import type { Changes } from '../../transports/api/changes.ts';
+import type { Changes } from '../../transports/api/authentication.ts';
 import type { ClientAddress } from '../../transports/api/client-address.ts';
 import { dashboardPages, withCors } from '../../transports/api/cors.ts';
 import type { OpenStreams } from '../../transports/api/open-streams.ts';

@@ -12,7 +12,7 @@ import { refusals } from '../../proto/openapi.ts';
 import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
 import type { Service } from '../../proto/service.ts';
 import { api } from '../../transports/api/api.ts';
-import { changesPerMinute } from '../../transports/api/changes.ts';
+import { changesPerMinute } from '../../transports/api/authentication.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';
 import { silentLog } from '../support/log.ts';
 

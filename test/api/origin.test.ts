@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isOwnPage } from '../../transports/api/origin.ts';
+import { isOwnPage } from '../../transports/api/cors.ts';
 
 test('own pages are those of the domain and its subdomains; programs have no origin', () => {
   const domain = 'Cloud.test';

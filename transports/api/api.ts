@@ -3,11 +3,12 @@
  * service, and turns what comes back into a reply. Knows no endpoint by name.
  */
 import { randomBytes } from 'node:crypto';
-import type { Authenticate } from '../../proto/auth/tokens.ts';
+import type { Authenticate, NeededScope } from '../../proto/auth/tokens.ts';
 import type { AnyEndpoint, Call, Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import {
   BodyError,
+  type HttpAnswer,
   type HttpHandler,
   type HttpReply,
   type HttpRequest,
@@ -17,20 +18,25 @@ import {
 import type { Log } from '../../proto/ports/log.ts';
 import { grants } from '../../proto/scopes.ts';
 import type { Service } from '../../proto/service.ts';
-import { basic, bearer } from './authenticate.ts';
-import type { Changes } from './changes.ts';
+import { basic, bearer, type CookieRule, cookieToken } from './authenticate.ts';
+import type { Changes } from './authentication.ts';
 import type { ClientAddress } from './client-address.ts';
-import { type CookieRule, cookieToken } from './cookie.ts';
-import { eventsOf } from './events.ts';
-import { neededScope } from './needed-scope.ts';
+import { isOwnPage } from './cors.ts';
 import type { OpenStreams } from './open-streams.ts';
-import { isOwnPage } from './origin.ts';
 import { check, readJson, readQuery } from './read.ts';
 import { jsonReply, methodReply, plainReply, refusalReply } from './replies.ts';
 import { router } from './router.ts';
 
 /** Of a path that leads nowhere: otherwise a slip in it would look like something that is not there. */
 const NO_PATH = { message: 'This service has no such path: /openapi.json lists those it has.' };
+
+const EVENT_HEADERS: readonly (readonly [string, string])[] = [
+  ['content-type', 'text/event-stream; charset=utf-8'],
+  ['cache-control', 'no-store'],
+  ['x-content-type-options', 'nosniff'],
+  // Proxies that gather a response before they send it would keep events back.
+  ['x-accel-buffering', 'no'],
+];
 
 /** Pages a service shows besides its table: path -> reply, made at each request. */
 export type Pages = ReadonlyMap<string, Page>;
@@ -71,7 +77,7 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
   let count = 0;
   const nextId = () => `${prefix}-${(count++).toString(36)}`;
 
-  const finish = (endpoint: string, requestId: string, reply: HttpReply): HttpReply => {
+  const finish = <R extends HttpAnswer>(endpoint: string, requestId: string, reply: R): R => {
     onReply?.(endpoint, reply.status);
     return { ...reply, headers: [...reply.headers, ['x-request-id', requestId]] };
   };
@@ -99,8 +105,14 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
       const caller = proven instanceof Promise ? await proven : proven;
       if (caller !== undefined) options.changes?.count(endpoint, caller);
       const body = endpoint.body === undefined ? undefined : check(endpoint.body, await readJson(request), 'body');
-      const call = read(endpoint, params, request, caller, body, requestId, clientAddress);
-      if (endpoint.events) return await eventsOf(service, streams, endpoint, params, call, since, onReply);
+      const call = new RequestCall(endpoint, params, request, caller, body, requestId, clientAddress);
+      if (endpoint.events) {
+        if (service.follow === undefined) throw new Refusal('not_found');
+        const events = await service.follow(endpoint, call);
+        const scope = caller && neededScope(endpoint, params, caller);
+        const source = caller === undefined ? events : streams.guardEvents(caller, scope, events, since);
+        return finish(endpoint.name, requestId, { status: 200, headers: EVENT_HEADERS, source });
+      }
       const value = await service.call(endpoint, call);
       const status = endpoint.status ?? 200;
       onReply?.(endpoint.name, status);
@@ -148,7 +160,7 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
         throw new Refusal('forbidden', { message: 'Pages of this origin may not connect.' });
       const accept = await service.connect(
         endpoint,
-        read(endpoint, params, request, caller, undefined, requestId, clientAddress),
+        new RequestCall(endpoint, params, request, caller, undefined, requestId, clientAddress),
       );
       onReply?.(endpoint.name, 101);
       if (caller === undefined) return { accept };
@@ -212,26 +224,20 @@ function admit(endpoint: AnyEndpoint, params: Readonly<Record<string, string>>, 
   return caller;
 }
 
-function read(
+/** The scope an API token of `caller` needs for the endpoint; undefined when none is needed. */
+function neededScope(
   endpoint: AnyEndpoint,
   params: Readonly<Record<string, string>>,
-  request: HttpRequest,
-  caller: Caller | undefined,
-  body: unknown,
-  requestId: string,
-  clientAddress: ClientAddress,
-): Call {
-  const path = endpoint.params === undefined ? params : check(endpoint.params, params, 'path');
-  const query =
-    endpoint.query === undefined
-      ? undefined
-      : check(endpoint.query, readQuery(request.query, endpoint.repeats), 'query');
-  const credentials = endpoint.basic === true ? basic(request.header('authorization')) : undefined;
-  const lastEventId = endpoint.events ? request.header('last-event-id') : undefined;
-  return new RequestCall(request, caller, path, query, body, credentials, lastEventId, requestId, clientAddress);
+  caller: Caller,
+): NeededScope | undefined {
+  if (endpoint.scope === undefined) return undefined;
+  return { key: endpoint.scope.key(caller.userId, params), action: endpoint.scope.action };
 }
 
-/** The call of a request. Asking the socket for the address costs more than all of the routing, and few handlers do. */
+/**
+ * The call of a request, whose parts are validated here. Asking the socket for the address costs more than all of the
+ * routing, and few handlers do.
+ */
 class RequestCall implements Call {
   readonly caller: Caller | undefined;
   readonly params: unknown;
@@ -244,24 +250,25 @@ class RequestCall implements Call {
   readonly #clientAddress: ClientAddress;
 
   constructor(
+    endpoint: AnyEndpoint,
+    params: Readonly<Record<string, string>>,
     request: HttpRequest,
     caller: Caller | undefined,
-    params: unknown,
-    query: unknown,
     body: unknown,
-    credentials: Call['basic'],
-    lastEventId: string | undefined,
     requestId: string,
     clientAddress: ClientAddress,
   ) {
     this.#request = request;
     this.#clientAddress = clientAddress;
     this.caller = caller;
-    this.params = params;
-    this.query = query;
+    this.params = endpoint.params === undefined ? params : check(endpoint.params, params, 'path');
+    this.query =
+      endpoint.query === undefined
+        ? undefined
+        : check(endpoint.query, readQuery(request.query, endpoint.repeats), 'query');
     this.body = body;
-    this.basic = credentials;
-    this.lastEventId = lastEventId;
+    this.basic = endpoint.basic === true ? basic(request.header('authorization')) : undefined;
+    this.lastEventId = endpoint.events ? request.header('last-event-id') : undefined;
     this.requestId = requestId;
   }
 

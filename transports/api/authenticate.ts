@@ -17,6 +17,7 @@ import { verifiedClaims } from '../../proto/auth/verify-token.ts';
 import { type Caller, remainingMs } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
+import type { HttpRequest } from '../../proto/ports/http.ts';
 
 /** Tokens kept as verified; expiry is checked again at every use. */
 const CACHE_SIZE = 10_000;
@@ -200,4 +201,38 @@ export function basic(header: string | undefined): { username: string; password:
   const colon = text.indexOf(':');
   if (colon < 0) throw new Refusal('invalid_credentials');
   return { username: text.slice(0, colon), password: text.slice(colon + 1) };
+}
+
+/** Which cookie, and which pages' requests may use it. */
+export interface CookieRule {
+  readonly name: string;
+  readonly isOwnPage: (origin: string | undefined) => boolean;
+}
+
+/**
+ * The value of the cookie `__Host-<name>`, else of `<name>` when there is just one. Browsers send cookies along with
+ * what any page asks for, so those of others' pages count for nothing: a page that is not the platform's own cannot act
+ * with the rights of whoever looks at it.
+ */
+export function cookieToken(request: HttpRequest, { name, isOwnPage }: CookieRule): string | undefined {
+  const header = request.header('cookie');
+  if (header === undefined || !isOwnPage(request.header('origin'))) return undefined;
+  // Browsers take one with this prefix from this very host only, so nobody else can have set it.
+  const [bound = [], plain = []] = [`__Host-${name}`, name].map((one) => valuesOf(header, one));
+  const found = bound.length > 0 ? bound : plain;
+  // A container's page may set a cookie for the whole domain beside ours, and which of them is ours cannot be told.
+  return found.length === 1 ? found[0] : undefined;
+}
+
+/** What all cookies of a name say; without quotes, and without the empty ones. */
+function valuesOf(header: string, name: string): string[] {
+  return header.split(';').flatMap((pair) => {
+    const equals = pair.indexOf('=');
+    if (equals < 0 || pair.slice(0, equals).trim() !== name) return [];
+    const value = pair
+      .slice(equals + 1)
+      .trim()
+      .replace(/^"(.*)"$/, '$1');
+    return value === '' ? [] : [value];
+  });
 }

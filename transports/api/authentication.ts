@@ -1,10 +1,12 @@
 /** Who calls a service of this process, and which of their streams are open. */
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Authenticate, TokenDirectory, TokenNews } from '../../proto/auth/tokens.ts';
+import { Buckets } from '../../proto/buckets.ts';
+import { type AnyEndpoint, type Caller, isChange } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { authenticator } from './authenticate.ts';
-import { type Changes, changesPerMinute } from './changes.ts';
 import { OpenStreams } from './open-streams.ts';
 
 /** What authentication needs; `secret` is JWT_SECRET. */
@@ -51,6 +53,34 @@ export function openAuthentication(options: AuthenticationOptions): Authenticati
     close: async () => {
       await watching.close();
       streams.close();
+    },
+  };
+}
+
+const MINUTE = 60_000;
+
+/** What a process counts. All of its services share one. */
+export interface Changes {
+  /** Counts a call, if it is a change. Refuses `too_many_changes`. */
+  count(endpoint: AnyEndpoint, caller: Caller): void;
+}
+
+/**
+ * Lets each user make `perMinute` changes at once, whatever token says who they are, and gives them back over a minute.
+ * Each change is a row for ever in the audit trail, and work for others: one account could fill the disk.
+ */
+export function changesPerMinute(perMinute: number, clock: Clock): Changes {
+  const buckets = new Buckets({ burst: perMinute, everyMs: MINUTE / perMinute }, clock);
+  return {
+    count: (endpoint, { userId }) => {
+      if (!isChange(endpoint)) return;
+      const wait = buckets.take(userId);
+      if (wait === 0) return;
+      const seconds = Math.ceil(wait / 1000);
+      throw new Refusal('too_many_changes', {
+        message: `You may change ${perMinute} things a minute: wait ${seconds} s, then go on more slowly.`,
+        retryAfter: seconds,
+      });
     },
   };
 }

@@ -1,6 +1,5 @@
 /** Lets browsers read answers from pages of other origins (the Fetch standard, "CORS protocol"). */
 import type { HttpHandler, HttpReply, HttpRequest } from '../../proto/ports/http.ts';
-import { isOwnPage } from './origin.ts';
 
 const METHODS = 'GET, POST, DELETE';
 const REQUEST_HEADERS = 'authorization, content-type';
@@ -61,4 +60,16 @@ function marks(origin: string | undefined): (readonly [string, string])[] {
     ['access-control-allow-credentials', 'true'],
     ['access-control-expose-headers', EXPOSED],
   ];
+}
+
+/**
+ * Whether a page of `origin` belongs to the platform: its host is `domain` or ends in it, on any port. Programs send no
+ * Origin, and are let in; an opaque one ("null") is nobody's.
+ */
+export function isOwnPage(origin: string | undefined, domain: string | undefined): boolean {
+  if (origin === undefined) return true;
+  if (domain === undefined || !/^https?:\/\//i.test(origin) || !URL.canParse(origin)) return false;
+  const host = new URL(origin).hostname.replace(/\.$/, '');
+  const own = domain.toLowerCase();
+  return host === own || host.endsWith(`.${own}`);
 }

@@ -1,4 +1,5 @@
-import { Agent, createServer, request } from 'node:http';
+import { Agent, request } from 'node:http';
+import { createServer } from 'node:net';
 import { CodedError } from '../../lib/errors.ts';
 
 /** Why a server could not be opened: the address is taken or not ours, or the adapter asked for is missing here. */
@@ -37,5 +38,21 @@ export function claimable(host: string, port: number): Promise<void> {
     probe.once('timeout', () => settle(false));
     // The request itself is never sent: only its connection counts.
     probe.once('socket', (socket) => socket.once('connect', () => settle(true)));
+  });
+}
+
+/**
+ * Why this address cannot be listened on, as the end of "it is ..."; undefined when it can. Node lets an address be
+ * taken again that was only just let go (SO_REUSEADDR), so a restart finds its ports free.
+ */
+export function portProblem(host: string, port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const probe = createServer();
+    probe.once('error', (error) => {
+      const code = 'code' in error ? error.code : undefined;
+      if (code === 'EADDRINUSE') resolve('taken');
+      else resolve(code === 'EACCES' ? "root's: ports below 1024 are" : `refused, ${error.message}`);
+    });
+    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve(undefined)));
   });
 }

@@ -8,17 +8,17 @@ import { readAuthority } from '../wire/h1/request-head.ts';
 import { NodeSockets } from '../ws/node-sockets.ts';
 import * as limits from './limits.ts';
 import { ListenError } from './listen-error.ts';
-import { NodePush } from './node-push.ts';
-import { writePushHead, writeReply } from './node-reply.ts';
+import { NodePush, writePushHead, writeReply } from './node-reply.ts';
 import { NodeRequest } from './node-request.ts';
 import { PendingUpgrade } from './node-upgrade.ts';
-import { dropStream, soundReply } from './reply-check.ts';
 import {
   badRequest,
   closingReply,
+  dropStream,
   headTooLarge,
   internalError,
   plainError,
+  soundReply,
   statusLine,
   unknownMethod,
 } from './reply-head.ts';

@@ -4,7 +4,7 @@ import type { HttpAnswer } from '../../proto/ports/http.ts';
 import { EARLY_FRAME_BYTES } from './limits.ts';
 import { writeReply } from './node-reply.ts';
 import { NodeRequest } from './node-request.ts';
-import { dropStream } from './reply-check.ts';
+import { dropStream } from './reply-head.ts';
 
 /**
  * An upgrade request on node:http that waits for its answer. Node hands the raw connection over with it, so this reads

@@ -11,14 +11,20 @@ import type { RequestHead } from '../wire/h1/request-head.ts';
 import { Inflow } from '../wire/inflow.ts';
 import type { Wire, WireReader } from '../wire/wire.ts';
 import { BODY_TIMEOUT_MS, HEAD_TIMEOUT_MS, LINGER_MS, METHODS, STALL_TIMEOUT_MS } from './limits.ts';
-import type { ConnectionContext } from './own-context.ts';
-import { Patience } from './own-patience.ts';
+import { type ConnectionContext, Patience } from './own-context.ts';
 import { type ConnectionWord, headText, OwnPush, writeWhole } from './own-reply.ts';
 import { NO_BYTES, OwnRequest, type RequestSource } from './own-request.ts';
-import { switchOver, upgradeRefusal } from './own-upgrade.ts';
-import { dropStream, soundReply } from './reply-check.ts';
-import { badRequest, closingReply, internalError, isBodiless, refusalOf, unknownMethod } from './reply-head.ts';
-import { asksForWebSocket } from './upgrade.ts';
+import {
+  badRequest,
+  closingReply,
+  dropStream,
+  internalError,
+  isBodiless,
+  refusalOf,
+  soundReply,
+  unknownMethod,
+} from './reply-head.ts';
+import { asksForWebSocket, switchOver, upgradeRefusal } from './upgrade.ts';
 
 type RequestPhase = 'head' | 'idle' | 'exchange' | 'draining' | 'closing';
 

@@ -110,3 +110,24 @@ export function refusalOf(status: number, why?: string): HttpReply {
 export const unknownMethod: HttpReply = plainError(501, 'unknown_method', 'The request method is not supported.');
 /** An upgrade that was accepted while the server began to close. */
 export const closingReply: HttpReply = plainError(503, 'closing', 'The server is closing.');
+
+/** The reply, or a bare 500 in its place when it cannot be sent as it is. */
+export function soundReply(reply: HttpAnswer): HttpAnswer {
+  try {
+    checkReply(reply);
+    return reply;
+  } catch {
+    dropStream(reply);
+    return internalError;
+  }
+}
+
+/** Ends a stream that nobody will read. */
+export function dropStream(reply: HttpAnswer | undefined): void {
+  if (typeof reply !== 'object' || reply === null || !('source' in reply)) return;
+  try {
+    reply.source.closed();
+  } catch {
+    // It never began, and nobody is left to tell.
+  }
+}

@@ -1,7 +1,11 @@
+/** How a connection becomes a WebSocket: what all adapters check, and how Troupe's own server switches. */
 import { createHash } from 'node:crypto';
-import type { HttpReply } from '../../proto/ports/http.ts';
+import type { HttpReply, UpgradeAnswer } from '../../proto/ports/http.ts';
 import { TOKEN } from '../wire/h1/syntax.ts';
-import { plainError } from './reply-head.ts';
+import type { Wire } from '../wire/wire.ts';
+import type { ConnectionContext } from './own-context.ts';
+import type { OwnRequest } from './own-request.ts';
+import { badRequest, plainError } from './reply-head.ts';
 
 /** Whether the head asks to become a WebSocket: `Upgrade` lists `websocket` (RFC 6455, section 4.2.1). */
 export function asksForWebSocket(upgrade: string | undefined): boolean {
@@ -34,7 +38,7 @@ export function upgradeProblem(header: (name: string) => string | undefined): Ht
 const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 
 /** The answer that makes it a WebSocket, to a head that was checked. Of the protocols offered the first is spoken. */
-export function switchText(header: (name: string) => string | undefined): string {
+function switchText(header: (name: string) => string | undefined): string {
   const accept = createHash('sha1')
     .update(`${header('sec-websocket-key')}${GUID}`)
     .digest('base64');
@@ -44,4 +48,27 @@ export function switchText(header: (name: string) => string | undefined): string
     `HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: ` +
     `${accept}\r\n${protocol}\r\n`
   );
+}
+
+/** Why the request cannot become a WebSocket, whoever asks. */
+export function upgradeRefusal(request: OwnRequest): HttpReply | undefined {
+  const problem = upgradeProblem((name) => request.header(name));
+  if (problem !== undefined) return problem;
+  // Bytes that follow would be taken for a body by one side and for frames by the other.
+  return request.content !== undefined || request.head.minor === 0 ? badRequest : undefined;
+}
+
+/** Switches: the wire is the WebSocket's from now on. `early`: what came after the request. */
+export function switchOver(
+  { wire, request, context }: { wire: Wire; request: OwnRequest; context: ConnectionContext },
+  { accept, watch }: Extract<UpgradeAnswer, { accept: unknown }>,
+  early: readonly Buffer[],
+): void {
+  const socket = context.socketOn(wire, accept);
+  wire.resume();
+  wire.cork();
+  wire.write(switchText((name) => request.header(name)));
+  socket.opened(watch);
+  wire.uncork();
+  for (const chunk of early) socket.onData(chunk);
 }

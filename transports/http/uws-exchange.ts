@@ -1,7 +1,6 @@
 import type { HttpResponse } from 'uWebSockets.js';
 import type { HttpAnswer, HttpPushReply, HttpReply } from '../../proto/ports/http.ts';
-import { dropStream, soundReply } from './reply-check.ts';
-import { internalError } from './reply-head.ts';
+import { dropStream, internalError, soundReply } from './reply-head.ts';
 import { type PushOwner, UwsPush } from './uws-push.ts';
 import { writeReply } from './uws-reply.ts';
 import type { UwsRequest } from './uws-request.ts';
