@@ -36,7 +36,7 @@ test('an image without an SSH server runs and has a terminal', {
   const busybox = await readFile('/usr/bin/busybox');
   await client.call('POST', '/images/create', {
     query: { fromSrc: '-', repo: 'troupe/bare', tag: owner, changes: 'CMD ["/bin/sleep", "1000"]' },
-    raw: tar(
+    archive: tar(
       [
         { kind: 'directory', path: 'bin', mode: 0o755 },
         { kind: 'file', path: 'bin/busybox', mode: 0o755, data: busybox },
@@ -48,7 +48,6 @@ test('an image without an SSH server runs and has a terminal', {
       ],
       0,
     ),
-    contentType: 'application/x-tar',
   });
   const image = `${registry.host}/admin/bare:1`;
   await publish(client, `troupe/bare:${owner}`, image, owner);

@@ -169,8 +169,7 @@ describe('docker engine', { skip: dockerSkip() }, () => {
         tag: under.installation,
         changes: 'CMD ["/busybox", "sleep", "600"]',
       },
-      raw: tar([{ kind: 'file', path: 'busybox', mode: 0o755, data: readFileSync('/usr/bin/busybox') }], 0),
-      contentType: 'application/x-tar',
+      archive: tar([{ kind: 'file', path: 'busybox', mode: 0o755, data: readFileSync('/usr/bin/busybox') }], 0),
     });
     const image = `troupe/bare:${under.installation}`;
     try {

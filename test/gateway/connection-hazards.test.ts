@@ -40,7 +40,7 @@ describe('a client', () => {
     const order = [...text.matchAll(/\[GET \/(\d+) 0\]/g)].map(([, n]) => Number(n));
     assert.equal(order.length, count);
     assert.ok(order.every((n, i) => n === i));
-    assert.ok((proxy.upstreams.health()[0]?.connections ?? 0) <= 1);
+    assert.ok((proxy.upstreams.counts()[0]?.connections ?? 0) <= 1);
   });
 
   test('that sends garbage behind a request gets its answer first, then 400', async (t) => {
@@ -88,9 +88,9 @@ describe('a client', () => {
     const behind = await recorder(t);
     const proxy = await openProxy(t, behind.port);
     const client = await rawClient(t, proxy.port, 'POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\nhel');
-    await until(() => proxy.upstreams.health()[0]?.connections === 1, { what: 'the origin is asked' });
+    await until(() => proxy.upstreams.counts()[0]?.connections === 1, { what: 'the origin is asked' });
     client.socket.resetAndDestroy();
-    await until(() => proxy.upstreams.health().length === 0, { what: 'the connection is gone' });
+    await until(() => proxy.upstreams.counts().length === 0, { what: 'the connection is gone' });
     assert.deepEqual([behind.seen, proxy.log.map(({ status }) => status)], [[], [499]]);
   });
 });
@@ -168,7 +168,7 @@ describe('an origin', () => {
       await until(
         () =>
           proxy.upstreams
-            .health()
+            .counts()
             .every(({ address, connections }) => !address.endsWith(`:${bad.port}`) || connections === 0),
         {
           what: 'the bad connection is gone',

@@ -147,7 +147,7 @@ describe('an origin', () => {
     const clients = [];
     for (const address of ['192.0.2.1', '192.0.2.2', '192.0.2.1', '192.0.2.2', '192.0.2.1', '192.0.2.2'])
       clients.push(await rawClient(t, proxy.port, from(address)));
-    await until(() => proxy.upstreams.health()[0]?.connections === 6, { what: 'the origin is full' });
+    await until(() => proxy.upstreams.counts()[0]?.connections === 6, { what: 'the origin is full' });
     await (await rawClient(t, proxy.port, from('192.0.2.3', 'GET /now HTTP/1.1'))).sees(/ok$/);
     await clients[0]?.sees(/^HTTP\/1.1 503 [\s\S]*Retry-After: 1\r\n/);
     assert.deepEqual(

@@ -384,7 +384,7 @@ test('idle pipes are closed after a while, and the gateway ends with some open',
   const proxy = await openProxy(t, at.port, { pipelined: [at.port], limits: { idleMs: 50 } });
   const clients = await clientsOf(t, proxy, 4);
   await warm(clients, at, 2);
-  await until(() => proxy.upstreams.health().every(({ connections }) => connections === 0), {
+  await until(() => proxy.upstreams.counts().every(({ connections }) => connections === 0), {
     what: 'no connection is left',
   });
   await warm(clients, { ...at, most: () => at.asked.at(-1)?.before ?? 0 }, 1);

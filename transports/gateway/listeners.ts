@@ -162,7 +162,7 @@ export class GatewayListeners implements IngressListeners {
   connections(): Record<'http' | LongConnection['kind'] | 'origin' | 'origin_idle', number> {
     const counts = { http: this.#proxy.size, upgrade: 0, passthrough: 0, origin: 0, origin_idle: 0 };
     for (const kind of this.#long.values()) counts[kind]++;
-    for (const { connections, idle } of this.#upstreams.health()) {
+    for (const { connections, idle } of this.#upstreams.counts()) {
       counts.origin += connections;
       counts.origin_idle += idle;
     }

@@ -17,15 +17,15 @@ export interface ContainerLoginOptions {
   readonly log: Log;
   /** Decides about a container's host key (a blob of RFC 4253 section 6.6). Without it every key is taken. */
   readonly hostKeys?: (containerId: string, hostKey: Buffer) => boolean | Promise<boolean>;
-  /** Until the TCP connection stands. Default 10 s. */
-  readonly connectTimeoutMs?: number;
-  /** From there until what was wanted of the server is there. Default 15 s. */
+  /** From the TCP connection until what was wanted of the server is there. Default 15 s. */
   readonly loginTimeoutMs?: number;
   /** Between keepalives; a server that answers none of three is given up. Default 15 s. */
   readonly keepaliveMs?: number;
 }
 
 const SSH_PORT = 22;
+/** Until the TCP connection stands. */
+const CONNECT_TIMEOUT_MS = 10_000;
 /** For whoever wants in by SSH: what is missing is in the image. */
 const NO_SERVER = 'The image of this container has no SSH server: nothing answers on its port 22.';
 
@@ -77,7 +77,7 @@ function dial(options: ContainerLoginOptions, containerId: string, signal: Abort
     if (signal.aborted) return onAbort();
     signal.addEventListener('abort', onAbort, { once: true });
     options
-      .dial(containerId, SSH_PORT, { timeoutMs: options.connectTimeoutMs ?? 10_000, signal })
+      .dial(containerId, SSH_PORT, { timeoutMs: CONNECT_TIMEOUT_MS, signal })
       .then(
         (socket) => (signal.aborted ? void socket.destroy() : resolve(socket)),
         (cause: unknown) => reject(explainDial(cause)),

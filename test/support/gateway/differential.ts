@@ -51,7 +51,7 @@ export async function differential(t: Cleanup, name: string, every = 1): Promise
       const from = proxy.log.length;
       const text = await exchange(proxy.port, bytes);
       sent++;
-      connections = Math.max(connections, proxy.upstreams.health()[0]?.connections ?? 0);
+      connections = Math.max(connections, proxy.upstreams.counts()[0]?.connections ?? 0);
       problems.push(...answersOf(id, text, proxy.log.slice(from), lengths));
     }
   }

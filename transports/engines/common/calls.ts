@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { errorText } from '../../../lib/errors.ts';
 import { jsonOf } from '../../../lib/input.ts';
-import { EngineError, type EngineErrorCode } from '../../../proto/ports/engine.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
 
 /** Values of a query string; undefined ones are left out, a list repeats its name. */
 export type Query = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
@@ -64,9 +64,9 @@ export function cleanReason(text: string): string {
 }
 
 /** Turns whatever was thrown while talking to the engine into an EngineError, keeping it as the cause. */
-export function toEngineError(error: unknown, fallback: EngineErrorCode = 'unavailable'): EngineError {
+export function toEngineError(error: unknown): EngineError {
   if (error instanceof EngineError) return error;
-  return new EngineError(fallback, `The container engine cannot be reached: ${cleanReason(errorText(error))}.`, {
+  return new EngineError('unavailable', `The container engine cannot be reached: ${cleanReason(errorText(error))}.`, {
     cause: error,
   });
 }

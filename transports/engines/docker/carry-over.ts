@@ -228,8 +228,7 @@ async function copyPath(client: Calls, from: string, to: string, path: string): 
 async function clearFolder(client: Calls, container: string, path: string): Promise<void> {
   await client.call('PUT', `/containers/${container}/archive`, {
     query: { path: '/' },
-    raw: tar([{ kind: 'file', path: path.slice(1), mode: 0o644, data: new Uint8Array() }]),
-    contentType: 'application/x-tar',
+    archive: tar([{ kind: 'file', path: path.slice(1), mode: 0o644, data: new Uint8Array() }]),
     timeoutMs: COPY_MS,
   });
 }

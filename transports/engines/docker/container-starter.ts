@@ -9,55 +9,49 @@ import { labels, type Naming } from './naming.ts';
 import type { ContainerNetworks } from './network.ts';
 import { removeContainer } from './removal.ts';
 
-/** What `ContainerStarter` works with. */
-interface StarterOptions {
+/** What a `ContainerStarter` works with. */
+export interface StarterParts {
   readonly client: DockerClient;
   readonly naming: Naming;
   readonly networks: ContainerNetworks;
+  /** Without it nothing keeps containers from the machine: for those that start none. */
   readonly firewall?: HostFirewall;
+  /** Without it nothing ends what dockerd lost track of: for those that start none. */
   readonly lost?: LostTasks;
 }
 
 /** Starts containers that are there, and helps those that do not start by themselves. */
 export class ContainerStarter {
-  readonly #client: DockerClient;
-  readonly #naming: Naming;
-  readonly #networks: ContainerNetworks;
-  readonly #firewall: HostFirewall | undefined;
-  readonly #lost: LostTasks | undefined;
+  readonly #parts: StarterParts;
 
-  constructor(options: StarterOptions) {
-    this.#client = options.client;
-    this.#naming = options.naming;
-    this.#networks = options.networks;
-    this.#firewall = options.firewall;
-    this.#lost = options.lost;
+  constructor(parts: StarterParts) {
+    this.#parts = parts;
   }
 
   /** Writes the keys, then starts. A paused container goes on, one that runs is left running. */
   async start(id: string, view: DockerContainerView, authorizedKeys: readonly string[]): Promise<void> {
-    await writeAuthorizedKeys(this.#client, this.#naming, view, authorizedKeys);
+    await writeAuthorizedKeys(this.#parts.client, this.#parts.naming, view, authorizedKeys);
     if (view.State.Paused) {
-      await this.#client.call('POST', `/containers/${view.Id}/unpause`);
+      await this.#parts.client.call('POST', `/containers/${view.Id}/unpause`);
       return;
     }
-    const network = this.#naming.network(id);
+    const network = this.#parts.naming.network(id);
     const joined = Object.keys(view.NetworkSettings.Networks ?? {});
     // Made by a version with one network for all, or connected elsewhere behind our back.
     if (joined.length !== 1 || joined[0] !== network) await this.#join(id, view.Id, joined);
-    const bridge = await this.#networks.ensure(id);
-    await this.#firewall?.ensure(bridge);
+    const bridge = await this.#parts.networks.ensure(id);
+    await this.#parts.firewall?.ensure(bridge);
     try {
-      await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
+      await this.#parts.client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
     } catch (error) {
       if (isReply(error, 404) && /network/i.test(error.reason)) {
         // The network was removed behind the container's back: it still points to the old one.
         await this.#join(id, view.Id, [network]);
-        await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
+        await this.#parts.client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
         return;
       }
       if (!isLost(error)) throw await this.#explainStart(view, error);
-      await this.#lost?.endOf(id, bridge);
+      await this.#parts.lost?.endOf(id, bridge);
       await this.#startLost(view, error);
     }
   }
@@ -67,14 +61,14 @@ export class ContainerStarter {
     for (let tries = 1; tries <= 10; tries += 1) {
       await delay(100);
       try {
-        await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
+        await this.#parts.client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
         return;
       } catch (error) {
         if (!isLost(error)) throw await this.#explainStart(view, error);
       }
     }
     if (holdsFiles(view)) throw await this.#explainStart(view, lost);
-    await removeContainer(this.#client, view.Id);
+    await removeContainer(this.#parts.client, view.Id);
     const message = 'The container engine lost track of the container: it is made anew.';
     throw new EngineError('unavailable', message, { cause: lost });
   }
@@ -97,19 +91,21 @@ export class ContainerStarter {
     if (error.status === 409) return new EngineError('unavailable', reason, { cause: error });
     // What never ran has nothing to lose when it is made anew, whatever is the matter with it.
     if (error.status === 500 && view.State.Status === 'created' && !holdsFiles(view))
-      await removeContainer(this.#client, view.Id);
+      await removeContainer(this.#parts.client, view.Id);
     return error;
   }
 
   /** Connects a container that does not run to its own network, and to no other. */
   async #join(id: string, dockerId: string, joined: readonly string[]): Promise<void> {
-    await this.#networks.ensure(id);
+    await this.#parts.networks.ensure(id);
     for (const network of joined) {
       const path = `/networks/${encodeURIComponent(network)}/disconnect`;
       const body = { Container: dockerId, Force: true };
-      await unlessReply(this.#client.call('POST', path, { body }), 403, 404, 500);
+      await unlessReply(this.#parts.client.call('POST', path, { body }), 403, 404, 500);
     }
-    await this.#client.call('POST', `/networks/${this.#naming.network(id)}/connect`, { body: { Container: dockerId } });
+    await this.#parts.client.call('POST', `/networks/${this.#parts.naming.network(id)}/connect`, {
+      body: { Container: dockerId },
+    });
   }
 }
 

@@ -6,7 +6,7 @@ import { parseImageReference } from '../common/image-reference.ts';
 import { type DockerClient, fencedClient, isReply, unlessReply } from './api/client.ts';
 import { carryOver, removeCarried, takeName } from './carry-over.ts';
 import { containerConfig, limitsOf } from './container-config.ts';
-import { ContainerStarter } from './container-starter.ts';
+import { ContainerStarter, type StarterParts } from './container-starter.ts';
 import {
   containerView,
   type DockerContainerView,
@@ -31,14 +31,7 @@ const machineInfo = z.object({ NCPU: z.number().positive() });
 const INSPECTIONS_AT_ONCE = 8;
 
 /** What `Containers` works with. */
-interface DockerContainersOptions {
-  readonly client: DockerClient;
-  readonly naming: Naming;
-  readonly networks: ContainerNetworks;
-  /** Without it nothing keeps containers from the machine: for those that start none. */
-  readonly firewall?: HostFirewall;
-  /** Without it nothing ends what dockerd lost track of: for those that start none. */
-  readonly lost?: LostTasks;
+interface DockerContainersOptions extends StarterParts {
   /** Containers made from an earlier build of it are kept when it changes. */
   readonly baseImage: string;
 }

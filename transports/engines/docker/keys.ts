@@ -41,8 +41,7 @@ async function put(client: DockerClient, dockerId: string, archive: Buffer): Pro
   // Docker unpacks inside the container's own root, so links made in the container cannot lead out of it.
   await client.call('PUT', `/containers/${dockerId}/archive`, {
     query: { path: '/' },
-    raw: archive,
-    contentType: 'application/x-tar',
+    archive: archive,
   });
 }
 

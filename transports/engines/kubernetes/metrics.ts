@@ -18,11 +18,12 @@ interface KubernetesMetricsOptions {
   readonly installation: string;
   readonly log: Log;
   readonly watchTimes?: KubeWatchTimes;
-  /** Time between two looks at disks, which every kubelet is asked about alone. Default a minute. */
-  readonly diskMs?: number;
   /** Time after which a metrics API that was not there is asked for again. Default five minutes. */
   readonly absentMs?: number;
 }
+
+/** Between two looks at disks, which every kubelet is asked about alone. */
+const DISK_MS = 60_000;
 
 const quantities = z.record(z.string(), z.string()).default({});
 const nodeList = z.object({
@@ -75,7 +76,7 @@ export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSou
       ]);
       if (isServed && podUse === undefined) absentUntil = performance.now() + (options.absentMs ?? 300_000);
       const names = nodes.map(({ metadata }) => metadata.name);
-      await kubelets.ask(names, podUse === undefined ? 0 : (options.diskMs ?? 60_000), signal);
+      await kubelets.ask(names, podUse === undefined ? 0 : DISK_MS, signal);
 
       const nodeSamples = nodes.map(({ metadata: { name }, status }): NodeSample => {
         const summary = kubelets.of(name);

@@ -80,11 +80,6 @@ export class Exchange implements ResponseReader {
     return this.#response !== undefined;
   }
 
-  /** Whether the whole request has been sent. */
-  get isBodySent(): boolean {
-    return this.#isBodySent;
-  }
-
   /** Finds a connection and sends the head. */
   start(): void {
     const shared = this.#mayShare ? this.#upstreams.share(this.#forward.address) : undefined;

@@ -30,8 +30,6 @@ export interface UpstreamLimits {
   /** How long an unused connection is kept, ms: less than what origins keep. */
   readonly idleMs: number;
   readonly connectMs: number;
-  /** How long an origin is remembered that could not be reached and is not asked any more, ms. */
-  readonly rememberMs: number;
 }
 
 export const UPSTREAM_LIMITS: UpstreamLimits = {
@@ -43,17 +41,7 @@ export const UPSTREAM_LIMITS: UpstreamLimits = {
   maxIdle: 64,
   idleMs: 4000,
   connectMs: 5000,
-  rememberMs: 60_000,
 };
-
-/** What traffic says of an origin. */
-interface UpstreamHealth {
-  readonly address: string;
-  readonly connections: number;
-  readonly idle: number;
-  /** Connections that could not be opened, one after the other; 0 when the last could. */
-  readonly failures: number;
-}
 
 /** A connection lent whole. */
 interface ExclusiveConnection extends BorrowedConnection {
@@ -74,9 +62,6 @@ interface Origin {
   readonly address: UpstreamAddress;
   /** Open or opening. */
   connections: number;
-  failures: number;
-  /** When the last of these was, ms. */
-  failedAt: number;
   /** Of connections in use or opening. */
   readonly places: Places;
   /** Of those that live on their own; made when there is one. */
@@ -151,15 +136,9 @@ export class Upstreams {
         reject(error);
       };
       place.holder = { evict: () => giveUp(tooMany()) };
-      const fail = (error: UpstreamError) => {
-        origin.failures++;
-        origin.failedAt = performance.now();
-        giveUp(error);
-      };
-      // Says nothing about the origin.
       const onAbort = () => giveUp(new UpstreamError('connect_failed', 'Nobody waits any more.'));
       const timer = setTimeout(
-        () => fail(new UpstreamError('connect_timeout', `${origin.key} did not answer in time.`)),
+        () => giveUp(new UpstreamError('connect_timeout', `${origin.key} did not answer in time.`)),
         this.#limits.connectMs,
       );
       const done = () => {
@@ -170,13 +149,12 @@ export class Upstreams {
       const cancel = dial(address.host, address.port, {
         onOpen: (wire) => {
           done();
-          origin.failures = 0;
           connection = new UpstreamConnection(origin, wire, this.#limits, this.#rested);
           place.holder = connection;
           resolve(connection.lend(client, place));
         },
         onError: (cause) =>
-          fail(new UpstreamError('connect_failed', `${origin.key} does not take connections.`, { cause })),
+          giveUp(new UpstreamError('connect_failed', `${origin.key} does not take connections.`, { cause })),
         onClosed: () => {
           origin.connections--;
           connection?.returned();
@@ -188,12 +166,12 @@ export class Upstreams {
     });
   }
 
-  health(): UpstreamHealth[] {
-    return [...this.#origins.values()].map(({ key, connections, idle, failures, pipes }) => ({
+  /** How many connections there are to each origin, and how many of them are idle. */
+  counts(): { readonly address: string; readonly connections: number; readonly idle: number }[] {
+    return [...this.#origins.values()].map(({ key, connections, idle, pipes }) => ({
       address: key,
       connections,
       idle: idle.length + (pipes?.idle ?? 0),
-      failures,
     }));
   }
 
@@ -229,7 +207,7 @@ export class Upstreams {
         : undefined;
       const { maxPerService, maxPerOrigin, maxPerClient } = this.#limits;
       const places = new Places(limitsOf(address.isService === true ? maxPerService : maxPerOrigin, maxPerClient));
-      origin = { key, address, connections: 0, failures: 0, failedAt: 0, places, long: undefined, idle: [], pipes };
+      origin = { key, address, connections: 0, places, long: undefined, idle: [], pipes };
       this.#origins.set(key, origin);
     }
     return origin;
@@ -238,19 +216,16 @@ export class Upstreams {
   #forget(origin: Origin): void {
     const dead = origin.idle.findIndex(({ own }) => own.isDestroyed);
     if (dead >= 0) origin.idle.splice(dead, 1);
-    // One that fails is remembered for a while, for those who ask how it is; of the few with pipes, what they take.
-    if (origin.connections === 0 && origin.failures === 0 && origin.pipes === undefined)
-      this.#origins.delete(origin.key);
+    // Of the few with pipes it is remembered what they take.
+    if (origin.connections === 0 && origin.pipes === undefined) this.#origins.delete(origin.key);
   }
 
   #expire(): void {
-    const now = performance.now();
-    const before = now - this.#limits.idleMs;
+    const before = performance.now() - this.#limits.idleMs;
     for (const origin of this.#origins.values()) {
-      const { idle, pipes, connections, failures, failedAt } = origin;
+      const { idle, pipes } = origin;
       while (idle[0] !== undefined && idle[0].since < before) idle.shift()?.own.destroy();
       pipes?.expire(before);
-      if (connections === 0 && failures > 0 && now - failedAt > this.#limits.rememberMs) origin.failures = 0;
       this.#forget(origin);
     }
   }

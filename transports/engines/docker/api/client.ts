@@ -10,6 +10,8 @@ import { DockerWay } from './way.ts';
 /** The API versions this client speaks: `oldest` has all calls it makes, `newest` is the last it was read against. */
 const apiVersions = { oldest: '1.40', newest: '1.47' } as const;
 
+const ARCHIVE_TYPE = 'application/x-tar';
+
 /** What Docker answers when it has made something. */
 export const created = z.object({ Id: z.string() });
 
@@ -18,9 +20,8 @@ export interface CallOptions {
   readonly query?: Query;
   /** Sent as JSON. */
   readonly body?: unknown;
-  /** Sent as it is, with `contentType`; excludes `body`. */
-  readonly raw?: Uint8Array;
-  readonly contentType?: string;
+  /** A tar archive, sent as it is; excludes `body`. */
+  readonly archive?: Uint8Array;
   /** Most time until the head, and again for the body. Default 30,000. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
@@ -31,8 +32,8 @@ export interface CallOptions {
 /** What a streaming call takes; the body may be a stream. */
 export interface StreamOptions {
   readonly query?: Query;
+  /** A tar archive. */
   readonly body?: Readable | Uint8Array;
-  readonly contentType?: string;
   /** Sent besides the usual ones. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Most time until the head of the answer. Default 30,000. */
@@ -83,12 +84,14 @@ export class DockerClient {
   async call(method: string, path: string, options: CallOptions = {}): Promise<Buffer> {
     const { timeoutMs = 30_000, maxBytes = 16 * 1024 * 1024 } = options;
     const body =
-      options.raw ?? (options.body === undefined ? undefined : Buffer.from(JSON.stringify(options.body), 'utf8'));
+      options.archive ?? (options.body === undefined ? undefined : Buffer.from(JSON.stringify(options.body), 'utf8'));
     const response = await send(this.#way, {
       method,
       path: await this.#path(path, options.query),
       headers: {
-        ...(body === undefined ? {} : { 'content-type': options.contentType ?? 'application/json' }),
+        ...(body === undefined
+          ? {}
+          : { 'content-type': options.archive === undefined ? 'application/json' : ARCHIVE_TYPE }),
         'content-length': body?.length ?? 0,
       },
       own: false,
@@ -110,7 +113,7 @@ export class DockerClient {
       path: await this.#path(path, options.query),
       headers: {
         ...options.headers,
-        ...(options.body === undefined ? {} : { 'content-type': options.contentType ?? 'application/x-tar' }),
+        ...(options.body === undefined ? {} : { 'content-type': ARCHIVE_TYPE }),
       },
       own: true,
       headTimeoutMs: options.headTimeoutMs ?? 30_000,

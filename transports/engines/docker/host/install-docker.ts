@@ -24,7 +24,6 @@ export async function installDocker(options: {
   /** Default: `neededPackages`. */
   packages?: readonly string[];
   onProgress?: (line: string) => void;
-  signal?: AbortSignal;
   aptGet?: string;
 }): Promise<void> {
   const packages = options.packages ?? neededPackages;
@@ -38,7 +37,6 @@ export async function installDocker(options: {
       onLine: (line) => {
         if (/^(?:Get:|Unpacking |Setting up |E: )/.test(line)) options.onProgress?.(line);
       },
-      ...(options.signal === undefined ? {} : { signal: options.signal }),
     });
     if (code === 0) return undefined;
     const errors = tail.filter((line) => line.startsWith('E: '));

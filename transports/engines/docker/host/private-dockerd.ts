@@ -24,19 +24,15 @@ import { type DockerdFiles, dockerdFiles, isAlive, runningProcess, sharedSetting
 import { endShims, unmountLeftovers } from './dockerd-leftovers.ts';
 
 /** What a private dockerd is started from. */
-export interface PrivateDockerdOptions {
+interface PrivateDockerdOptions {
   /** Its things go under `<dataDir>/docker`. */
   readonly dataDir: string;
   readonly log: Log;
   readonly onProgress?: (line: string) => void;
-  /** Handed on to dockerd, such as HTTPS_PROXY. */
-  readonly env?: Readonly<Record<string, string>>;
-  /** Most time until it answers, in milliseconds. Default 60,000. */
-  readonly timeoutMs?: number;
 }
 
 /** A private dockerd that answers. */
-export interface PrivateDockerd {
+interface PrivateDockerd {
   /** As for `dockerEngine`. */
   readonly host: string;
   readonly pid: number;
@@ -47,7 +43,7 @@ export interface PrivateDockerd {
 /** A log larger than this is set aside at the next start. */
 const LARGE_LOG_BYTES = 10 * 1024 * 1024;
 /** How long dockerd may take to answer. */
-const DEFAULT_TIMEOUT_MS = 60_000;
+const ANSWER_MS = 60_000;
 
 /** Whether `startPrivateDockerd` has something to start. */
 export function dockerdInstalled(): boolean {
@@ -95,7 +91,7 @@ async function attached(
   options.log.info({ pid }, 'attaching to the private dockerd');
   const ended = (): string | undefined => (isAlive(pid) ? undefined : 'it ended');
   try {
-    await untilItAnswers(host, options.timeoutMs ?? DEFAULT_TIMEOUT_MS, ended, () => logTail(files, 0));
+    await untilItAnswers(host, ANSWER_MS, ended, () => logTail(files, 0));
     return true;
   } catch (error) {
     if (ended() === undefined) throw error;
@@ -134,7 +130,7 @@ async function tryStart(
   rmSync(files.pidFile, { force: true });
   // The same for its containerd, which it would wait for in vain, zombie or stranger.
   if (runningContainerd(files) === undefined) rmSync(files.containerdPidFile, { force: true });
-  const { child, logStart } = launch(program, files, options.env ?? {});
+  const { child, logStart } = launch(program, files);
   let ended: string | undefined;
   let isPanic = false;
   child.once('error', (error) => {
@@ -147,7 +143,7 @@ async function tryStart(
   try {
     await untilItAnswers(
       host,
-      options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
+      ANSWER_MS,
       () => ended,
       () => logTail(files, logStart),
     );
@@ -203,11 +199,7 @@ function runningContainerd(files: DockerdFiles): number | undefined {
   return runningProcess(files.containerdPidFile, 'containerd', files.execRoot);
 }
 
-function launch(
-  program: string,
-  files: DockerdFiles,
-  env: Readonly<Record<string, string>>,
-): { child: ChildProcess; logStart: number } {
+function launch(program: string, files: DockerdFiles): { child: ChildProcess; logStart: number } {
   const config = {
     ...sharedSettings('/etc/docker/daemon.json'),
     // Containers get a network of ours; a default bridge would be the one of another dockerd on this machine.
@@ -237,7 +229,7 @@ function launch(
     const child = spawn(program, args, {
       cwd: '/',
       detached: true,
-      env: { PATH: SYSTEM_PATH, ...env },
+      env: { PATH: SYSTEM_PATH },
       stdio: ['ignore', log, log],
     });
     return { child, logStart };

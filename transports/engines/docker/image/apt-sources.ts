@@ -22,10 +22,10 @@ const WANTED_SETTINGS = /^(Acquire::(?:(?:http|https)::Proxy|Check-Valid-Until|C
  * This machine's own mirrors and proxy, so that a build works wherever its `apt-get install` does. No mirror when it
  * has no apt, or that of another distribution.
  */
-export async function hostAptSettings(aptFolder = '/etc/apt'): Promise<AptSettings> {
-  const files = [join(aptFolder, 'sources.list')];
-  const parts = await readdir(join(aptFolder, 'sources.list.d')).catch(() => []);
-  files.push(...parts.sort().map((name) => join(aptFolder, 'sources.list.d', name)));
+export async function hostAptSettings(): Promise<AptSettings> {
+  const files = ['/etc/apt/sources.list'];
+  const parts = await readdir('/etc/apt/sources.list.d').catch(() => []);
+  files.push(...parts.sort().map((name) => join('/etc/apt/sources.list.d', name)));
   const texts = await Promise.all(files.map((file) => readFile(file, 'utf8').catch(() => '')));
   const dump = await promisify(execFile)('apt-config', ['dump'], { env: { PATH: SYSTEM_PATH, APT_CONFIG: '' } }).then(
     ({ stdout }) => stdout,

@@ -19,13 +19,13 @@ interface DockerMetricsOptions {
   /** Name of the machine. */
   readonly node: string;
   readonly log: Log;
-  /** Time between two looks at what containers hold on disk, which is expensive for Docker. Default a minute. */
-  readonly diskMs?: number;
 }
 
 const listed = z.array(listedContainer);
 
 const ANSWER_MS = 4000;
+/** Between two looks at what containers hold on disk, which is expensive for Docker. */
+const DISK_MS = 60_000;
 
 /**
  * The containers of one installation. A read costs one call, however many clients and containers there are; each
@@ -36,7 +36,7 @@ export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
   const client = new DockerClient(options.host);
   const history = new ContainerHistory(client, naming);
   const watched = new Map<string, StatsStream>();
-  const disk = new DiskWatch(client, naming, options);
+  const disk = new DiskWatch(client, naming, options.log);
   const stop = new AbortController();
   // Each container that appears is asked for by it, all at once after a start.
   setMaxListeners(0, stop.signal);
@@ -122,17 +122,17 @@ export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
 class DiskWatch {
   readonly #client: DockerClient;
   readonly #naming: Naming;
-  readonly #options: DockerMetricsOptions;
+  readonly #log: Log;
   readonly #stop = new AbortController();
   #bytes: ReadonlyMap<string, number> = new Map();
   #lookedAt = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
   calls = 0;
 
-  constructor(client: DockerClient, naming: Naming, options: DockerMetricsOptions) {
+  constructor(client: DockerClient, naming: Naming, log: Log) {
     this.#client = client;
     this.#naming = naming;
-    this.#options = options;
+    this.#log = log;
   }
 
   bytesOf(id: string): number {
@@ -141,7 +141,7 @@ class DiskWatch {
 
   /** Looks unless it does, or did lately. */
   look(): void {
-    if (performance.now() - this.#lookedAt < (this.#options.diskMs ?? 60_000)) return;
+    if (performance.now() - this.#lookedAt < DISK_MS) return;
     this.#looking ??= this.#count().finally(() => {
       this.#looking = undefined;
     });
@@ -160,7 +160,7 @@ class DiskWatch {
     } catch (error) {
       // 409: somebody else's count is under way. Either way the next read tries again.
       if (!isReply(error, 409) && !this.#stop.signal.aborted)
-        this.#options.log.debug({ reason: errorText(error) }, 'cannot add up what containers hold on disk');
+        this.#log.debug({ reason: errorText(error) }, 'cannot add up what containers hold on disk');
     }
   }
 }
