@@ -16,9 +16,7 @@ const POLICY = 1008;
 /** How soon a look that failed is repeated, ms. */
 const RETRY_MS = 1000;
 
-/**
- * What is the same for all streams that one token opened by the same scope: there are many streams and few of these.
- */
+/** What is the same for all streams that one token opened by one scope: there are many streams and few of these. */
 class Group implements SocketWatch {
   readonly key: string;
   readonly caller: Caller;

@@ -38,9 +38,7 @@ const SETTLE_MS = 500;
 /** What a stream must be; the rest is the operator's. */
 type Wanted = Partial<NatsStreamConfig> & Pick<NatsStreamConfig, 'name' | 'subjects'>;
 
-/**
- * Streams and consumers on the server: made when missing, changed when they differ, and made again when they were lost.
- */
+/** Streams and consumers on the server: made when missing, changed when they differ, made again when lost. */
 export class NatsAdmin {
   readonly #link: NatsLink;
   readonly #log: Log;

@@ -11,9 +11,7 @@ import {
 } from '@nats-io/transport-node';
 import { BusError } from '../../proto/ports/bus.ts';
 
-/**
- * API errors that pass: the server has no resources, is electing a leader, or is starting (nats-server's errors.json).
- */
+/** API errors that pass: the server has no resources, elects a leader, or is starting (nats-server's errors.json). */
 const passing = new Set([500, 503]);
 
 /** What a NATS client's error means on the bus. A BusError stays itself; TypeErrors are the caller's and stay too. */

@@ -44,9 +44,7 @@ interface SubjectNode<T> {
   readonly values: Set<T>;
 }
 
-/**
- * Values under patterns, found by subject. The work grows with the subject's tokens, not with the number of patterns.
- */
+/** Values under patterns, found by subject. The work grows with the subject's tokens, not with the patterns. */
 export class SubjectTree<T> {
   readonly #root: SubjectNode<T> = emptyNode();
 

@@ -70,9 +70,7 @@ export interface GatewayListenerOptions {
 /** Proxies in front of the gateway. */
 export interface FrontProxies {
   readonly isTrusted: IsTrusted;
-  /**
-   * Whether their connections begin with a header of the PROXY protocol. Else the client is who X-Forwarded-For says.
-   */
+  /** Whether connections begin with a header of the PROXY protocol; else X-Forwarded-For names the client. */
   readonly sendHeader: boolean;
 }
 
@@ -156,9 +154,7 @@ export class GatewayListeners implements IngressListeners {
     return { http: this.#http?.port ?? 0, https: this.#https?.port ?? 0, ssh: this.#ssh?.port ?? 0 };
   }
 
-  /**
-   * Open connections by kind: clients of HTTP, long connections, connections to origins, and of these the idle ones.
-   */
+  /** Open connections by kind: clients of HTTP, long ones, those to origins, and of these the idle ones. */
   connections(): Record<'http' | LongConnection['kind'] | 'origin' | 'origin_idle', number> {
     const counts = { http: this.#proxy.size, upgrade: 0, passthrough: 0, origin: 0, origin_idle: 0 };
     for (const kind of this.#long.values()) counts[kind]++;

@@ -126,9 +126,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
 
   // ---------------------------------------------------------------------------------------------------------- requests
 
-  /**
-   * Reads what has come; a thousand requests in it are answered one after the other, and their answers leave together.
-   */
+  /** Reads what has come; requests in it are answered one after the other, and their answers leave together. */
   #read(chunk: Buffer): void {
     this.wire.cork();
     for (let at = 0; at < chunk.length && this.#phase !== 'closing'; ) {
@@ -353,9 +351,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     push?.abort();
   }
 
-  /**
-   * Sends what is written, then FIN; reads and drops what still comes, so that a reset does not overtake the answer.
-   */
+  /** Sends what is written, then FIN; reads and drops what still comes: a reset would overtake the answer. */
   #close(): void {
     if (this.#phase === 'closing') return;
     const isIdle = this.#phase === 'idle' || (this.#phase === 'head' && this.#reader.isEmpty);

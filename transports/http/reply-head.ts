@@ -2,9 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import { CodedError } from '../../lib/errors.ts';
 import type { HttpAnswer, HttpReply } from '../../proto/ports/http.ts';
 
-/**
- * A reply that cannot be put on the wire as asked: a bad status, header name or header value. Answered as a bare 500.
- */
+/** A reply that cannot be sent: a bad status, header name or header value. Answered as a bare 500. */
 class ReplyError extends CodedError<'bad_reply'> {
   constructor(message: string) {
     super('bad_reply', message);

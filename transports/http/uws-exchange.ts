@@ -15,9 +15,7 @@ interface ExchangeOwner {
   fault(error: unknown): void;
 }
 
-/**
- * One request that is answered after the library's callback returned: it guards every write against a client that left.
- */
+/** A request that is answered after the library's callback: guards every write against a client that left. */
 export class UwsExchange implements PushOwner {
   readonly #res: HttpResponse;
   /** Let go of once nothing of it can be asked for any more. */

@@ -13,9 +13,7 @@ interface KnownBuild {
   readonly conforms?: boolean;
 }
 
-/**
- * To add one: `sha256sum node_modules/uWebSockets.js/uws_linux_*.node`, and `node bin/troupe doctor` says how it fares.
- */
+/** To add one: `sha256sum node_modules/uWebSockets.js/uws_linux_*.node`; `troupe doctor` says how it fares. */
 export const KNOWN_BUILDS: ReadonlyMap<string, KnownBuild> = new Map([
   build('3.0.6', 'linux_x64_115', 'f4fa5d7b697529b45ac8aa3d57385d9af51bc1d2b26aa9f5b68ca4361542e665', false),
   build('3.0.6', 'linux_x64_120', 'd5ad6e0ea9738821e8d38af271a02bb6ce7665f4149c935f59464d2365186563'),
@@ -48,9 +46,7 @@ const require = createRequire(import.meta.url);
 let found: UwsBuild | null | undefined;
 let loaded: Uws | null | undefined;
 
-/**
- * The binary for this machine, hashed once and not loaded; undefined where there is none: it is an optional dependency.
- */
+/** The binary for this machine, hashed once and not loaded; undefined without this optional dependency. */
 export function uwsBuild(): UwsBuild | undefined {
   if (found === undefined) found = installed() ?? null;
   return found ?? undefined;
@@ -65,18 +61,14 @@ function installed(): UwsBuild | undefined {
   }
 }
 
-/**
- * What `file` is, by its content; a build for another target than `target` is not known. Throws when it cannot be read.
- */
+/** What `file` is, by its content; a build for another target is not known. Throws when it cannot be read. */
 export function readBuild(file: string, target: string): UwsBuild {
   const sha256 = createHash('sha256').update(readFileSync(file)).digest('hex');
   const known = KNOWN_BUILDS.get(sha256);
   return { file, sha256, known: known?.target === target ? known : undefined };
 }
 
-/**
- * The library goes without its `uWebSockets: 20` reply header after this call, which its own type file does not list.
- */
+/** Leaves the header `uWebSockets: 20` out of replies; the library's own type file does not list this call. */
 function silence(library: object): void {
   const configure: unknown = Reflect.get(library, '_cfg');
   if (typeof configure === 'function') configure('999999990007');

@@ -108,9 +108,7 @@ export class UwsRequest implements HttpRequest {
     return length === undefined || /^\d{1,15}$/.test(length);
   }
 
-  /**
-   * Copies what the handler may ask for later and starts holding the body. The last call inside the library's callback.
-   */
+  /** Copies what the handler may ask for later, holds the body. The last call inside the library's callback. */
   keep(): void {
     if (this.#raw === undefined) return;
     this.#list();

@@ -147,9 +147,7 @@ export class UwsSocket implements Socket, Watched {
     }
   }
 
-  /**
-   * One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods.
-   */
+  /** A ping period passed: asks the peer for a sign of life, or ends the socket after two periods without one. */
   beat(): void {
     if ((this.#flags & SILENT) >= SILENT_TWICE) {
       this.terminate();

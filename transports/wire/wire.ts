@@ -5,9 +5,7 @@
 
 import type { Socket } from 'node:net';
 
-/**
- * Who is told what happens on a wire. None of these is called from within a call to the wire, but `write` may end it.
- */
+/** Is told what happens on a wire. None of these is called from within a call to it, but `write` may end it. */
 export interface WireReader {
   /** Bytes came. They are the reader's during this call only: what is kept must be copied. */
   onData(bytes: Buffer): void;
@@ -35,9 +33,7 @@ export interface Wire {
   readonly unsent: number;
   /** What `onData` is given stays as it is until the wire reads again, which it does not while it is paused. */
   readonly hasOwnBuffer: boolean;
-  /**
-   * Sends text as latin1, or bytes, which are the caller's again when this returns. False asks to wait for `onDrain`.
-   */
+  /** Sends text as latin1, or bytes, the caller's again when this returns. False asks to wait for `onDrain`. */
   write(data: string | Buffer): boolean;
   /** Sends bytes that stay as they are until `onDrain`, so that they need not be copied. */
   writeStable(bytes: Buffer): boolean;

@@ -107,9 +107,7 @@ export class NodeSocket implements Socket, Watched {
     this.#ws.terminate();
   }
 
-  /**
-   * One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods.
-   */
+  /** A ping period passed: asks the peer for a sign of life, or ends the socket after two periods without one. */
   beat(): void {
     if (this.#over) return;
     if (this.#silent >= 2) {

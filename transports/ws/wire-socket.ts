@@ -143,9 +143,7 @@ export class WireSocket implements Socket, Watched, WireReader, FrameSink {
     this.#wire.destroy();
   }
 
-  /**
-   * One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods.
-   */
+  /** A ping period passed: asks the peer for a sign of life, or ends the socket after two periods without one. */
   beat(): void {
     if (this.#is(OVER)) return;
     // Of a peer that is not read from no sign of life can be heard.

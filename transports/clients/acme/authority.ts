@@ -197,9 +197,7 @@ class AcmeAuthority implements CertificateAuthority {
   }
 }
 
-/**
- * Throws CaError `no_order` unless this is a chain, leaf first, for our key and this name: another order may give one.
- */
+/** Throws CaError `no_order` unless this is a chain, leaf first, for our key and this name. */
 export function checkChain(chain: string, key: string, hostname: string): void {
   const wrong = (what: string, cause?: unknown) =>
     new CaError('no_order', `The certificate authority sent a certificate that ${what}`, { cause });

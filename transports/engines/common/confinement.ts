@@ -42,9 +42,7 @@ export function checkedMountPaths(paths: readonly string[]): string[] {
 /** Where clouds tell a machine its credentials: link-local (RFC 3927; AWS, Google, most), Alibaba, Azure, Oracle. */
 const metadataNetworks = ['169.254.0.0/16', '100.100.100.200/32', '168.63.129.16/32', '192.0.0.192/32'];
 
-/**
- * Private networks (RFC 1918) and those of providers (RFC 6598): where the operator's own databases and brokers are.
- */
+/** Private networks (RFC 1918) and those of providers (RFC 6598): where the operator's databases and brokers are. */
 const privateNetworks = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10'];
 
 /** Most networks in a list. */

@@ -114,9 +114,7 @@ function isLost(error: unknown): boolean {
   return isReply(error, 409, 500) && /task \S+ already exists|id already in use/i.test(error.reason);
 }
 
-/**
- * Whether it never ran and yet is the only one that has files: those of the container it was made from (carry-over.ts).
- */
+/** Whether it never ran and alone has files: those of the container it was made from (carry-over.ts). */
 function holdsFiles(view: DockerContainerView): boolean {
   return view.State.Status === 'created' && Boolean(view.Config.Labels?.[labels.filledFrom]);
 }

@@ -4,9 +4,7 @@ import { EngineError } from '../../../proto/ports/engine.ts';
 /** A volume is mounted there in every container, for reading only. It holds the platform's keys (keys.ts). */
 export const KEYS_FOLDER = '/etc/troupe';
 
-/**
- * No health checks, whatever the image asks for: the engine runs them outside the container's share of the processors.
- */
+/** No health checks, whatever the image asks for: they run outside the container's share of the processors. */
 export const noHealthcheck = { Test: ['NONE'] } as const;
 
 /**
@@ -22,9 +20,7 @@ export const labels = {
   path: 'troupe.path',
   /** On containers that only lend a hand, and never run. */
   helper: 'troupe.helper',
-  /**
-   * On containers made from a copy of their own files (carry-over.ts): the image they were made from first, and its id.
-   */
+  /** On containers made from a copy of their own files (carry-over.ts): their first image, and its id. */
   image: 'troupe.image',
   imageId: 'troupe.image-id',
   /** On the same: what that copy adds to the image, in bytes. */

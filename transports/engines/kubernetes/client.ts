@@ -36,9 +36,7 @@ export const kubeStatus = z.object({
 });
 
 const MAX_BODY_BYTES = 128 * 1024 * 1024;
-/**
- * So long after it was out of reach the server may not know all roles yet: a right that it misses is asked for again.
- */
+/** So long after it was out of reach the server may not know all roles yet: a missing right is asked for again. */
 const SETTLE_MS = 30_000;
 /** Between tries of a call. */
 const BACKOFF = { minMs: 100, maxMs: 2000 };

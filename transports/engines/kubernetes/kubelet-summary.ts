@@ -35,9 +35,7 @@ export interface Used {
   readonly diskBytes: number;
 }
 
-/**
- * What a kubelet measured of its node, and of its pods by their namespace; without those that it did not measure yet.
- */
+/** What a kubelet measured of its node, and of its pods by namespace; without those not measured yet. */
 export interface KubeletSummary {
   readonly node: Used & { readonly diskCapacityBytes: number };
   readonly pods: ReadonlyMap<string, Used>;

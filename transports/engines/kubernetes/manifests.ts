@@ -13,9 +13,7 @@ export interface ClusterSettings {
   readonly serviceType?: 'LoadBalancer' | 'ClusterIP';
   /** Containers run on nodes of any architecture, whatever their type says. Default false. */
   readonly anyArchitecture?: boolean;
-  /**
-   * The namespace the platform runs in, from which containers are reached; undefined: from anywhere inside the cluster.
-   */
+  /** The platform's namespace, from which containers are reached; undefined: from anywhere inside the cluster. */
   readonly platformNamespace?: string;
   /** Root in a container is nobody on its node. The cluster must have user namespaces for pods. Default false. */
   readonly hasUserNamespaces?: boolean;

@@ -105,9 +105,7 @@ export class Entry implements CachedAnswer {
     return this.#wire;
   }
 
-  /**
-   * The answer to whoever has it already: `304 Not Modified`, with what it may have changed (RFC 9110, section 15.4.5).
-   */
+  /** For whoever has it already: `304 Not Modified`, with what it may have changed (RFC 9110, 15.4.5). */
   notModified(): CachedAnswer {
     const head = this.#head.toString('latin1');
     const kept = head.split('\r\n').filter((line) => TOLD_AGAIN.test(line));

@@ -31,9 +31,7 @@ export interface ClientContext {
   readonly deadlines: Deadlines;
   readonly timeouts: ClientTimeouts;
   readonly onAccess: (entry: AccessEntry) => void;
-  /**
-   * The client and the origin speak another protocol from here on; whoever takes it owns both wires, which are paused.
-   */
+  /** Client and origin speak another protocol from here on; whoever takes it owns both wires, which are paused. */
   readonly onSwitch: (client: Wire, origin: Wire, request: { host: string; protocol: string; address: string }) => void;
   /** Told when the connection is over, or has been handed to `onSwitch`. */
   readonly onDone: (connection: Timed) => void;

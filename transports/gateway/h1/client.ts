@@ -362,9 +362,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     if (this.#hasEnded && this.#request === undefined) this.onEnd();
   }
 
-  /**
-   * Sends what is written, then FIN; reads and drops what still comes, so that a reset does not overtake the answer.
-   */
+  /** Sends what is written, then FIN; reads and drops what still comes: a reset would overtake the answer. */
   #close(): void {
     if (this.#phase === 'closing') return;
     this.#wait('closing', LINGER_MS);

@@ -14,9 +14,7 @@ type UpstreamErrorCode = 'connect_failed' | 'connect_timeout' | 'too_many';
 export class UpstreamError extends CodedError<UpstreamErrorCode> {}
 
 export interface UpstreamLimits {
-  /**
-   * Most connections to one origin that carry a request; past it, clients with fewer get those of clients with more.
-   */
+  /** Most connections to one origin that carry a request; past it, clients with fewer get those of others. */
   readonly maxPerOrigin: number;
   /** The same to a service of the platform: strangers must not fill it. */
   readonly maxPerService: number;

@@ -1,6 +1,4 @@
-/**
- * Who may try to log in: bounds on connections that have not proven a key yet, and on what one address may get wrong.
- */
+/** Who may try to log in: bounds on connections without a proven key, and on what one address gets wrong. */
 
 import { clientNetworkOf } from '../../../proto/client-network.ts';
 

@@ -62,9 +62,7 @@ export function listenRaw(
   return listenWith(host, port, () => serverOf(admission, onConnection, options.proxiesWithHeader), undefined, options);
 }
 
-/**
- * The same with paused wires. Where handles are known, a connection never becomes a socket: that is most of its memory.
- */
+/** The same with paused wires. Where handles are known, no connection becomes a socket: most of its memory. */
 export function listenWires(
   host: string,
   port: number,

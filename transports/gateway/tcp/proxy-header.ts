@@ -16,9 +16,7 @@ const HEAD_V2 = 16;
 /** Most bytes of addresses and extensions in version 2 that are read past. */
 const MAX_V2 = 4096;
 
-/**
- * Reads the header at the beginning of `bytes` (all that came so far). `none`: there is no header, or one that is none.
- */
+/** Reads the header at the beginning of `bytes` (all that came so far). `none`: there is no valid header. */
 export function readProxyHeader(bytes: Buffer): ProxyHeader | 'incomplete' | 'none' {
   if (begins(bytes, SIGNATURE)) return bytes.length < HEAD_V2 ? 'incomplete' : readV2(bytes);
   if (begins(bytes, V1)) return readV1(bytes);

@@ -16,9 +16,7 @@ interface TurnLimits {
   /** Of the others in one turn of the loop; and while there is one client only. */
   readonly perTurn: number;
   readonly perTurnAlone: number;
-  /**
-   * While the loop is busy for a greater part of its time than this, fewer of the others begin; while it is less, more.
-   */
+  /** While the loop is busy for more of its time than this, fewer of the others begin; while for less, more. */
   readonly busyAt: number;
 }
 

@@ -1,6 +1,4 @@
-/**
- * Reads the head of a request (RFC 9112, sections 3 and 5). Strict: what is forwarded means the same to every origin.
- */
+/** Reads a request's head (RFC 9112, sections 3 and 5). Strict: what is forwarded means the same to all origins. */
 import { elementsOf, type Field, type Framing, framingOf, hopByHop, readFields, valuesOf } from './fields.ts';
 import { KnownFields, ParseCache } from './parse-cache.ts';
 import { isClean, type Malformed, parseHost, TOKEN } from './syntax.ts';

@@ -84,9 +84,7 @@ async function attempt(way: DockerWay, out: WireRequest): Promise<IncomingMessag
   });
 }
 
-/**
- * The whole body of an answer. Rejects with EngineError `unavailable` past `maxBytes`, `timeoutMs`, or when cut short.
- */
+/** The whole body. Rejects with EngineError `unavailable` past `maxBytes`, `timeoutMs`, or when cut short. */
 export async function readBody(response: IncomingMessage, maxBytes: number, timeoutMs: number): Promise<Buffer> {
   const timer = setTimeout(() => {
     response.destroy(new EngineError('unavailable', `The container engine's answer took more than ${timeoutMs} ms.`));

@@ -3,9 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { findProgram, runProgram } from '../run.ts';
 import { isAlive, mountsBelow } from './dockerd-files.ts';
 
-/**
- * Unmounts what a dockerd that was killed once no longer knows it mounted below `folders`; what is still in use stays.
- */
+/** Unmounts what a dockerd that was killed mounted below `folders`; what is still in use stays. */
 export async function unmountLeftovers(folders: readonly string[]): Promise<void> {
   const program = findProgram('umount');
   if (program === undefined) return;

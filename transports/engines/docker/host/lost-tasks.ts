@@ -42,9 +42,7 @@ export class LostTasks {
     await this.#ways.direct?.(endScript(this.#volumeOf(id), [], [])).catch(() => undefined);
   }
 
-  /**
-   * For all containers of this installation but those that run, by Docker's ids, and those about to, by the platform's.
-   */
+  /** For all containers of this installation but those that run (Docker's ids) or are about to (the platform's). */
   async endAllBut(running: readonly string[], starting: readonly string[], bridge: string | undefined): Promise<void> {
     const any = `/troupe-${this.#naming.installation}-[a-z0-9]+-[0-9a-f]{12}/_data`;
     const script = endScript(

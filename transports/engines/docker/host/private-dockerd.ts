@@ -79,9 +79,7 @@ export async function startPrivateDockerd(options: PrivateDockerdOptions): Promi
   }
 }
 
-/**
- * Resolves with whether the dockerd that runs answers; false when it was about to end. Rejects when it does neither.
- */
+/** Whether the dockerd that runs answers; false when it was about to end. Rejects when it does neither. */
 async function attached(
   pid: number,
   host: string,

@@ -34,9 +34,7 @@ export async function hostAptSettings(): Promise<AptSettings> {
   return { ...mirrorsIn(texts.join('\n\n')), ...settingsIn(dump) };
 }
 
-/**
- * The first Debian archive and security archive named in sources.list text, one-line or deb822 form (sources.list(5)).
- */
+/** The first Debian archive and security archive in a sources.list(5), in one-line or deb822 form. */
 export function mirrorsIn(text: string): Pick<AptSettings, 'mirror' | 'securityMirror'> {
   const addresses = [...oneLineAddresses(text), ...stanzaAddresses(text)].filter(usable);
   const mirror = addresses.find((address) => /\/debian\/?$/.test(address));

@@ -14,9 +14,7 @@ export interface BaseImage {
   readonly reference: string;
   /** What a version before called the same content: taken over under `reference` where it was built. */
   readonly former?: string;
-  /**
-   * Builds and tags it. Tags nothing when it fails or `signal` aborts; leaves nothing behind. Rejects with EngineError.
-   */
+  /** Builds and tags it. Leaves nothing behind when it fails or `signal` aborts. Rejects with EngineError. */
   build(client: DockerClient, onProgress: (line: string) => void, signal: AbortSignal): Promise<void>;
 }
 

@@ -15,9 +15,7 @@ const stats = z.object({
     .default({ usage: 0, stats: {} }),
 });
 
-/**
- * Memory a container holds without the file cache it would give back, as `docker stats` counts it (cgroup v1 and v2).
- */
+/** Memory a container holds without the file cache it would give back, as `docker stats` counts (cgroup v1, v2). */
 export function memoryInUse(
   usage: number,
   details: { readonly total_inactive_file?: number | undefined; readonly inactive_file?: number | undefined },
