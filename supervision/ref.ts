@@ -15,6 +15,11 @@ export abstract class Ref<in Msg> {
   abstract deliver(msg: unknown): void;
 }
 
+/** A name as a path has it. Half a surrogate pair, which has no encoding, becomes the replacement character. */
+export function pathSegment(name: string): string {
+  return encodeURIComponent(name.toWellFormed());
+}
+
 /** Any ref, whatever it takes: enough to stop, watch or spawn under, not to send to. */
 export type AnyRef = Ref<never>;
 

@@ -3,7 +3,7 @@ import type { Cell } from './cell/cell.ts';
 import { cellOf } from './cell/context.ts';
 import { CLOSED, HELD, RESETTING, WAITING } from './cell/flags.ts';
 import { touch } from './cell/run-queue.ts';
-import type { SystemRef } from './ref.ts';
+import { pathSegment, type SystemRef } from './ref.ts';
 
 /** Numbers of all actors of one kind. Counts are since the start of the system. */
 export interface KindNumbers {
@@ -62,25 +62,48 @@ export interface TreeNode {
   readonly omitted?: number;
 }
 
-/**
- * The tree of a system, its root first; at most `maxChildren` (default 1,000) of each actor's children, oldest first.
- */
-export function tree(system: SystemRef, options: { readonly maxChildren?: number } = {}): TreeNode {
-  touch();
-  return nodeOf(cellOf(system), options.maxChildren ?? 1000);
+/** What `tree` is to leave out. */
+interface TreeOptions {
+  /** Of each actor's children so many, the oldest. Default 1,000. */
+  readonly maxChildren?: number;
+  /** Levels below the root. Default 500: JSON.stringify overflows the stack at some thousands. */
+  readonly maxDepth?: number;
 }
 
-function nodeOf(cell: Cell, maxChildren: number): TreeNode {
-  const children: TreeNode[] = [];
-  let child = cell.children?.first;
-  for (; child !== undefined && children.length < maxChildren; child = child.after) {
-    children.push(nodeOf(child, maxChildren));
+/** The tree of a system, its root first. */
+export function tree(system: SystemRef, options: TreeOptions = {}): TreeNode {
+  touch();
+  const { maxChildren = 1000, maxDepth = 500 } = options;
+  const root = cellOf(system);
+  const top: TreeNode[] = [];
+  // Without recursion: trees may be deep. The next one is the last.
+  const todo = [{ cell: root, level: 0, path: root.path, into: top }];
+  for (let next = todo.pop(); next !== undefined; next = todo.pop()) {
+    const { cell, level, path, into } = next;
+    const node = nodeOf(cell, path, Math.min(cell.children?.count ?? 0, level < maxDepth ? maxChildren : 0));
+    into.push(node);
+    const listed: Cell[] = [];
+    for (let child = cell.children?.first; child !== undefined; child = child.after) {
+      if (listed.length === maxChildren || level === maxDepth) break;
+      listed.push(child);
+    }
+    for (const child of listed.reverse()) {
+      const place = level === 0 ? path : `${path}/`;
+      todo.push({ cell: child, level: level + 1, path: place + pathSegment(child.name), into: node.children });
+    }
   }
-  const omitted = (cell.children?.count ?? 0) - children.length;
-  const { name, path, depth } = cell;
+  const [picture] = top;
+  if (picture === undefined) throw new TypeError('a tree has a root');
+  return picture;
+}
+
+/** `listed`: how many of its children the tree has. */
+function nodeOf(cell: Cell, path: string, listed: number): TreeNode {
+  const { name, depth } = cell;
   const status = statusOf(cell);
   const restarts = cell.rare?.restarts?.length ?? 0;
-  const node = { name, kind: cell.kind.kind, path, status, depth, oldestMs: oldestAge(cell), restarts, children };
+  const omitted = (cell.children?.count ?? 0) - listed;
+  const node = { name, kind: cell.kind.kind, path, status, depth, oldestMs: oldestAge(cell), restarts, children: [] };
   return omitted > 0 ? { ...node, omitted } : node;
 }
 

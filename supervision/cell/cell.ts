@@ -1,5 +1,6 @@
 import { isPromise } from '../../lib/waiting.ts';
 import { ActorError } from '../errors.ts';
+import { pathSegment } from '../ref.ts';
 import type { CrashContext, StopReason } from '../types.ts';
 import type { Ask } from './asks.ts';
 import type { Behaviour } from './behaviour.ts';
@@ -101,7 +102,7 @@ export class Cell extends Inbox implements Runnable {
   override get path(): string {
     let path = '';
     for (let cell: Cell = this; cell.parent !== undefined; cell = cell.parent) {
-      path = path === '' ? encodeURIComponent(cell.name) : `${encodeURIComponent(cell.name)}/${path}`;
+      path = path === '' ? pathSegment(cell.name) : `${pathSegment(cell.name)}/${path}`;
     }
     return `${this.kind.system.name}://${path}`;
   }

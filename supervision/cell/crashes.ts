@@ -25,6 +25,15 @@ interface Crash {
 
 const DEFAULT_DECISION_MS = 5000;
 
+/** Something to do about a crash. It may add more, which then comes first: the next step is the last. */
+type DecisionStep = (steps: DecisionStep[]) => void;
+
+/** Does one step after the other, since a crash may come from deeper than the stack. */
+function work(first: DecisionStep): void {
+  const steps = [first];
+  for (let step = steps.pop(); step !== undefined; step = steps.pop()) step(steps);
+}
+
 /** A handler or (`init`) the making of a state threw: the asker hears of it at once, then supervision decides. */
 export function crashed(cell: Cell, msg: unknown, meta: Meta, error: unknown, init: boolean): void {
   cell.kind.failed++;
@@ -46,35 +55,35 @@ export function crashed(cell: Cell, msg: unknown, meta: Meta, error: unknown, in
     cell.flags |= HELD;
     cell.parts.crash = crash;
   }
-  decide(cell, crash, undefined);
+  work((steps) => decide(cell, crash, undefined, steps));
 }
 
 /** Asks the policy of `decider`. `child` is its child on whose behalf an escalation came up, if it is one. */
-function decide(decider: Cell, crash: Crash, child: Cell | undefined): void {
+function decide(decider: Cell, crash: Crash, child: Cell | undefined, steps: DecisionStep[]): void {
   if (decider.parent === undefined) {
-    apply(decider, crash, child, decisions.stopChild);
+    apply(decider, crash, child, decisions.stopChild, steps);
     return;
   }
   const onCrash = decider.options.onCrash;
   if (onCrash === undefined) {
-    apply(decider, crash, child, defaultDecision(decider, child, crash.init));
+    apply(decider, crash, child, defaultDecision(decider, child, crash.init), steps);
     return;
   }
   let decision: Decision | Promise<Decision>;
   try {
     decision = onCrash(crash.msg, crash.error, decider.context, child);
   } catch (err) {
-    policyFailed(decider, crash, child, err);
+    policyFailed(decider, crash, child, err, steps);
     return;
   }
   if (!isPromise(decision)) {
-    apply(decider, crash, child, decision);
+    apply(decider, crash, child, decision, steps);
     return;
   }
   const late = (): string => `${decider.path} did not decide about a crash`;
   inTime(decision, decider.options.decisionMs ?? DEFAULT_DECISION_MS, late).then(
-    (settled) => apply(decider, crash, child, settled),
-    (err: unknown) => policyFailed(decider, crash, child, err),
+    (settled) => work((later) => apply(decider, crash, child, settled, later)),
+    (err: unknown) => work((later) => policyFailed(decider, crash, child, err, later)),
   );
 }
 
@@ -84,22 +93,27 @@ function defaultDecision(decider: Cell, child: Cell | undefined, init: boolean):
   return (decider.flags & STATELESS) !== 0 && child === undefined ? decisions.resume : decisions.stopSelf;
 }
 
-function policyFailed(decider: Cell, crash: Crash, child: Cell | undefined, err: unknown): void {
+function policyFailed(decider: Cell, crash: Crash, child: Cell | undefined, err: unknown, steps: DecisionStep[]): void {
   decider.kind.system.log.error({ actor: decider.path, kind: decider.kind.kind, err }, 'onCrash failed: stopping');
   if (err instanceof ActorError && err.code === 'timeout') crash.late = err;
-  apply(decider, crash, child, decisions.stopSelf);
+  apply(decider, crash, child, decisions.stopSelf, steps);
 }
 
-function apply(decider: Cell, crash: Crash, child: Cell | undefined, decision: Decision): void {
+function apply(decider: Cell, crash: Crash, child: Cell | undefined, decision: Decision, steps: DecisionStep[]): void {
   const { cell } = crash;
   // A decision that took its time may find that everything has changed: the actor was stopped or reset by another one.
   if ((decider.flags & ENDED) !== 0) return;
   if ((cell.flags & STATELESS) === 0 && cell.rare?.crash !== crash) return;
-  if (decider.parent !== undefined && isEscalation(decision)) {
-    decide(decider.parent, crash, decider);
+  const above = decider.parent;
+  if (above !== undefined && isEscalation(decision)) {
+    steps.push((next) => decide(above, crash, decider, next));
     return;
   }
   logDecision(decider, crash, decision);
+  // After all that the decision brings about.
+  steps.push(() => {
+    if (cell.rare?.crash === crash && (cell.flags & (STOPPING | RESETTING)) === 0) release(cell);
+  });
   switch (decision) {
     case decisions.resume:
       break;
@@ -107,28 +121,27 @@ function apply(decider: Cell, crash: Crash, child: Cell | undefined, decision: D
       requestStop(decider, crash.reason, refusalOf(decider, crash));
       break;
     case decisions.stopAll:
-      forEachChild(decider.parent, (peer) => requestStop(peer, crash.reason));
+      for (const peer of childrenOf(above)) requestStop(peer, crash.reason);
       break;
     case decisions.stopChild:
       requestStop(child ?? decider, crash.reason, refusalOf(child ?? decider, crash));
       break;
     case decisions.stopAllChildren:
-      forEachChild(decider, (each) => requestStop(each, crash.reason));
+      for (const each of childrenOf(decider)) requestStop(each, crash.reason);
       break;
     case decisions.reset:
-      resetOr(decider, decider, crash);
+      resetOr(decider, decider, crash, steps);
       break;
     case decisions.resetAll:
-      forEachChild(decider.parent, (peer) => resetOr(peer, peer, crash));
+      for (const peer of childrenOf(above).reverse()) steps.push((next) => resetOr(peer, peer, crash, next));
       break;
     case decisions.resetChild:
-      resetOr(child ?? decider, decider, crash);
+      resetOr(child ?? decider, decider, crash, steps);
       break;
     case decisions.resetAllChildren:
-      forEachChild(decider, (each) => resetOr(each, decider, crash));
+      for (const each of childrenOf(decider).reverse()) steps.push((next) => resetOr(each, decider, crash, next));
       break;
   }
-  if (cell.rare?.crash === crash && (cell.flags & (STOPPING | RESETTING)) === 0) release(cell);
 }
 
 const known = new Set<unknown>(Object.values(decisions));
@@ -139,7 +152,7 @@ function isEscalation(decision: Decision): boolean {
 }
 
 /** Resets an actor, or hands the matter up when it crashed too often: to the parent of the one who wanted the reset. */
-function resetOr(target: Cell, decider: Cell, crash: Crash): void {
+function resetOr(target: Cell, decider: Cell, crash: Crash, steps: DecisionStep[]): void {
   if (requestReset(target)) return;
   const error = tooManyRestarts(target, crash.error);
   const reason: StopReason = { kind: 'intensity', error: crash.error };
@@ -153,7 +166,7 @@ function resetOr(target: Cell, decider: Cell, crash: Crash): void {
   const next: Crash = { ...crash, cell: target, error, reason };
   target.flags |= HELD;
   target.parts.crash = next;
-  decide(above, next, decider);
+  steps.push((then) => decide(above, next, decider, then));
 }
 
 /** What the asks get that wait for an actor whose state cannot be made, or about which nobody decides. */
@@ -163,11 +176,11 @@ function refusalOf(stopping: Cell, { cell, init, error, late }: Crash): ActorErr
   return init ? new ActorError('crashed', `${cell.path} could not be started`, { cause: error }) : undefined;
 }
 
-function forEachChild(parent: Cell | undefined, f: (child: Cell) => void): void {
+/** Newest first. A copy: what is done to one may end another. */
+function childrenOf(parent: Cell | undefined): Cell[] {
   const children: Cell[] = [];
   for (let child = parent?.children?.last; child !== undefined; child = child.before) children.push(child);
-  // From a copy: what is done to one may end another.
-  for (const child of children) f(child);
+  return children;
 }
 
 /** One line a crash, with its cause; never the message, which may hold secrets. */

@@ -1,10 +1,9 @@
+import { advance } from './advancing.ts';
 import { setLifecycle } from './cell.ts';
 import { CellContext } from './context.ts';
 import { crashed } from './crashes.ts';
-import { RESETTING, STOPPING } from './flags.ts';
 import { emptied } from './idle.ts';
-import { advanceReset, initialised } from './restarting.ts';
-import { advanceStop } from './stopping.ts';
+import { initialised } from './restarting.ts';
 
 /** Joins the cell with the files that handle its rare events; importing this file is enough. */
 export function joinLifecycle(): void {
@@ -12,10 +11,7 @@ export function joinLifecycle(): void {
     crashed,
     initialised,
     emptied,
-    advance(cell) {
-      if ((cell.flags & STOPPING) !== 0) advanceStop(cell);
-      else if ((cell.flags & RESETTING) !== 0) advanceReset(cell);
-    },
+    advance,
     context: (cell) => cell.hooks?.context?.(cell) ?? new CellContext(cell),
   });
 }

@@ -91,16 +91,21 @@ export function requestReset(cell: Cell): boolean {
   keepAwake(cell, false);
   cell.flags = (cell.flags | HELD | RESETTING) & ~(SLEEPY | CHILDREN_TOLD);
   quieten(cell);
-  advanceReset(cell);
+  cell.advance();
   return true;
 }
 
-/** Goes on with a reset, as far as it can get now: running handler, children, pause, new state. */
-export function advanceReset(cell: Cell): void {
-  if ((cell.flags & RESETTING) === 0 || (cell.flags & (STOPPING | ENDED | RUNNING)) !== 0) return;
+/**
+ * Goes on with the reset of one actor, as far as it can get now: running handler, children, pause, new state. Puts the
+ * children that are to be told into `untold`.
+ */
+export function advanceReset(cell: Cell, untold: Cell[]): void {
+  if ((cell.flags & RUNNING) !== 0) return;
   if (cell.busy) {
     withGrace(cell, () => {
-      abandon(cell, cell.taking ? new ActorError('crashed', `${cell.path} was reset`) : cell.stoppedError(true));
+      abandon(cell, () =>
+        cell.taking ? new ActorError('crashed', `${cell.path} was reset`) : cell.stoppedError(true),
+      );
       // It may have been stopped since.
       cell.advance();
     });
@@ -111,8 +116,7 @@ export function advanceReset(cell: Cell): void {
     endGrace(cell);
     // Again: the handler that just ended belonged to the former life, and so does what it began since.
     quieten(cell);
-    stopChildren(cell);
-    if ((cell.flags & RESETTING) === 0) return;
+    stopChildren(cell, untold);
   }
   if ((cell.flags & CHILDREN_HOOK) !== 0) return;
   if (cell.children !== undefined && cell.children.count > 0) return;

@@ -20,7 +20,8 @@ import { cancelTimers } from './timers.ts';
 import { tellWatchers, unwatchAll } from './watches.ts';
 
 const DEFAULT_SHUTDOWN_MS = 5000;
-const withParent: StopReason = Object.freeze({ kind: 'parent' });
+/** The reason of those whose parent ends or is reset. */
+export const withParent: StopReason = Object.freeze({ kind: 'parent' });
 const killed: StopReason = Object.freeze({ kind: 'killed' });
 
 /**
@@ -30,7 +31,12 @@ const killed: StopReason = Object.freeze({ kind: 'killed' });
  *   running handler ends or is abandoned -> children end -> afterStop ends or is abandoned -> ended
  */
 export function requestStop(cell: Cell, reason: StopReason, refusal?: ActorError): void {
-  if ((cell.flags & (STOPPING | ENDED)) !== 0) return;
+  if (beginStop(cell, reason, refusal)) cell.advance();
+}
+
+/** The beginning of a stop alone. False when the actor has begun to stop before. */
+export function beginStop(cell: Cell, reason: StopReason, refusal?: ActorError): boolean {
+  if ((cell.flags & (STOPPING | ENDED)) !== 0) return false;
   const broken = (cell.flags & RESETTING) !== 0 || cell.rare?.crash !== undefined;
   cell.flags = (cell.flags | STOPPING) & ~(HELD | RESETTING | CHILDREN_TOLD | CHILDREN_HOOK);
   cell.reason = reason;
@@ -39,7 +45,7 @@ export function requestStop(cell: Cell, reason: StopReason, refusal?: ActorError
   if (broken) cell.hooks?.broken?.(cell);
   if (cell.hooks !== undefined) contain(cell, () => cell.hooks?.stopping?.(cell, reason));
   cell.flush();
-  advanceStop(cell);
+  return true;
 }
 
 /** Ends what the present life of an actor began: timers, watches, signal, a pause or a decision that is pending. */
@@ -73,44 +79,54 @@ export function endOf(cell: Cell): Promise<StopReason> {
   return parts.ended.promise;
 }
 
-/** Goes on with a stop, as far as it can get now. Called whenever something it waits for is over. */
-export function advanceStop(cell: Cell): void {
-  if ((cell.flags & ENDED) !== 0 || (cell.flags & STOPPING) === 0 || (cell.flags & RUNNING) !== 0) return;
+/**
+ * Goes on with the stop of one actor, as far as it can get now. Puts the children that are to be told into `untold`.
+ * Gives the actor above when this one has ended and that one waits for it.
+ */
+export function advanceStop(cell: Cell, untold: Cell[]): Cell | undefined {
+  if ((cell.flags & ENDED) !== 0 || (cell.flags & RUNNING) !== 0) return undefined;
   if (cell.busy) {
     withGrace(cell, () => {
-      abandon(cell, cell.stoppedError(true));
-      advanceStop(cell);
+      abandon(cell, () => cell.stoppedError(true));
+      cell.advance();
     });
-    return;
+    return undefined;
   }
   if ((cell.flags & CHILDREN_TOLD) === 0) {
     cell.flags |= CHILDREN_TOLD;
     endGrace(cell);
-    stopChildren(cell);
-    if ((cell.flags & ENDED) !== 0) return;
+    stopChildren(cell, untold);
   }
-  if ((cell.flags & CHILDREN_HOOK) !== 0) return;
-  if (cell.children !== undefined && cell.children.count > 0) return;
-  if ((cell.flags & AFTER_STOP) === 0) {
-    cell.flags |= AFTER_STOP;
-    runAfterStop(cell);
-  }
+  if ((cell.flags & (CHILDREN_HOOK | AFTER_STOP)) !== 0) return undefined;
+  if (cell.children !== undefined && cell.children.count > 0) return undefined;
+  cell.flags |= AFTER_STOP;
+  return runAfterStop(cell);
 }
 
 /** Ends an actor and all below it at once: handlers are abandoned, afterStop is not called. */
-export function kill(cell: Cell): void {
-  if ((cell.flags & ENDED) !== 0) return;
-  requestStop(cell, killed);
-  if ((cell.flags & ENDED) !== 0) return;
-  cell.reason = killed;
-  cell.flags |= AFTER_STOP;
-  for (let child = cell.children?.last; child !== undefined; child = cell.children?.last) kill(child);
-  abandon(cell, cell.stoppedError(true));
-  end(cell);
+export function kill(top: Cell): void {
+  let cell: Cell | undefined = top;
+  while (cell !== undefined) {
+    requestStop(cell, killed);
+    if ((cell.flags & ENDED) === 0) {
+      cell.reason = killed;
+      cell.flags |= AFTER_STOP;
+      const child: Cell | undefined = cell.children?.last;
+      if (child !== undefined) {
+        cell = child;
+        continue;
+      }
+      const leaf = cell;
+      abandon(leaf, () => leaf.stoppedError(true));
+      end(leaf)?.advance();
+    }
+    if (cell === top) return;
+    cell = cell.parent;
+  }
 }
 
-/** Stops the children, newest first. */
-export function stopChildren(cell: Cell): void {
+/** Has the children stopped, newest first: in their own way, or by whoever takes them from the end of `untold`. */
+export function stopChildren(cell: Cell, untold: Cell[]): void {
   const own = cell.hooks?.stopChildren;
   if (own !== undefined) {
     cell.flags |= CHILDREN_HOOK;
@@ -118,22 +134,19 @@ export function stopChildren(cell: Cell): void {
       .catch((err: unknown) => cell.kind.system.log.error({ actor: cell.path, err }, 'stopping the children failed'))
       .finally(() => {
         cell.flags &= ~CHILDREN_HOOK;
-        stopEach(cell);
+        const rest: Cell[] = [];
+        listChildren(cell, rest);
+        for (let child = rest.pop(); child !== undefined; child = rest.pop()) requestStop(child, withParent);
         cell.advance();
       });
     return;
   }
-  stopEach(cell);
+  listChildren(cell, untold);
 }
 
-function stopEach(cell: Cell): void {
-  let child = cell.children?.last;
-  while (child !== undefined) {
-    const before: Cell | undefined = child.before;
-    requestStop(child, withParent);
-    // Its afterStop may have ended the one before: then from the last again, past those that are stopping.
-    child = before !== undefined && (before.flags & ENDED) !== 0 ? cell.children?.last : before;
-  }
+/** From a copy: what is done to one may end another. */
+function listChildren(cell: Cell, into: Cell[]): void {
+  for (let child = cell.children?.first; child !== undefined; child = child.after) into.push(child);
 }
 
 /** Calls `late` after the actor's shutdownMs, unless the grace ends before. */
@@ -152,8 +165,8 @@ export function endGrace(cell: Cell): void {
   cell.rare.grace = undefined;
 }
 
-/** Stops waiting for pending handlers: their results are ignored, their asks get `error`. */
-export function abandon(cell: Cell, error: ActorError): void {
+/** Stops waiting for pending handlers: their results are ignored, their asks get `makeError()`. */
+export function abandon(cell: Cell, makeError: () => ActorError): void {
   const rare = cell.rare;
   if (rare === undefined) return;
   const { running, inflight } = rare;
@@ -162,45 +175,42 @@ export function abandon(cell: Cell, error: ActorError): void {
   cell.flags &= ~AWAITING;
   if (running === undefined && (inflight === undefined || inflight.size === 0)) return;
   cell.kind.system.log.warn({ actor: cell.path, kind: cell.kind.kind }, 'abandoned a handler that did not end in time');
+  const error = makeError();
   // A tell has been handled in part and is no dead letter.
   if (running !== undefined && running.meta instanceof Ask) running.meta.fail(error);
   if (inflight !== undefined) for (const { meta } of inflight) if (meta instanceof Ask) meta.fail(error);
 }
 
-function runAfterStop(cell: Cell): void {
+function runAfterStop(cell: Cell): Cell | undefined {
   const afterStop = cell.options.afterStop;
-  if (afterStop === undefined) {
-    end(cell);
-    return;
-  }
+  if (afterStop === undefined) return end(cell);
   let result: unknown;
   try {
     result = afterStop(cell.state, cell.context);
   } catch (err) {
     afterStopFailed(cell, err);
   }
-  if (!isPromise(result)) {
-    end(cell);
-    return;
-  }
+  if (!isPromise(result)) return end(cell);
   withGrace(cell, () => {
     cell.kind.system.log.warn(
       { actor: cell.path, kind: cell.kind.kind },
       'abandoned an afterStop that did not end in time',
     );
-    end(cell);
+    end(cell)?.advance();
   });
   Promise.resolve(result)
     .catch((err: unknown) => afterStopFailed(cell, err))
-    .finally(() => end(cell));
+    .finally(() => end(cell)?.advance());
+  return undefined;
 }
 
 function afterStopFailed(cell: Cell, err: unknown): void {
   cell.kind.system.log.error({ actor: cell.path, kind: cell.kind.kind, err }, 'afterStop failed');
 }
 
-function end(cell: Cell): void {
-  if ((cell.flags & ENDED) !== 0) return;
+/** Gives the actor above when that one waits for the end. */
+function end(cell: Cell): Cell | undefined {
+  if ((cell.flags & ENDED) !== 0) return undefined;
   endGrace(cell);
   // QUEUED stays as it is: the run queue may still hold the cell, which then does nothing.
   cell.flags = ENDED | (cell.flags & QUEUED);
@@ -215,7 +225,7 @@ function end(cell: Cell): void {
   if (hooks !== undefined) contain(cell, () => hooks.ended?.(cell, reason));
   tellWatchers(watchers, cell, reason);
   ended?.resolve(reason);
-  if (parent !== undefined && (parent.flags & (STOPPING | RESETTING)) !== 0) parent.advance();
+  return parent !== undefined && (parent.flags & (STOPPING | RESETTING)) !== 0 ? parent : undefined;
 }
 
 function unlink(parent: Cell, cell: Cell): void {

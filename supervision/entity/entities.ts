@@ -12,7 +12,7 @@ import { Timer } from '../cell/timer.ts';
 import { checkBehaviour } from '../checks.ts';
 import * as decisions from '../decisions.ts';
 import { ActorError, atLeast } from '../errors.ts';
-import type { AnyRef, Ref, SystemRef } from '../ref.ts';
+import { type AnyRef, pathSegment, type Ref, type SystemRef } from '../ref.ts';
 import { isFailure, type StopReason } from '../types.ts';
 import { askCell } from '../verbs.ts';
 import type { Entities, EntityContext, EntityKind } from './entity-kind.ts';
@@ -133,7 +133,7 @@ class LocalEntities<Msg> implements Entities<Msg> {
     const cell = this.find(id);
     if (cell instanceof ActorError) {
       const reason = cell.code === 'crashed' ? 'crashed' : 'stopped';
-      this.host.kind.system.letters.add(`${this.host.path}/${encodeURIComponent(id)}`, this.kind.kind, reason, msg);
+      this.host.kind.system.letters.add(`${this.host.path}/${pathSegment(id)}`, this.kind.kind, reason, msg);
     } else cell.deliver(msg);
   }
 

@@ -25,6 +25,7 @@ import { type DecisionName, type Message, type ModelActor, type Plan, TreeModel 
 /** One step of a program. Numbers choose among what there is. */
 export type TreeCommand =
   | { readonly type: 'spawn'; readonly under: number; readonly name: number; readonly plan: Plan }
+  | { readonly type: 'dig'; readonly under: number; readonly levels: number; readonly plan: Plan }
   | { readonly type: 'send'; readonly to: number; readonly items: readonly Omit<Message, 'id'>[] }
   | { readonly type: 'finish'; readonly which: number; readonly well: boolean }
   | { readonly type: 'stop' | 'close' | 'decide'; readonly which: number };
@@ -63,6 +64,10 @@ export const treeProgram: fc.Arbitrary<readonly TreeCommand[]> = fc.array(
         to: fc.nat(12),
         items: fc.array(item, { minLength: 1, maxLength: 5 }),
       }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({ type: fc.constant('dig' as const), under: fc.nat(12), levels: fc.nat(40), plan }),
     },
     { weight: 4, arbitrary: fc.record({ type: fc.constant('finish' as const), which: fc.nat(9), well: fc.boolean() }) },
     {
@@ -110,7 +115,8 @@ class TreePlay {
 
   step(command: TreeCommand): void {
     const { model } = this;
-    if (command.type === 'spawn') this.spawn(command);
+    if (command.type === 'spawn') this.spawn(this.parentAt(command.under), `n${command.name}`, command.plan);
+    else if (command.type === 'dig') this.dig(this.parentAt(command.under), command.levels, command.plan);
     else if (command.type === 'finish') {
       const held = model.actors.flatMap((actor) => actor.running.map((msg) => ({ actor, msg })));
       const chosen = held[command.which % held.length];
@@ -142,16 +148,28 @@ class TreePlay {
     }
   }
 
-  private spawn({ under, name, plan }: TreeCommand & { type: 'spawn' }): void {
+  private parentAt(under: number): ModelActor {
+    const { root, actors } = this.model;
+    const possible = [root, ...actors.filter((actor) => actor.plan.concurrency === undefined)];
+    return possible[under % possible.length] ?? root;
+  }
+
+  /** A line of actors, each below the one before. */
+  private dig(top: ModelActor, levels: number, plan: Plan): void {
+    let at: ModelActor | string = top;
+    for (let level = 0; level < levels && typeof at !== 'string' && !at.stateless; level++) {
+      at = this.spawn(at, 'n0', plan);
+    }
+  }
+
+  private spawn(parent: ModelActor, name: string, plan: Plan): ModelActor | string {
     const { model } = this;
     const index = model.actors.length;
-    const possible = [model.root, ...model.actors.filter((actor) => actor.plan.concurrency === undefined)];
-    const parent = possible[under % possible.length] ?? model.root;
     const parentRef = this.refs[parent.index] ?? this.system;
-    const expected = model.spawn(parent, `n${name}`, plan);
+    const expected = model.spawn(parent, name, plan);
     this.seen.log[index] = [];
     try {
-      const ref = this.make(parentRef, index, `n${name}`, plan);
+      const ref = this.make(parentRef, index, name, plan);
       assert.ok(typeof expected !== 'string', `expected ${String(expected)}`);
       this.refs.push(ref);
       void stopped(ref).then(({ kind }) => {
@@ -162,6 +180,7 @@ class TreePlay {
       this.seen.log.length = index;
       assert.equal(error.code, expected);
     }
+    return expected;
   }
 
   private make(parent: Ref<never>, index: number, name: string, plan: Plan): Ref<Sent> {
