@@ -81,6 +81,16 @@ const leaveDelay = z
   .regex(/^([0-9]|[1-5][0-9]|60)s?$/, 'must be 0s to 60s')
   .transform((value) => Number.parseInt(value, 10) * 1000);
 
+/** Milliseconds or seconds, half a second to five, as `1500ms` or `3s`; in ms. */
+const heartbeat = z
+  .string()
+  .regex(/^([1-5]s|[0-9]{3,4}ms)$/, 'must be 500ms to 5s')
+  .transform((value) => Number.parseInt(value, 10) * (value.endsWith('ms') ? 1 : 1000))
+  .pipe(z.number().min(500, 'must be 500ms to 5s').max(5000, 'must be 500ms to 5s'));
+
+/** How many shards a service may be cut into. */
+const MAX_SHARDS = 16_384;
+
 /** Most origins in PIPELINED_ORIGINS. */
 const MAX_PIPELINED = 100;
 
@@ -135,6 +145,13 @@ const variables = z.object({
     .regex(/^[1-5]$/, 'must be 1 to 5')
     .transform(Number)
     .optional(),
+  CLUSTER_SHARDS: z
+    .string()
+    .regex(/^[1-9][0-9]{0,4}$/, `must be 1 to ${MAX_SHARDS}`)
+    .transform(Number)
+    .pipe(z.number().max(MAX_SHARDS, `must be 1 to ${MAX_SHARDS}`))
+    .prefault('256'),
+  CLUSTER_HEARTBEAT: heartbeat.prefault('1500ms'),
   JWT_SECRET: sharedSecret.optional(),
   JWT_SECRET_NEXT: sharedSecret.optional(),
   JWT_SECRET_PREVIOUS: sharedSecret.optional(),

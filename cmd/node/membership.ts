@@ -14,9 +14,9 @@ import type { Log } from '../../proto/ports/log.ts';
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';
 import { type DbConnection, openDb } from '../../storage/db.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
-import { listNodes, oddNode } from '../../storage/placement/nodes.ts';
+import { listNodes, listServiceShards, oddNode } from '../../storage/placement/nodes.ts';
 import type { SystemRef } from '../../supervision/index.ts';
-import { Cluster, TIMINGS, type Timings } from '../../supervision/placement/index.ts';
+import { Cluster, DEFAULT_SHARDS, TIMINGS, type Timings } from '../../supervision/placement/index.ts';
 import { CliError } from '../config/cli-error.ts';
 import { version } from '../config/package-root.ts';
 import { unreadable } from './schema.ts';
@@ -48,6 +48,8 @@ export interface MembershipOptions {
   readonly log: Log;
   /** Services whose entities it may hold, of which all kinds are placed before it joins. Default: all. */
   readonly roles?: readonly string[];
+  /** Into how many shards each service is cut. */
+  readonly shards?: number;
   readonly timings?: Partial<Timings>;
   /** Whether the start was told to stop. */
   readonly isLeaving?: (() => boolean) | undefined;
@@ -70,10 +72,10 @@ interface Membership {
 /**
  * Prepares it, holding nothing yet. Throws CliError when the bus ends at this process and another one lives on the
  * database: that one's lease, which may be of a process that died, is waited for. And when a node that lives speaks a
- * format that this version does not read.
+ * format that this version does not read, or the entities are cut into another number of shards.
  */
 export async function openMembership(options: MembershipOptions): Promise<Membership> {
-  const { system, bus, log, nodeFile, isShared } = options;
+  const { system, bus, log, nodeFile, isShared, shards = DEFAULT_SHARDS } = options;
   const timings = { ...TIMINGS, ...options.timings };
   const db = openDb(options.database, { ...LEASE_DB, log });
   try {
@@ -86,16 +88,19 @@ export async function openMembership(options: MembershipOptions): Promise<Member
       writeFileSync(nodeFile, `${id}\n`, { mode: 0o600 });
     }
     await refuseUnreadable();
+    await refuseOtherShards();
     if (isShared) await refuseStrangers(keys);
     if (!isShared) await untilAlone();
 
     const self = { id, roles: options.roles ?? ROLES, version, address: `${hostname()}:${process.pid}` };
-    const cluster = new Cluster({ parent: system, self, store, bus, log, timings, causes: refusalCauses });
+    const cluster = new Cluster({ parent: system, self, store, bus, log, shards, timings, causes: refusalCauses });
     return {
       id,
       placement: cluster,
       async join() {
         await cluster.join();
+        // Others may have cut them since.
+        await refuseOtherShards();
         if (isShared) return;
         // Two that started at once did not see each other before, nor need they at their first beats; the later one
         // does at its second.
@@ -117,6 +122,17 @@ export async function openMembership(options: MembershipOptions): Promise<Member
   async function refuseUnreadable(): Promise<void> {
     const odd = await oddNode(db, NODE_FORMAT);
     if (odd !== undefined) throw unreadable(odd, log);
+  }
+
+  async function refuseOtherShards(): Promise<void> {
+    const odd = (await listServiceShards(db)).find(({ count }) => count !== shards);
+    if (odd === undefined) return;
+    log.error({ service: odd.service, shards: odd.count }, 'refused to join: another number of shards');
+    throw new CliError(
+      `The entities of this database are cut into ${odd.count} shards, and CLUSTER_SHARDS is ${shards}. ` +
+        `All processes need the same number: set CLUSTER_SHARDS=${odd.count}. ` +
+        'To change it, see docs/engineering/placement.md.',
+    );
   }
 
   /** Each has to read what the other seals: the first key of one is among the keys of the other. */

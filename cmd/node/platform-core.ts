@@ -8,6 +8,7 @@ import type { Engine } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { MetricsSource } from '../../proto/ports/metrics-source.ts';
 import type { DbConnection } from '../../storage/db.ts';
+import { timingsOf } from '../../supervision/placement/index.ts';
 import type { FrontProxies } from '../../transports/gateway/listeners.ts';
 import type { LiveCertificate } from '../../transports/gateway/tls/live-certificate.ts';
 import type { Environment, Ports } from '../config/config.ts';
@@ -103,6 +104,8 @@ export async function openCore(options: PlatformOptions, teardown: Teardown): Pr
   const engine = await options.engine(installation, pulls);
   besides.add('engine', () => engine.close());
   const membership = await openMembership({
+    shards: environment.CLUSTER_SHARDS,
+    timings: timingsOf(environment.CLUSTER_HEARTBEAT),
     database: options.database,
     nodeFile: options.nodeFile,
     system,

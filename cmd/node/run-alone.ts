@@ -62,6 +62,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
     });
     shipped.metrics(metrics.registry);
     const shared = await openShared({
+      environment,
       database: { connectionString },
       db,
       bus,

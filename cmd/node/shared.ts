@@ -6,13 +6,16 @@ import type { Log } from '../../proto/ports/log.ts';
 import type { Db, DbConnection } from '../../storage/db.ts';
 import { outboxStore } from '../../storage/outbox.ts';
 import type { SystemRef } from '../../supervision/index.ts';
+import { timingsOf } from '../../supervision/placement/index.ts';
 import { relayOutbox } from '../../transports/bus/relay.ts';
+import type { Environment } from '../config/config.ts';
 import { openMembership } from './membership.ts';
 import { startOutboxRelay } from './relay.ts';
 import type { Teardown } from './teardown.ts';
 
 /** What it is built from. */
 interface SharedOptions {
+  readonly environment: Pick<Environment, 'CLUSTER_SHARDS' | 'CLUSTER_HEARTBEAT'>;
   readonly database: DbConnection;
   readonly db: Db;
   readonly bus: Bus;
@@ -60,7 +63,10 @@ export async function openShared(options: SharedOptions): Promise<Shared> {
     return { placement: undefined, join };
   }
   const onProgress = (line: string) => log.warn({}, line);
+  const { CLUSTER_SHARDS: shards, CLUSTER_HEARTBEAT: beatMs } = options.environment;
   const membership = await openMembership({
+    shards,
+    timings: timingsOf(beatMs),
     database,
     system,
     bus,

@@ -14,7 +14,7 @@ export {
 } from '../../proto/ports/placement.ts';
 export { Cluster, type ClusterOptions } from './cluster.ts';
 export { type Codec, field, type JsonValue as Wire, jsonCodec, type RefsIn, type RefsOut, toWire } from './codec.ts';
-export { type NodeBus, TIMINGS, type Timings } from './node-options.ts';
+export { type NodeBus, TIMINGS, type Timings, timingsOf } from './node-options.ts';
 export type { PlacedKind } from './placed-entities.ts';
 export { DEFAULT_SHARDS, shardOf } from './shards.ts';
 export { type CauseCodec, RemoteError } from './wire.ts';

@@ -18,7 +18,12 @@ export interface Timings {
   readonly lookMs: number;
 }
 
-export const TIMINGS: Timings = { beatMs: 1500, ttlMs: 6000, marginMs: 1500, answerMs: 2000, lookMs: 100 };
+/** The times of a node whose heart beats every `beatMs`: its lease lasts four beats. */
+export function timingsOf(beatMs: number): Timings {
+  return { beatMs, ttlMs: 4 * beatMs, marginMs: beatMs, answerMs: Math.round((4 / 3) * beatMs), lookMs: 100 };
+}
+
+export const TIMINGS: Timings = timingsOf(1500);
 
 /** What a node tells of, and asks for. None may throw. */
 export interface NodeHooks {

@@ -116,6 +116,29 @@ test('of two without a broker that start at once, at least one is refused', asyn
   for (const { reason } of refused) needsNats(reason);
 });
 
+test('a process that cuts the entities into another number of shards is refused with what to do, also when both begin', async (t) => {
+  const { db, open, ids } = await setting(t);
+  const refusal = (error: unknown) => {
+    assert.ok(error instanceof CliError, String(error));
+    assert.match(
+      error.message,
+      /cut into (64|256) shards, and CLUSTER_SHARDS is (64|256)\..*set CLUSTER_SHARDS=(64|256)/,
+    );
+    return true;
+  };
+  const [one, late] = [await open({ isShared: true, shards: 64 }), await open({ isShared: true })];
+  await one.join();
+  await assert.rejects(late.join(), refusal);
+  await late.leave();
+  await assert.rejects(open({ isShared: true }), refusal);
+  assert.equal((await ids()).length, 1);
+  assert.deepEqual(
+    await listServiceShards(db),
+    ROLES.map((service) => ({ service, count: 64, held: 64 })),
+  );
+  await one.leave();
+});
+
 test('with a broker several share the entities', async (t) => {
   const { db, open, ids } = await setting(t);
   const [one, two] = [await open({ isShared: true }), await open({ isShared: true })];
