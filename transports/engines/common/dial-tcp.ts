@@ -1,7 +1,19 @@
-/** Connects to a port of a container whose address is known. */
+/** Connects to a port of a container. */
 import { connect, type Socket } from 'node:net';
-import { EngineError } from '../../../proto/ports/engine.ts';
+import { type ContainerState, EngineError } from '../../../proto/ports/engine.ts';
 import { systemCode } from './calls.ts';
+
+/**
+ * Where to reach container `id`, as it is now: an address from before may be another's. Throws EngineError `refused`
+ * for what is no port, `not_found`, `not_running`, or `unavailable`.
+ */
+export function dialAddress(id: string, port: number, state: ContainerState | undefined): string {
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new EngineError('refused', `${port} is not a port.`);
+  if (state === undefined) throw new EngineError('not_found', `There is no container ${id}.`);
+  if (state.phase !== 'running') throw new EngineError('not_running', 'The container is not running.');
+  if (state.address === null) throw new EngineError('unavailable', 'The container has no address yet.');
+  return state.address;
+}
 
 /** A connected socket. Rejects `no_listener` when refused, else `unavailable`. */
 export function connectTcp(host: string, port: number, timeoutMs: number, signal?: AbortSignal): Promise<Socket> {

@@ -1,11 +1,11 @@
 /** A shell in a container without an SSH server: what runs before it, how its first bytes are read, its stream. */
 import { Duplex } from 'node:stream';
-import { EngineError } from '../../../proto/ports/engine.ts';
-import type { ShellEnd } from '../../../proto/ports/shell.ts';
+import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
+import type { Shell, ShellEnd } from '../../../proto/ports/shell.ts';
 import { cleanReason } from './calls.ts';
 
 /** Names of terminal types (terminfo(5)). */
-export const TERM = /^[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}$/;
+const TERM = /^[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}$/;
 /** Largest terminal, each way. */
 const MAX_CELLS = 1000;
 /** How long the first sign of the shell may take, in milliseconds. */
@@ -14,14 +14,14 @@ const START_MS = 15_000;
 const MAX_FAILURE_BYTES = 4096;
 
 /** The login shell of root where it is bash, else `sh`, which every image with a shell has. */
-export const defaultCommand = ['sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash -l; exec sh -l'];
+const DEFAULT_COMMAND = ['sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash -l; exec sh -l'];
 
 /**
  * Runs before the command: gives the terminal its size, so that the command never sees another, and says the process's
  * number in the container between two control characters, because Docker has no way to end what it started but a signal
  * from inside.
  */
-export const PREAMBLE = 'stty cols "$1" rows "$2" 2>/dev/null; shift 2; printf "\\001%d\\002" "$$"; exec "$@"';
+const PREAMBLE = 'stty cols "$1" rows "$2" 2>/dev/null; shift 2; printf "\\001%d\\002" "$$"; exec "$@"';
 const PREAMBLE_START = '\u0001';
 const PREAMBLE_END = '\u0002';
 
@@ -111,8 +111,37 @@ export function untilItRuns(socket: Duplex): Promise<number> {
   });
 }
 
+/** The words that run a shell, or what was asked for, on a terminal. `before`: run first, with `words` as its own. */
+export function shellCommand(
+  { command, cols, rows }: ExecOptions,
+  before = '',
+  words: readonly string[] = [],
+): string[] {
+  const size = [String(cells(cols)), String(cells(rows))];
+  return ['/bin/sh', '-c', before + PREAMBLE, 'sh', ...words, ...size, ...(command ?? DEFAULT_COMMAND)];
+}
+
+/** The name of the terminal's type, or a usual one in place of what is none. */
+export function termOf({ term }: ExecOptions): string {
+  return TERM.test(term) ? term : 'xterm-256color';
+}
+
+/** The shell of a process that runs; takes its paused socket over. `resize` tells the engine a size. */
+export function shellOn(
+  socket: Duplex,
+  process: ExecProcess,
+  resize: (cols: number, rows: number) => void,
+  { cols, rows }: ExecOptions,
+): Shell {
+  const resizeTo = (cols: number, rows: number): void => resize(cells(cols), cells(rows));
+  // Again, for images without stty.
+  resizeTo(cols, rows);
+  const stream = new ExecStream(socket, process);
+  return { stream, resize: resizeTo, close: () => void stream.destroy(), ended: stream.ended };
+}
+
 /** Whole numbers a terminal can have. */
-export function cells(count: number): number {
+function cells(count: number): number {
   return Number.isNaN(count) ? 1 : Math.min(MAX_CELLS, Math.max(1, Math.trunc(count)));
 }
 
@@ -128,7 +157,7 @@ interface ExecProcess {
  * The terminal of a process over a hijacked connection, as a Shell's stream (proto/ports/shell.ts). What waits is
  * bounded by the socket's own buffers both ways. Takes the socket over; it must have been paused.
  */
-export class ExecStream extends Duplex {
+class ExecStream extends Duplex {
   readonly ended: Promise<ShellEnd>;
   readonly #socket: Duplex;
   readonly #process: ExecProcess;

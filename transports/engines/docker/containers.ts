@@ -174,8 +174,7 @@ export class Containers {
 
   /** Whether a container that runs has one of `paths`. */
   async hasFile(id: string, paths: readonly string[]): Promise<boolean> {
-    const view = await this.mustFind(id);
-    if (!view.State.Running) throw new EngineError('not_running', 'The container is not running.');
+    const view = await this.mustRun(id);
     for (const path of paths) {
       const asking = this.#client.call('HEAD', `/containers/${view.Id}/archive`, { query: { path } });
       // 400: something on the way is no folder.
@@ -237,6 +236,13 @@ export class Containers {
   async mustFind(id: string): Promise<DockerContainerView> {
     const view = await this.find(id);
     if (view === undefined) throw new EngineError('not_found', `There is no container ${id}.`);
+    return view;
+  }
+
+  /** As `mustFind`, but rejects `not_running` when it does not run. */
+  async mustRun(id: string): Promise<DockerContainerView> {
+    const view = await this.mustFind(id);
+    if (!view.State.Running) throw new EngineError('not_running', 'The container is not running.');
     return view;
   }
 

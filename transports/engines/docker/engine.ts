@@ -4,11 +4,10 @@ import { errorText } from '../../../lib/errors.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import { type Engine, EngineError, SSH_SERVERS } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
-import { connectTcp } from '../common/dial-tcp.ts';
+import { connectTcp, dialAddress } from '../common/dial-tcp.ts';
 import { endSessionsScript } from '../common/ssh-sessions.ts';
 import { DEFAULT_SUBNET_POOL, parsePool } from '../common/subnets.ts';
 import { created, DockerClient, isReply } from './api/client.ts';
-import { stateOf } from './container-view.ts';
 import { Containers } from './containers.ts';
 import { defaultWatchTimes, type WatchTimes, watchEvents } from './events.ts';
 import { execShell } from './exec.ts';
@@ -102,10 +101,9 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       usage.usage(id);
     },
     renewKeys: async (id, authorizedKeys) => {
-      const view = await containers.mustFind(id);
-      if (!view.State.Running) throw new EngineError('not_running', 'The container is not running.');
+      const { Id } = await containers.mustRun(id);
       await containers.start(id, authorizedKeys);
-      await endSessions(client, view.Id);
+      await endSessions(client, Id);
     },
     stop: (id, graceSeconds) => containers.stop(id, graceSeconds),
     remove: async (id, { keepData = false } = {}) => {
@@ -130,7 +128,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       return ending;
     },
     logs: (id, logOptions) => readLogs(client, containers, id, logOptions),
-    dial: (id, port, dialOptions) => dialContainer(containers, naming, id, port, dialOptions),
+    dial: (id, port, dialOptions) => dialContainer(containers, id, port, dialOptions),
     exec: (id, execOptions, signal) => execShell(client, containers, id, execOptions, signal),
     hasSshServer: (id) => containers.hasFile(id, SSH_SERVERS),
     usage: (id) => usage.usage(id),
@@ -163,28 +161,17 @@ function containersOn(client: DockerClient, naming: Naming, base: BaseImage, opt
   });
 }
 
-/**
- * `Engine.dial` on Docker: a TCP connection to the container's address on its network. The address is asked for every
- * time, because Docker gives a stopped container's address to the next one that starts: an old one could lead to
- * another user.
- */
+/** `Engine.dial` on Docker. */
 async function dialContainer(
   containers: Containers,
-  naming: Naming,
   id: string,
   port: number,
-  options: { timeoutMs: number; signal?: AbortSignal },
+  { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal },
 ): Promise<Socket> {
-  if (!Number.isInteger(port) || port < 1 || port > 65535) {
-    throw new EngineError('refused', `${port} is not a port.`);
-  }
-  const started = performance.now();
-  const state = stateOf(id, await containers.mustFind(id), naming.network(id));
-  if (state.phase !== 'running') throw new EngineError('not_running', 'The container is not running.');
-  if (state.address === null) throw new EngineError('unavailable', 'The container has no address yet.');
-  const timeLeft = Math.max(1, options.timeoutMs - (performance.now() - started));
+  const begun = performance.now();
+  const address = dialAddress(id, port, await containers.inspect(id));
   try {
-    return await connectTcp(state.address, port, timeLeft, options.signal);
+    return await connectTcp(address, port, Math.max(1, timeoutMs - (performance.now() - begun)), signal);
   } catch (error) {
     // A container that stopped in between answers with silence or with "no route".
     const now = error instanceof EngineError && error.code === 'unavailable' ? await containers.find(id) : undefined;

@@ -3,15 +3,13 @@ import { z } from 'zod';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
 import type { Shell } from '../../../proto/ports/shell.ts';
 import {
-  cells,
-  defaultCommand,
-  ExecStream,
   hangUpScript,
   isNoShell,
   noShell,
   orAborted,
-  PREAMBLE,
-  TERM,
+  shellCommand,
+  shellOn,
+  termOf,
   untilItRuns,
 } from '../common/exec.ts';
 import { created, type DockerClient, isReply } from './api/client.ts';
@@ -28,22 +26,14 @@ export async function execShell(
   options: ExecOptions,
   signal: AbortSignal,
 ): Promise<Shell> {
-  const view = await containers.mustFind(id);
-  if (!view.State.Running) throw new EngineError('not_running', 'The container is not running.');
-  const end = (pid: number): Promise<void> => hangUp(client, view.Id, pid);
-  const { execId, socket, pid } = await orAborted(begin(client, view.Id, options), signal, end);
-  const resize = (cols: number, rows: number): void => {
-    const query = { w: cells(cols), h: cells(rows) };
+  const { Id } = await containers.mustRun(id);
+  const end = (pid: number): Promise<void> => hangUp(client, Id, pid);
+  const { execId, socket, pid } = await orAborted(begin(client, Id, options), signal, end);
+  const resize = (w: number, h: number): void => {
     // One that ended in between has no size.
-    client.call('POST', `/exec/${execId}/resize`, { query }).catch(() => undefined);
+    client.call('POST', `/exec/${execId}/resize`, { query: { w, h } }).catch(() => undefined);
   };
-  // Again, for images without stty.
-  resize(options.cols, options.rows);
-  const stream = new ExecStream(socket, {
-    howItEnded: () => howItEnded(client, execId),
-    hangUp: () => end(pid),
-  });
-  return { stream, resize, close: () => void stream.destroy(), ended: stream.ended };
+  return shellOn(socket, { howItEnded: () => howItEnded(client, execId), hangUp: () => end(pid) }, resize, options);
 }
 
 /** Resolves with its name at Docker, its terminal, and its number in the container. */
@@ -54,23 +44,14 @@ async function begin(client: DockerClient, dockerId: string, options: ExecOption
 }
 
 async function createExec(client: DockerClient, dockerId: string, options: ExecOptions): Promise<string> {
-  const term = TERM.test(options.term) ? options.term : 'xterm-256color';
   const body = {
     AttachStdin: true,
     AttachStdout: true,
     AttachStderr: true,
     Tty: true,
     User: '0',
-    Env: [`TERM=${term}`],
-    Cmd: [
-      '/bin/sh',
-      '-c',
-      PREAMBLE,
-      'sh',
-      String(cells(options.cols)),
-      String(cells(options.rows)),
-      ...(options.command ?? defaultCommand),
-    ],
+    Env: [`TERM=${termOf(options)}`],
+    Cmd: shellCommand(options),
   };
   return (await client.json('POST', `/containers/${dockerId}/exec`, created, { body }).catch(explain)).Id;
 }

@@ -340,6 +340,15 @@ export class KubeContainers {
     return found;
   }
 
+  /** The namespace of a container that runs. Rejects `not_found`, `not_running`. */
+  async mustRun(id: string): Promise<string> {
+    const { namespace } = await this.mustFind(id);
+    const pod = await this.pods.of(namespace);
+    if (pod === undefined || workloadOf(pod)?.state.running === undefined)
+      throw new EngineError('not_running', 'The container is not running.');
+    return namespace;
+  }
+
   #stateOf(found: Found, pod: PodView | undefined, service: ServiceView | undefined): ContainerState | undefined {
     // It ran, and nobody here ended it: somebody removed its pod.
     if (pod === undefined && found.run === 'running') return undefined;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import { type Engine, EngineError, SSH_SERVERS } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
-import { connectTcp } from '../common/dial-tcp.ts';
+import { connectTcp, dialAddress } from '../common/dial-tcp.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { endSessionsScript } from '../common/ssh-sessions.ts';
 import type { KubeAccess } from './access.ts';
@@ -16,7 +16,6 @@ import { readKubeLogs } from './logs.ts';
 import { type ClusterSettings, keysText } from './manifests.ts';
 import { kubeNaming } from './naming.ts';
 import { KubeUsage } from './usage.ts';
-import { workloadOf } from './views.ts';
 import { defaultKubeWatchTimes, type KubeWatchTimes, watchCluster } from './watch.ts';
 
 /** What an engine on Kubernetes is made from. */
@@ -91,11 +90,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       usage.usage(id);
     },
     renewKeys: async (id, keys) => {
-      const { namespace } = await containers.mustFind(id);
-      const pod = await containers.pods.of(namespace);
-      if (pod === undefined || workloadOf(pod)?.state.running === undefined) {
-        throw new EngineError('not_running', 'The container is not running.');
-      }
+      const namespace = await containers.mustRun(id);
       await start(id, keys);
       await runCommand(client, namespace, ['/bin/sh', '-c', endSessionsScript]);
     },
@@ -121,14 +116,8 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     },
     logs: (id, logOptions) => readKubeLogs(client, containers, id, logOptions),
     dial: async (id, port, { timeoutMs, signal }) => {
-      if (!Number.isInteger(port) || port < 1 || port > 65_535)
-        throw new EngineError('refused', `${port} is not a port.`);
       const begun = Date.now();
-      // Asked every time: the address of a pod that is gone may be another's.
-      const { phase, address } = (await containers.inspect(id)) ?? { phase: undefined, address: null };
-      if (phase === undefined) throw new EngineError('not_found', `There is no container ${id}.`);
-      if (phase !== 'running') throw new EngineError('not_running', 'The container is not running.');
-      if (address === null) throw new EngineError('unavailable', 'The container has no address yet.');
+      const address = dialAddress(id, port, await containers.inspect(id));
       return connectTcp(address, port, Math.max(1, timeoutMs - (Date.now() - begun)), signal);
     },
     exec: (id, execOptions, signal) => execInPod(client, containers, id, execOptions, signal),

@@ -3,21 +3,11 @@ import { z } from 'zod';
 import { jsonOf } from '../../../lib/input.ts';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
 import type { Shell } from '../../../proto/ports/shell.ts';
-import {
-  cells,
-  defaultCommand,
-  ExecStream,
-  hangUpScript,
-  orAborted,
-  PREAMBLE,
-  TERM,
-  untilItRuns,
-} from '../common/exec.ts';
+import { hangUpScript, orAborted, shellCommand, shellOn, termOf, untilItRuns } from '../common/exec.ts';
 import type { KubeClient } from './client.ts';
 import type { KubeContainers } from './containers.ts';
 import { KubeReplyError } from './errors.ts';
 import { names } from './naming.ts';
-import { workloadOf } from './views.ts';
 
 /** Channels of the remote command protocol (v4.channel.k8s.io). */
 const channel = { stdin: 0, stdout: 1, stderr: 2, status: 3, resize: 4 } as const;
@@ -157,39 +147,16 @@ export async function execInPod(
   options: ExecOptions,
   signal: AbortSignal,
 ): Promise<Shell> {
-  const { namespace } = await containers.mustFind(id);
-  const pod = await containers.pods.of(namespace);
-  if (pod === undefined || workloadOf(pod)?.state.running === undefined) {
-    throw new EngineError('not_running', 'The container is not running.');
-  }
-  const term = TERM.test(options.term) ? options.term : 'xterm-256color';
+  const namespace = await containers.mustRun(id);
+  const command = shellCommand(options, `export TERM="$1" HOME="\${HOME:-/root}"; shift; `, [termOf(options)]);
   const begin = async () => {
-    const process = await startProcess(
-      client,
-      namespace,
-      [
-        '/bin/sh',
-        '-c',
-        `export TERM="$1" HOME="\${HOME:-/root}"; shift; ${PREAMBLE}`,
-        'sh',
-        term,
-        String(cells(options.cols)),
-        String(cells(options.rows)),
-        ...(options.command ?? defaultCommand),
-      ],
-      true,
-    );
+    const process = await startProcess(client, namespace, command, true);
     return { socket: process, pid: await untilItRuns(process) };
   };
   const end = (pid: number): Promise<void> => hangUp(client, namespace, pid);
   const { socket: process, pid } = await orAborted(begin(), signal, end);
-  const resize = (cols: number, rows: number): void => process.resize(cells(cols), cells(rows));
-  resize(options.cols, options.rows);
-  const stream = new ExecStream(process, {
-    howItEnded: async () => process.code,
-    hangUp: () => end(pid),
-  });
-  return { stream, resize, close: () => void stream.destroy(), ended: stream.ended };
+  const ending = { howItEnded: async () => process.code, hangUp: () => end(pid) };
+  return shellOn(process, ending, (cols, rows) => process.resize(cols, rows), options);
 }
 
 async function hangUp(client: KubeClient, namespace: string, pid: number): Promise<void> {

@@ -25,7 +25,8 @@ export async function* readKubeLogs(
   if (options.signal.aborted) return;
   if (options.since !== undefined) afterStamp(options.since);
   const { namespace } = await containers.mustFind(id);
-  const begun = workloadOf((await containers.pods.of(namespace)) ?? emptyPod);
+  const pod = await containers.pods.of(namespace);
+  const begun = pod && workloadOf(pod);
   if (begun === undefined || (begun.state.running === undefined && begun.state.terminated === undefined)) return;
   const place = new LogPlace(options.since);
   const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}/log`;
@@ -69,7 +70,7 @@ export async function* readKubeLogs(
       throw error;
     });
     if (now === 'away') continue;
-    const workload = now === undefined ? undefined : workloadOf(now);
+    const workload = now && workloadOf(now);
     if (workload === undefined || workload.containerID !== begun.containerID) return;
     // It ended: what it said last was read, unless the connection broke before.
     if (workload.state.running === undefined && failures === 0) return;
@@ -77,20 +78,6 @@ export async function* readKubeLogs(
     place.again();
   }
 }
-
-const emptyPod = {
-  metadata: { name: '', namespace: '', uid: '', resourceVersion: '', labels: {}, annotations: {} },
-  spec: { nodeName: '' },
-  status: {
-    phase: '',
-    reason: '',
-    message: '',
-    podIP: '',
-    conditions: [],
-    initContainerStatuses: [],
-    containerStatuses: [],
-  },
-};
 
 /** The place of a reader: the API tells lines by whole seconds, and a line may share its stamp with others. */
 class LogPlace {
