@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isPromise, waitAtMost } from '../../lib/waiting.ts';
 import type { HttpAnswer, HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/ports/http.ts';
 import { readAuthority } from '../wire/h1/request-head.ts';
-import { NodeSockets } from '../ws/node-sockets.ts';
+import { NodeSockets } from '../ws/node-socket.ts';
 import * as limits from './limits.ts';
 import { ListenError } from './listen-error.ts';
 import { NodePush, writePushHead, writeReply } from './node-reply.ts';

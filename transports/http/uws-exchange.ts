@@ -1,8 +1,7 @@
 import type { HttpResponse } from 'uWebSockets.js';
 import type { HttpAnswer, HttpPushReply, HttpReply } from '../../proto/ports/http.ts';
 import { dropStream, internalError, soundReply } from './reply-head.ts';
-import { type PushOwner, UwsPush } from './uws-push.ts';
-import { writeReply } from './uws-reply.ts';
+import { type PushOwner, UwsPush, writeReply } from './uws-reply.ts';
 import type { UwsRequest } from './uws-request.ts';
 
 /** What an exchange needs of its server. */

@@ -1,6 +1,9 @@
+import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { WebSocket } from 'ws';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { waitAtMost } from '../../lib/waiting.ts';
 import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../proto/ports/http.ts';
+import { Heartbeat } from './heartbeat.ts';
 
 /** How long the peer may take to answer a closing handshake before its connection is cut, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 5_000;
@@ -13,7 +16,7 @@ const BATCH_BYTES = 64 * 1024;
  * One WebSocket on ws. Its owner hears of the end as soon as either side closes; the library's socket may live on a
  * little to finish the closing handshake.
  */
-export class NodeSocket implements Socket, Watched {
+class NodeSocket implements Socket, Watched {
   readonly #ws: WebSocket;
   readonly #stream: Duplex;
   readonly #handlers: SocketHandlers;
@@ -152,5 +155,68 @@ export class NodeSocket implements Socket, Watched {
     } catch {
       this.close(INTERNAL, 'internal error');
     }
+  }
+}
+
+/** The bounds of a server's WebSockets, as in proto/ports/http.ts. */
+interface NodeSocketLimits {
+  readonly maxMessageBytes: number;
+  readonly maxBufferedBytes: number;
+  readonly pingMs: number;
+}
+
+/** The WebSockets of one server on node:http, from the accepted upgrade to their end. */
+export class NodeSockets {
+  readonly #limits: NodeSocketLimits;
+  readonly #server: WebSocketServer;
+  readonly #open: Heartbeat<NodeSocket>;
+  #emptied: (() => void) | undefined;
+
+  constructor(limits: NodeSocketLimits) {
+    this.#limits = limits;
+    this.#server = new WebSocketServer({
+      noServer: true,
+      clientTracking: false,
+      maxPayload: limits.maxMessageBytes,
+      perMessageDeflate: false,
+    });
+    this.#open = new Heartbeat(limits.pingMs);
+  }
+
+  /** Answers a checked upgrade with 101, and opens the socket. `head`: bytes that followed the request. */
+  accept(
+    request: IncomingMessage,
+    socket: Duplex,
+    head: Buffer,
+    handlers: SocketHandlers,
+    watch: SocketWatch | undefined,
+  ): void {
+    this.#server.handleUpgrade(request, socket, head, (ws) => {
+      const opened = new NodeSocket(ws, socket, handlers, this.#limits.maxBufferedBytes, () => this.#gone(opened));
+      this.#open.add(opened);
+      opened.opened(watch);
+    });
+  }
+
+  /** Begins the closing handshake with every open socket. Resolves when all have finished it, or after `waitMs`. */
+  closeAll(code: number, reason: string, waitMs: number): Promise<void> {
+    for (const socket of this.#open.all()) socket.close(code, reason);
+    if (this.#open.size === 0) return Promise.resolve();
+    const emptied = new Promise<void>((resolve) => {
+      this.#emptied = resolve;
+    });
+    return waitAtMost(emptied, waitMs);
+  }
+
+  /** Cuts what is still open and stops the timer. */
+  stop(): void {
+    for (const socket of this.#open.all()) socket.terminate();
+    this.#open.stop();
+    this.#server.close();
+  }
+
+  #gone(socket: NodeSocket): void {
+    this.#open.remove(socket);
+    if (this.#open.size === 0) this.#emptied?.();
   }
 }
