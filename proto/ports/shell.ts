@@ -70,3 +70,18 @@ export interface Shells {
     keeping?: ShellKeeping,
   ): Promise<Shell>;
 }
+
+/** Names of terminal types (terminfo(5)). */
+const TERMINAL_TYPE = /^[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}$/;
+/** Largest terminal, each way. */
+const MAX_CELLS = 1000;
+
+/** The type of a terminal, or a usual one in place of what is no name of one. */
+export function terminalType(term: string): string {
+  return TERMINAL_TYPE.test(term) ? term : 'xterm-256color';
+}
+
+/** Columns or rows, brought into the range that a terminal can have. */
+export function cells(count: number): number {
+  return Number.isNaN(count) ? 1 : Math.min(MAX_CELLS, Math.max(1, Math.trunc(count)));
+}

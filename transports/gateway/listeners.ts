@@ -54,7 +54,7 @@ export interface GatewayListenerOptions {
   readonly upstreamLimits?: Partial<UpstreamLimits>;
   /** Origins that are asked for several things at a time on one connection. */
   readonly pipelined?: readonly UpstreamAddress[] | undefined;
-  readonly timeouts?: Partial<ClientTimeouts>;
+  readonly timeouts?: Partial<ClientTimeouts> | undefined;
   /** How long first bytes, a hello or a handshake may be waited for, ms. */
   readonly firstBytesMs?: number;
   /** When a port that could not be opened is tried again, ms. */
@@ -112,17 +112,17 @@ export class GatewayListeners implements IngressListeners {
       onWait: () => {
         for (const listener of [this.#http, this.#https]) void listener?.acceptMore();
       },
-      ...(proxies === undefined ? {} : { isTrusted: proxies.isTrusted }),
+      isTrusted: proxies?.isTrusted,
     });
     this.#raw = { proxiesWithHeader: proxies?.sendHeader ? proxies.isTrusted : undefined, copy: options.copyListener };
     this.#proxy = new HttpProxy({
       decider: options.decider,
       upstreams: this.#upstreams,
-      ...(options.cache === undefined ? {} : { cache: options.cache }),
+      cache: options.cache,
       onAccess: options.onAccess,
       isTrusted: proxies?.sendHeader ? undefined : proxies?.isTrusted,
       loop: loopId === undefined ? undefined : new LoopGuard(loopId),
-      ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
+      timeouts: options.timeouts,
       onSwitch: (client, origin, about) => this.#join(client, origin, { kind: 'upgrade', ...about }),
     });
   }
@@ -298,7 +298,7 @@ export class GatewayListeners implements IngressListeners {
     let ended = () => {};
     const end = splice(client, origin, {
       idleMs: LONG_IDLE_MS,
-      ...(first === undefined ? {} : { first }),
+      first,
       onEnd: () => {
         this.#long.delete(end);
         ended();

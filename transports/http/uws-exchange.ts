@@ -4,27 +4,17 @@ import { dropStream, internalError, soundReply } from './reply-head.ts';
 import { type PushOwner, UwsPush, writeReply } from './uws-reply.ts';
 import type { UwsRequest } from './uws-request.ts';
 
-/** What an exchange needs of its server. */
-interface ExchangeOwner {
-  /** The server closes: connections end with their reply. */
-  readonly closing: boolean;
-  /** Called once when the exchange is over, however it ended. */
-  ended(): void;
-  /** Told what a source threw. */
-  fault(error: unknown): void;
-}
-
 /** A request that is answered after the library's callback: guards every write against a client that left. */
 export class UwsExchange implements PushOwner {
   readonly #res: HttpResponse;
   /** Let go of once nothing of it can be asked for any more. */
   #request: UwsRequest | undefined;
-  readonly #owner: ExchangeOwner;
+  readonly #owner: PushOwner;
   #pushed: UwsPush | undefined;
   #over = false;
 
   /** Only inside the library's callback: takes over the abort handler and copies what is left of the request. */
-  constructor(res: HttpResponse, request: UwsRequest, owner: ExchangeOwner) {
+  constructor(res: HttpResponse, request: UwsRequest, owner: PushOwner) {
     this.#res = res;
     this.#request = request;
     this.#owner = owner;

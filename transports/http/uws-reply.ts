@@ -54,11 +54,11 @@ function writeSlowly(res: HttpResponse, body: Uint8Array, done: () => void): boo
   return false;
 }
 
-/** What a pushed stream needs of its exchange, and later of its server. */
+/** What an exchange needs of its server, and a pushed stream of its exchange, and later of the server. */
 export interface PushOwner {
-  /** The server closes: the connection ends with the stream. */
+  /** The server closes: connections end with their reply. */
   readonly closing: boolean;
-  /** The stream has ended by itself; of one that was adopted, in any way. */
+  /** The exchange is over, or the stream has ended by itself; of one that was adopted, in any way. */
   ended(): void;
   /** Told what its source threw. */
   fault(error: unknown): void;

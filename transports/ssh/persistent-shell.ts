@@ -8,7 +8,7 @@ import { constants } from 'node:os';
 import { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
 import { EngineError } from '../../proto/ports/engine.ts';
-import type { KeptShell, Shell, ShellEnd, ShellKeeping } from '../../proto/ports/shell.ts';
+import { cells, type KeptShell, type Shell, type ShellEnd, type ShellKeeping } from '../../proto/ports/shell.ts';
 import {
   frame,
   HolderFrameReader,
@@ -19,7 +19,7 @@ import {
   sizeFrame,
 } from './shell-holder-frames.ts';
 import { HELLO, type HolderArguments, holderCommand, holderProgram } from './shell-holder-script.ts';
-import { cells, hangUp, turns } from './shell-stream.ts';
+import { hangUp, turns } from './shell-stream.ts';
 
 /** Past this many unread bytes it is no holder that speaks. */
 const MAX_UNREAD_BYTES = 1024 * 1024;

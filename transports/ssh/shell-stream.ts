@@ -8,15 +8,13 @@
 import { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
 import { EngineError } from '../../proto/ports/engine.ts';
-import type { Shell, ShellEnd } from '../../proto/ports/shell.ts';
+import { cells, type Shell, type ShellEnd } from '../../proto/ports/shell.ts';
 import { ReadTurns } from './read-fairness.ts';
 
 /** Past this many unread bytes the server has ignored the window it was given. */
 const MAX_UNREAD_BYTES = 6 * 1024 * 1024;
 /** How long the other side may take to close its half before the socket is destroyed. */
 const HANG_UP_MS = 2000;
-/** Largest terminal, each way. */
-const MAX_CELLS = 1000;
 
 /**
  * Makes the Shell of an open channel, and takes over all three: the shell's end, `close()` and destroying its stream
@@ -30,11 +28,6 @@ export function shellOver(client: Client, socket: Duplex, channel: ClientChannel
     close: () => void stream.destroy(),
     ended: stream.ended,
   };
-}
-
-/** A terminal's columns or rows, brought into the range an SSH server is asked for. */
-export function cells(count: number): number {
-  return Number.isNaN(count) ? 1 : Math.min(MAX_CELLS, Math.max(1, Math.trunc(count)));
 }
 
 /** Ends an SSH connection: tells the server, closes our half; destroys a socket whose other half stays. Idempotent. */

@@ -1,10 +1,10 @@
 /** Opens shells in containers (Shells of proto/ports/shell.ts): an SSH login, a PTY and a shell. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { EngineError } from '../../proto/ports/engine.ts';
-import type { Shell, Shells } from '../../proto/ports/shell.ts';
+import { cells, type Shell, type Shells, terminalType } from '../../proto/ports/shell.ts';
 import { type ContainerLoginOptions, LoginLost, logInto, type Proceed } from './container-login.ts';
 import { openBridge, persistentShellOver } from './persistent-shell.ts';
-import { cells, shellOver } from './shell-stream.ts';
+import { shellOver } from './shell-stream.ts';
 
 /** What `sshShells` needs. */
 export interface SshShellsOptions extends ContainerLoginOptions {
@@ -12,7 +12,6 @@ export interface SshShellsOptions extends ContainerLoginOptions {
   readonly keepingFolder?: string;
 }
 
-const TERM = /^[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}$/;
 const NAME = /^[A-Za-z0-9]{1,64}$/;
 const KEEPING_FOLDER = '/run/troupe';
 /** Waits before further logins when one was lost, ms. */
@@ -76,6 +75,5 @@ async function again(
 }
 
 function window(size: { readonly cols: number; readonly rows: number; readonly term: string }) {
-  const term = TERM.test(size.term) ? size.term : 'xterm-256color';
-  return { term, cols: cells(size.cols), rows: cells(size.rows), width: 0, height: 0 };
+  return { term: terminalType(size.term), cols: cells(size.cols), rows: cells(size.rows), width: 0, height: 0 };
 }

@@ -1,13 +1,9 @@
 /** A shell in a container without an SSH server: what runs before it, how its first bytes are read, its stream. */
 import { Duplex } from 'node:stream';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
-import type { Shell, ShellEnd } from '../../../proto/ports/shell.ts';
+import { cells, type Shell, type ShellEnd } from '../../../proto/ports/shell.ts';
 import { cleanReason } from './calls.ts';
 
-/** Names of terminal types (terminfo(5)). */
-const TERM = /^[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}$/;
-/** Largest terminal, each way. */
-const MAX_CELLS = 1000;
 /** How long the first sign of the shell may take, in milliseconds. */
 const START_MS = 15_000;
 /** What a command that cannot be started may say, in bytes. */
@@ -121,11 +117,6 @@ export function shellCommand(
   return ['/bin/sh', '-c', before + PREAMBLE, 'sh', ...words, ...size, ...(command ?? DEFAULT_COMMAND)];
 }
 
-/** The name of the terminal's type, or a usual one in place of what is none. */
-export function termOf({ term }: ExecOptions): string {
-  return TERM.test(term) ? term : 'xterm-256color';
-}
-
 /** The shell of a process that runs; takes its paused socket over. `resize` tells the engine a size. */
 export function shellOn(
   socket: Duplex,
@@ -138,11 +129,6 @@ export function shellOn(
   resizeTo(cols, rows);
   const stream = new ExecStream(socket, process);
   return { stream, resize: resizeTo, close: () => void stream.destroy(), ended: stream.ended };
-}
-
-/** Whole numbers a terminal can have. */
-function cells(count: number): number {
-  return Number.isNaN(count) ? 1 : Math.min(MAX_CELLS, Math.max(1, Math.trunc(count)));
 }
 
 /** What a stream asks of the process behind it. */

@@ -1,17 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
-import type { Shell } from '../../../proto/ports/shell.ts';
-import {
-  hangUpScript,
-  isNoShell,
-  noShell,
-  orAborted,
-  shellCommand,
-  shellOn,
-  termOf,
-  untilItRuns,
-} from '../common/exec.ts';
+import { type Shell, terminalType } from '../../../proto/ports/shell.ts';
+import { hangUpScript, isNoShell, noShell, orAborted, shellCommand, shellOn, untilItRuns } from '../common/exec.ts';
 import { created, type DockerClient, isReply } from './api/client.ts';
 import type { Containers } from './containers.ts';
 
@@ -50,7 +41,7 @@ async function createExec(client: DockerClient, dockerId: string, options: ExecO
     AttachStderr: true,
     Tty: true,
     User: '0',
-    Env: [`TERM=${termOf(options)}`],
+    Env: [`TERM=${terminalType(options.term)}`],
     Cmd: shellCommand(options),
   };
   return (await client.json('POST', `/containers/${dockerId}/exec`, created, { body }).catch(explain)).Id;

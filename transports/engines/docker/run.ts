@@ -65,7 +65,7 @@ export function runProgram(
     const child = spawn(program, args, {
       env: { PATH: SYSTEM_PATH, LC_ALL: 'C.UTF-8', ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
-      ...(options.signal === undefined ? {} : { signal: options.signal }),
+      signal: options.signal,
     });
     const tail = new LineTail(30, options.onLine);
     child.stdout.setEncoding('utf8').on('data', tail.push);

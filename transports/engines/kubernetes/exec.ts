@@ -2,8 +2,8 @@ import { Duplex } from 'node:stream';
 import { z } from 'zod';
 import { jsonOf } from '../../../lib/input.ts';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
-import type { Shell } from '../../../proto/ports/shell.ts';
-import { hangUpScript, orAborted, shellCommand, shellOn, termOf, untilItRuns } from '../common/exec.ts';
+import { type Shell, terminalType } from '../../../proto/ports/shell.ts';
+import { hangUpScript, orAborted, shellCommand, shellOn, untilItRuns } from '../common/exec.ts';
 import type { KubeClient } from './client.ts';
 import type { KubeContainers } from './containers.ts';
 import { KubeReplyError } from './errors.ts';
@@ -148,7 +148,9 @@ export async function execInPod(
   signal: AbortSignal,
 ): Promise<Shell> {
   const namespace = await containers.mustRun(id);
-  const command = shellCommand(options, `export TERM="$1" HOME="\${HOME:-/root}"; shift; `, [termOf(options)]);
+  const command = shellCommand(options, `export TERM="$1" HOME="\${HOME:-/root}"; shift; `, [
+    terminalType(options.term),
+  ]);
   const begin = async () => {
     const process = await startProcess(client, namespace, command, true);
     return { socket: process, pid: await untilItRuns(process) };

@@ -17,8 +17,8 @@ interface ProxyOptions {
   readonly decider: Pick<GatewayDecider, 'decide'>;
   readonly upstreams: Upstreams;
   /** Is asked before a request is forwarded. */
-  readonly cache?: CacheHook;
-  readonly timeouts?: Partial<ClientTimeouts>;
+  readonly cache?: CacheHook | undefined;
+  readonly timeouts?: Partial<ClientTimeouts> | undefined;
   readonly onAccess?: (entry: AccessEntry) => void;
   /** Peers whose X-Forwarded-For is believed. */
   readonly isTrusted?: IsTrusted | undefined;

@@ -1,22 +1,16 @@
 /** Forwarded connections, both ways (RFC 4254 section 7), and the agent of a client that lends it. */
 import type { Channel, Client, Connection } from 'ssh2';
 import { openAgent } from './internals.ts';
-import { relayForward, type Sides } from './relay.ts';
+import { type LoginConnections, relayForward } from './relay.ts';
 
 /** Ports and sockets of a container that a connection may listen on. */
 const MAX_LISTENERS = 32;
-
-interface Both {
-  readonly client: Connection;
-  readonly container: Client;
-  readonly sides: Sides;
-}
 
 /** What ssh2 hands with a channel that a peer wants to open. */
 type Accept = () => Channel;
 
 /** Serves a login's forwarding. Connections begin inside the container, whose own server decides where they lead. */
-export function serveForwards({ client, container, sides }: Both): void {
+export function serveForwards({ client, container, sides }: LoginConnections): void {
   /** `open` asks one side for a channel; once it is there, the other side's is taken. */
   const join = (
     accept: Accept,

@@ -1,7 +1,6 @@
 /** Joins a channel of the client with one of the container, at the pace of the slower, and loses nothing at the end. */
-
 import type { Readable } from 'node:stream';
-import type { Channel, ClientChannel, ServerChannel } from 'ssh2';
+import type { Channel, Client, ClientChannel, Connection, ServerChannel } from 'ssh2';
 import { takesData } from './internals.ts';
 import type { SshEnd } from './ssh-end.ts';
 
@@ -9,6 +8,13 @@ import type { SshEnd } from './ssh-end.ts';
 export interface Sides {
   readonly client: SshEnd;
   readonly container: SshEnd;
+}
+
+/** The same with what ssh2 has of them. */
+export interface LoginConnections {
+  readonly client: Connection;
+  readonly container: Client;
+  readonly sides: Sides;
 }
 
 /** How a process ended (RFC 4254 section 6.10). */

@@ -1,13 +1,10 @@
 /** A session of a client (RFC 4254 section 6): what it asks for is asked of the container in its place. */
-import type { Client, ClientChannel, Connection, PseudoTtyOptions, ServerChannel, Session } from 'ssh2';
+import type { ClientChannel, PseudoTtyOptions, ServerChannel, Session } from 'ssh2';
 import { closeUnstarted, type RawRequest, takesData } from './internals.ts';
-import { relaySession, type Sides } from './relay.ts';
+import { type LoginConnections, relaySession } from './relay.ts';
 
 /** What a session needs of its login. */
-interface SessionDeps {
-  readonly client: Connection;
-  readonly container: Client;
-  readonly sides: Sides;
+interface SessionDeps extends LoginConnections {
   /** What the request that is being dealt with said byte for byte. */
   readonly raw: () => RawRequest;
   /** The client lets its agent be used. */

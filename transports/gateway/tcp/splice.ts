@@ -3,7 +3,7 @@ import type { Wire, WireReader } from '../../wire/wire.ts';
 
 interface SpliceOptions {
   /** Sent to `b` before anything of `a`. */
-  readonly first?: Buffer;
+  readonly first?: Buffer | undefined;
   /** Without a byte in either direction for so long, both are ended; ms. */
   readonly idleMs: number;
   /** Told once, when both are closed: bytes that were taken from each. */

@@ -29,7 +29,7 @@ export interface TurnsOptions {
   /** Told when somebody has to wait for the first time. */
   readonly onWait?: () => void;
   /** Addresses that stand for many clients: they begin at once. */
-  readonly isTrusted?: IsTrusted;
+  readonly isTrusted?: IsTrusted | undefined;
   /** Monotonic ms, and ms of these in which the loop had nothing to do. */
   readonly clock?: { now(): number; idle(): number };
 }

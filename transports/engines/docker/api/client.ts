@@ -24,7 +24,7 @@ export interface CallOptions {
   readonly archive?: Uint8Array;
   /** Most time until the head, and again for the body. Default 30,000. */
   readonly timeoutMs?: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Default 16 MiB. */
   readonly maxBytes?: number;
 }
@@ -38,7 +38,7 @@ export interface StreamOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Most time until the head of the answer. Default 30,000. */
   readonly headTimeoutMs?: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -96,8 +96,8 @@ export class DockerClient {
       },
       own: false,
       headTimeoutMs: timeoutMs,
-      ...(body === undefined ? {} : { body }),
-      ...(options.signal === undefined ? {} : { signal: options.signal }),
+      body,
+      signal: options.signal,
     });
     await this.#throwOnError(response);
     return readBody(response, maxBytes, timeoutMs);
@@ -117,8 +117,8 @@ export class DockerClient {
       },
       own: true,
       headTimeoutMs: options.headTimeoutMs ?? 30_000,
-      ...(options.body === undefined ? {} : { body: options.body }),
-      ...(options.signal === undefined ? {} : { signal: options.signal }),
+      body: options.body,
+      signal: options.signal,
     });
     response.socket.setKeepAlive(true, 15_000);
     // Between here and its reader a cut connection must not end the process; the reader still sees the error.

@@ -11,10 +11,10 @@ interface WireRequest {
   /** Path with its query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string | number>>;
-  readonly body?: Uint8Array | Readable;
+  readonly body?: Uint8Array | Readable | undefined;
   /** A connection of its own, closed after the answer. */
   readonly own: boolean;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Most time until the answer's head is there. */
   readonly headTimeoutMs: number;
 }
@@ -53,7 +53,7 @@ async function attempt(way: DockerWay, out: WireRequest): Promise<IncomingMessag
       method: out.method,
       path: out.path,
       headers: { host: 'docker', ...out.headers },
-      ...(out.signal === undefined ? {} : { signal: out.signal }),
+      signal: out.signal,
     };
     const sent = request(options, out.own);
     const timer = setTimeout(() => {

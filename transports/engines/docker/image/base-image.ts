@@ -79,7 +79,7 @@ export async function importImage(
     query: { fromSrc: '-', repo: reference.repository, tag: reference.version, changes },
     body: archive,
     headTimeoutMs: 30 * 60_000,
-    ...(signal === undefined ? {} : { signal }),
+    signal,
   });
   for await (const line of jsonLines(stream)) {
     const parsed = progressLine.safeParse(line);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { jsonOf } from '../../../../lib/input.ts';
+import type { PodSample } from '../../../../proto/ports/metrics-source.ts';
 import type { DockerClient } from '../api/client.ts';
 import { memoryInUse } from './usage.ts';
 
@@ -72,13 +73,8 @@ function nanoseconds(stamp: string): number | undefined {
 /** Longest line that is kept; Docker's are below 10 KiB. */
 const MAX_LINE = 1024 * 1024;
 
-/** What a container uses, in the units of PodSample. */
-interface ContainerNumbers {
-  readonly cpuMillis: number;
-  readonly cpuCapacityMillis: number;
-  readonly memoryBytes: number;
-  readonly memoryCapacityBytes: number;
-}
+/** What a container uses. */
+type ContainerNumbers = Pick<PodSample, 'cpuMillis' | 'cpuCapacityMillis' | 'memoryBytes' | 'memoryCapacityBytes'>;
 
 /**
  * The stream of statistics of one container. Of the lines that come every second only the last is kept, and read when
