@@ -1,3 +1,4 @@
+import { isPromise } from '../../lib/waiting.ts';
 import { ActorError } from '../errors.ts';
 import { Ref } from '../ref.ts';
 import { type DeadlineList, deadlineList, type WaitingAsk } from './ask-deadlines.ts';
@@ -60,8 +61,20 @@ export class Ask extends Ref<unknown> implements WaitingAsk {
       this.letters.add(this.path, 'ask', 'late', msg);
       return;
     }
+    if (isPromise(msg)) {
+      this.deliverWhenSettled(msg);
+      return;
+    }
     this.list.remove(this);
     this.resolve(msg);
+  }
+
+  /** For a reply whose `await` was forgotten: the deadline goes on, and the ask fails with no error but its own. */
+  private deliverWhenSettled(reply: PromiseLike<unknown>): void {
+    Promise.resolve(reply).then(
+      (value) => this.deliver(value),
+      (cause: unknown) => this.fail(new ActorError('crashed', `${this.target.path} failed to reply`, { cause })),
+    );
   }
 
   /** Ends the ask without a reply; nothing happens when it is over. */

@@ -107,6 +107,29 @@ for (const [what, make] of [
     }));
 }
 
+test('a reply that is a promise is settled under the deadline, and rejects with nothing but an ActorError', () =>
+  withSystem(async (system, { letters }) => {
+    const late = gate<string>();
+    const replies: Promise<unknown>[] = [
+      Promise.resolve('kept'),
+      Promise.reject(new TypeError('broken')),
+      new Promise(() => {}),
+      late.opened,
+    ];
+    const forgetful = spawn<undefined, Asking<unknown>>(system, (_, { replyTo }) => {
+      dispatch(replyTo, replies.shift());
+      return undefined;
+    });
+    assert.equal(await query(forgetful, asking<unknown>, 1000), 'kept');
+    const error = await rejectsWith(query(forgetful, asking<unknown>, 1000), 'crashed');
+    assert.ok(error.cause instanceof TypeError);
+    await rejectsWith(query(forgetful, asking<unknown>, 5), 'timeout');
+    await rejectsWith(query(forgetful, asking<unknown>, 5), 'timeout');
+    late.open('too late');
+    await until(() => letters.length === 1, 'a reply that nobody hears');
+    assert.deepEqual([letters[0]?.reason, letters[0]?.message], ['late', 'too late']);
+  }));
+
 test('asks with different deadlines end in the order of their deadlines', () =>
   withSystem(async (system) => {
     const silent = spawn<undefined, Asking<string>>(system, () => undefined);
