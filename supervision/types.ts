@@ -29,7 +29,8 @@ export function isFailure(reason: StopReason): boolean {
 /** Ends a timer. Calling it again, or after the timer fired, does nothing. */
 export type Cancel = () => void;
 
-/** What an actor can do and know besides its state and its message. One object for the actor's life. */
+/** What an actor can do and know besides its state and its message. One object for a life: of one that a
+ * reset ended nothing comes any more. */
 export interface Context<Msg> extends Decisions {
   readonly self: Ref<Msg>;
   /** The system's ref for a top-level actor. */

@@ -1,7 +1,7 @@
 import { Ask } from './cell/asks.ts';
 import type { Behaviour } from './cell/behaviour.ts';
 import type { Cell } from './cell/cell.ts';
-import { cellOf } from './cell/context.ts';
+import { cellOf, parentOf } from './cell/context.ts';
 import { ENDED, STOPPING } from './cell/flags.ts';
 import { wake } from './cell/run-queue.ts';
 import { spawnCell } from './cell/spawning.ts';
@@ -22,8 +22,8 @@ export function spawn<State, Msg>(
   f: (state: State, msg: Msg, ctx: Context<Msg>) => State | Promise<State>,
   options?: SpawnOptions<State, Msg>,
 ): Ref<Msg> {
-  if (options === undefined) return spawnCell(cellOf(parent), erase(f), noOptions);
-  return spawnCell(cellOf(parent), erase(f), options);
+  if (options === undefined) return spawnCell(parentOf(parent), erase(f), noOptions);
+  return spawnCell(parentOf(parent), erase(f), options);
 }
 
 /** Makes an actor without state that handles up to `concurrency` messages at once. A throw loses that message only. */
@@ -33,8 +33,8 @@ export function spawnStateless<Msg>(
   options?: StatelessOptions<Msg>,
 ): Ref<Msg> {
   const concurrency = atLeast(1, options?.concurrency ?? 1, 'concurrency');
-  if (options === undefined) return spawnCell(cellOf(parent), erase(f), noOptions, { concurrency });
-  return spawnCell(cellOf(parent), erase(f), options, { concurrency });
+  if (options === undefined) return spawnCell(parentOf(parent), erase(f), noOptions, { concurrency });
+  return spawnCell(parentOf(parent), erase(f), options, { concurrency });
 }
 
 /** A handler with its types forgotten, through the one kind of parameter that compares both ways: a method's. */

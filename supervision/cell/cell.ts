@@ -18,7 +18,6 @@ import {
   QUEUED,
   RESETTING,
   RUNNING,
-  SIGNALS,
   SLOT,
   STATELESS,
   STOPPING,
@@ -30,7 +29,6 @@ import type { KindStats } from './kind-stats.ts';
 import type { Meta } from './mailbox.ts';
 import { refuse, shed } from './refusals.ts';
 import { clock, enqueue, type Runnable, wake } from './run-queue.ts';
-import { SignalQueue } from './signals.ts';
 
 /** The rare events of a cell, handled outside of it (lifecycle.ts). */
 interface Lifecycle {
@@ -118,6 +116,16 @@ export class Cell extends Inbox implements Runnable {
     return this.ctx;
   }
 
+  /** A new life begins: the context of the former one is inert from here on. */
+  renewContext(): void {
+    this.ctx = lifecycle.context(this);
+  }
+
+  /** Whether this was the context of a life before the present one. */
+  isFormer(context: CrashContext<unknown>): boolean {
+    return this.ctx !== undefined && this.ctx !== context;
+  }
+
   /** The rare parts, made when first needed. */
   get parts(): Rare<Cell> {
     if (this.rare === undefined) this.rare = new Rare<Cell>();
@@ -181,23 +189,6 @@ export class Cell extends Inbox implements Runnable {
       this.flags |= SLOT;
     } else if ((this.flags & SLOT) !== 0 && this.capacity > 1) this.putSecond(msg, meta);
     else this.overflow(msg, meta);
-  }
-
-  /** Takes a signal: full as the mailbox may be, and to be handled before what is in it. */
-  notify(msg: unknown): void {
-    wake();
-    const flags = this.flags;
-    if ((flags & CLOSED) !== 0) {
-      refuse(this, msg, clock.ms);
-      return;
-    }
-    const parts = this.parts;
-    if (parts.signals === undefined) parts.signals = new SignalQueue();
-    parts.signals.push(msg, clock.ms);
-    this.flags = flags | SIGNALS;
-    if ((flags & NOT_AT_ONCE) !== 0) return;
-    this.flags |= QUEUED;
-    enqueue(this);
   }
 
   private overflow(msg: unknown, meta: Meta): void {

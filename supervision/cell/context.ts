@@ -1,14 +1,42 @@
 import type { Log } from '../../proto/ports/log.ts';
 import * as decisions from '../decisions.ts';
-import { SpawnError } from '../errors.ts';
-import type { AnyRef, Ref } from '../ref.ts';
+import { ActorError, SpawnError } from '../errors.ts';
+import { type AnyRef, Ref } from '../ref.ts';
 import type { Cancel, CrashContext, StopReason } from '../types.ts';
 import { Cell } from './cell.ts';
 import { ChildrenView } from './children-view.ts';
 import { after, every } from './timers.ts';
 import { unwatch, watch } from './watches.ts';
 
-/** The context of a local actor: one word of memory, the rest is looked up. */
+/** The timer of a life that is over: none. */
+const nothing: Cancel = () => {};
+
+/** An actor as the context of a former life gives it: told and stopped like any, but nothing is spawned under it. */
+class FormerSelf extends Ref<unknown> {
+  readonly cell: Cell;
+
+  constructor(cell: Cell) {
+    super();
+    this.cell = cell;
+  }
+
+  override get name(): string {
+    return this.cell.name;
+  }
+
+  override get path(): string {
+    return this.cell.path;
+  }
+
+  override deliver(msg: unknown): void {
+    this.cell.deliver(msg);
+  }
+}
+
+/**
+ * The context of a local actor: one word of memory, the rest is looked up. A reset begins another life, with a context
+ * of its own: a handler that was abandoned must not act in it.
+ */
 export class CellContext implements CrashContext<unknown> {
   protected readonly cell: Cell;
 
@@ -16,8 +44,13 @@ export class CellContext implements CrashContext<unknown> {
     this.cell = cell;
   }
 
+  /** Whether a reset has ended the life that it belongs to. */
+  protected get isFormer(): boolean {
+    return this.cell.isFormer(this);
+  }
+
   get self(): Ref<unknown> {
-    return this.cell;
+    return this.isFormer ? new FormerSelf(this.cell) : this.cell;
   }
 
   get parent(): AnyRef {
@@ -45,23 +78,23 @@ export class CellContext implements CrashContext<unknown> {
   }
 
   get signal(): AbortSignal {
-    return this.cell.signal;
+    return this.isFormer ? AbortSignal.abort() : this.cell.signal;
   }
 
   watch(ref: AnyRef, toMessage: (reason: StopReason) => unknown): void {
-    watch(this.cell, cellOf(ref), toMessage);
+    if (!this.isFormer) watch(this.cell, cellOf(ref), toMessage);
   }
 
   unwatch(ref: AnyRef): void {
-    unwatch(this.cell, cellOf(ref));
+    if (!this.isFormer) unwatch(this.cell, cellOf(ref));
   }
 
   after(ms: number, msg: unknown): Cancel {
-    return after(this.cell, ms, msg);
+    return this.isFormer ? nothing : after(this.cell, ms, msg);
   }
 
   every(ms: number, msg: unknown): Cancel {
-    return every(this.cell, ms, msg);
+    return this.isFormer ? nothing : every(this.cell, ms, msg);
   }
 
   get stop(): typeof decisions.stopSelf {
@@ -108,5 +141,12 @@ export class CellContext implements CrashContext<unknown> {
 /** The actor behind a ref. Throws SpawnError `invalid` for the address of an asker, which is no actor. */
 export function cellOf(ref: AnyRef): Cell {
   if (ref instanceof Cell) return ref;
+  if (ref instanceof FormerSelf) return ref.cell;
   throw new SpawnError('invalid', 'this ref does not belong to an actor');
+}
+
+/** `cellOf` for the parent of a new actor. Throws ActorError `stopped` for the `self` of a life that a reset ended. */
+export function parentOf(ref: AnyRef): Cell {
+  if (ref instanceof FormerSelf) throw new ActorError('stopped', `this life of ${ref.path} is over`);
+  return cellOf(ref);
 }

@@ -114,6 +114,7 @@ export function advanceReset(cell: Cell, untold: Cell[]): void {
   if ((cell.flags & CHILDREN_TOLD) === 0) {
     cell.flags |= CHILDREN_TOLD;
     endGrace(cell);
+    cell.renewContext();
     // Again: the handler that just ended belonged to the former life, and so does what it began since.
     quieten(cell);
     stopChildren(cell, untold);

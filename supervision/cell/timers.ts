@@ -1,6 +1,7 @@
 import { atLeast } from '../errors.ts';
 import type { Cancel } from '../types.ts';
 import type { Cell } from './cell.ts';
+import { notify } from './notify.ts';
 import { Timer } from './timer.ts';
 
 /** The timer of an actor that has ended: none. */
@@ -13,7 +14,7 @@ export function after(cell: Cell, ms: number, msg: unknown): Cancel {
   const timers = timersOf(cell);
   const timer = new Timer(() => {
     timers.delete(timer);
-    cell.notify(msg);
+    notify(cell, msg);
   }, ms);
   return owned(timers, timer);
 }

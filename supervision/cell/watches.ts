@@ -1,6 +1,7 @@
 import type { StopReason } from '../types.ts';
 import type { Cell } from './cell.ts';
 import { ENDED } from './flags.ts';
+import { notify } from './notify.ts';
 
 const unknownReason: StopReason = Object.freeze({ kind: 'stopped' });
 
@@ -47,7 +48,7 @@ export function tellWatchers(
 
 function tell(watcher: Cell, reason: StopReason, toMessage: (reason: StopReason) => unknown): void {
   try {
-    watcher.notify(toMessage(reason));
+    notify(watcher, toMessage(reason));
   } catch (err) {
     watcher.kind.system.log.error({ actor: watcher.path, err }, 'a watch callback threw');
   }

@@ -3,7 +3,7 @@ import { isPromise } from '../../lib/waiting.ts';
 import type { Behaviour } from '../cell/behaviour.ts';
 import type { Cell, MessageHandler } from '../cell/cell.ts';
 import type { CellHooks } from '../cell/cell-parts.ts';
-import { CellContext, cellOf } from '../cell/context.ts';
+import { CellContext, parentOf } from '../cell/context.ts';
 import { keepAwake, sleep } from '../cell/idle.ts';
 import { inTime } from '../cell/in-time.ts';
 import { spawnCell } from '../cell/spawning.ts';
@@ -30,7 +30,7 @@ const released: StopReason = Object.freeze({ kind: 'stopped', detail: 'released'
  * SpawnError for an option of the kind that is out of its range.
  */
 export function entities<Msg, State>(parent: AnyRef | SystemRef, kind: EntityKind<Msg, State>): Entities<Msg> {
-  return new LocalEntities<Msg>(cellOf(parent), kind);
+  return new LocalEntities<Msg>(parentOf(parent), kind);
 }
 
 /** A kind with its types forgotten, by the same means as Behaviour. */
@@ -62,11 +62,11 @@ class LocalEntityContext extends CellContext implements EntityContext<unknown> {
   }
 
   sleep(): void {
-    sleep(this.cell);
+    if (!this.isFormer) sleep(this.cell);
   }
 
   keepAwake(on: boolean): void {
-    keepAwake(this.cell, on);
+    if (!this.isFormer) keepAwake(this.cell, on);
   }
 }
 

@@ -1,6 +1,6 @@
 import { Cell } from '../cell/cell.ts';
 import type { CellHooks } from '../cell/cell-parts.ts';
-import { cellOf } from '../cell/context.ts';
+import { cellOf, parentOf } from '../cell/context.ts';
 import { spawnCell } from '../cell/spawning.ts';
 import { endOf } from '../cell/stopping.ts';
 import { checkChild, checkSupervisor } from '../checks.ts';
@@ -41,7 +41,7 @@ export function startSupervisor(parent: AnyRef | SystemRef, spec: SupervisorSpec
   return new Promise((resolve, reject) => {
     // Made state and messages are its own: the types below are what SupervisorState says.
     const cell = spawnCell(
-      cellOf(parent),
+      parentOf(parent),
       handler(state),
       {
         name: spec.name,

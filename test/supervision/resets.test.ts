@@ -3,10 +3,13 @@ import { test } from 'node:test';
 import {
   ActorError,
   type AnyRef,
+  type Context,
   type CrashContext,
   type Decision,
   type Decisions,
   dispatch,
+  type EntityContext,
+  entities,
   query,
   type Ref,
   type SystemRef,
@@ -14,8 +17,9 @@ import {
   stats,
   stop,
   stopped,
+  tree,
 } from '../../supervision/index.ts';
-import { type Asking, gate, rejectsWith, until, withSystem } from '../support/supervision/system.ts';
+import { type Asking, gate, rejectsWith, timersDue, until, withSystem } from '../support/supervision/system.ts';
 
 const nothing = (): undefined => undefined;
 
@@ -244,4 +248,68 @@ test('when the state of the next life cannot be made, afterStop does not get tha
     dispatch(ref, 'x');
     assert.equal((await stopped(ref)).kind, 'crashed');
     assert.deepEqual(ends, [undefined]);
+  }));
+
+test('a handler that a reset abandoned acts no more: the context of a life that is over is inert', () =>
+  withSystem(async (system) => {
+    const begun = gate<Context<string>>();
+    const gone = spawn<undefined, string>(system, nothing);
+    stop(gone);
+    const seen: string[] = [];
+    let lives = 0;
+    const stuck = spawn<number, string>(
+      system,
+      (life, msg, ctx) => {
+        if (msg !== 'hang') {
+          seen.push(msg);
+          return life;
+        }
+        begun.open(ctx);
+        return new Promise<number>(() => {});
+      },
+      { kind: 'stuck', shutdownMs: 5, initialStateFunc: () => ++lives },
+    );
+    dispatch(stuck, 'hang');
+    const former = await begun.opened;
+    resetAll(system);
+    await until(() => lives === 2, 'another life');
+    former.after(0, 'timer')();
+    former.after(0, 'timer');
+    former.every(1, 'beat');
+    former.watch(gone, () => 'ended');
+    assert.equal(former.signal.aborted, true);
+    assert.throws(() => spawn(former.self, nothing), { code: 'stopped' });
+    dispatch(former.self, 'told');
+    await until(() => seen.length > 0, 'a message, which whoever has the ref may send');
+    await timersDue(system, 5);
+    assert.deepEqual(seen, ['told']);
+    assert.equal(tree(system).children.find(({ kind }) => kind === 'stuck')?.children.length, 0);
+    stop(former.self);
+    assert.equal((await stopped(former.self)).kind, 'stopped');
+    assert.equal((await stopped(stuck)).kind, 'stopped');
+  }));
+
+test('an entity that was activated again is kept awake, or sent to sleep, by its present life only', () =>
+  withSystem(async (system) => {
+    const begun = gate<EntityContext<string>>();
+    let lives = 0;
+    const all = entities<string, number>(system, {
+      kind: 'stuck',
+      sleepAfterMs: 600_000,
+      shutdownMs: 5,
+      backoff: { minMs: 1, maxMs: 1 },
+      activate: () => ++lives,
+      handle: (life, msg, ctx) => {
+        if (msg === 'throw') throw new Error('x');
+        begun.open(ctx);
+        return life;
+      },
+    });
+    all.tell('one', 'look');
+    const former = await begun.opened;
+    all.tell('one', 'throw');
+    await until(() => lives === 2, 'another life');
+    former.sleep();
+    await timersDue(system, 5);
+    assert.equal(all.awake(), 1);
   }));
