@@ -23,8 +23,11 @@ export class ActorError extends Error {
   }
 }
 
-/** `name_taken`: a living sibling has this name. `invalid`: an option or an argument is out of its range. */
-export type SpawnErrorCode = 'name_taken' | 'invalid';
+/**
+ * `name_taken`: a living sibling has this name. `invalid`: an option or an argument is out of its range.
+ * Of the verbs for a supervisor's children, `not_found`: there is no such child; `running`, `restarting`: it is.
+ */
+export type SpawnErrorCode = 'name_taken' | 'invalid' | 'not_found' | 'running' | 'restarting';
 
 /** A mistake of the caller, thrown at the call: a name in use, an option out of range, a ref of the wrong kind. */
 export class SpawnError extends CodedError<SpawnErrorCode> {}

@@ -10,8 +10,17 @@ export type { AskOptions, Entities, EntityContext, EntityKind } from './entity/e
 export { ActorError, type ActorErrorCode, SpawnError, type SpawnErrorCode } from './errors.ts';
 export { type AnyRef, Ref, type SystemRef } from './ref.ts';
 export { type KindNumbers, type SystemNumbers, stats, type TreeNode, tree } from './stats.ts';
-export type { ChildSpec, Restart, Strategy, SupervisorSpec } from './supervisor/child-spec.ts';
-export { child, type SupervisorRef, startChild, startSupervisor } from './supervisor/supervisor.ts';
+export type { ChildSpec, Restart, Strategy, SupervisedChild, SupervisorSpec } from './supervisor/child-spec.ts';
+export {
+  child,
+  deleteChild,
+  restartChild,
+  type SupervisorRef,
+  startChild,
+  startSupervisor,
+  terminateChild,
+  whichChildren,
+} from './supervisor/supervisor.ts';
 export { start } from './system.ts';
 export {
   type Backoff,

@@ -25,6 +25,16 @@ export interface ChildSpec {
   readonly shutdownMs: number;
 }
 
+/** A child as `whichChildren` tells of it. */
+export interface SupervisedChild {
+  readonly id: string;
+  readonly restart: Restart;
+  /** `restarting`: waits to be started again; `ended`: it is not, because it finished or was terminated. */
+  readonly status: 'running' | 'restarting' | 'ended';
+  /** While it is running. */
+  readonly ref: AnyRef | undefined;
+}
+
 /** A supervision tree as data. */
 export interface SupervisorSpec {
   readonly name: string;

@@ -9,7 +9,7 @@ import { watch } from '../cell/watches.ts';
 import { ActorError, SpawnError } from '../errors.ts';
 import type { AnyRef, Ref } from '../ref.ts';
 import { isFailure, type StopReason } from '../types.ts';
-import type { ChildSpec, SupervisorSpec } from './child-spec.ts';
+import type { ChildSpec, SupervisedChild, SupervisorSpec } from './child-spec.ts';
 
 /** A child as it stands: `cell` while it is up. */
 interface ChildEntry {
@@ -19,16 +19,21 @@ interface ChildEntry {
   due: readonly ChildEntry[] | undefined;
 }
 
-/** What `startChild` hears. */
-export type Added = { readonly cell: Cell } | { readonly error: unknown };
+/** What who asked for something to be done hears; the child when one was started. */
+export type Outcome = { readonly cell: Cell | undefined } | { readonly error: unknown };
 
-/** What a supervisor says to itself and is told by `startChild`. */
+/** What a supervisor says to itself and is asked by the verbs for its children. */
 export type SupervisorMessage =
   | { readonly type: 'ended'; readonly entry: ChildEntry; readonly cell: Cell; readonly reason: StopReason }
   | { readonly type: 'start'; readonly entries: readonly ChildEntry[] }
-  | { readonly type: 'add'; readonly spec: ChildSpec; readonly replyTo: Ref<Added> };
+  | { readonly type: 'add'; readonly spec: ChildSpec; readonly replyTo: Ref<Outcome> }
+  | { readonly type: ChildVerb; readonly id: string; readonly replyTo: Ref<Outcome> };
+
+/** What can be asked for a child of the supervisor. */
+export type ChildVerb = 'terminate' | 'delete' | 'restart';
 
 const byStrategy: StopReason = Object.freeze({ kind: 'stopped', detail: 'restarted with a sibling' });
+const terminated: StopReason = Object.freeze({ kind: 'stopped', detail: 'terminated' });
 const withParent: StopReason = Object.freeze({ kind: 'parent' });
 /** The supervisor ends, or its present life does. */
 const LEAVING = STOPPING | RESETTING;
@@ -54,6 +59,14 @@ export class SupervisorState {
   child(id: string): Cell | undefined {
     const cell = this.entries.get(id)?.cell;
     return cell === undefined || (cell.flags & (STOPPING | ENDED)) !== 0 ? undefined : cell;
+  }
+
+  /** All children, in order. */
+  children(): SupervisedChild[] {
+    return Array.from(this.entries.values(), (entry) => {
+      const { id, restart } = entry.spec;
+      return { id, restart, status: statusOf(entry), ref: this.child(id) };
+    });
   }
 
   /** Starts the children of the spec, in order. Throws what the first failing start threw. */
@@ -86,10 +99,13 @@ export class SupervisorState {
       case 'add':
         msg.replyTo.deliver(await this.add(self, msg.spec));
         return;
+      default:
+        msg.replyTo.deliver(await this.change(self, msg.type, msg.id));
+        return;
     }
   }
 
-  private async add(self: Cell, spec: ChildSpec): Promise<Added> {
+  private async add(self: Cell, spec: ChildSpec): Promise<Outcome> {
     if (this.entries.has(spec.id)) {
       return { error: new SpawnError('name_taken', `${self.path} already has a child ${spec.id}`) };
     }
@@ -99,6 +115,30 @@ export class SupervisorState {
     } catch (cause) {
       this.entries.delete(spec.id);
       return { error: new ActorError('crashed', `${self.path} could not start ${spec.id}`, { cause }) };
+    }
+  }
+
+  private async change(self: Cell, verb: ChildVerb, id: string): Promise<Outcome> {
+    const entry = this.entries.get(id);
+    if (entry === undefined) return { error: new SpawnError('not_found', `${self.path} has no child ${id}`) };
+    if (verb === 'terminate') {
+      entry.due = undefined;
+      await this.stopEach([entry], terminated);
+      if (entry.spec.restart === 'temporary') this.entries.delete(id);
+      return { cell: undefined };
+    }
+    const status = statusOf(entry);
+    if (status !== 'ended') return { error: new SpawnError(status, `the child ${id} of ${self.path} is ${status}`) };
+    if (verb === 'delete') {
+      this.entries.delete(id);
+      return { cell: undefined };
+    }
+    try {
+      const cell = await this.start(self, entry);
+      cell.kind.restarts++;
+      return { cell };
+    } catch (cause) {
+      return { error: new ActorError('crashed', `${self.path} could not start ${id}`, { cause }) };
     }
   }
 
@@ -112,6 +152,7 @@ export class SupervisorState {
   private async start(self: Cell, entry: ChildEntry): Promise<Cell> {
     const cell = cellOf(await orStopped(self, entry.spec.start(self)));
     entry.cell = cell;
+    entry.due = undefined;
     watch(self, cell, (reason) => ({ type: 'ended', entry, cell, reason }) satisfies SupervisorMessage);
     return cell;
   }
@@ -201,6 +242,11 @@ export class SupervisorState {
       await stopWithin(cell, reason, entry.spec.shutdownMs);
     }
   }
+}
+
+function statusOf({ cell, due }: ChildEntry): SupervisedChild['status'] {
+  if (cell !== undefined) return 'running';
+  return due === undefined ? 'ended' : 'restarting';
 }
 
 /** What `started` gives; rejects with `stopped` when the supervisor begins to stop before, so that it need not wait. */

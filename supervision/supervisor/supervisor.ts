@@ -8,8 +8,8 @@ import * as decisions from '../decisions.ts';
 import { ActorError, SpawnError } from '../errors.ts';
 import type { AnyRef, Ref, SystemRef } from '../ref.ts';
 import { askCell } from '../verbs.ts';
-import type { ChildSpec, SupervisorSpec } from './child-spec.ts';
-import { type Added, type SupervisorMessage, SupervisorState } from './supervisor-state.ts';
+import type { ChildSpec, SupervisedChild, SupervisorSpec } from './child-spec.ts';
+import { type Outcome, type SupervisorMessage, SupervisorState } from './supervisor-state.ts';
 
 /** A supervisor: to spawn under, watch, stop, and to ask for its children by id. It takes no messages. */
 export type SupervisorRef = AnyRef;
@@ -85,12 +85,54 @@ export function child(supervisor: SupervisorRef, id: string): AnyRef | undefined
  * threw (it is then not a child), or `stopped`; with SpawnError `invalid` for a bad spec.
  */
 export async function startChild(supervisor: SupervisorRef, spec: ChildSpec): Promise<AnyRef> {
-  stateOf(supervisor);
   checkChild(spec);
-  const make = (replyTo: Ref<Added>): SupervisorMessage => ({ type: 'add', spec, replyTo });
-  const added = await askCell<SupervisorMessage, Added>(cellOf(supervisor), make, FOREVER_MS);
-  if ('error' in added) throw added.error;
-  return added.cell;
+  return startedBy(supervisor, (replyTo) => ({ type: 'add', spec, replyTo }));
+}
+
+/**
+ * Stops a child as Erlang/OTP's supervisor does: its spec stays (a temporary child's does not), so that it can be
+ * restarted, alone or by a strategy that restarts others with it. Resolves when it has ended; also when there is none.
+ * A restart that waits is off. Rejects with SpawnError `not_found`, or ActorError `stopped`.
+ */
+export async function terminateChild(supervisor: SupervisorRef, id: string): Promise<void> {
+  await change(supervisor, (replyTo) => ({ type: 'terminate', id, replyTo }));
+}
+
+/**
+ * Forgets a child that has ended, as Erlang/OTP's supervisor does: its id is free. Rejects with SpawnError `not_found`,
+ * `running` or `restarting`, or ActorError `stopped`.
+ */
+export async function deleteChild(supervisor: SupervisorRef, id: string): Promise<void> {
+  await change(supervisor, (replyTo) => ({ type: 'delete', id, replyTo }));
+}
+
+/**
+ * Starts a child again that has ended, as Erlang/OTP's supervisor does; the intensity does not count it. Rejects with
+ * SpawnError `not_found`, `running` or `restarting`, with ActorError `crashed` when the start threw (the child stays as
+ * it was), or `stopped`.
+ */
+export function restartChild(supervisor: SupervisorRef, id: string): Promise<AnyRef> {
+  return startedBy(supervisor, (replyTo) => ({ type: 'restart', id, replyTo }));
+}
+
+/** All children with their state, in the order in which they are started, as Erlang/OTP's supervisor tells them. */
+export function whichChildren(supervisor: SupervisorRef): SupervisedChild[] {
+  return stateOf(supervisor).children();
+}
+
+type MakeMessage = (replyTo: Ref<Outcome>) => SupervisorMessage;
+
+async function change(supervisor: SupervisorRef, make: MakeMessage): Promise<AnyRef | undefined> {
+  stateOf(supervisor);
+  const outcome = await askCell<SupervisorMessage, Outcome>(cellOf(supervisor), make, FOREVER_MS);
+  if ('error' in outcome) throw outcome.error;
+  return outcome.cell;
+}
+
+async function startedBy(supervisor: SupervisorRef, make: MakeMessage): Promise<AnyRef> {
+  const started = await change(supervisor, make);
+  if (started === undefined) throw new TypeError('a start without a child');
+  return started;
 }
 
 function stateOf(supervisor: SupervisorRef): SupervisorState {

@@ -4,9 +4,11 @@ import {
   type AnyRef,
   type ChildSpec,
   child,
+  deleteChild,
   dispatch,
   type Ref,
   type Restart,
+  restartChild,
   type Strategy,
   type SupervisorSpec,
   spawn,
@@ -16,9 +18,11 @@ import {
   stats,
   stop,
   stopped,
+  terminateChild,
 } from '../../../../supervision/index.ts';
 import { settle } from './settle.ts';
 
+type Verb = 'terminate' | 'delete' | 'restart';
 type Ending = 'crash' | 'escalate' | 'stop';
 
 /** A supervisor under a supervisor, and what happens to the children of the inner one. */
@@ -31,6 +35,7 @@ export interface SupervisorProgram {
   readonly commands: readonly (
     | { readonly type: Ending; readonly which: number }
     | { readonly type: 'add'; readonly restart: Restart }
+    | { readonly type: Verb; readonly which: number }
   )[];
 }
 
@@ -54,6 +59,13 @@ export const supervisorProgram: fc.Arbitrary<SupervisorProgram> = fc.record({
         }),
       },
       { weight: 2, arbitrary: fc.record({ type: fc.constant('add' as const), restart }) },
+      {
+        weight: 4,
+        arbitrary: fc.record({
+          type: fc.constantFrom<Verb>('terminate', 'terminate', 'delete', 'restart', 'restart'),
+          which: fc.nat(6),
+        }),
+      },
     ),
     { maxLength: 20 },
   ),
@@ -64,6 +76,8 @@ interface Entry {
   readonly restart: Restart;
   up: boolean;
 }
+
+const verbs = { terminate: terminateChild, delete: deleteChild, restart: restartChild };
 
 /** A start failed, or the supervisor had too many. */
 class Failed extends Error {}
@@ -102,6 +116,24 @@ class Model {
       this.stopEach(this.entries);
       this.restartInner();
     }
+  }
+
+  /** What was asked for comes to this error, or to none. */
+  change(entry: Entry, verb: Verb): 'running' | 'crashed' | undefined {
+    if (verb === 'terminate') this.stopEach([entry]);
+    else if (entry.up) return 'running';
+    if (verb === 'delete' || (verb === 'terminate' && entry.restart === 'temporary')) {
+      this.entries.splice(this.entries.indexOf(entry), 1);
+    }
+    if (verb !== 'restart') return undefined;
+    try {
+      this.start(entry);
+    } catch (error) {
+      if (!(error instanceof Failed)) throw error;
+      return 'crashed';
+    }
+    this.restarts++;
+    return undefined;
   }
 
   stopEach(entries: readonly Entry[]): void {
@@ -280,6 +312,14 @@ export async function playSupervisors(program: SupervisorProgram): Promise<void>
         model.add(id, command.restart);
         await startChild(now, spec);
       }
+    } else if (command.type === 'terminate' || command.type === 'delete' || command.type === 'restart') {
+      const entry = model.entries[command.which % model.entries.length];
+      const now = child(outer, 'inner');
+      if (entry === undefined || now === undefined) continue;
+      const expected = model.change(entry, command.type);
+      const asked = verbs[command.type](now, entry.id);
+      if (expected === undefined) await asked;
+      else await assert.rejects(asked, { code: expected });
     } else {
       const up = model.entries.filter((entry) => entry.up);
       const entry = up[command.which % up.length];
