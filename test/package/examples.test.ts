@@ -80,6 +80,10 @@ test('example: a chat whose room is on one node, and moves when this node leaves
   ]);
 });
 
+test('example: a test of an actor', async () => {
+  assert.match((await run('safe.test')).join('\n'), /^# pass 2$/m);
+});
+
 test('every block of code in the guide is in an example, and every example is in the guide', async () => {
   const page = await readFile(join(projectRoot, PAGE), 'utf8');
   const sources = await Promise.all(names.map((name) => readFile(join(projectRoot, 'examples', name), 'utf8')));
