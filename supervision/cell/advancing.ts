@@ -1,5 +1,6 @@
 import type { Cell } from './cell.ts';
 import { RESETTING, STOPPING } from './flags.ts';
+import { lastResort } from './last-resort.ts';
 import { advanceReset } from './restarting.ts';
 import { advanceStop, beginStop, withParent } from './stopping.ts';
 
@@ -14,8 +15,12 @@ export function advance(first: Cell): void {
 
 /** Gives the actor above when that may go on now. */
 function advanceOne(cell: Cell, untold: Cell[]): Cell | undefined {
-  if ((cell.flags & STOPPING) !== 0) return advanceStop(cell, untold);
-  if ((cell.flags & RESETTING) !== 0) advanceReset(cell, untold);
+  try {
+    if ((cell.flags & STOPPING) !== 0) return advanceStop(cell, untold);
+    if ((cell.flags & RESETTING) !== 0) advanceReset(cell, untold);
+  } catch (error) {
+    lastResort(cell, error);
+  }
   return undefined;
 }
 

@@ -7,6 +7,7 @@ import { Ask } from './asks.ts';
 import type { Cell } from './cell.ts';
 import { ENDED, HELD, RESETTING, STATELESS, STOPPING } from './flags.ts';
 import { inTime } from './in-time.ts';
+import { lastResort } from './last-resort.ts';
 import type { Meta } from './mailbox.ts';
 import { release, requestReset, tooManyRestarts } from './restarting.ts';
 import { requestStop } from './stopping.ts';
@@ -28,10 +29,16 @@ const DEFAULT_DECISION_MS = 5000;
 /** Something to do about a crash. It may add more, which then comes first: the next step is the last. */
 type DecisionStep = (steps: DecisionStep[]) => void;
 
-/** Does one step after the other, since a crash may come from deeper than the stack. */
-function work(first: DecisionStep): void {
+/** Does one step after the other, since a crash may come from deeper than the stack. Never throws. */
+function work({ cell }: Crash, first: DecisionStep): void {
   const steps = [first];
-  for (let step = steps.pop(); step !== undefined; step = steps.pop()) step(steps);
+  for (let step = steps.pop(); step !== undefined; step = steps.pop()) {
+    try {
+      step(steps);
+    } catch (error) {
+      lastResort(cell, error);
+    }
+  }
 }
 
 /** A handler or (`init`) the making of a state threw: the asker hears of it at once, then supervision decides. */
@@ -55,7 +62,7 @@ export function crashed(cell: Cell, msg: unknown, meta: Meta, error: unknown, in
     cell.flags |= HELD;
     cell.parts.crash = crash;
   }
-  work((steps) => decide(cell, crash, undefined, steps));
+  work(crash, (steps) => decide(cell, crash, undefined, steps));
 }
 
 /** Asks the policy of `decider`. `child` is its child on whose behalf an escalation came up, if it is one. */
@@ -64,26 +71,24 @@ function decide(decider: Cell, crash: Crash, child: Cell | undefined, steps: Dec
     apply(decider, crash, child, decisions.stopChild, steps);
     return;
   }
-  const onCrash = decider.options.onCrash;
-  if (onCrash === undefined) {
-    apply(decider, crash, child, defaultDecision(decider, child, crash.init), steps);
-    return;
-  }
-  let decision: Decision | Promise<Decision>;
+  let decision: Decision | PromiseLike<Decision>;
   try {
-    decision = onCrash(crash.msg, crash.error, decider.context, child);
+    const { onCrash } = decider.options;
+    if (onCrash === undefined) decision = defaultDecision(decider, child, crash.init);
+    else decision = onCrash(crash.msg, crash.error, decider.context, child);
+    if (!isPromise(decision)) {
+      const decided = decision;
+      steps.push((next) => apply(decider, crash, child, decided, next));
+      return;
+    }
   } catch (err) {
     policyFailed(decider, crash, child, err, steps);
     return;
   }
-  if (!isPromise(decision)) {
-    apply(decider, crash, child, decision, steps);
-    return;
-  }
   const late = (): string => `${decider.path} did not decide about a crash`;
   inTime(decision, decider.options.decisionMs ?? DEFAULT_DECISION_MS, late).then(
-    (settled) => work((later) => apply(decider, crash, child, settled, later)),
-    (err: unknown) => work((later) => policyFailed(decider, crash, child, err, later)),
+    (settled) => work(crash, (later) => apply(decider, crash, child, settled, later)),
+    (err: unknown) => work(crash, (later) => policyFailed(decider, crash, child, err, later)),
   );
 }
 

@@ -25,29 +25,27 @@ export function backoffDelay(backoff: Backoff | undefined, n: number, random: ()
 
 /** Makes the state, at spawn and after a reset. Messages wait while it is pending. */
 export function initialise(cell: Cell): void {
-  const { initialStateFunc, initialState } = cell.options;
-  if (initialStateFunc === undefined) {
-    cell.state = initialState;
-    release(cell);
-    return;
-  }
   cell.flags |= HELD;
   // As if a handler ran: a stop from within waits until the state is there.
   cell.flags |= RUNNING;
   let state: unknown;
+  let pending = false;
   try {
-    state = initialStateFunc(cell.context);
+    const { initialStateFunc, initialState } = cell.options;
+    state = initialStateFunc === undefined ? initialState : initialStateFunc(cell.context);
+    if (initialStateFunc !== undefined && isPromise(state)) {
+      touch();
+      cell.awaitRun(state, undefined, clock.ms, true);
+      pending = true;
+    }
   } catch (error) {
     cell.flags &= ~RUNNING;
     cell.initFailed(error);
     return;
   }
   cell.flags &= ~RUNNING;
-  if (isPromise(state)) {
-    touch();
-    cell.awaitRun(state, undefined, clock.ms, true);
-    cell.advance();
-  } else initialised(cell, state);
+  if (pending) cell.advance();
+  else initialised(cell, state);
 }
 
 /** The state is there. */

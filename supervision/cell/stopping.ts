@@ -42,7 +42,7 @@ export function beginStop(cell: Cell, reason: StopReason, refusal?: ActorError):
   cell.reason = reason;
   if (refusal !== undefined) cell.parts.refusal = refusal;
   if (cell.rare !== undefined) quieten(cell);
-  if (broken) cell.hooks?.broken?.(cell);
+  if (broken) contain(cell, () => cell.hooks?.broken?.(cell));
   if (cell.hooks !== undefined) contain(cell, () => cell.hooks?.stopping?.(cell, reason));
   cell.flush();
   return true;
@@ -182,15 +182,16 @@ export function abandon(cell: Cell, makeError: () => ActorError): void {
 }
 
 function runAfterStop(cell: Cell): Cell | undefined {
-  const afterStop = cell.options.afterStop;
-  if (afterStop === undefined) return end(cell);
   let result: unknown;
   try {
+    const { afterStop } = cell.options;
+    if (afterStop === undefined) return end(cell);
     result = afterStop(cell.state, cell.context);
+    if (!isPromise(result)) return end(cell);
   } catch (err) {
     afterStopFailed(cell, err);
+    return end(cell);
   }
-  if (!isPromise(result)) return end(cell);
   withGrace(cell, () => {
     cell.kind.system.log.warn(
       { actor: cell.path, kind: cell.kind.kind },
