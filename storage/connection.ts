@@ -4,19 +4,26 @@ import { isStalePlan, StorageError, toStorageError } from './errors.ts';
 import type { Tx, TxOptions } from './queries.ts';
 import type { Statements } from './statements.ts';
 
+/** What the connections of a pool have in common. */
+export interface SessionOptions {
+  readonly statements: Statements;
+  /** Settings that each transaction sets for itself, ms; undefined: the connection has them. */
+  readonly bounds: Readonly<Record<string, number>> | undefined;
+}
+
 /** Statements on one checked-out connection. */
 export class ConnectionQueries implements Tx {
   /** Set when the connection is in no state to be used again. */
   broken = false;
   readonly #client: pg.PoolClient;
-  readonly #statements: Statements;
+  readonly #session: SessionOptions;
   readonly #timeoutMs: number | undefined;
   #ended = false;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(client: pg.PoolClient, statements: Statements, timeoutMs: number | undefined) {
+  constructor(client: pg.PoolClient, session: SessionOptions, timeoutMs: number | undefined) {
     this.#client = client;
-    this.#statements = statements;
+    this.#session = session;
     this.#timeoutMs = timeoutMs;
   }
 
@@ -56,12 +63,9 @@ export class ConnectionQueries implements Tx {
   }
 
   async transaction<T>(fn: (tx: Tx) => Promise<T>, options: TxOptions): Promise<T> {
-    await this.#query(options.isolation === undefined ? 'begin' : `begin isolation level ${options.isolation}`);
+    await this.#query(this.#begin(options));
     let result: T;
     try {
-      if (this.#timeoutMs !== undefined) {
-        await this.#query(`set local statement_timeout = ${Math.ceil(this.#timeoutMs)}`);
-      }
       result = await fn(this);
     } catch (error) {
       await this.#rollback();
@@ -73,6 +77,14 @@ export class ConnectionQueries implements Tx {
       throw new StorageError('internal', 'The transaction was rolled back: one of its statements had failed.');
     }
     return result;
+  }
+
+  /** One round trip, whatever is set. */
+  #begin({ isolation }: TxOptions): string {
+    const settings = { ...this.#session.bounds };
+    if (this.#timeoutMs !== undefined) settings.statement_timeout = Math.ceil(this.#timeoutMs);
+    const begin = isolation === undefined ? 'begin' : `begin isolation level ${isolation}`;
+    return [begin, ...Object.entries(settings).map(([name, ms]) => `set local ${name} = ${ms}`)].join('; ');
   }
 
   async #rollback(): Promise<void> {
@@ -96,7 +108,7 @@ export class ConnectionQueries implements Tx {
     try {
       const timeout = this.#timeoutMs === undefined ? {} : { query_timeout: this.#timeoutMs + 5000 };
       // Without values pg uses the simple protocol, which takes several statements.
-      const query = values === undefined ? { text } : this.#statements.prepare(text, values);
+      const query = values === undefined ? { text } : this.#session.statements.prepare(text, values);
       return await this.#client.query({ ...query, ...timeout });
     } catch (error) {
       const failure = toStorageError(error);

@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import { backoffMs, FULL_JITTER } from '../lib/waiting.ts';
 import type { Ending } from '../proto/ports/ending.ts';
 import type { Log } from '../proto/ports/log.ts';
-import { ConnectionQueries } from './connection.ts';
+import { ConnectionQueries, type SessionOptions } from './connection.ts';
 import { isStalePlan, StorageError, toStorageError } from './errors.ts';
 import { Listener } from './listener.ts';
 import type { Queries, Tx, TxOptions } from './queries.ts';
@@ -14,9 +14,12 @@ import { valueParsers } from './values.ts';
 export { isConstraint, StorageError, type StorageErrorCode } from './errors.ts';
 export type { Queries, Tx, TxOptions } from './queries.ts';
 
-/** Where the server is: a URL, or the unix socket of a server of our own. */
+/**
+ * Where the server is: a URL, or the unix socket of a server of our own. With `direct`, the URL is that of a pooler in
+ * transaction mode, and `direct` that of the server itself: for what needs a connection to itself.
+ */
 export type DbConnection =
-  | { readonly connectionString: string }
+  | { readonly connectionString: string; readonly direct?: string | undefined }
   | { readonly socketDir: string; readonly port?: number; readonly user: string; readonly database: string };
 
 /** Bounds of waiting, in milliseconds. */
@@ -27,6 +30,12 @@ interface DbLimits {
   readonly statementMs?: number;
   /** Between two statements of one transaction. Default 30,000. */
   readonly idleInTransactionMs?: number;
+}
+
+/** The same server without the pooler in front. */
+export function directly(connection: DbConnection): DbConnection {
+  if (!('direct' in connection) || connection.direct === undefined) return connection;
+  return { connectionString: connection.direct };
 }
 
 interface DbOptions {
@@ -66,30 +75,41 @@ export function openDb(connection: DbConnection, options: DbOptions): Db {
 class PoolDb implements Db {
   readonly #pool: pg.Pool;
   readonly #listener: Listener;
-  readonly #statements = new Statements();
+  readonly #session: SessionOptions;
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
   constructor(connection: DbConnection, { log, max = 10, name, limits = {} }: DbOptions) {
     const statementMs = limits.statementMs ?? 30_000;
+    const idleMs = limits.idleInTransactionMs ?? 30_000;
+    const isPooled = directly(connection) !== connection;
     const config: pg.ClientConfig = {
-      ...clientAddress(connection),
       application_name: `troupe/${name}`.slice(0, 63),
       types: valueParsers,
       keepAlive: true,
       connectionTimeoutMillis: limits.connectMs ?? 5000,
-      statement_timeout: statementMs,
-      idle_in_transaction_session_timeout: limits.idleInTransactionMs ?? 30_000,
       // A server that stopped answering altogether does not cancel anything: our own clock does, a little later.
       query_timeout: statementMs + 5000,
     };
-    this.#pool = new pg.Pool({ ...config, max, idleTimeoutMillis: 30_000 });
+    const bounds = { statement_timeout: statementMs, idle_in_transaction_session_timeout: idleMs };
+    // A pooler gives each transaction whichever connection is free: nothing may depend on what a connection was told.
+    this.#session = isPooled
+      ? { statements: new Statements(0), bounds }
+      : { statements: new Statements(), bounds: undefined };
+    const address = clientAddress(connection);
+    this.#pool = new pg.Pool({
+      ...config,
+      ...address,
+      ...(isPooled ? {} : bounds),
+      max,
+      idleTimeoutMillis: 30_000,
+    });
     this.#pool.on('error', (error) => log.warn({ error: error.message }, 'an idle database connection was lost'));
     // A connection can also die while it is checked out and between two statements.
     this.#pool.on('connect', (client) =>
       client.on('error', (error) => log.debug({ error: error.message }, 'a database connection was lost')),
     );
-    this.#listener = new Listener(config, log);
+    this.#listener = new Listener({ ...config, ...clientAddress(directly(connection)), ...bounds }, log);
   }
 
   many<S extends z.ZodType>(schema: S, text: string, values?: readonly unknown[]): Promise<z.output<S>[]> {
@@ -170,7 +190,7 @@ class PoolDb implements Db {
     } catch (error) {
       throw toStorageError(error);
     }
-    const queries = new ConnectionQueries(client, this.#statements, timeoutMs);
+    const queries = new ConnectionQueries(client, this.#session, timeoutMs);
     try {
       return await work(queries);
     } finally {

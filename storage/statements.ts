@@ -7,6 +7,12 @@ const MAX_NAMED = 1000;
 /** Gives each distinct statement text a stable name, so that a connection parses and plans it once. */
 export class Statements {
   readonly #names = new Map<string, string>();
+  readonly #most: number;
+
+  /** `most`: how many texts get a name. */
+  constructor(most: number = MAX_NAMED) {
+    this.#most = most;
+  }
 
   /** pg's query object for `text`. Throws StorageError `invalid` for a parameter that cannot be stored. */
   prepare(text: string, values: readonly unknown[]): { name?: string; text: string; values: unknown[] } {
@@ -17,7 +23,7 @@ export class Statements {
 
   #nameOf(text: string): string | undefined {
     const known = this.#names.get(text);
-    if (known !== undefined || this.#names.size >= MAX_NAMED) return known;
+    if (known !== undefined || this.#names.size >= this.#most) return known;
     const name = `t${createHash('sha256').update(text).digest('base64url').slice(0, 22)}`;
     this.#names.set(text, name);
     return name;

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
 import { z } from 'zod';
-import { type DbConnection, openDb } from '../../storage/db.ts';
+import { type DbConnection, directly, openDb } from '../../storage/db.ts';
 import { findEmbedded } from '../../storage/embedded/find.ts';
 import { CliError } from '../config/cli-error.ts';
 import { readEnvironment } from '../config/config.ts';
@@ -16,8 +16,8 @@ import { postgresProgram } from './postgres-programs.ts';
 
 /** Prints the address of the database as libpq takes it. Throws CliError when its server does not run. */
 export async function databaseUrl({ data }: CommandOptions): Promise<void> {
-  const { DATABASE_URL } = readEnvironment(process.env);
-  let url = DATABASE_URL;
+  const { DATABASE_URL, DATABASE_DIRECT_URL } = readEnvironment(process.env);
+  let url = DATABASE_DIRECT_URL ?? DATABASE_URL;
   if (url === undefined) {
     const found = await findEmbedded(dataDirInUse(data));
     if (found?.connection === undefined)
@@ -77,12 +77,13 @@ async function onServer(data: string, work: (connection: DbConnection, major: nu
   const log = openLog(environment.LOG_LEVEL ?? 'error');
   const dir = environment.DATABASE_URL === undefined ? dataDirInUse(data) : data;
   const server = await databaseServer(environment, dir, log, () => {});
+  const connection = directly(server.connection);
   try {
-    const db = openDb(server.connection, { log, name: 'database', max: 1 });
+    const db = openDb(connection, { log, name: 'database', max: 1 });
     const row = await db
       .one(z.object({ version: z.string() }), "select current_setting('server_version_num') as version")
       .finally(() => db.close());
-    await work(server.connection, Math.floor(Number(row?.version ?? 0) / 10_000));
+    await work(connection, Math.floor(Number(row?.version ?? 0) / 10_000));
   } finally {
     await server.release();
   }

@@ -6,15 +6,18 @@ import { findBinaries } from '../../storage/embedded/binaries.ts';
 import { findEmbedded } from '../../storage/embedded/find.ts';
 import { EmbeddedError } from '../../storage/embedded/server.ts';
 import { schemaVersion } from '../../storage/migrate.ts';
+import type { Environment } from '../config/config.ts';
 import { hint } from '../config/hints.ts';
+import { givenDatabase } from '../node/database.ts';
 import { openLog } from '../observability/log.ts';
 import type { Finding } from './finding.ts';
 
 /** Looks at the server of DATABASE_URL, or at the one under the data folder. Starts and changes nothing. */
-export async function doctorDatabase(dataDir: string, url: string | undefined): Promise<Finding[]> {
+export async function doctorDatabase(dataDir: string, environment: Environment): Promise<Finding[]> {
   const name = 'PostgreSQL';
-  if (url !== undefined) {
-    const found = await schemaOf({ connectionString: url }, dataDir);
+  const given = givenDatabase(environment);
+  if (given !== undefined) {
+    const found = await schemaOf(given, dataDir);
     if ('problem' in found)
       return [{ name, ok: false, what: found.problem, how: 'start that server, or correct DATABASE_URL' }];
     return [{ name, ok: true, what: 'the server of DATABASE_URL answers' }, found];

@@ -27,7 +27,7 @@ export async function doctor(options: DoctorOptions): Promise<void> {
   const findings: Finding[] = [
     node(),
     ...(await doctorDocker(environment)),
-    ...(await doctorDatabase(options.data, environment.DATABASE_URL)),
+    ...(await doctorDatabase(options.data, environment)),
     await http(environment.HTTP_ADAPTER),
     await disk(options.data),
     ...(await doctorRunning(resolve(options.data), options.listen, options.portOffset)),

@@ -131,6 +131,12 @@ const sharedSecret = z
 
 const variables = z.object({
   DATABASE_URL: url('postgres', 'postgresql'),
+  DATABASE_DIRECT_URL: url('postgres', 'postgresql'),
+  DATABASE_CONNECTIONS: z
+    .string()
+    .regex(/^([3-9]|[1-9][0-9]{1,2})$/, 'must be 3 to 999')
+    .transform(Number)
+    .prefault('5'),
   NATS_URL: natsUrls.optional(),
   NATS_USER: text,
   NATS_PASSWORD: text,
@@ -246,6 +252,10 @@ const variables = z.object({
 const environmentSchema = variables.superRefine((environment, context) => {
   const problem = dockerProblem(environment);
   if (problem !== undefined) context.addIssue({ code: 'custom', path: ['DOCKER_HOST'], message: problem });
+  if (environment.DATABASE_DIRECT_URL !== undefined && environment.DATABASE_URL === undefined) {
+    const message = 'is the server behind the pooler of DATABASE_URL, which is missing';
+    context.addIssue({ code: 'custom', path: ['DATABASE_DIRECT_URL'], message });
+  }
 });
 
 /** The environment as read: names as operators know them. */

@@ -2,10 +2,12 @@
 
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Service } from '../../proto/service.ts';
+import type { DbConnection } from '../../storage/db.ts';
 import { UPSTREAM_LIMITS } from '../../transports/gateway/h1/upstreams.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 import { sharedSecret } from '../config/shared-secrets.ts';
+import { givenDatabase } from './database.ts';
 
 /**
  * How long a service alone still answers on connections that are open once it was told to end, ms, unless all have
@@ -24,16 +26,17 @@ export function sharedWithPlatform(
   service: string,
   environment: Environment,
   besides: readonly (keyof Environment)[] = [],
-): { connectionString: string; secret: SharedSecret } {
-  const { DATABASE_URL, JWT_SECRET } = environment;
+): { database: DbConnection; secret: SharedSecret } {
+  const { JWT_SECRET } = environment;
+  const database = givenDatabase(environment);
   const missing = (['DATABASE_URL', 'JWT_SECRET', ...besides] as const).filter(
     (name) => environment[name] === undefined,
   );
-  if (DATABASE_URL === undefined || JWT_SECRET === undefined || missing.length > 0) {
+  if (database === undefined || JWT_SECRET === undefined || missing.length > 0) {
     const list = missing.length > 1 ? `${missing.slice(0, -1).join(', ')} and ${missing.at(-1)}` : missing[0];
     throw new CliError(`${service} needs ${list}, the same as the platform has.`);
   }
-  return { connectionString: DATABASE_URL, secret: sharedSecret(JWT_SECRET, environment) };
+  return { database, secret: sharedSecret(JWT_SECRET, environment) };
 }
 
 /** The service, which is not well once `isLeaving`: balancers that ask take it out. */

@@ -7,6 +7,11 @@ import type { Environment } from '../config/config.ts';
 import { dataDirInUse } from '../config/data-dir.ts';
 import { requireUpToDate } from './schema.ts';
 
+/** The database of the operator; undefined without DATABASE_URL. */
+export function givenDatabase({ DATABASE_URL, DATABASE_DIRECT_URL }: Environment): DbConnection | undefined {
+  return DATABASE_URL === undefined ? undefined : { connectionString: DATABASE_URL, direct: DATABASE_DIRECT_URL };
+}
+
 /** A server to connect to, and how to let go of it. */
 interface DatabaseServer {
   readonly connection: DbConnection;
@@ -20,9 +25,8 @@ export async function databaseServer(
   log: Log,
   onProgress: (line: string) => void,
 ): Promise<DatabaseServer> {
-  if (environment.DATABASE_URL !== undefined) {
-    return { connection: { connectionString: environment.DATABASE_URL }, release: async () => {} };
-  }
+  const given = givenDatabase(environment);
+  if (given !== undefined) return { connection: given, release: async () => {} };
   try {
     const server = await startEmbedded({ dataDir, log, onProgress });
     return {

@@ -56,7 +56,7 @@ export interface GatewayCommandOptions extends LogServiceOptions {
 }
 
 /** What it opens the database with. */
-const OWN_DB = { name: 'gateway', service: 'gateway', connections: 4 } as const;
+const OWN_DB = { name: 'gateway', service: 'gateway' } as const;
 /** How long answers under way may take at the end, ms. */
 const DRAIN_MS = 10_000;
 
@@ -78,7 +78,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     teardown.add('certificate', async () => certificate.close());
     const server = await databaseServer(environment, dataDir, log, () => {});
     teardown.add('database server', () => server.release());
-    const database = await openDatabase(server.connection, { ...OWN_DB, log, teardown });
+    const database = await openDatabase(server.connection, { ...OWN_DB, environment, log, teardown });
     const { db, sharedClock } = database;
     const installation = await getSetting(db, 'installation');
     const { encryptionKey, jwtSecret } = openGivenSecrets(dataDir, environment);

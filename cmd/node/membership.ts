@@ -12,7 +12,7 @@ import { newId } from '../../proto/ids.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';
-import { type DbConnection, openDb } from '../../storage/db.ts';
+import { type DbConnection, directly, openDb } from '../../storage/db.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import { listNodes, listServiceShards, oddNode } from '../../storage/placement/nodes.ts';
 import type { SystemRef } from '../../supervision/index.ts';
@@ -25,10 +25,10 @@ import { unreadable } from './schema.ts';
 const ROLES = ['auth', 'compute', 'notify', 'outbox'];
 
 /**
- * A beat that waits behind other work is a lost lease: it has connections of its own, and gives up before the lease is
- * over.
+ * A beat that waits behind other work, in this process or at a pooler, is a lost lease: it has a connection of its own,
+ * and gives up before the lease is over.
  */
-const LEASE_DB = { name: 'leases', max: 2, limits: { connectMs: 2000, statementMs: 2000 } };
+const LEASE_DB = { name: 'leases', max: 1, limits: { connectMs: 2000, statementMs: 2000 } };
 
 const LOOK_MS = 200;
 
@@ -77,7 +77,7 @@ interface Membership {
 export async function openMembership(options: MembershipOptions): Promise<Membership> {
   const { system, bus, log, nodeFile, isShared, shards = DEFAULT_SHARDS } = options;
   const timings = { ...TIMINGS, ...options.timings };
-  const db = openDb(options.database, { ...LEASE_DB, log });
+  const db = openDb(directly(options.database), { ...LEASE_DB, log });
   try {
     const keys = options.secret === undefined ? [] : keyIds(options.secret);
     const store = leaseStore(db, keys);

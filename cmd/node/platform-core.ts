@@ -77,7 +77,7 @@ export interface PlatformCore extends ProcessDatabase, Runtime {
 export async function openCore(options: PlatformOptions, teardown: Teardown): Promise<PlatformCore> {
   const { environment, secrets, log, onProgress } = options;
   const former = options.nodeFile === undefined ? undefined : formerNode(options.nodeFile);
-  const database = await openDatabase(options.database, { name: 'platform', connections: 16, log, teardown, former });
+  const database = await openDatabase(options.database, { name: 'platform', environment, log, teardown, former });
   const { db, applied } = database;
   if (applied > 0) onProgress(`database brought up to date (${applied} migrations)`);
   const { installation, keys } = await platformKeys(db, secrets.encryptionKey);

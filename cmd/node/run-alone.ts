@@ -36,7 +36,7 @@ const DRAIN_MS = 5000;
 export async function runAlone(role: Role, options: AloneOptions, variables = process.env): Promise<void> {
   const environment = readEnvironment(variables);
   const { name, title, holds } = role;
-  const { connectionString, secret: jwtSecret } = sharedWithPlatform(title, environment, role.needs);
+  const { database: connection, secret: jwtSecret } = sharedWithPlatform(title, environment, role.needs);
   const address = listenAddress(options.addr);
   const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
   const proxies = proxiesOf({}, environment);
@@ -45,8 +45,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
   const told = stopSignal(environment.LEAVE_DELAY);
   const teardown = new Teardown(log);
   try {
-    const { connections } = role;
-    const database = await openDatabase({ connectionString }, { name, service: name, connections, log, teardown });
+    const database = await openDatabase(connection, { name, service: name, environment, log, teardown });
     const { db, sharedClock } = database;
     const { bus, busProblem, besides, system, callers, metrics, failed } = await openRuntime({
       database,
@@ -63,7 +62,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
     shipped.metrics(metrics.registry);
     const shared = await openShared({
       environment,
-      database: { connectionString },
+      database: connection,
       db,
       bus,
       system,

@@ -24,6 +24,9 @@ process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= '16384';
 /** The clock of this machine. */
 export const CLOCK: Clock = { now: Date.now };
 
+/** Connections that a process has besides those for everything: one listens, one renews its lease. */
+const RESERVED = 2;
+
 /** A database whose schema is this version's, and its clock, which all processes share. */
 export interface ProcessDatabase {
   readonly db: Db;
@@ -33,23 +36,23 @@ export interface ProcessDatabase {
 }
 
 /**
- * Opens the database with at most `connections`, and brings its schema up to date. `former`: the node that this process
- * was before; `service`: the only one that it runs, whose rights suffice. Both end with `teardown`. Throws as
- * `bringUpToDate` and `refuseWithoutRights`.
+ * Opens the database with as many connections as it may have, and brings its schema up to date. `former`: the node that
+ * this process was before; `service`: the only one that it runs, whose rights suffice. Both end with `teardown`. Throws
+ * as `bringUpToDate` and `refuseWithoutRights`.
  */
 export async function openDatabase(
   database: DbConnection,
   options: {
     readonly name: string;
-    readonly connections: number;
+    readonly environment: Pick<Environment, 'DATABASE_CONNECTIONS'>;
     readonly log: Log;
     readonly teardown: Teardown;
     readonly former?: Parameters<typeof bringUpToDate>[2];
     readonly service?: ServiceWithRole;
   },
 ): Promise<ProcessDatabase> {
-  const { name, connections, log, teardown, former, service } = options;
-  const db = openDb(database, { log, name, max: connections });
+  const { name, environment, log, teardown, former, service } = options;
+  const db = openDb(database, { log, name, max: environment.DATABASE_CONNECTIONS - RESERVED });
   teardown.add('database', () => db.close());
   const sharedClock = databaseClock(db);
   teardown.add('shared clock', async () => sharedClock.close());

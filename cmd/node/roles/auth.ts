@@ -13,7 +13,6 @@ export const AUTH: Role = {
   title: 'The authentication service',
   logName: 'auth',
   needs: [],
-  connections: 16,
   holds: 'entities',
   open: async (parts) => {
     const { environment, db, metrics } = parts;

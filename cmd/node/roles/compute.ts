@@ -26,7 +26,6 @@ export const COMPUTE: Role = {
   title: 'The compute service',
   logName: 'compute',
   needs: ['NATS_URL', 'ENCRYPTION_KEY'],
-  connections: 16,
   holds: 'entities',
   open: async (parts) => {
     const { environment, db, log, clock, jwtSecret } = parts;

@@ -17,7 +17,6 @@ export function monitorRole(refreshMs: number): Role {
     title: 'The cluster monitor',
     logName: 'cluster-monitor',
     needs: [],
-    connections: 4,
     holds: 'none',
     open: async (parts) => {
       const service = await open(parts, refreshMs);

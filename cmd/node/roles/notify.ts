@@ -11,7 +11,6 @@ export const NOTIFY: Role = {
   title: 'The notification service',
   logName: 'notify',
   needs: [],
-  connections: 8,
   holds: 'events',
   open: async (parts) => ({ service: await openNotify(parts, parts.placement) }),
 };

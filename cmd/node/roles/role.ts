@@ -49,8 +49,6 @@ export interface Role {
   readonly logName: string;
   /** What it needs besides DATABASE_URL and JWT_SECRET. */
   readonly needs: readonly ('ENCRYPTION_KEY' | 'NATS_URL')[];
-  /** Connections to the database, at most. */
-  readonly connections: number;
   /**
    * `entities`: it holds entities that no other process may hold, and without a broker it is the only process.
    * `events`: it holds entities if there is a broker. `none`: it holds none, and does not wait for the broker.

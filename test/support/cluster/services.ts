@@ -13,6 +13,7 @@ import type { ServiceWithRole } from '../../../storage/rights.ts';
 import { getOrCreateSetting } from '../../../storage/settings.ts';
 import { skipWithoutNats, startNats, type TestNats } from '../bus/nats-server.ts';
 import { testDatabase } from '../database/database.ts';
+import { startTransactionPooler } from '../database/transaction-pooler.ts';
 import { skipWithoutDocker, tinyImage } from '../engine/docker-client.ts';
 import { type Cleanup, freePort, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
@@ -61,9 +62,13 @@ const PLACED: readonly string[] = ['auth', 'compute'];
 
 /**
  * Lays the ground: a database with a role for each service, a nats-server, secrets; no process yet. `more`: environment of all
- * processes.
+ * processes. `isPooled`: they reach the database through a pooler in transaction mode.
  */
-export async function layGround(t: Cleanup, more: Readonly<Record<string, string>> = {}): Promise<Ground> {
+export async function layGround(
+  t: Cleanup,
+  more: Readonly<Record<string, string>> = {},
+  { isPooled = false }: { readonly isPooled?: boolean } = {},
+): Promise<Ground> {
   // In reverse: what runs ends before what it stands on.
   const ends: (() => Promise<void> | void)[] = [];
   const running: ServiceProcess[] = [];
@@ -77,6 +82,11 @@ export async function layGround(t: Cleanup, more: Readonly<Record<string, string
   after.after(() => database.close());
   const { db } = database;
   const roles = await database.serviceRoles();
+  const pooler = isPooled ? await startTransactionPooler(after, database.connection) : undefined;
+  const urlsOf = (name: ServiceName) => ({
+    DATABASE_URL: pooler?.urlOf(roles.connectionOf(name)) ?? roles.urlOf(name),
+    DATABASE_DIRECT_URL: pooler === undefined ? '' : roles.urlOf(name),
+  });
   // As the first service that looks after containers does.
   await getOrCreateSetting(db, 'installation', newId);
   const nats = await startNats(after);
@@ -97,7 +107,7 @@ export async function layGround(t: Cleanup, more: Readonly<Record<string, string
     ...{ ...after, db, databaseUrl: database.url, nats, domain: DOMAIN },
     start: async (name) => {
       const port = await freePort();
-      const own = { DATABASE_URL: roles.urlOf(name), ...env };
+      const own = { ...urlsOf(name), ...env };
       const process = new ServiceProcess(name, port, await argsOf(name, port, folder), own);
       running.push(process);
       after.after(() => process.kill());
