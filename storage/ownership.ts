@@ -69,5 +69,5 @@ export const RELATIONS: readonly Relation[] = [...Object.values(OWNED).flat(), .
 /** Sequences that statements name. Those behind identity columns go with their tables. */
 export const SEQUENCES = ['bus_kv_revisions', 'notifications_id_seq'] as const;
 
-/** Functions that statements call. */
-export const FUNCTIONS = ['store_notifications'] as const;
+/** Functions that statements call, or whose tables compute a column with them. */
+export const FUNCTIONS = ['entity_hash', 'store_notifications'] as const;

@@ -209,6 +209,8 @@ create table containers (
   data_paths text[] not null default '{}'::text[],
   mount_changes integer not null default 0,
   mounts_set_at timestamp with time zone,
+  shard_hash bigint not null generated always as (entity_hash('compute/container'::text, id)) stored,
+  changed xid8 not null default pg_current_xact_id(),
   constraint containers_pkey PRIMARY KEY (id),
   constraint containers_desired_check CHECK ((desired = ANY (ARRAY['running'::text, 'stopped'::text, 'deleted'::text]))),
   constraint containers_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),
@@ -543,6 +545,10 @@ CREATE INDEX certificates_not_after ON public.certificates USING btree (not_afte
 
 CREATE INDEX container_keys_by_key ON public.container_keys USING btree (key_id);
 
+CREATE INDEX containers_by_change ON public.containers USING btree (changed);
+
+CREATE INDEX containers_by_part ON public.containers USING btree (((shard_hash % (4096)::bigint)));
+
 CREATE INDEX containers_by_user ON public.containers USING btree (user_id);
 
 CREATE INDEX deleted_containers_by_time ON public.deleted_containers USING btree (deleted_at);
@@ -592,6 +598,38 @@ begin
     if old.at < now() - interval '90 days' then return old; end if;
   end if;
   raise exception 'the audit log is append-only' using errcode = 'insufficient_privilege';
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.entity_hash(kind text, id text)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE STRICT
+AS $function$
+declare
+  words constant text := kind || '/' || id;
+  hash bigint := 2166136261;
+begin
+  -- FNV-1a, of letters that are one UTF-16 code unit.
+  for at in 1 .. length(words) loop
+    hash := ((hash # ascii(substr(words, at, 1))) * 16777619) & 4294967295;
+  end loop;
+  -- The finaliser of MurmurHash3; the halves of the products, since the whole may be beyond 63 bits.
+  hash := hash # (hash >> 16);
+  hash := ((hash & 65535) * 2246822507 + ((((hash >> 16) * 2246822507) & 65535) << 16)) & 4294967295;
+  hash := hash # (hash >> 13);
+  hash := ((hash & 65535) * 3266489909 + ((((hash >> 16) * 3266489909) & 65535) << 16)) & 4294967295;
+  return hash # (hash >> 16);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.note_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  new.changed := pg_current_xact_id();
+  return new;
 end $function$
 ;
 
@@ -682,3 +720,5 @@ create view ssh_entries as
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_is_append_only();
 
 CREATE TRIGGER audit_log_no_truncate BEFORE TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_log_is_append_only();
+
+CREATE TRIGGER containers_changed BEFORE UPDATE ON public.containers FOR EACH ROW EXECUTE FUNCTION note_change();

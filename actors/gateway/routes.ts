@@ -19,7 +19,7 @@ import {
 } from '../../storage/gateway/routes.ts';
 import { type AnyRef, dispatch, type Ref, spawn } from '../../supervision/index.ts';
 import type { Arrivals } from './arrivals.ts';
-import type { GatewayDeps } from './deps.ts';
+import type { ContainerTarget, GatewayDeps } from './deps.ts';
 import type { Routing } from './routing.ts';
 import { ContainerTargets } from './targets.ts';
 
@@ -31,7 +31,7 @@ const NOTHING_MAPPED: ReadonlyMap<string, MappedHost> = new Map();
 
 interface RoutesState {
   readonly watching: readonly Ending[];
-  /** The routes as they were last read, to know whether they changed. */
+  /** The routes as they were last read, without containers and mapped hosts, to know whether they changed. */
   last: string;
   /** What is wrong at the moment; it is logged once. */
   problem: string | undefined;
@@ -62,6 +62,31 @@ function isReachable({ target, address }: NodeRouteRow): boolean {
   return !isLoopback || address.slice(0, address.lastIndexOf(':')) === hostname();
 }
 
+/** Whether two maps say the same. Thousands of containers are compared in each round: as they are, not as text. */
+function hasSameEntries<V>(
+  before: ReadonlyMap<string, V> | undefined,
+  now: ReadonlyMap<string, V>,
+  isSame: (one: V, other: V) => boolean,
+): boolean {
+  if (before?.size !== now.size) return false;
+  for (const [key, value] of now) {
+    const known = before.get(key);
+    if (known === undefined || !isSame(known, value)) return false;
+  }
+  return true;
+}
+
+function isSameTarget(one: ContainerTarget, other: ContainerTarget): boolean {
+  if (one.address !== other.address || one.isComing !== other.isComing || one.ports.size !== other.ports.size)
+    return false;
+  for (const [port, inside] of one.ports) if (other.ports.get(port) !== inside) return false;
+  return true;
+}
+
+function isSameMapping(one: MappedHost, other: MappedHost): boolean {
+  return one.containerId === other.containerId && one.targetPort === other.targetPort;
+}
+
 const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_prefix} ${priority}`;
 
 /**
@@ -87,12 +112,13 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
       const [rows, mapped] = await Promise.all([tableRoutes(deps), deps.mappings?.read() ?? NOTHING_MAPPED]);
       const containers = await targets.find(new Set([...mapped.values()].map(({ containerId }) => containerId)), whom);
       const routes = [...deps.fileRoutes, ...rows];
-      const text = JSON.stringify([
-        routes,
-        [...containers].map(([id, { address, isComing, ports }]) => [id, address, isComing, [...ports]]),
-        [...mapped],
-      ]);
-      if (text !== state.last || !routing.isReady) {
+      const text = JSON.stringify(routes);
+      const { snapshot } = routing;
+      const isSame =
+        text === state.last &&
+        hasSameEntries(snapshot?.containers, containers, isSameTarget) &&
+        hasSameEntries(snapshot?.mapped, mapped, isSameMapping);
+      if (!isSame) {
         routing.swap({ routes: new RouteTable(routes), containers, mapped });
         state.last = text;
       }

@@ -146,8 +146,11 @@ export interface Engine {
   /** Removes the container and, unless `keepData`, its persistent data. */
   remove(id: string, options?: { keepData?: boolean }): Promise<void>;
   inspect(id: string): Promise<ContainerState | undefined>;
-  /** All containers of this installation. */
-  list(): Promise<ContainerState[]>;
+  /**
+   * All containers of this installation, or those of `ids` that there are. Rejects `unavailable` while the engine is
+   * known to be away, also when `ids` is empty.
+   */
+  list(ids?: readonly string[]): Promise<ContainerState[]>;
   /**
    * Calls `onChange(id)` whenever something happened to a container, and `onChange(undefined)` ("look at all") after
    * every (re)connection. Keeps reconnecting with backoff until closed.

@@ -37,6 +37,13 @@ export interface ShardLease extends Shard {
   readonly epoch: number;
 }
 
+/** Which shards of a service a node holds. */
+export interface HeldShards {
+  readonly shards: readonly number[];
+  /** Into how many the service is cut. */
+  readonly count: number;
+}
+
 /** What is known of a shard: its owner under that epoch, or nobody. The epoch rises with every change. */
 export interface ShardState extends ShardLease {
   readonly owner: string | undefined;

@@ -5,7 +5,8 @@ import { isConstraint, type Queries, type Tx } from '../db.ts';
 
 const idRow = z.object({ id: z.string() });
 
-const desiredSchema = z.enum(['running', 'stopped', 'deleted']);
+/** What a user wants of a container. */
+export const desiredSchema = z.enum(['running', 'stopped', 'deleted']);
 
 const containerColumns = z.object({
   id: z.string(),
@@ -111,42 +112,6 @@ export async function allContainers(db: Queries): Promise<OwnedContainerRow[]> {
   ]);
   const names = new Map(users.map(({ id, username }) => [id, username]));
   return rows.map((row) => ({ ...row, owner: names.get(row.userId) ?? '' }));
-}
-
-const outlineColumns = z.object({
-  id: z.string(),
-  desired: desiredSchema,
-  status: statusSchema,
-  address: z.string().nullable(),
-  external_address: z.string().nullable(),
-  instance_type: instanceTypeSchema,
-  memory_mb: z.number(),
-  mount_paths: z.array(z.string()),
-  restart: z.boolean(),
-  keys_revision: z.number(),
-  keys_applied: z.number(),
-});
-const outlineRow = outlineColumns.transform((row) => ({
-  id: row.id,
-  desired: row.desired,
-  status: row.status,
-  address: row.address,
-  /** Where the outside reaches it. Null: at `address`; empty: nowhere (yet). */
-  externalAddress: row.external_address,
-  instanceType: row.instance_type,
-  memoryMb: row.memory_mb,
-  mountPaths: row.mount_paths,
-  restart: row.restart,
-  keysRevision: row.keys_revision,
-  keysApplied: row.keys_applied,
-}));
-
-/** What reconciliation needs to know of a container to see whether somebody should look. */
-export type ContainerOutline = z.output<typeof outlineRow>;
-
-/** All containers of the platform, in outline. */
-export function containerOutlines(db: Queries): Promise<ContainerOutline[]> {
-  return db.many(outlineRow, `select ${Object.keys(outlineColumns.shape).join(', ')} from containers`);
 }
 
 /** What a new container needs. */

@@ -4,6 +4,7 @@ import { BusError, type BusMessage } from '../../proto/ports/bus.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import {
+  type HeldShards,
   type LeaseStore,
   type NodeInfo,
   PlacementError,
@@ -169,6 +170,13 @@ export class Cluster implements ClusterContext {
   setUp(service: string, isUp: boolean): void {
     if (isUp) this.node.restore(service);
     else this.node.withdraw(service);
+  }
+
+  /** The shards of a service that this node serves now. */
+  held(service: string): HeldShards {
+    const count = this.node.shards;
+    const all = Array.from({ length: count }, (_, shard) => shard);
+    return { shards: all.filter((shard) => this.node.serves(service, shard)), count };
   }
 
   /** Calls `handler`, which must not throw, whenever this node took shards of the service. Returns how to end that. */

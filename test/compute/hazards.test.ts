@@ -185,7 +185,7 @@ describe('changed behind our back', () => {
           const state = await engine.inspect(id);
           return state === undefined ? undefined : { ...state, limits: clamp };
         },
-        list: async () => (await engine.list()).map((state) => ({ ...state, limits: clamp })),
+        list: async (ids) => (await engine.list(ids)).map((state) => ({ ...state, limits: clamp })),
       }),
     });
     const id = await compute.running(ann);

@@ -66,6 +66,7 @@ async function setting(t: TestContext) {
     const asked = (placement: Cluster): Placement => ({
       place: placement.place.bind(placement),
       holds: (kind, id) => !stoodStill && placement.holds(kind, id),
+      held: (service) => ({ ...placement.held(service), ...(stoodStill ? { shards: [] } : {}) }),
       onAcquired: (service, handler) => placement.onAcquired(service, handler),
       setUp: (service, isUp) => placement.setUp(service, isUp),
       lease: (kind, id) => {

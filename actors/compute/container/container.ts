@@ -46,7 +46,7 @@ import {
   type Job,
   ownedRow,
 } from './state.ts';
-import type { EngineHealth } from './watcher.ts';
+import type { EngineHealth } from './sweeps.ts';
 
 const SLEEP_AFTER_MS = 60_000;
 /** How long a container that goes to another node waits for its work to end. */

@@ -61,7 +61,7 @@ import {
 } from './rules.ts';
 import { type ContainerActorState, type ContainerContext, endMaking, type Job } from './state.ts';
 import { StatusWriter } from './status.ts';
-import type { EngineHealth } from './watcher.ts';
+import type { EngineHealth } from './sweeps.ts';
 import { type Report, type Work, work } from './work.ts';
 
 /** Between two probes of a container that takes long. */

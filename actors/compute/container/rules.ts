@@ -3,7 +3,8 @@
 import { backoffMs } from '../../../lib/waiting.ts';
 import { INSTANCE_TYPES } from '../../../proto/compute/endpoints.ts';
 import type { ContainerSpec, ContainerState, EngineError } from '../../../proto/ports/engine.ts';
-import type { ContainerOutline, ContainerRow } from '../../../storage/compute/containers.ts';
+import type { ContainerRow } from '../../../storage/compute/containers.ts';
+import type { ContainerOutline } from '../../../storage/compute/outlines.ts';
 
 /**
  * Longest time in `pending`, and in `initializing`. It does not count while the engine or the database cannot be asked.

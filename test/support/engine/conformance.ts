@@ -99,6 +99,11 @@ export function engineConformance(
       await Promise.all([engine.create(spec), engine.create(spec), engine.create(spec)]);
       const all = await engine.list();
       assert.equal(all.filter((state) => state.id === spec.id).length, 1);
+      assert.deepEqual(
+        (await engine.list([spec.id, 'nothinghere1'])).map(({ id }) => id),
+        [spec.id],
+      );
+      assert.deepEqual(await engine.list([]), []);
       await engine.remove(spec.id);
     });
 

@@ -281,9 +281,9 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       await begin('inspect', id);
       return held.get(id)?.state;
     },
-    list: async () => {
+    list: async (ids = [...held.keys()]) => {
       await begin('list');
-      return [...held.values()].map((one) => one.state);
+      return ids.flatMap((id) => held.get(id)?.state ?? []);
     },
     watch: (onChange) => {
       const watcher = (id: string | undefined): void => onChange(id);

@@ -183,11 +183,9 @@ export class Containers {
     return false;
   }
 
-  async list(): Promise<ContainerState[]> {
-    const found = await this.#listed();
-    // One that is made anew is there twice.
-    const ours = new Set(found.map((one) => this.#naming.containerOf(foundIn(one))));
-    const ids = [...ours].filter((id) => id !== undefined);
+  async list(given?: readonly string[]): Promise<ContainerState[]> {
+    if (given?.length === 0) await this.#client.ping();
+    const ids = given === undefined ? await this.#ids() : [...given];
     const states: ContainerState[] = [];
     const walk = async (): Promise<void> => {
       for (let id = ids.pop(); id !== undefined; id = ids.pop()) {
@@ -197,6 +195,13 @@ export class Containers {
     };
     await Promise.all(Array.from({ length: INSPECTIONS_AT_ONCE }, walk));
     return states;
+  }
+
+  async #ids(): Promise<string[]> {
+    const found = await this.#listed();
+    // One that is made anew is there twice.
+    const ours = new Set(found.map((one) => this.#naming.containerOf(foundIn(one))));
+    return [...ours].filter((id) => id !== undefined);
   }
 
   /** Ends what runs of containers that Docker takes for stopped, or knows nothing of any more. */

@@ -111,7 +111,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       usage.forget(id);
     },
     inspect: (id) => containers.inspect(id),
-    list: () => containers.list(),
+    list: (ids) => containers.list(ids),
     watch: (onChange) => {
       const told = (id: string | undefined): void => {
         if (id === undefined) looking ??= lookAfter();

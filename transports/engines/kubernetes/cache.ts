@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { labels } from './naming.ts';
+import { labels, names } from './naming.ts';
 import { objectView, podView, serviceView } from './views.ts';
 
 /** A resource that makes up containers. */
@@ -91,10 +91,18 @@ export class ClusterCache {
     return this.#standing.has(resource);
   }
 
-  /** All there is; undefined while a watch does not stand. */
-  read(): ClusterObjects | undefined {
+  /** All there is, or what there is of these containers; undefined while a watch does not stand. */
+  read(containers?: readonly string[]): ClusterObjects | undefined {
     if (this.#standing.size < 3) return undefined;
     const { namespaces, pods, services } = this.#objects;
+    if (containers !== undefined) {
+      const found = containers.flatMap((container) => this.#namespaces.get(container) ?? []);
+      return {
+        namespaces: found.flatMap((name) => namespaces.get(`undefined/${name}`) ?? []),
+        pods: found.flatMap((name) => pods.get(`${name}/${names.pod}`) ?? []),
+        services: found.flatMap((name) => services.get(`${name}/${names.service}`) ?? []),
+      };
+    }
     return {
       namespaces: [...namespaces.values()],
       pods: [...pods.values()],

@@ -308,8 +308,9 @@ export class KubeContainers {
     return this.#stateOf(found, pod, service);
   }
 
-  /** All containers: from `known`, or by asking. */
-  async list(known?: ClusterObjects): Promise<ContainerState[]> {
+  /** All containers, or those of `ids`: from `known`, or by asking. */
+  async list(known?: ClusterObjects, ids?: readonly string[]): Promise<ContainerState[]> {
+    const wanted = ids === undefined ? undefined : new Set(ids);
     const query = { labelSelector: this.#naming.selector() };
     const of = <T>(resource: string, item: z.ZodType<T>): Promise<T[]> =>
       listAll(this.#client, `/api/v1/${resource}`, item, query);
@@ -323,6 +324,7 @@ export class KubeContainers {
     return namespaces
       .map((one) => foundOf(this.#naming, one))
       .filter((found): found is Found => found !== undefined && !found.isKept)
+      .filter(({ id }) => wanted?.has(id) !== false)
       .map((found) => this.#stateOf(found, podIn.get(found.namespace), serviceIn.get(found.namespace)))
       .filter((state) => state !== undefined);
   }

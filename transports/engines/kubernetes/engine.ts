@@ -100,7 +100,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       usage.forget(id);
     },
     inspect: (id) => containers.inspect(id),
-    list: () => containers.list(known()),
+    list: (ids) => containers.list(cache()?.read(ids), ids),
     watch: (onChange) => {
       const seen = new ClusterCache();
       const times = options.watchTimes ?? defaultKubeWatchTimes;
