@@ -1,4 +1,5 @@
 import type { Cell } from './cell.ts';
+import { checked } from './checked.ts';
 import { RESETTING, STOPPING } from './flags.ts';
 import { lastResort } from './last-resort.ts';
 import { advanceReset } from './restarting.ts';
@@ -15,6 +16,7 @@ export function advance(first: Cell): void {
 
 /** Gives the actor above when that may go on now. */
 function advanceOne(cell: Cell, untold: Cell[]): Cell | undefined {
+  checked(cell);
   try {
     if ((cell.flags & STOPPING) !== 0) return advanceStop(cell, untold);
     if ((cell.flags & RESETTING) !== 0) advanceReset(cell, untold);

@@ -5,6 +5,7 @@ import { ActorError } from '../errors.ts';
 import type { StopReason } from '../types.ts';
 import { Ask } from './asks.ts';
 import type { Cell } from './cell.ts';
+import { checked } from './checked.ts';
 import { ENDED, HELD, RESETTING, STATELESS, STOPPING } from './flags.ts';
 import { inTime } from './in-time.ts';
 import { lastResort } from './last-resort.ts';
@@ -62,6 +63,7 @@ export function crashed(cell: Cell, msg: unknown, meta: Meta, error: unknown, in
     cell.flags |= HELD;
     cell.parts.crash = crash;
   }
+  checked(cell);
   work(crash, (steps) => decide(cell, crash, undefined, steps));
 }
 

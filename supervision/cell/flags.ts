@@ -1,4 +1,19 @@
-/** The state of a cell, as bits of one small integer. */
+/**
+ * The state of a cell, as bits of one small integer. An actor is in one phase:
+ *
+ *   taking     none of the four bits below
+ *   held       HELD
+ *   resetting  HELD and RESETTING; then CHILDREN_TOLD, with CHILDREN_HOOK while they end in their own way
+ *   stopping   STOPPING; then CHILDREN_TOLD, CHILDREN_HOOK, AFTER_STOP
+ *   ended      ENDED, with QUEUED while the run queue still holds it
+ *
+ *   spawn -> held (a state is made) or taking
+ *   taking <-> held    a crash is decided, a state is made
+ *   taking, held -> resetting -> held or taking
+ *   taking, held, resetting -> stopping -> ended
+ *
+ * The other bits go with any phase but ended. `illegalFlags` says what does not go together.
+ */
 
 /** One message waits in the slot (there is no mailbox then). */
 export const SLOT = 1;
@@ -45,3 +60,18 @@ export const NOT_NOW = QUEUED | RUNNING | BLOCKED;
 export const NOT_AT_ONCE = NOT_NOW | WAITING;
 /** Something is to be done after a handler. */
 export const GO_ON = WAITING | STOPPING | RESETTING | WATCH_EMPTY;
+
+/** What is wrong with these flags, if anything. True between two steps of a stop, a reset or a decision. */
+export function illegalFlags(flags: number): string | undefined {
+  const has = (bits: number): boolean => (flags & bits) !== 0;
+  if (has(ENDED)) return (flags & ~(ENDED | QUEUED)) === 0 ? undefined : 'an ended actor does something';
+  if (has(STOPPING) && has(HELD | RESETTING)) return 'a stop, and a hold or a reset';
+  if (has(STOPPING) && has(WAITING)) return 'messages wait for a stop';
+  if (has(RESETTING) && !has(HELD)) return 'a reset that lets messages through';
+  if (has(CHILDREN_TOLD) && !has(STOPPING | RESETTING)) return 'children told for no reason';
+  if (has(CHILDREN_HOOK) && !has(CHILDREN_TOLD)) return 'children that end untold';
+  if (has(AFTER_STOP) && !has(STOPPING)) return 'an afterStop without a stop';
+  if (has(SLOT) && has(PILE)) return 'a slot beside a mailbox';
+  if (has(SLEEPY) && !has(WATCH_EMPTY)) return 'a sleepy actor that does not look';
+  return undefined;
+}

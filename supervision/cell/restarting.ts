@@ -2,6 +2,7 @@ import { backoffMs, HALF_JITTER, isPromise } from '../../lib/waiting.ts';
 import { ActorError } from '../errors.ts';
 import type { Backoff, Intensity } from '../types.ts';
 import type { Cell } from './cell.ts';
+import { checked } from './checked.ts';
 import { CHILDREN_HOOK, CHILDREN_TOLD, ENDED, HELD, RESETTING, RUNNING, SLEEPY, STOPPING } from './flags.ts';
 import { keepAwake } from './idle.ts';
 import { clock, touch } from './run-queue.ts';
@@ -69,6 +70,7 @@ export function release(cell: Cell): void {
   if ((cell.flags & (STOPPING | ENDED)) !== 0) return;
   cell.flags &= ~(HELD | RESETTING | CHILDREN_TOLD);
   if (cell.rare !== undefined) cell.rare.crash = undefined;
+  checked(cell);
   cell.goOn();
 }
 

@@ -1,9 +1,17 @@
 import fc from 'fast-check';
+import { onIllegalFlags } from '../../../../supervision/cell/checked.ts';
 import { churnProgram, playChurn } from './churn.ts';
 import { entityProgram, playEntities } from './entities.ts';
 import { mailboxProgram, playMailbox } from './mailboxes.ts';
 import { playSupervisors, supervisorProgram } from './supervisors.ts';
 import { playTree, treeProgram } from './tree-play.ts';
+
+// Uncaught: it ends the run, whichever program it was.
+onIllegalFlags((problem) => {
+  process.nextTick(() => {
+    throw new Error(problem);
+  });
+});
 
 /** A model: what its programs must do, and how many of them a run of all tests affords. */
 export interface Model {
