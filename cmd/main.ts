@@ -19,9 +19,8 @@ import { addSecrets } from './cli/secrets-cli.ts';
 import type { UpOptions } from './cli/up.ts';
 import { addUsers } from './cli/users-cli.ts';
 import { wordsFor } from './config/cli-error.ts';
-import { defaultDataDir } from './config/default-data-dir.ts';
 import { collector, hostName } from './config/option-values.ts';
-import { version } from './config/package-root.ts';
+import { defaultDataDir, version } from './config/program.ts';
 import type { GatewayCommandOptions } from './node/gateway-command.ts';
 import type { AloneOptions } from './node/run-alone.ts';
 
@@ -128,7 +127,7 @@ program
   .command('migrate')
   .description('bring the database up to date')
   .option(...data)
-  .action(async (options: CommandOptions) => (await import('./cli/migrate.ts')).migrateDatabase(options));
+  .action(async (options: CommandOptions) => (await import('./cli/database.ts')).migrateDatabase(options));
 
 program
   .command('tree')

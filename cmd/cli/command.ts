@@ -25,3 +25,41 @@ export function onDatabase<T>(
 export function print({ json }: Pick<CommandOptions, 'json'>, value: unknown, text: () => string): void {
   process.stdout.write(`${json ? JSON.stringify(value) : text()}\n`);
 }
+
+/** A table for people: one line a row under `heads`, columns two spaces apart and as wide as their widest cell. */
+export function tableLines(heads: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const table = [heads, ...rows];
+  const widths = heads.map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0)));
+  return table.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+/** Receives lines of progress. */
+interface Progress {
+  /** Something began or went on. */
+  line(text: string): void;
+}
+
+/** Lines on a stream; on a terminal the last line of running work is replaced in place. */
+export function progressOn(stream: NodeJS.WriteStream): Progress & { done(): void } {
+  let open = false;
+  return {
+    line(text) {
+      const clean = text.replace(/[\p{Cc}]+/gu, ' ').trim();
+      if (!stream.isTTY) {
+        stream.write(`  ${clean}\n`);
+        return;
+      }
+      stream.write(`\r\x1b[K  ${clean.slice(0, Math.max(20, (stream.columns || 80) - 3))}`);
+      open = true;
+    },
+    done() {
+      if (open) stream.write('\r\x1b[K');
+      open = false;
+    },
+  };
+}

@@ -5,8 +5,7 @@
 import { statusSchema } from '../../proto/compute/endpoints.ts';
 import { allContainers, type OwnedContainerRow } from '../../storage/compute/containers.ts';
 import { CliError } from '../config/cli-error.ts';
-import { type CommandOptions, onDatabase, print } from './command.ts';
-import { tableLines } from './table.ts';
+import { type CommandOptions, onDatabase, print, tableLines } from './command.ts';
 
 /** Prints the containers, of all statuses or of one, oldest first. Throws CliError when there is no such status. */
 export async function containersList(options: CommandOptions & { readonly status?: string }): Promise<void> {

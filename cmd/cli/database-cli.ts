@@ -13,20 +13,20 @@ export function addDatabase(program: Command, { data }: { data: Flag }): void {
     .command('url')
     .description('print its address, as psql and pg_dump take it, while the platform runs')
     .option(...data)
-    .action(async (options: CommandOptions) => (await import('./database-command.ts')).databaseUrl(options));
+    .action(async (options: CommandOptions) => (await import('./database.ts')).databaseUrl(options));
   database
     .command('shell [arguments...]')
     .description('run psql on it; what follows -- is for psql')
     .option(...data)
     .action(async (args: string[], options: CommandOptions) =>
-      (await import('./database-command.ts')).databaseShell(args, options),
+      (await import('./database.ts')).databaseShell(args, options),
     );
   database
     .command('dump [file]')
     .description('write all of it, as it is at one moment, to a file for pg_restore, or to standard output')
     .option(...data)
     .action(async (file: string | undefined, options: CommandOptions) =>
-      (await import('./database-command.ts')).databaseDump(file, options),
+      (await import('./database.ts')).databaseDump(file, options),
     );
   database
     .command('roles')
@@ -36,7 +36,7 @@ export function addDatabase(program: Command, { data }: { data: Flag }): void {
     .option('--prefix <name>', 'what the names of the roles begin with', prefix, 'troupe')
     .option(...data)
     .action(async (services: readonly ServiceWithRole[], options: CommandOptions & { apply?: true; prefix: string }) =>
-      (await import('./database-roles.ts')).databaseRoles(services, { ...options, apply: options.apply === true }),
+      (await import('./database.ts')).databaseRoles(services, { ...options, apply: options.apply === true }),
     );
 }
 

@@ -10,8 +10,7 @@ import {
   replayDeadLetters,
 } from '../../storage/bus/dead-letters.ts';
 import { CliError } from '../config/cli-error.ts';
-import { type CommandOptions, onDatabase, print } from './command.ts';
-import { tableLines } from './table.ts';
+import { type CommandOptions, onDatabase, print, tableLines } from './command.ts';
 
 /** Which letters a command means: those of its arguments, or with `all` those of `stream`, or of every stream. */
 export interface ChoiceOptions extends CommandOptions {

@@ -1,16 +1,25 @@
-/** `troupe doctor`: says what is missing on this machine and how to get it. */
-
+/** `troupe doctor`: says what is missing on this machine and how to get it, and how the platform is that runs. */
 import { existsSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import { z } from 'zod';
+import { errorText } from '../../lib/errors.ts';
+import { type DbConnection, openDb } from '../../storage/db.ts';
+import { findBinaries } from '../../storage/embedded/binaries.ts';
+import { findEmbedded } from '../../storage/embedded/find.ts';
+import { EmbeddedError } from '../../storage/embedded/server.ts';
+import { schemaVersion } from '../../storage/migrate.ts';
 import { doctorDocker } from '../../transports/engines/docker/host/install-docker.ts';
 import { type AdapterChoice, ListenError, planAdapter } from '../../transports/http/index.ts';
 import { usesHandles } from '../../transports/wire/wires.ts';
-import { readEnvironment } from '../config/config.ts';
+import { CliError } from '../config/cli-error.ts';
+import { portsWith, readEnvironment, type Environment } from '../config/config.ts';
+import { givenDatabase } from '../node/database.ts';
+import { hint } from '../config/program.ts';
+import { readRunning } from '../config/running.ts';
+import { openLog } from '../observability/log.ts';
 import type { CommandOptions } from './command.ts';
-import { doctorDatabase } from './doctor-database.ts';
-import { doctorRunning } from './doctor-running.ts';
-import type { Finding } from './finding.ts';
+import { takenPorts, wordsOf } from './free-ports.ts';
 
 const GIB = 2 ** 30;
 const WANTED_DISK = 5 * GIB;
@@ -101,4 +110,112 @@ function report(findings: readonly Finding[]): string {
       return `${mark}  ${name.padEnd(width)}  ${what}${how === undefined ? '' : `\n${' '.repeat(width + 11)}${how}`}`;
     })
     .join('\n');
+}
+
+/** One thing that `troupe doctor` looked at. `how` says how to get it, when it is missing. */
+interface Finding {
+  readonly name: string;
+  readonly ok: boolean;
+  /** Troupe runs without it. */
+  readonly optional?: boolean;
+  readonly what: string;
+  readonly how?: string;
+}
+
+/** Looks at the server of DATABASE_URL, or at the one under the data folder. Starts and changes nothing. */
+async function doctorDatabase(dataDir: string, environment: Environment): Promise<Finding[]> {
+  const name = 'PostgreSQL';
+  const given = givenDatabase(environment);
+  if (given !== undefined) {
+    const found = await schemaOf(given, dataDir);
+    if ('problem' in found)
+      return [{ name, ok: false, what: found.problem, how: 'start that server, or correct DATABASE_URL' }];
+    return [{ name, ok: true, what: 'the server of DATABASE_URL answers' }, found];
+  }
+  try {
+    const here = await findEmbedded(dataDir);
+    const { major } = await findBinaries({ home: resolve(dataDir), user: undefined, major: here?.major });
+    const server = { name, ok: true, what: `version ${major}, run by Troupe under ${resolve(dataDir)}` };
+    if (here?.connection === undefined) return [server];
+    const found = await schemaOf(here.connection, dataDir);
+    return 'problem' in found ? [{ name, ok: false, what: found.problem }] : [server, found];
+  } catch (error) {
+    if (!(error instanceof EmbeddedError)) throw error;
+    return [{ name, ok: false, what: error.message, how: 'apt-get install postgresql, or give DATABASE_URL' }];
+  }
+}
+
+async function schemaOf(connection: DbConnection, dataDir: string): Promise<Finding | { readonly problem: string }> {
+  const db = openDb(connection, { log: openLog('silent'), name: 'doctor', max: 1 });
+  try {
+    return schemaFinding(await schemaVersion(db), dataDir);
+  } catch (error) {
+    return { problem: errorText(error, 'it does not answer') };
+  } finally {
+    await db.close();
+  }
+}
+
+/** What a schema's version means for this version of Troupe. */
+export function schemaFinding({ has, knows }: { has: number; knows: number }, dataDir: string): Finding {
+  const name = 'Schema';
+  if (has === knows) return { name, ok: true, what: `version ${has}, which is this Troupe's` };
+  if (has > knows)
+    return {
+      name,
+      ok: false,
+      what: `version ${has}; this Troupe knows ${knows}`,
+      how: 'run a newer version of Troupe',
+    };
+  const what = has === 0 ? 'none yet' : `version ${has} of ${knows}`;
+  return { name, ok: true, what: `${what}: the next start, or ${hint('migrate', dataDir)}, brings it up to date` };
+}
+
+const healthSchema = z.object({ problems: z.array(z.string()).min(1) });
+
+/** How long a service may take to answer, ms. */
+const TIMEOUT_MS = 5000;
+
+/** The health of what runs; where nothing does, whether the ports are free. */
+export async function doctorRunning(dataDir: string, listen: string, portOffset: number): Promise<Finding[]> {
+  const running = runningOf(dataDir);
+  if (running instanceof CliError) return [{ name: 'Platform', ok: false, what: running.message }];
+  if (running !== undefined) {
+    const found = await Promise.all(Object.entries(running.urls).map(([name, url]) => healthOf(name, url, dataDir)));
+    // One that was killed left its note: what it had is free again.
+    if (found.some(({ answers }) => answers)) return found.map(({ finding }) => finding);
+  }
+  const taken = await takenPorts(listen, portsWith(portOffset));
+  const runs: Finding = { name: 'Platform', ok: true, what: 'not running' };
+  if (taken.length === 0) return [runs, { name: 'Ports', ok: true, what: `all free on ${listen}` }];
+  const what = wordsOf(taken).replaceAll('\n', ' ');
+  return [runs, { name: 'Ports', ok: false, what, how: 'stop what uses them, or start with --port-offset N' }];
+}
+
+function runningOf(dataDir: string): ReturnType<typeof readRunning> | CliError {
+  try {
+    return readRunning(dataDir);
+  } catch (error) {
+    if (error instanceof CliError) return error;
+    throw error;
+  }
+}
+
+async function healthOf(
+  service: string,
+  url: string,
+  dataDir: string,
+): Promise<{ readonly answers: boolean; readonly finding: Finding }> {
+  const name = `Platform, ${service}`;
+  try {
+    const response = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    const { status } = response;
+    if (status === 200) return { answers: true, finding: { name, ok: true, what: `runs and is well at ${url}` } };
+    const body = healthSchema.safeParse(await response.json().catch(() => undefined));
+    const why = body.success ? body.data.problems.join('; ') : `its health page answers ${status}`;
+    return { answers: true, finding: { name, ok: false, what: `runs at ${url}, but is not well: ${why}` } };
+  } catch {
+    const how = `start it again: ${hint('up', dataDir)}`;
+    return { answers: false, finding: { name, ok: false, what: `does not answer at ${url}`, how } };
+  }
 }

@@ -2,8 +2,7 @@
  * `troupe domains list`: all mapped hostnames, for the operator. Reads the database: it works whatever the gateways do.
  */
 import { allMappings, type MappingOverview } from '../../storage/network/overview.ts';
-import { type CommandOptions, onDatabase, print } from './command.ts';
-import { tableLines } from './table.ts';
+import { type CommandOptions, onDatabase, print, tableLines } from './command.ts';
 
 /** Prints at most `limit` mappings by hostname. */
 export async function domainsList(options: CommandOptions & { readonly limit: number }): Promise<void> {

@@ -5,11 +5,10 @@ import { findDocker } from '../../transports/engines/docker/host/find-docker.ts'
 import { privateDockerHost, stopPrivateDockerd } from '../../transports/engines/docker/host/private-dockerd.ts';
 import { readEnvironment } from '../config/config.ts';
 import { dataDirInUse, openDataDir } from '../config/data-dir.ts';
-import { hint } from '../config/hints.ts';
-import { lockDataDir } from '../config/up-lock.ts';
-import { withDatabase } from '../node/database.ts';
+import { hint } from '../config/program.ts';
+import { lockDataDir } from '../config/running.ts';
+import { bringUpToDate, withDatabase } from '../node/database.ts';
 import { openKubernetes } from '../node/kubernetes.ts';
-import { bringUpToDate } from '../node/schema.ts';
 import { openLog } from '../observability/log.ts';
 
 const STOP_GRACE_SECONDS = 10;

@@ -1,7 +1,7 @@
 /** The command line of `troupe nodes drain`. */
 import type { Command } from 'commander';
 import type { CommandOptions } from './command.ts';
-import type { DrainOptions } from './drain.ts';
+import type { DrainOptions } from './nodes.ts';
 
 /** Adds it to `nodes`, whose --data and --json it shares. */
 export function addDrain(nodes: Command): void {
@@ -16,7 +16,7 @@ export function addDrain(nodes: Command): void {
     .option('--force', 'although nobody else serves what it does')
     .configureHelp({ showGlobalOptions: true })
     .action(async (name: string, options: Omit<DrainOptions, keyof CommandOptions>) => {
-      const { drainNode } = await import('./drain.ts');
+      const { drainNode } = await import('./nodes.ts');
       await drainNode(name, { ...nodes.opts<CommandOptions>(), ...options });
     });
 }

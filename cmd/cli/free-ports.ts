@@ -1,8 +1,7 @@
 /** Tries the ports of a platform before anything is made for it. */
 import { portProblem } from '../../transports/http/listen-error.ts';
 import { CliError } from '../config/cli-error.ts';
-import type { Ports } from '../config/config.ts';
-import { NETWORK_HOST } from '../config/network-host.ts';
+import { NETWORK_HOST, type Ports } from '../config/config.ts';
 
 /** A port that cannot be listened on: for which listener, and why, as the end of a sentence. */
 interface TakenPort {

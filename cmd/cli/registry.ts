@@ -6,8 +6,7 @@ import { setVisibility, type Visibility } from '../../actors/auth/registry/repos
 import { publicRepositories } from '../../storage/auth/repositories.ts';
 import { CliError } from '../config/cli-error.ts';
 import { readEnvironment } from '../config/config.ts';
-import { type CommandOptions, onDatabase, print } from './command.ts';
-import { tableLines } from './table.ts';
+import { type CommandOptions, onDatabase, print, tableLines } from './command.ts';
 
 /** Makes a repository public or private. Throws CliError or Refusal. */
 export async function registryVisibility(

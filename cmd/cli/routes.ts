@@ -3,8 +3,7 @@ import { newRouteSchema } from '../../proto/gateway/routes.ts';
 import { audit } from '../../storage/audit.ts';
 import { deleteRoute, insertRoute, listRoutes } from '../../storage/gateway/routes.ts';
 import { CliError } from '../config/cli-error.ts';
-import { type CommandOptions, onDatabase, print } from './command.ts';
-import { tableLines } from './table.ts';
+import { type CommandOptions, onDatabase, print, tableLines } from './command.ts';
 
 const OPERATOR = { userId: null, username: 'operator' } as const;
 

@@ -6,7 +6,7 @@ import { userByName } from '../../storage/auth/users.ts';
 import { CliError } from '../config/cli-error.ts';
 import { readEnvironment } from '../config/config.ts';
 import { openSecrets } from '../config/data-dir.ts';
-import { hint } from '../config/hints.ts';
+import { hint } from '../config/program.ts';
 import { findRunning } from '../config/running.ts';
 import { withDatabase } from '../node/database.ts';
 import { openLog } from '../observability/log.ts';

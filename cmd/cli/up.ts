@@ -15,24 +15,20 @@ import { useWires } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
 import { DEFAULT_DOMAIN, portsWith, readEnvironment } from '../config/config.ts';
 import { openDataDir, openSecrets } from '../config/data-dir.ts';
-import { diskPathsOf } from '../config/disk-paths.ts';
-import { hint, programName } from '../config/hints.ts';
-import { proxiesOf } from '../config/proxies.ts';
-import { announce } from '../config/running.ts';
-import { lockDataDir } from '../config/up-lock.ts';
-import { certificateOf, namedCertificate } from '../node/certificates.ts';
+import { proxiesOf } from '../config/gateway-options.ts';
+import { hint, programName } from '../config/program.ts';
+import { announce, lockDataDir } from '../config/running.ts';
 import { databaseServer } from '../node/database.ts';
 import { chooseDocker, ensureImageTools } from '../node/docker.ts';
+import { certificateOf, namedCertificate } from '../node/gateway.ts';
 import { openKubernetes, openKubernetesMetrics } from '../node/kubernetes.ts';
-import { nodeName } from '../node/monitor.ts';
 import { type Platform, startPlatform } from '../node/platform.ts';
-import { stopSignal } from '../node/stop-signal.ts';
-import { Teardown } from '../node/teardown.ts';
+import { diskPathsOf, nodeName } from '../node/roles/monitor.ts';
+import { stopSignal, Teardown } from '../node/shutdown.ts';
 import { plainLines } from '../observability/log.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
-import type { CommandOptions } from './command.ts';
+import { type CommandOptions, progressOn } from './command.ts';
 import { refuseTaken, takenPorts } from './free-ports.ts';
-import { progressOn } from './progress.ts';
 
 /** Options of `troupe up` as the command line gives them. */
 export interface UpOptions extends CommandOptions, LogServiceOptions {

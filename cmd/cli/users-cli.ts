@@ -2,8 +2,7 @@
 import type { Command } from 'commander';
 import type { Flag } from '../config/option-values.ts';
 import type { CommandOptions } from './command.ts';
-import type { RemoveOptions } from './users-remove.ts';
-import type { DisableOptions } from './users-state.ts';
+import type { DisableOptions, RemoveOptions } from './users.ts';
 
 /** Adds the commands; `data` and `json` are the options that most commands have. */
 export function addUsers(program: Command, { data, json }: { data: Flag; json: Flag }): void {
@@ -34,16 +33,12 @@ export function addUsers(program: Command, { data, json }: { data: Flag; json: F
   );
   command('disable <name>', 'let a user in no more: sessions, tokens and all that is open end; containers go on')
     .option('--stop', 'stop their containers, too')
-    .action(async (name: string, options: DisableOptions) =>
-      (await import('./users-state.ts')).usersDisable(name, options),
-    );
+    .action(async (name: string, options: DisableOptions) => (await import('./users.ts')).usersDisable(name, options));
   command('enable <name>', 'let a disabled user in again').action(async (name: string, options: CommandOptions) =>
-    (await import('./users-state.ts')).usersEnable(name, options),
+    (await import('./users.ts')).usersEnable(name, options),
   );
   command('remove <name>', 'remove a user with all that is theirs: containers, data, hostnames, keys, tokens')
     .option('--yes', 'do not ask')
     .option('--no-wait', 'do not wait until it is done')
-    .action(async (name: string, options: RemoveOptions) =>
-      (await import('./users-remove.ts')).usersRemove(name, options),
-    );
+    .action(async (name: string, options: RemoveOptions) => (await import('./users.ts')).usersRemove(name, options));
 }

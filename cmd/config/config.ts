@@ -1,6 +1,8 @@
 /** Everything Troupe reads from its environment. A bad value is named with what was expected. */
+
+import { readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
-import { RegistryKeyError } from '../../actors/auth/registry/registry-key.ts';
+import { parseRegistryKey, type RegistryKey, RegistryKeyError } from '../../actors/auth/registry/registry-key.ts';
 import { isCommonPassword } from '../../proto/auth/common-passwords.ts';
 import { usernameSchema } from '../../proto/auth/endpoints.ts';
 import { addressOf, targetSchema } from '../../proto/gateway/routes.ts';
@@ -14,7 +16,6 @@ import { parseTrusted } from '../../transports/wire/peer-address.ts';
 import { CliError } from './cli-error.ts';
 import { parseNatsUrls } from './nats-urls.ts';
 import { HOST_NAME } from './option-values.ts';
-import { readRegistryKey } from './registry-key.ts';
 import { MIN_SECRET_BYTES } from './shared-secrets.ts';
 
 const port = z.number().int().min(0).max(65_535);
@@ -336,4 +337,27 @@ export function portsWith(offset: number): Ports {
     throw new CliError('--port-offset must leave all ports between 0 and 65535: choose a number from 0 to 40000.');
   }
   return ports;
+}
+
+/** Where the networking API listens: nobody reaches it but through the gateway, which is on the same machine. */
+export const NETWORK_HOST = '127.0.0.1';
+
+const EXPECTED = 'must be a PEM with an EC P-256 private key, or the path of a file with one';
+/** Far more than a key with its chain takes. */
+const MAX_BYTES = 256 * 1024;
+
+/** Reads the key. Throws RegistryKeyError, which says what was expected and shows nothing of the value. */
+function readRegistryKey(value: string): RegistryKey {
+  return parseRegistryKey(value.includes('-----BEGIN') ? value.replaceAll('\\n', '\n') : readKeyFile(value));
+}
+
+function readKeyFile(path: string): string {
+  try {
+    const stats = statSync(path);
+    if (stats.isFile() && stats.size <= MAX_BYTES) return readFileSync(path, 'utf8');
+  } catch (cause) {
+    const code = cause instanceof Error && 'code' in cause ? ` (${String(cause.code)})` : '';
+    throw new RegistryKeyError(`${EXPECTED}: there is none that can be read${code}`, cause);
+  }
+  throw new RegistryKeyError(`${EXPECTED}: this is no such file`);
 }

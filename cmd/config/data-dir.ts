@@ -7,7 +7,7 @@ import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
-import { hint } from './hints.ts';
+import { hint } from './program.ts';
 import { JWT_SECRET_FILE, MIN_SECRET_BYTES, newSecret, readSecret, rotation, sharedSecret } from './shared-secrets.ts';
 
 /**

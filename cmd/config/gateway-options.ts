@@ -1,7 +1,10 @@
-/** Options of `troupe gateway` that need reading. */
+/** Options of the gateway that need reading: its fallback, a file of routes, and the proxies in front. */
 import { readFileSync } from 'node:fs';
 import { type NewRoute, routesFileSchema } from '../../proto/gateway/routes.ts';
+import type { FrontProxies } from '../../transports/gateway/listeners.ts';
+import { parseTrusted } from '../../transports/wire/peer-address.ts';
 import { CliError } from './cli-error.ts';
+import type { Environment } from './config.ts';
 
 /** --fallback: `<address>` or `<address>:<port>`; without a port 80. Throws CliError for anything else. */
 export function fallbackOf(text: string): { host: string; port: number } {
@@ -28,4 +31,23 @@ export function readRoutesFile(path: string): NewRoute[] {
   if (parsed.success) return parsed.data.map(({ path: path_prefix, ...route }) => ({ ...route, path_prefix }));
   const [issue] = parsed.error.issues;
   throw new CliError(`The routes file ${path} is not valid: ${issue?.path.join('.')} ${issue?.message}.`);
+}
+
+/** Of `--trusted-proxies` (else TRUSTED_PROXIES) and `--proxy-protocol`; undefined: none. Throws CliError. */
+export function proxiesOf(
+  options: { readonly trustedProxies?: string | undefined; readonly proxyProtocol?: boolean },
+  environment: Pick<Environment, 'TRUSTED_PROXIES'>,
+): FrontProxies | undefined {
+  const list = options.trustedProxies ?? environment.TRUSTED_PROXIES;
+  if (list === undefined) {
+    if (options.proxyProtocol)
+      throw new CliError('--proxy-protocol needs --trusted-proxies: the addresses that the headers may come from.');
+    return undefined;
+  }
+  const isTrusted = parseTrusted(list);
+  if (isTrusted === undefined)
+    throw new CliError(
+      `--trusted-proxies is ${list}, but must be addresses or networks such as 10.0.0.0/8, separated by commas.`,
+    );
+  return { isTrusted, sendHeader: options.proxyProtocol === true };
 }

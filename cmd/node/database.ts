@@ -1,11 +1,19 @@
-/** The database of a command: DATABASE_URL, or the server that lives under --data. */
+/**
+ * The database of a command: DATABASE_URL, or the server that lives under --data; and its schema, which is never
+ * changed under processes that this version could not run beside.
+ */
 import type { Log } from '../../proto/ports/log.ts';
+import { NODE_FORMAT } from '../../proto/ports/placement.ts';
 import { type Db, type DbConnection, openDb } from '../../storage/db.ts';
 import { EmbeddedError, startEmbedded } from '../../storage/embedded/server.ts';
+import { MigrationError, migrate, migrationsDir, schemaVersion } from '../../storage/migrate.ts';
+import { oddNode } from '../../storage/placement/nodes.ts';
+import type { ServiceWithRole } from '../../storage/rights.ts';
+import { missingRight } from '../../storage/roles.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 import { dataDirInUse } from '../config/data-dir.ts';
-import { requireUpToDate } from './schema.ts';
+import { version } from '../config/program.ts';
 
 /** The database of the operator; undefined without DATABASE_URL. */
 export function givenDatabase({ DATABASE_URL, DATABASE_DIRECT_URL }: Environment): DbConnection | undefined {
@@ -69,4 +77,68 @@ export async function withDatabase<T>(
     await db.close();
     await server.release();
   }
+}
+
+/** Names the node that keeps this version out, and what to do. Logs it. */
+export function unreadable(node: { address: string; version: string; format: number }, log: Log): CliError {
+  const { address, version: theirs, format } = node;
+  log.error({ address, version: theirs, format }, 'refused: a living node speaks another format');
+  return new CliError(
+    `The node at ${address} (version ${theirs}) speaks format ${format} with other nodes, this version ` +
+      `(${version}) only ${NODE_FORMAT}: ` +
+      'run a version that speaks both, or stop all others first (docs/reference/operations.md).',
+  );
+}
+
+/**
+ * Applies the migrations that are missing and returns their names. Throws CliError, and changes nothing, when some are
+ * missing while a node lives that speaks another format of messages: this version cannot join it, and it could not
+ * start again on the new schema. And when the role of DATABASE_URL may not apply them. `former` is the node that this
+ * process takes the place of. Rejects with MigrationError as `migrate`.
+ */
+export async function bringUpToDate(db: Db, log: Log, former?: string): Promise<string[]> {
+  const { has, knows, isBehind } = await schemaVersion(db);
+  if (isBehind) await refuseBesideOddNodes(db, log, former);
+  try {
+    return await migrate(db, migrationsDir, log);
+  } catch (cause) {
+    if (!(cause instanceof MigrationError) || cause.code !== 'forbidden') throw cause;
+    throw new CliError(
+      `The database has ${has} of ${knows} migrations, and the role of DATABASE_URL may not apply the others. Run ` +
+        '`troupe migrate` with the DATABASE_URL of its owner first (docs/reference/database-roles.md).',
+      { cause },
+    );
+  }
+}
+
+async function refuseBesideOddNodes(db: Db, log: Log, former?: string): Promise<void> {
+  const odd = await oddNode(db, NODE_FORMAT, former);
+  if (odd !== undefined) throw unreadable(odd, log);
+}
+
+/**
+ * Throws CliError when migrations are missing, and what applies them: a command that lists users is no upgrade. An
+ * empty database is filled, so that the first user can be added before the platform starts.
+ */
+async function requireUpToDate(db: Db, log: Log): Promise<void> {
+  const { has, knows, isBehind } = await schemaVersion(db);
+  if (!isBehind) {
+    await bringUpToDate(db, log);
+    return;
+  }
+  await refuseBesideOddNodes(db, log);
+  throw new CliError(
+    `The database has ${has} of the ${knows} migrations of this version. The next start of the platform applies the ` +
+      'others, and so does `troupe migrate`.',
+  );
+}
+
+/** Throws CliError when whoever is logged in may not do all that `service` does. After `bringUpToDate`. */
+export async function refuseWithoutRights(db: Db, service: ServiceWithRole): Promise<void> {
+  const lack = await missingRight(db, service);
+  if (lack === undefined) return;
+  throw new CliError(
+    `The database role ${lack.role} lacks rights that \`troupe ${service}\` needs: ${lack.missing}. Run \`troupe ` +
+      'database roles --apply` with the DATABASE_URL of the owner (docs/reference/database-roles.md).',
+  );
 }

@@ -16,22 +16,19 @@ import { useWires } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
 import { DEFAULT_DOMAIN, type Environment, readEnvironment } from '../config/config.ts';
 import { dataDirInUse, openDataDir, openGivenSecrets } from '../config/data-dir.ts';
-import { fallbackOf, readRoutesFile } from '../config/gateway-options.ts';
+import { fallbackOf, proxiesOf, readRoutesFile } from '../config/gateway-options.ts';
 import { platformKeys, sshHostKeys } from '../config/platform-keys.ts';
-import { proxiesOf } from '../config/proxies.ts';
 import { plainLines } from '../observability/log.ts';
 import { servicePages } from '../observability/pages.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
-import { NO_PLATFORM } from './alone.ts';
-import { certificateOf } from './certificates.ts';
 import { databaseServer } from './database.ts';
-import { type GatewayPorts, openGateway } from './gateway.ts';
+import { certificateOf, type GatewayPorts, openGateway } from './gateway.ts';
 import { openKubernetes } from './kubernetes.ts';
 import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
 import { NETWORK_HOST, openNetworkApi } from './network.ts';
+import { NO_PLATFORM } from './roles/role.ts';
 import { CLOCK, openDatabase, openRuntime } from './runtime.ts';
-import { stopSignal } from './stop-signal.ts';
-import { Teardown } from './teardown.ts';
+import { stopSignal, Teardown } from './shutdown.ts';
 
 /** Options as the command line gives them. */
 export interface GatewayCommandOptions extends LogServiceOptions {

@@ -19,7 +19,7 @@ import { findAddresses } from '../../transports/clients/dns/resolvers.ts';
 import { MappedCertificates } from '../../transports/gateway/tls/mapped-certificates.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
-import { certificateMetrics } from '../observability/certificate-metrics.ts';
+import { certificateMetrics } from '../observability/metrics.ts';
 
 /** The largest public authority. Naming an address to reach the operator by accepts its terms. */
 const PUBLIC_DIRECTORY = 'https://acme-v02.api.letsencrypt.org/directory';

@@ -18,8 +18,8 @@ import { listNodes, listServiceShards, oddNode } from '../../storage/placement/n
 import type { SystemRef } from '../../supervision/index.ts';
 import { Cluster, DEFAULT_SHARDS, TIMINGS, type Timings } from '../../supervision/placement/index.ts';
 import { CliError } from '../config/cli-error.ts';
-import { version } from '../config/package-root.ts';
-import { unreadable } from './schema.ts';
+import { version } from '../config/program.ts';
+import { unreadable } from './database.ts';
 
 /** What processes hold unless told otherwise: the services whose entities are placed, and publishing the outbox. */
 const ROLES = ['auth', 'compute', 'notify', 'outbox'];

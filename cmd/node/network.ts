@@ -19,8 +19,7 @@ import type { OpenStreams } from '../../transports/api/open-streams.ts';
 import { cloudflare } from '../../transports/clients/cloudflare/provider.ts';
 import { txtResolvers } from '../../transports/clients/dns/resolvers.ts';
 import { listen } from '../../transports/http/index.ts';
-import type { Environment } from '../config/config.ts';
-import { NETWORK_HOST } from '../config/network-host.ts';
+import { type Environment, NETWORK_HOST } from '../config/config.ts';
 import { dnsOf } from './mapped-hosts.ts';
 
 export { NETWORK_HOST };

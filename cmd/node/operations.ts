@@ -1,4 +1,4 @@
-/** Lets a service answer what operators ask of its process. */
+/** What the process of a service adds to it: answers to operators, and problems of its own. */
 import { type ActorView, listActors } from '../../proto/operations.ts';
 import type { Service } from '../../proto/service.ts';
 import { type SystemRef, type TreeNode, tree } from '../../supervision/index.ts';
@@ -15,6 +15,18 @@ export function withOperations(service: Service, system: SystemRef): Service {
       endpoint.name === listActors.name
         ? Promise.resolve({ actors: flat(tree(system, { maxChildren: MAX_CHILDREN })) })
         : service.call(endpoint, call),
+  };
+}
+
+/** The service, which is not well while there is a `problem`. */
+export function withProblem(service: Service, problem: () => string | undefined): Service {
+  return {
+    ...service,
+    health: async () => {
+      const health = await service.health();
+      const more = problem();
+      return more === undefined ? health : { ok: false, problems: [...health.problems, more] };
+    },
   };
 }
 

@@ -16,7 +16,7 @@ import type { Secrets } from '../config/data-dir.ts';
 import { platformKeys } from '../config/platform-keys.ts';
 import { formerNode, openMembership } from './membership.ts';
 import { CLOCK, openDatabase, openRuntime, type ProcessDatabase, type Runtime } from './runtime.ts';
-import type { Teardown } from './teardown.ts';
+import type { Teardown } from './shutdown.ts';
 
 /** What the platform is built from. */
 export interface PlatformOptions {

@@ -8,18 +8,17 @@ import type { SshAddress } from '../../storage/gateway/ssh-address.ts';
 import { api } from '../../transports/api/api.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { listen } from '../../transports/http/index.ts';
-import { auditMetrics } from '../observability/audit-metrics.ts';
+import { auditMetrics } from '../observability/metrics.ts';
 import { servicePages } from '../observability/pages.ts';
-import { withBusHealth } from './bus.ts';
-import { DEFAULT_REFRESH_MS, openMonitor } from './monitor.ts';
-import { withOperations } from './operations.ts';
+import { withOperations, withProblem } from './operations.ts';
 import { DRAIN_MS, type PlatformCore } from './platform-core.ts';
-import { startOutboxRelay } from './relay.ts';
 import { openAuth } from './roles/auth.ts';
 import { openCompute } from './roles/compute.ts';
+import { DEFAULT_REFRESH_MS, openMonitor } from './roles/monitor.ts';
 import { openNotify } from './roles/notify.ts';
 import type { RoleParts } from './roles/role.ts';
 import { CLOCK } from './runtime.ts';
+import { startOutboxRelay } from './shared.ts';
 
 /** A service that listens; `target`: its address from this machine, as the host and port of a URL. */
 interface Listening {
@@ -76,7 +75,7 @@ export async function openServices(
   const monitor = await openPlatformMonitor(core, () => running);
   const serve = async (name: Exclude<RoutedServiceName, 'net'>, bare: Service, endpoints = bare.endpoints) => {
     // Metrics go on without the broker.
-    const service = bare === monitor.service ? bare : withBusHealth(bare, busProblem);
+    const service = bare === monitor.service ? bare : withProblem(bare, busProblem);
     const handlers = api({
       service,
       authenticate: core.callers.authenticate,

@@ -1,24 +1,27 @@
 /** One service in a process of its own: a member of the cluster, beside others on the same database and broker. */
+
+import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import { BusError } from '../../proto/ports/bus.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { hostsOfOthers } from '../../proto/service-paths.ts';
 import { api } from '../../transports/api/api.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
+import { UPSTREAM_LIMITS } from '../../transports/gateway/h1/upstreams.ts';
 import { ListenError, listen } from '../../transports/http/index.ts';
+import type { DbConnection } from '../../storage/db.ts';
 import { CliError } from '../config/cli-error.ts';
-import { DEFAULT_DOMAIN, readEnvironment } from '../config/config.ts';
-import { proxiesOf } from '../config/proxies.ts';
+import { givenDatabase } from './database.ts';
+import { DEFAULT_DOMAIN, type Environment, readEnvironment } from '../config/config.ts';
+import { proxiesOf } from '../config/gateway-options.ts';
+import { sharedSecret } from '../config/shared-secrets.ts';
 import { servicePages } from '../observability/pages.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
-import { LINGER_MS, listenAddress, sharedWithPlatform, withGoodbye } from './alone.ts';
-import { withBusHealth } from './bus.ts';
-import { withOperations } from './operations.ts';
+import { withOperations, withProblem } from './operations.ts';
 import type { AloneParts, Role } from './roles/role.ts';
 import { CLOCK, openDatabase, openRuntime } from './runtime.ts';
 import { openShared } from './shared.ts';
-import { stopSignal } from './stop-signal.ts';
-import { Teardown } from './teardown.ts';
+import { stopSignal, Teardown } from './shutdown.ts';
 
 /** Options as the command line gives them. */
 export interface AloneOptions extends LogServiceOptions {
@@ -28,6 +31,11 @@ export interface AloneOptions extends LogServiceOptions {
 }
 
 const DRAIN_MS = 5000;
+/**
+ * How long a service alone still answers on connections that are open once it was told to end, ms, unless all have
+ * ended: longer than a gateway keeps one that it does not use.
+ */
+const LINGER_MS = UPSTREAM_LIMITS.idleMs + 1500;
 
 /**
  * Runs a role until the process is told to stop: takes nothing new, hands over what it holds, leaves. `variables`: the
@@ -90,8 +98,11 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
       atEnd: (what, end) => besides.add(what, end),
     };
     const { service: bare, drain } = await role.open(parts);
-    const sound = holds === 'none' ? bare : withBusHealth(bare, busProblem);
-    const service = withGoodbye(holds === 'entities' ? withOperations(sound, system) : sound, told.received);
+    const sound = holds === 'none' ? bare : withProblem(bare, busProblem);
+    // Balancers that ask take it out.
+    const service = withProblem(holds === 'entities' ? withOperations(sound, system) : sound, () =>
+      told.received() ? 'this process was told to end' : undefined,
+    );
     await shared.join();
     const handlers = api({
       service,
@@ -129,4 +140,34 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
     await shipped.close();
     told.forget();
   }
+}
+
+/**
+ * DATABASE_URL and JWT_SECRET, which `service` (as in "The cluster monitor") shares with the platform; `besides` is
+ * only seen to be there. Throws CliError that names what is missing.
+ */
+function sharedWithPlatform(
+  service: string,
+  environment: Environment,
+  besides: readonly (keyof Environment)[] = [],
+): { database: DbConnection; secret: SharedSecret } {
+  const { JWT_SECRET } = environment;
+  const database = givenDatabase(environment);
+  const missing = (['DATABASE_URL', 'JWT_SECRET', ...besides] as const).filter(
+    (name) => environment[name] === undefined,
+  );
+  if (database === undefined || JWT_SECRET === undefined || missing.length > 0) {
+    const list = missing.length > 1 ? `${missing.slice(0, -1).join(', ')} and ${missing.at(-1)}` : missing[0];
+    throw new CliError(`${service} needs ${list}, the same as the platform has.`);
+  }
+  return { database, secret: sharedSecret(JWT_SECRET, environment) };
+}
+
+/** `:port` on all addresses, `host:port`, or `[address]:port`. Throws CliError for anything else. */
+function listenAddress(text: string): { host: string; port: number } {
+  const [, bracketed, plain, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]*)):([0-9]{1,5})$/.exec(text) ?? [];
+  const port = Number(digits);
+  if (digits === undefined || port > 65_535)
+    throw new CliError(`--addr is ${text}, but must be host:port, or :port for all addresses.`);
+  return { host: bracketed ?? (plain || '0.0.0.0'), port };
 }

@@ -15,8 +15,8 @@ import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 import { processMetrics } from '../observability/pages.ts';
 import { openBus } from './bus.ts';
-import { bringUpToDate, refuseWithoutRights } from './schema.ts';
-import { Teardown } from './teardown.ts';
+import { bringUpToDate, refuseWithoutRights } from './database.ts';
+import { Teardown } from './shutdown.ts';
 
 // uWebSockets.js reads this while it loads: without it a request head of over 4 KiB in several packets is refused.
 process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= '16384';

@@ -1,5 +1,6 @@
 /** What a service that runs alone shares with the platform's other processes: entities, and publishing the outbox. */
 import type { Placement } from '../../actors/service/placement.ts';
+import { startSingleton } from '../../actors/service/singleton.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import type { Log } from '../../proto/ports/log.ts';
@@ -10,8 +11,7 @@ import { timingsOf } from '../../supervision/placement/index.ts';
 import { relayOutbox } from '../../transports/bus/relay.ts';
 import type { Environment } from '../config/config.ts';
 import { openMembership } from './membership.ts';
-import { startOutboxRelay } from './relay.ts';
-import type { Teardown } from './teardown.ts';
+import type { Teardown } from './shutdown.ts';
 
 /** What it is built from. */
 interface SharedOptions {
@@ -86,4 +86,21 @@ export async function openShared(options: SharedOptions): Promise<Shared> {
       return membership.join();
     },
   };
+}
+
+/** What relaying needs. */
+interface RelayParts {
+  readonly db: Db;
+  readonly bus: Bus;
+  /** A member with the role `outbox`. */
+  readonly placement: Placement;
+  readonly log: Log;
+}
+
+/**
+ * Lets this process publish the outbox while it is the one that should; ends with `system`. Before the process joins.
+ */
+export function startOutboxRelay(system: SystemRef, { db, bus, placement, log }: RelayParts): void {
+  const work = (signal: AbortSignal) => relayOutbox({ store: outboxStore(db), bus, log, signal });
+  startSingleton(system, { service: 'outbox', name: 'relay', placement, log, work });
 }

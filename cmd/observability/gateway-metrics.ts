@@ -3,7 +3,7 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 import type { AccessEntry } from '../../proto/gateway/traffic.ts';
 import type { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
 import type { GatewayListeners } from '../../transports/gateway/listeners.ts';
-import { readMetric, readNumbers } from './read-metric.ts';
+import { readMetric, readNumbers } from './metrics.ts';
 
 /** Who answered: a static route or the fallback, a container, the cache, the gateway; or it was no request. */
 type AnsweredBy = 'route' | 'container' | 'cache' | 'gateway' | 'malformed';

@@ -1,17 +1,20 @@
 /** What every service shows besides its endpoints: health, its OpenAPI document, and numbers for Prometheus. */
+
+import { createHash, timingSafeEqual } from 'node:crypto';
 import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
-import type { NotifyNumbers } from '../../actors/notify/deps.ts';
 import type { ServiceName } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
 import { type ApiStyle, openapi, type PageDescription } from '../../proto/openapi.ts';
-import type { HttpReply } from '../../proto/ports/http.ts';
+import type { HttpReply, HttpRequest } from '../../proto/ports/http.ts';
 import type { Service } from '../../proto/service.ts';
 import { type SystemRef, stats } from '../../supervision/index.ts';
 import type { Page, Pages } from '../../transports/api/api.ts';
+import { bearer } from '../../transports/api/authenticate.ts';
 import { jsonReply } from '../../transports/api/replies.ts';
+import { isLoopback } from '../../transports/wire/peer-address.ts';
 import type { Environment } from '../config/config.ts';
-import { version } from '../config/package-root.ts';
-import { metricsAccess } from './metrics-access.ts';
-import { readMetric, readNumbers } from './read-metric.ts';
+import { version } from '../config/program.ts';
+import { readMetric } from './metrics.ts';
 
 /** Makes the numbers of one process. */
 export function processMetrics(system: SystemRef) {
@@ -58,20 +61,6 @@ export function processMetrics(system: SystemRef) {
       };
     },
   };
-}
-
-/** Adds the numbers of the notification service. */
-export function notifyMetrics(registry: Registry, numbers: Readonly<NotifyNumbers>): void {
-  const number = readNumbers(registry, 'troupe_notify');
-  number('received_total', 'Messages of the stream, repeated deliveries included', () => numbers.received);
-  number('stored_total', 'Notifications stored', () => numbers.stored);
-  number('known_total', 'Deliveries of notifications that were stored before', () => numbers.known);
-  number('muted_total', 'Notifications dropped because their user muted them', () => numbers.muted);
-  number('refused_total', 'Messages that were no notification, or to nobody', () => numbers.refused);
-  number('retried_total', 'Messages given back after a failed insert', () => numbers.retried);
-  number('lost_total', 'Messages given up after the last attempt', () => numbers.lost);
-  number('pushed_total', 'Notifications sent to sockets', () => numbers.pushed);
-  number('sockets', 'Sockets of /ws/notifications that are open', () => numbers.sockets);
 }
 
 const DESCRIPTIONS = [
@@ -139,4 +128,28 @@ export function servicePages(service: Service, registry: Registry, { METRICS_TOK
     },
   };
   return new Map(Object.entries(pages));
+}
+
+/**
+ * Lets in whoever asks from this machine, and whoever has `token` (METRICS_TOKEN, as `Authorization: Bearer`). Through
+ * a proxy, the gateway for one, there is no such page.
+ */
+export function metricsAccess(token: string | undefined): (request: HttpRequest) => Refusal | undefined {
+  const known = token === undefined ? undefined : digest(token);
+  return (request) => {
+    if (request.header('x-forwarded-for') !== undefined) return new Refusal('not_found');
+    if (isLoopback(request.remoteAddress)) return undefined;
+    if (known === undefined)
+      return new Refusal('forbidden', {
+        message:
+          'Metrics are for this machine alone. With METRICS_TOKEN others may read them, who send it as a bearer.',
+      });
+    const given = bearer(request.header('authorization'));
+    // Digests have one length, and comparing them tells nothing of the token.
+    return given !== undefined && timingSafeEqual(digest(given), known) ? undefined : new Refusal('unauthorized');
+  };
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
 }

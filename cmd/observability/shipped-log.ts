@@ -1,9 +1,11 @@
-/** The log of a service command: on standard error and, with `--log-service`, at a collector, too. */
+/**
+ * The log of a service command: on standard error and, with `--log-service`, at a collector, too. What nobody caught is
+ * its last line.
+ */
 import type { Registry } from 'prom-client';
 import type { Log } from '../../proto/ports/log.ts';
 import { openLog, standardError } from './log.ts';
-import { readNumbers } from './read-metric.ts';
-import { logUncaught } from './uncaught.ts';
+import { readNumbers } from './metrics.ts';
 
 /** Where logs go, as the command line says it. */
 export interface LogServiceOptions {
@@ -62,4 +64,28 @@ async function openTarget(
     },
     close: () => shipper.close(GRACE_MS),
   };
+}
+
+/** The exit code that Node has for the same. */
+const UNCAUGHT = 1;
+
+/**
+ * From here on an exception that nobody catches and a rejection that nobody handles are a line of the log, with secrets
+ * left out as in every line, and end the process with exit code 1: nobody knows what was left half done. At once, since
+ * whatever would still happen, would in that state; whoever started the process starts another.
+ */
+function logUncaught(log: Log): void {
+  process.setUncaughtExceptionCaptureCallback((thrown: unknown) => {
+    try {
+      log.error({ err: asError(thrown) }, 'an error that nobody caught ends the process');
+    } finally {
+      process.exit(UNCAUGHT);
+    }
+  });
+}
+
+/** Anything can be thrown; what is no error says at least what it is. */
+function asError(thrown: unknown): Error {
+  if (thrown instanceof Error) return thrown;
+  return new Error(typeof thrown === 'object' ? 'an object was thrown that is no error' : `thrown: ${String(thrown)}`);
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { metricsAccess } from '../../cmd/observability/metrics-access.ts';
+import { metricsAccess } from '../../cmd/observability/pages.ts';
 import { type AnyEndpoint, type Call, type Caller, endpoint } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { BodyError, type HttpReply, type HttpRequest } from '../../proto/ports/http.ts';

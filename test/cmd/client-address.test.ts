@@ -6,7 +6,7 @@ import { Agent, request as httpsRequest } from 'node:https';
 import { describe, type TestContext, test } from 'node:test';
 import { readEnvironment } from '../../cmd/config/config.ts';
 import { openSecrets } from '../../cmd/config/data-dir.ts';
-import { proxiesOf } from '../../cmd/config/proxies.ts';
+import { proxiesOf } from '../../cmd/config/gateway-options.ts';
 import { startPlatform } from '../../cmd/node/platform.ts';
 import { gatewayTokenSigner, gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import { GATEWAY_FIELD } from '../../proto/gateway/traffic.ts';

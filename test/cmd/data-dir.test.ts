@@ -5,8 +5,8 @@ import { test } from 'node:test';
 import { CliError } from '../../cmd/config/cli-error.ts';
 import { readEnvironment } from '../../cmd/config/config.ts';
 import { dataDirInUse, openDataDir, openSecrets } from '../../cmd/config/data-dir.ts';
-import { defaultDataDir } from '../../cmd/config/default-data-dir.ts';
-import { lockDataDir } from '../../cmd/config/up-lock.ts';
+import { defaultDataDir } from '../../cmd/config/program.ts';
+import { lockDataDir } from '../../cmd/config/running.ts';
 import { tempDir } from '../support/temp.ts';
 
 const mode = async (path: string) => (await stat(path)).mode & 0o777;

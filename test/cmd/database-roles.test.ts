@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { type TestContext, test } from 'node:test';
-import { bringUpToDate } from '../../cmd/node/schema.ts';
+import { bringUpToDate } from '../../cmd/node/database.ts';
 import { openDb } from '../../storage/db.ts';
 import { schemaVersion } from '../../storage/migrate.ts';
 import { SERVICES } from '../../storage/rights.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
-import { doctorRunning } from '../../cmd/cli/doctor-running.ts';
+import { doctorRunning } from '../../cmd/cli/doctor.ts';
 import { announce } from '../../cmd/config/running.ts';
 import { tempDir } from '../support/temp.ts';
 

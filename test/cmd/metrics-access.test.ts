@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { metricsAccess } from '../../cmd/observability/metrics-access.ts';
+import { metricsAccess } from '../../cmd/observability/pages.ts';
 
 test('metrics are for this machine, and with METRICS_TOKEN for who has it; nobody gets them through a proxy', () => {
   const ask = (token: string | undefined, remoteAddress: string, headers: Record<string, string> = {}) =>

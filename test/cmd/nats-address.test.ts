@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { CliError } from '../../cmd/config/cli-error.ts';
 import { readEnvironment } from '../../cmd/config/config.ts';
-import { natsAddress } from '../../cmd/config/nats-address.ts';
+import { natsAddress } from '../../cmd/node/bus.ts';
 import { tempDir } from '../support/temp.ts';
 
 const address = (env: Record<string, string>) => natsAddress(readEnvironment({ NATS_INSECURE: 'allow', ...env }));

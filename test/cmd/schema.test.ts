@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { CliError } from '../../cmd/config/cli-error.ts';
-import { bringUpToDate } from '../../cmd/node/schema.ts';
+import { bringUpToDate } from '../../cmd/node/database.ts';
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';
 import { migrate, migrationsDir, readMigrations, schemaVersion } from '../../storage/migrate.ts';
 import { troupe } from '../support/cluster/platform.ts';

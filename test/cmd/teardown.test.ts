@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Teardown } from '../../cmd/node/teardown.ts';
+import { Teardown } from '../../cmd/node/shutdown.ts';
 import { silentLog } from '../support/log.ts';
 
 test('parts end in reverse order, once, and a failing one does not keep the others', async () => {

@@ -8,7 +8,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { schemaFinding } from '../../cmd/cli/doctor-database.ts';
+import { schemaFinding } from '../../cmd/cli/doctor.ts';
 import { takenPorts } from '../../cmd/cli/free-ports.ts';
 import { wordsFor } from '../../cmd/config/cli-error.ts';
 import { readEnvironment } from '../../cmd/config/config.ts';

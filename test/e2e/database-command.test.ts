@@ -5,7 +5,7 @@ import { copyFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { postgresProgram } from '../../cmd/cli/postgres-programs.ts';
+import { postgresProgram } from '../../cmd/cli/database.ts';
 import { logIn, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { diskPathsOf } from '../../cmd/config/disk-paths.ts';
+import { diskPathsOf } from '../../cmd/node/roles/monitor.ts';
 import type { NodeSample } from '../../proto/ports/metrics-source.ts';
 import { hostMetrics } from '../../transports/clients/host/metrics.ts';
 import { mountSkip, mountSmall } from '../support/monitor/small-disk.ts';

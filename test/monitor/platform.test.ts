@@ -9,7 +9,7 @@ import { jetstream } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import protobuf from 'protobufjs';
 import { z } from 'zod';
-import { nodeName } from '../../cmd/node/monitor.ts';
+import { nodeName } from '../../cmd/node/roles/monitor.ts';
 import { graphSchema, nodesSchema, podMetricsSchema, podsSchema } from '../../proto/monitor/endpoints.ts';
 import { skipWithoutNats, startNats, type TestNats } from '../support/bus/nats-server.ts';
 import { startBox } from '../support/clients/container.ts';

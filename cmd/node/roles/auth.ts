@@ -4,9 +4,8 @@ import { startAuth } from '../../../actors/auth/service.ts';
 import { ensureAdmin } from '../../../actors/auth/users/users.ts';
 import type { Placement } from '../../../actors/service/placement.ts';
 import type { Service } from '../../../proto/service.ts';
-import { auditMetrics } from '../../observability/audit-metrics.ts';
-import { registryOf } from '../registry-of.ts';
-import { placementOf, type Role, type RoleParts } from './role.ts';
+import { auditMetrics } from '../../observability/metrics.ts';
+import { placementOf, type Role, type RoleParts, registryOf } from './role.ts';
 
 export const AUTH: Role = {
   name: 'auth',

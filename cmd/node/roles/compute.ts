@@ -1,5 +1,6 @@
 /** `troupe compute`: the compute service alone. */
 import { type PullAuth, pullAuth } from '../../../actors/auth/registry/pull-credential.ts';
+import { registryRights } from '../../../actors/auth/registry/registry-rights.ts';
 import type { ComputeDeps } from '../../../actors/compute/deps.ts';
 import { startCompute } from '../../../actors/compute/service.ts';
 import { sshElseEngine } from '../../../actors/compute/terminal/shells.ts';
@@ -10,6 +11,7 @@ import type { Log } from '../../../proto/ports/log.ts';
 import type { Service } from '../../../proto/service.ts';
 import { notedSshAddress, type SshAddress } from '../../../storage/gateway/ssh-address.ts';
 import { parseSealKey } from '../../../storage/seal.ts';
+import { registryCatalog } from '../../../transports/clients/registry/catalog.ts';
 import { dockerEngine } from '../../../transports/engines/docker/engine.ts';
 import { findDocker } from '../../../transports/engines/docker/host/find-docker.ts';
 import { sshShells } from '../../../transports/ssh/shells.ts';
@@ -17,9 +19,7 @@ import { CliError } from '../../config/cli-error.ts';
 import type { Environment } from '../../config/config.ts';
 import { platformKeys } from '../../config/platform-keys.ts';
 import { openKubernetes } from '../kubernetes.ts';
-import { registryOf } from '../registry-of.ts';
-import { partsOfRegistry } from '../registry-parts.ts';
-import { placementOf, type Role, type RoleParts } from './role.ts';
+import { placementOf, type Role, type RoleParts, registryOf } from './role.ts';
 
 export const COMPUTE: Role = {
   name: 'compute',
@@ -103,4 +103,11 @@ async function engineOf(
   if (host === undefined)
     throw new CliError('No Docker Engine answers: name the one that all compute services share in DOCKER_HOST.');
   return dockerEngine({ host, installation, log, egressAllow, ...(subnetPool === undefined ? {} : { subnetPool }) });
+}
+
+/** Rights to pull with, and the list of what there is; nothing without a registry. */
+function partsOfRegistry(deps: Parameters<typeof registryRights>[0], host: string | undefined) {
+  if (host === undefined) return {};
+  const { auth, mayPull, ownToken } = registryRights(deps, host);
+  return { registryAuth: auth, catalog: registryCatalog({ host, token: ownToken, mayPull }), mayPull };
 }

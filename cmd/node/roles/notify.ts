@@ -3,7 +3,7 @@ import { type NotifyDeps, notifyNumbers } from '../../../actors/notify/deps.ts';
 import { startNotify } from '../../../actors/notify/service.ts';
 import type { Placement } from '../../../actors/service/placement.ts';
 import type { Service } from '../../../proto/service.ts';
-import { notifyMetrics } from '../../observability/pages.ts';
+import { notifyMetrics } from '../../observability/metrics.ts';
 import type { Role, RoleParts } from './role.ts';
 
 export const NOTIFY: Role = {

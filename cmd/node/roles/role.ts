@@ -1,4 +1,6 @@
 /** How a process opens one service, from the parts that all services share. A new role is a file beside this one. */
+
+import { registrySigner } from '../../../actors/auth/registry/registry-key.ts';
 import type { Placement } from '../../../actors/service/placement.ts';
 import type { SharedSecret } from '../../../proto/auth/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../../../proto/auth/tokens.ts';
@@ -58,8 +60,17 @@ export interface Role {
   open(parts: AloneParts): Promise<{ readonly service: Service; readonly drain?: () => void }>;
 }
 
+/** What a process that needs a platform beside it says where there has been none. */
+export const NO_PLATFORM = 'There is no platform on this database and machine yet: start it with `troupe up`.';
+
 /** The placement of a role that holds entities. */
 export function placementOf({ placement }: AloneParts): Placement {
   if (placement === undefined) throw new TypeError('a role that holds entities is placed');
   return placement;
+}
+
+/** What services are told of the image registry, as REGISTRY_HOST and its key name it. Throws as `registrySigner`. */
+export async function registryOf(environment: Environment, db: Db) {
+  const { REGISTRY_HOST: service, REGISTRY_ISSUER: issuer, REGISTRY_SIGNING_KEY: key } = environment;
+  return { service, issuer, signer: key === undefined ? undefined : await registrySigner(db, key) };
 }

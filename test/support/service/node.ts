@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import { refusalCauses } from '../../../actors/service/call-codec.ts';
 import { readEnvironment } from '../../../cmd/config/config.ts';
 import type { RoleParts } from '../../../cmd/node/roles/role.ts';
-import { Teardown } from '../../../cmd/node/teardown.ts';
+import { Teardown } from '../../../cmd/node/shutdown.ts';
 import type { TokenNews } from '../../../proto/auth/tokens.ts';
 import { newId } from '../../../proto/ids.ts';
 import { NOTIFICATIONS_STREAM } from '../../../proto/notify/notification.ts';

@@ -51,7 +51,7 @@ const OPENERS: {
     return openCompute(node, node.placement, besides, overrides);
   },
   monitor: async (node, overrides) => {
-    const { openMonitor } = await import('../../../cmd/node/monitor.ts');
+    const { openMonitor } = await import('../../../cmd/node/roles/monitor.ts');
     const { system, db, bus, log, clock, environment, metrics, busProblem } = node;
     const monitor = await openMonitor(
       {

@@ -1,18 +1,25 @@
-/** `troupe database url|shell|dump`: the database for PostgreSQL's own programs, while the platform runs or not. */
-import { spawn } from 'node:child_process';
+/**
+ * `troupe migrate`, and `troupe database`: the database for PostgreSQL's own programs, and a role for each service that
+ * runs alone.
+ */
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
 import { z } from 'zod';
-import { type DbConnection, directly, openDb } from '../../storage/db.ts';
+import { isExecutable } from '../../lib/executable.ts';
+import { type Db, type DbConnection, directly, openDb, StorageError } from '../../storage/db.ts';
 import { findEmbedded } from '../../storage/embedded/find.ts';
+import { SERVICES, type ServiceWithRole } from '../../storage/rights.ts';
+import { roleOf, rolesSql, rolesThatLogIn } from '../../storage/roles.ts';
 import { CliError } from '../config/cli-error.ts';
 import { readEnvironment } from '../config/config.ts';
 import { dataDirInUse } from '../config/data-dir.ts';
-import { hint } from '../config/hints.ts';
-import { databaseServer } from '../node/database.ts';
+import { hint } from '../config/program.ts';
+import { bringUpToDate, databaseServer } from '../node/database.ts';
 import { openLog } from '../observability/log.ts';
-import type { CommandOptions } from './command.ts';
-import { postgresProgram } from './postgres-programs.ts';
+import { type CommandOptions, onDatabase } from './command.ts';
 
 /** Prints the address of the database as libpq takes it. Throws CliError when its server does not run. */
 export async function databaseUrl({ data }: CommandOptions): Promise<void> {
@@ -133,4 +140,104 @@ function urlOf({
   database: string;
 }): string {
   return `postgresql://${user}@/${database}?host=${encodeURIComponent(socketDir)}&port=${port}`;
+}
+
+/** Options as the command line gives them. */
+interface RolesOptions {
+  readonly data: string;
+  readonly apply: boolean;
+  readonly prefix: string;
+}
+
+/** insufficient_privilege */
+const FORBIDDEN = '42501';
+
+/**
+ * Prints the SQL for `services` (none: all), or runs it in one transaction and says who may not log in yet. Throws
+ * CliError when the user of the database may make no roles.
+ */
+export async function databaseRoles(
+  services: readonly ServiceWithRole[],
+  { data, apply, prefix }: RolesOptions,
+): Promise<void> {
+  const chosen = services.length === 0 ? SERVICES : SERVICES.filter((service) => services.includes(service));
+  const sql = rolesSql(chosen, prefix);
+  if (!apply) {
+    process.stdout.write(`begin;\n${sql}\ncommit;\n`);
+    return;
+  }
+  const roles = chosen.map((service) => roleOf(service, prefix));
+  const make = async (db: Db) => {
+    try {
+      await db.tx((tx) => tx.script(sql));
+    } catch (cause) {
+      if (!(cause instanceof StorageError) || cause.sqlState !== FORBIDDEN) throw cause;
+      throw new CliError(
+        `${cause.message}: nothing was changed. Have a superuser of the server run what ` +
+          `${hint('database roles', data)} prints, or make the roles before (${roles.join(', ')}).`,
+        { cause },
+      );
+    }
+    return rolesThatLogIn(db, roles);
+  };
+  // The rights are of this version's schema.
+  const ready = await onDatabase({ data }, make, bringUpToDate);
+  const waiting = roles.filter((role) => !ready.includes(role));
+  const lines = [`${roles.join(', ')}: each has the rights of its service, and no others.`];
+  const [first] = waiting;
+  if (first !== undefined)
+    lines.push(
+      `No login yet: ${waiting.join(', ')}. Give each a password in ${hint('database shell', data)}:`,
+      `  alter role ${first} login;`,
+      `  \\password ${first}`,
+    );
+  process.stdout.write(`${lines.join('\n')}\n`);
+}
+
+/** Applies the migrations that are missing. Throws CliError as `bringUpToDate`. */
+export async function migrateDatabase(options: { readonly data: string }): Promise<void> {
+  await onDatabase(options, (db) => db.ping(), bringUpToDate);
+  process.stdout.write('The database is up to date.\n');
+}
+
+/** Where Debian and Ubuntu put each major version. */
+const VERSIONS_DIR = '/usr/lib/postgresql';
+
+/**
+ * The path of a program that is as new as the server, or newer: pg_dump refuses a server that is newer than itself (its
+ * manual, "Notes"). Throws CliError that says what to install.
+ */
+export async function postgresProgram(
+  name: 'pg_dump' | 'psql',
+  serverMajor: number,
+  folders: readonly string[] = usualFolders(),
+): Promise<string> {
+  let newest = 0;
+  for (const path of folders.map((folder) => join(folder, name)).filter(isExecutable)) {
+    const major = await majorOf(path);
+    if (major >= serverMajor) return path;
+    newest = Math.max(newest, major);
+  }
+  const what =
+    newest === 0
+      ? `There is no ${name} on this machine`
+      : `${name} on this machine is of version ${newest}, older than the server (${serverMajor})`;
+  const which = newest === 0 ? 'postgresql-client' : `postgresql-client-${serverMajor}`;
+  throw new CliError(`${what}: apt-get install ${which}`);
+}
+
+async function majorOf(path: string): Promise<number> {
+  const { stdout } = await promisify(execFile)(path, ['--version'], { env: { PATH: '/usr/bin:/bin' } });
+  return Number(/\(PostgreSQL\) ([0-9]+)/.exec(stdout)?.[1] ?? 0);
+}
+
+function usualFolders(): string[] {
+  let versions: string[] = [];
+  try {
+    versions = readdirSync(VERSIONS_DIR).sort((a, b) => Number(b) - Number(a));
+  } catch {
+    // No version is installed there.
+  }
+  const onPath = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '');
+  return [...versions.map((version) => join(VERSIONS_DIR, version, 'bin')), ...onPath];
 }

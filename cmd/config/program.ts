@@ -1,0 +1,57 @@
+/** This program: its files and version, where its data is, and the commands that sentences tell people to type next. */
+import { existsSync, readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { delimiter, dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { z } from 'zod';
+import { isExecutable } from '../../lib/executable.ts';
+
+function find(): string {
+  let dir = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(dir, 'package.json'))) {
+    const parent = dirname(dir);
+    if (parent === dir) throw new Error('package.json was not found above this file');
+    dir = parent;
+  }
+  return dir;
+}
+
+/** The folder with package.json, from the sources as from dist/. */
+const packageRoot = find();
+
+/** The version of this Troupe. */
+export const version = z
+  .object({ version: z.string() })
+  .parse(JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'))).version;
+
+/**
+ * TROUPE_DATA, else /var/lib/troupe for root and the user's data folder for others (XDG base directory specification).
+ */
+export function defaultDataDir(env: Readonly<Record<string, string | undefined>>): string {
+  if (env.TROUPE_DATA) return env.TROUPE_DATA;
+  if (process.getuid?.() === 0) return '/var/lib/troupe';
+  return join(env.XDG_DATA_HOME || join(homedir(), '.local', 'share'), 'troupe');
+}
+
+/**
+ * `troupe <words>` between backticks, with the `--data` that is in use unless every shell would find that folder by
+ * itself. A shell that has TROUPE_DATA set is not every shell.
+ */
+export function hint(words: string, data: string): string {
+  const option = data === defaultDataDir({ ...process.env, TROUPE_DATA: undefined }) ? '' : ` --data ${quoted(data)}`;
+  return `\`${programName()} ${words}${option}\``;
+}
+
+/** `troupe` where the shell finds it, else the path of bin/troupe. */
+export function programName(): string {
+  const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '');
+  if (folders.some((folder) => isExecutable(join(folder, 'troupe')))) return 'troupe';
+  const path = join(packageRoot, 'bin', 'troupe');
+  const near = relative(process.cwd(), path);
+  return near.startsWith('..') ? quoted(path) : `./${near}`;
+}
+
+/** The word as a shell takes it. */
+function quoted(word: string): string {
+  return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
