@@ -15,7 +15,7 @@ import { dockerProblem } from '../../transports/engines/docker/api/address.ts';
 import { parseTrusted } from '../../transports/wire/peer-address.ts';
 import { CliError } from './cli-error.ts';
 import { parseNatsUrls } from './nats-urls.ts';
-import { HOST_NAME } from './option-values.ts';
+import { HOST_NAME } from './options.ts';
 import { MIN_SECRET_BYTES } from './shared-secrets.ts';
 
 const port = z.number().int().min(0).max(65_535);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { collector, hostName } from '../../cmd/config/option-values.ts';
+import { collector, hostName } from '../../cmd/config/options.ts';
 
 test('host names are taken in any case, and nothing else is', () => {
   assert.equal(hostName('Cloud.Example.com'), 'cloud.example.com');

@@ -1,0 +1,101 @@
+/** The commands that look into the platform: `nodes`, `tree`, `audit`, `dead-letters`. */
+import type { Command } from 'commander';
+import { DATA, integer, PRINT_JSON } from '../config/options.ts';
+import type { AuditOptions } from './audit.ts';
+import type { CommandOptions } from './command.ts';
+import type { ChoiceOptions, ListOptions } from './dead-letters.ts';
+import type { DrainOptions } from './nodes.ts';
+
+export function addInspectionCommands(program: Command): void {
+  addNodes(program);
+
+  program
+    .command('tree')
+    .description('show the actors of the running platform under their supervisors')
+    .option(...DATA)
+    .option(...PRINT_JSON)
+    .action(async (options: CommandOptions) => (await import('./tree.ts')).showTree(options));
+
+  program
+    .command('audit')
+    .description('show who did what from where, oldest first (works while the platform runs)')
+    .option(...DATA)
+    .option('--user <name>', 'only what this user did; "operator" is the command line')
+    .option('--action <noun[.verb]>', 'only this: "token.create", or "token" for all about tokens')
+    .option('--since <time>', 'only what is not older: 30m, 24h, 7d, or a date such as 2026-01-31T12:00Z')
+    .option('--limit <n>', 'the newest n entries', '50')
+    .option('--follow', 'go on with what happens from now on, until interrupted')
+    .option('--json', 'print each entry as one line of JSON')
+    .action(async (options: AuditOptions) => (await import('./audit.ts')).showAudit(options));
+
+  addDeadLetters(program);
+}
+
+function addNodes(program: Command): void {
+  const nodes = program
+    .command('nodes')
+    .description(
+      'show the nodes of the cluster: roles, shards, leases, versions (works whatever they do); or drain one',
+    )
+    .option(...DATA)
+    .option(...PRINT_JSON)
+    .action(async (options: CommandOptions) => (await import('./nodes.ts')).showNodes(options));
+  // It has --data and --json of `nodes`.
+  nodes
+    .command('drain <node>')
+    .description(
+      'let a node give its entities to others, and wait until it has; <node> is its id, the beginning of it, or ' +
+        'its address',
+    )
+    .option('--cancel', 'let it take its share again')
+    .option('--no-wait', 'do not wait until it is done')
+    .option('--force', 'although nobody else serves what it does')
+    .configureHelp({ showGlobalOptions: true })
+    .action(async (name: string, options: Omit<DrainOptions, keyof CommandOptions>) =>
+      (await import('./nodes.ts')).drainNode(name, { ...nodes.opts<CommandOptions>(), ...options }),
+    );
+}
+
+function addDeadLetters(program: Command): void {
+  const deadLetters = program
+    .command('dead-letters')
+    .description('messages that a service gave up after too many attempts (works while the platform runs)');
+  const ofStream = ['--stream <name>', 'only those of this stream, such as NOTIFICATIONS'] as const;
+  deadLetters
+    .command('list')
+    .description('list the newest')
+    .option(...ofStream)
+    .option('--limit <n>', 'at most so many', integer, 50)
+    .option(...DATA)
+    .option(...PRINT_JSON)
+    .action(async (options: ListOptions) => (await import('./dead-letters.ts')).deadLettersList(options));
+  deadLetters
+    .command('show <id>')
+    .description('show one with its content')
+    .option(...DATA)
+    .option(...PRINT_JSON)
+    .action(async (id: string, options: CommandOptions) =>
+      (await import('./dead-letters.ts')).deadLettersShow(id, options),
+    );
+  deadLetters
+    .command('replay [ids...]')
+    .description('send them to their streams again; those replayed before are left alone')
+    .option(...ofStream)
+    .option('--all', 'all there are')
+    .option('--again', 'also those replayed before')
+    .option(...DATA)
+    .option(...PRINT_JSON)
+    .action(async (ids: string[], options: ChoiceOptions) =>
+      (await import('./dead-letters.ts')).deadLettersReplay(ids, options),
+    );
+  deadLetters
+    .command('discard [ids...]')
+    .description('delete them for good')
+    .option(...ofStream)
+    .option('--all', 'all there are')
+    .option(...DATA)
+    .option(...PRINT_JSON)
+    .action(async (ids: string[], options: ChoiceOptions) =>
+      (await import('./dead-letters.ts')).deadLettersDiscard(ids, options),
+    );
+}
