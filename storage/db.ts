@@ -8,8 +8,7 @@ import { ConnectionQueries, type SessionOptions } from './connection.ts';
 import { isStalePlan, StorageError, toStorageError } from './errors.ts';
 import { Listener } from './listener.ts';
 import type { Queries, Tx, TxOptions } from './queries.ts';
-import { Statements } from './statements.ts';
-import { valueParsers } from './values.ts';
+import { Statements, valueParsers } from './statements.ts';
 
 export { isConstraint, StorageError, type StorageErrorCode } from './errors.ts';
 export type { Queries, Tx, TxOptions } from './queries.ts';

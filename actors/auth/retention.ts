@@ -3,9 +3,8 @@
  */
 import { auditGrowth, purgeAudit } from '../../storage/audit.ts';
 import { purgeApiTokens } from '../../storage/auth/api-tokens.ts';
-import { purgeAttempts } from '../../storage/auth/attempts.ts';
-import { purgeNetworks } from '../../storage/auth/login-networks.ts';
-import { purgeSpentTokens } from '../../storage/auth/spent-tokens.ts';
+import { purgeAttempts, purgeNetworks } from '../../storage/auth/attempts.ts';
+import { purgeSpentTokens } from '../../storage/auth/security-keys.ts';
 import { periodic } from '../service/periodic.ts';
 import type { AuthDeps } from './deps.ts';
 import { AUTH_USER } from './users/user.ts';

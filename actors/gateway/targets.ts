@@ -1,6 +1,6 @@
 /** Where containers are reached: what the database wants of them, and the addresses that the engine gave them. */
 import type { ContainerState } from '../../proto/ports/engine.ts';
-import { openPorts, wantedContainers } from '../../storage/gateway/open-ports.ts';
+import { openPorts, wantedContainers } from '../../storage/gateway/routes.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
 
 /** Containers that are asked about one by one; for more, one question about all is cheaper. */

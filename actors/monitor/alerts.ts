@@ -7,6 +7,7 @@ import { notificationEvent } from '../../proto/notify/notification.ts';
 import type { NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
 import {
   administratorId,
+  type ContainerFacts,
   closeAlert,
   closeDiskAlert,
   openAlert,
@@ -14,7 +15,6 @@ import {
   openDiskAlert,
   openDiskAlerts,
 } from '../../storage/monitor/alerts.ts';
-import type { ContainerFacts } from '../../storage/monitor/containers.ts';
 import { append } from '../../storage/outbox.ts';
 import { type AnyRef, type Ref, spawn } from '../../supervision/index.ts';
 import { ALERT_KINDS, alertText, diskText, QUIET_MS, stateOfAlert, stateOfDisk } from './alert-rules.ts';

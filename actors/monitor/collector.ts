@@ -13,7 +13,7 @@ import {
   podMetricsByNamespace,
 } from '../../proto/monitor/endpoints.ts';
 import type { PodSample } from '../../proto/ports/metrics-source.ts';
-import { type ContainerFacts, containerFacts } from '../../storage/monitor/containers.ts';
+import { type ContainerFacts, containerFacts } from '../../storage/monitor/alerts.ts';
 import { type AnyRef, type Ref, type SystemRef, spawn } from '../../supervision/index.ts';
 import { type CallMessage, callerOf, handleCall, handler, handlers } from '../service/dispatch.ts';
 import type { AlertsMessage } from './alerts.ts';

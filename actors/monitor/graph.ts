@@ -1,6 +1,6 @@
 /** The dependency graph: the parts of this process, what the database knows of the platform, and the containers. */
 import type { Graph } from '../../proto/monitor/endpoints.ts';
-import type { ContainerFacts } from '../../storage/monitor/containers.ts';
+import type { ContainerFacts } from '../../storage/monitor/alerts.ts';
 import { type SystemRef, type TreeNode, tree } from '../../supervision/index.ts';
 import type { MonitorDeps } from './deps.ts';
 

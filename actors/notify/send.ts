@@ -5,7 +5,7 @@ import { notificationEvent } from '../../proto/notify/notification.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import { audit } from '../../storage/audit.ts';
 import type { Db } from '../../storage/db.ts';
-import { allRecipients, recipientByName } from '../../storage/notify/recipients.ts';
+import { allRecipients, recipientByName } from '../../storage/notify/notifications.ts';
 import { appendAll } from '../../storage/outbox.ts';
 import { LONGEST } from './incoming-rules.ts';
 

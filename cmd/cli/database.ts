@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
 import { z } from 'zod';
 import { isExecutable } from '../../lib/executable.ts';
 import { type Db, type DbConnection, directly, openDb, StorageError } from '../../storage/db.ts';
-import { findEmbedded } from '../../storage/embedded/find.ts';
+import { findEmbedded } from '../../storage/embedded/server.ts';
 import { SERVICES, type ServiceWithRole } from '../../storage/rights.ts';
 import { roleOf, rolesSql, rolesThatLogIn } from '../../storage/roles.ts';
 import { CliError } from '../config/cli-error.ts';

@@ -5,7 +5,7 @@ import type { Engine } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { hostsOfOthers, serviceRoutes } from '../../proto/service-paths.ts';
 import type { Db } from '../../storage/db.ts';
-import { noteSshAddress } from '../../storage/gateway/ssh-address.ts';
+import { noteSshAddress } from '../../storage/gateway/ssh-access.ts';
 import { getSetting } from '../../storage/settings.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';

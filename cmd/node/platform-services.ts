@@ -4,7 +4,7 @@ import { reachableAddress } from '../../lib/ip-address.ts';
 import { gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import type { Service } from '../../proto/service.ts';
 import { hostsOfOthers, type RoutedServiceName } from '../../proto/service-paths.ts';
-import type { SshAddress } from '../../storage/gateway/ssh-address.ts';
+import type { SshAddress } from '../../storage/gateway/ssh-access.ts';
 import { api } from '../../transports/api/api.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { listen } from '../../transports/http/index.ts';

@@ -6,7 +6,7 @@ import { addressOf } from '../../proto/gateway/routes.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
 import { serviceRoutes } from '../../proto/service-paths.ts';
 import { replaceManagedRoutes, setNodeRoutes } from '../../storage/gateway/routes.ts';
-import { noteSshAddress, type SshAddress } from '../../storage/gateway/ssh-address.ts';
+import { noteSshAddress, type SshAddress } from '../../storage/gateway/ssh-access.ts';
 import { sshHostKeys } from '../config/platform-keys.ts';
 import { servicePages } from '../observability/pages.ts';
 import { openGateway } from './gateway.ts';

@@ -1,4 +1,4 @@
-/** SQL of security keys. */
+/** SQL of security keys, and of the tokens of their ceremonies, which count once. */
 import { z } from 'zod';
 import type { Queries } from '../db.ts';
 
@@ -101,4 +101,18 @@ export async function deleteSecurityKey(tx: Queries, userId: string, id: string)
 /** Deletes all keys of the user. Returns how many went. */
 export function deleteSecurityKeys(tx: Queries, userId: string): Promise<number> {
   return tx.run('delete from security_keys where user_id = $1', [userId]);
+}
+
+/** Marks the token spent; false when it was already. Nobody can present it after `expiresAt` (unix seconds). */
+export async function spendToken(db: Queries, id: string, expiresAt: number): Promise<boolean> {
+  const rows = await db.run(
+    'insert into spent_tokens (id, expires_at) values ($1, to_timestamp($2)) on conflict (id) do nothing',
+    [id, expiresAt],
+  );
+  return rows === 1;
+}
+
+/** Forgets tokens that have expired an hour ago, so that clocks may differ. Returns how many went. */
+export function purgeSpentTokens(db: Queries): Promise<number> {
+  return db.run(`delete from spent_tokens where expires_at < now() - interval '1 hour'`);
 }

@@ -4,7 +4,6 @@ import type { Db, Tx } from '../db.ts';
 import { isConstraint } from '../errors.ts';
 import { storableReason } from './dead-letters.ts';
 import { noStream } from './errors.ts';
-import { subjectRegex } from './subject-filter.ts';
 
 const msRow = z.object({ ms: z.number().nullable() });
 const countRow = z.object({ count: z.number() });
@@ -245,4 +244,18 @@ export async function term(
       items.map(({ reason }) => storableReason(reason)),
     ],
   );
+}
+
+/**
+ * The regular expression (PostgreSQL's, anchored) that subjects matching a pattern fulfil: `*` stands for one token, a
+ * closing `>` for one or more. Undefined when everything matches.
+ */
+export function subjectRegex(pattern: string | undefined): string | undefined {
+  if (pattern === undefined || pattern === '>') return undefined;
+  const tokens = pattern.split('.').map((token, index, all) => {
+    if (token === '*') return '[^.]+';
+    if (token === '>' && index === all.length - 1) return '.+';
+    return token.replace(/[\\^$.|?*+()[\]{}]/g, '\\$&');
+  });
+  return `^${tokens.join('\\.')}$`;
 }

@@ -3,8 +3,7 @@ import type { Db } from '../db.ts';
 import * as consumers from './consumers.ts';
 import { listDeadLetters } from './dead-letters.ts';
 import { asBus } from './errors.ts';
-import { APPEND_CHANNEL, append, ensureStream, listStreams } from './streams.ts';
-import { trim } from './trim.ts';
+import { APPEND_CHANNEL, append, ensureStream, listStreams, trim } from './streams.ts';
 
 /** Streams and consumers of the embedded bus in `db`. Closing `db` is the caller's. */
 export function streamStore(db: Db): StreamStore {

@@ -5,8 +5,7 @@ import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { EmbeddedError } from './error.ts';
-import { closedDirectory, type ServerUser } from './user.ts';
+import { closedDirectory, EmbeddedError, type ServerUser } from './user.ts';
 
 /** A PostgreSQL installation: `bin` holds initdb and postgres. */
 export interface Binaries {

@@ -6,9 +6,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Log } from '../../proto/ports/log.ts';
 import type { Binaries } from './binaries.ts';
-import { EmbeddedError } from './error.ts';
 import { isRunning } from './processes.ts';
-import { makePrivate, type ServerUser } from './user.ts';
+import { EmbeddedError, makePrivate, type ServerUser } from './user.ts';
 
 /** Owner of everything in a server of our own. */
 export const CLUSTER_USER = 'troupe';

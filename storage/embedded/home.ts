@@ -3,8 +3,7 @@ import { chmod, mkdir, open, readFile, realpath, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Log } from '../../proto/ports/log.ts';
-import { EmbeddedError } from './error.ts';
-import { closedDirectory, makeParents, type ServerUser } from './user.ts';
+import { closedDirectory, EmbeddedError, makeParents, type ServerUser } from './user.ts';
 
 /** Where databases go whose data directory the server's account cannot reach. */
 export const ELSEWHERE = '/var/lib/troupe-postgres';

@@ -4,9 +4,8 @@ import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Binaries } from './binaries.ts';
-import { EmbeddedError } from './error.ts';
 import { isRunning, runsIn } from './processes.ts';
-import type { ServerUser } from './user.ts';
+import { EmbeddedError, type ServerUser } from './user.ts';
 
 /** A running server, as its postmaster.pid tells. */
 export interface Postmaster {

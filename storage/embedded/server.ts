@@ -1,3 +1,4 @@
+import { readFile, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
@@ -7,7 +8,7 @@ import type { Ending } from '../../proto/ports/ending.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { findBinaries } from './binaries.ts';
 import { CLUSTER_USER, clusterVersion, ensureCluster, socketDirectory } from './cluster.ts';
-import { serverHome } from './home.ts';
+import { ELSEWHERE, serverHome } from './home.ts';
 import {
   findPostmaster,
   type Postmaster,
@@ -18,7 +19,7 @@ import {
 import { claim, exclusively, isIdentityAlive, newIdentity, readIdentity, release, runsIn } from './processes.ts';
 import { serverUser } from './user.ts';
 
-export { EmbeddedError } from './error.ts';
+export { EmbeddedError } from './user.ts';
 
 interface EmbeddedOptions {
   readonly dataDir: string;
@@ -30,7 +31,7 @@ interface EmbeddedOptions {
 }
 
 /** Where the server takes connections; handed to `openDb`. */
-export interface EmbeddedConnection {
+interface EmbeddedConnection {
   readonly socketDir: string;
   readonly port: number;
   readonly user: string;
@@ -77,7 +78,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedS
 }
 
 /** The one database of a server. */
-export const DATABASE = 'troupe';
+const DATABASE = 'troupe';
 const WATCH_MS = 200;
 const STOP_GRACE_MS = 30_000;
 const BACKOFF = { minMs: 100, maxMs: 10_000 };
@@ -244,4 +245,24 @@ async function othersConnected(connection: EmbeddedConnection): Promise<boolean>
     }
     return true;
   });
+}
+
+/** What is there of a database: the version that made it, and where its server takes connections while one runs. */
+interface FoundEmbedded {
+  readonly major: number;
+  readonly connection: EmbeddedConnection | undefined;
+}
+
+/** Undefined when the folder has no database. Rejects EmbeddedError `not_a_cluster` for a damaged one. */
+export async function findEmbedded(dataDir: string): Promise<FoundEmbedded | undefined> {
+  const path = await realpath(dataDir).catch(() => undefined);
+  if (path === undefined) return undefined;
+  const place = await readFile(join(path, 'postgres-place'), 'utf8').catch(() => undefined);
+  const dir = join(place === undefined ? path : join(ELSEWHERE, place.trim()), 'postgres');
+  const major = await clusterVersion(dir);
+  if (major === undefined) return undefined;
+  const running = await findPostmaster(dir);
+  if (running === undefined) return { major, connection: undefined };
+  const { socketDir, port } = running;
+  return { major, connection: { socketDir, port, user: CLUSTER_USER, database: DATABASE } };
 }

@@ -2,7 +2,12 @@ import { execFile } from 'node:child_process';
 import { chmod, chown, lstat, mkdir, readFile, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
-import { EmbeddedError } from './error.ts';
+import { CodedError } from '../../lib/errors.ts';
+
+/** Why no PostgreSQL of our own can run here. The message is for the person at the terminal and says what to do. */
+export class EmbeddedError extends CodedError<
+  'no_binaries' | 'no_user' | 'unreachable' | 'other_version' | 'not_a_cluster' | 'start_failed'
+> {}
 
 /** Whom the server runs as. */
 export interface ServerUser {

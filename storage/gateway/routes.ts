@@ -1,5 +1,9 @@
-/** SQL of static routes. Changes are told to all gateways at their commit. */
+/**
+ * SQL of static routes, whose changes are told to all gateways at their commit, and of what containers have open to the
+ * outside.
+ */
 import { z } from 'zod';
+import { type ContainerStatus, statusSchema } from '../../proto/compute/fields.ts';
 import type { NewRoute } from '../../proto/gateway/routes.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import type { Db, Queries } from '../db.ts';
@@ -132,4 +136,27 @@ export function liveNodeRoutes(db: Queries): Promise<NodeRouteRow[]> {
 /** Calls `onChange` after every change, on every node, and whenever one may have been missed. */
 export function watchRoutes(db: Db, onChange: () => void): Ending {
   return db.listen(CHANNEL, () => onChange());
+}
+
+const portRow = z
+  .object({ container_id: z.string(), port: z.number(), target_port: z.number() })
+  .transform((row) => ({ containerId: row.container_id, port: row.port, targetPort: row.target_port }));
+
+/** All ingress rules of all containers: external port, and the port inside. */
+export function openPorts(db: Queries): Promise<{ containerId: string; port: number; targetPort: number }[]> {
+  return db.many(portRow, 'select container_id, port, target_port from open_ports order by container_id, port');
+}
+
+const wantedRow = z.object({ id: z.string(), status: statusSchema });
+
+/**
+ * Those of the containers that are to run, with their status: the address of any other may soon be another container's.
+ */
+export async function wantedContainers(db: Queries, ids: readonly string[]): Promise<Map<string, ContainerStatus>> {
+  const rows = await db.many(
+    wantedRow,
+    `select id, status from known_containers where id = any($1::text[]) and desired = 'running'`,
+    [ids],
+  );
+  return new Map(rows.map(({ id, status }) => [id, status]));
 }

@@ -1,6 +1,29 @@
-/** SQL of alerts: a row stands while an episode lasts, so that only the first monitor that sees it tells its user. */
+/**
+ * SQL of the monitor: what it knows of containers besides their numbers, and alerts. An alert's row stands while its
+ * episode lasts, so that only the first monitor that sees it tells its user.
+ */
 import { z } from 'zod';
 import type { Queries } from '../queries.ts';
+
+const factsRow = z.object({
+  id: z.string(),
+  userId: z.string(),
+  name: z.string(),
+  status: z.string(),
+  storageGb: z.number(),
+});
+
+/** A container as promised to its user. */
+export type ContainerFacts = z.output<typeof factsRow>;
+
+/** All containers without those being deleted. */
+export function containerFacts(db: Queries): Promise<ContainerFacts[]> {
+  return db.many(
+    factsRow,
+    `select id, user_id as "userId", name, status, storage_gb as "storageGb" from known_containers
+     where desired <> 'deleted' order by created_at, id`,
+  );
+}
 
 const idRow = z.object({ id: z.string() });
 

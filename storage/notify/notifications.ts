@@ -1,4 +1,4 @@
-/** SQL of stored notifications: what their user reads, and marks as read. */
+/** SQL of notifications that are stored, and of who can be told something. */
 import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';
 
@@ -117,4 +117,16 @@ export function purgeNotifications(db: Queries, days: number, step: number): Pro
        select ctid from notifications where created_at < now() - make_interval(days => $1::int) limit $2)`,
     [days, step],
   );
+}
+
+const row = z.object({ id: z.string() });
+
+/** The id of the user of that name, or undefined. */
+export async function recipientByName(db: Queries, username: string): Promise<string | undefined> {
+  return (await db.one(row, 'select id from known_users where username = $1', [username]))?.id;
+}
+
+/** The ids of all users. */
+export async function allRecipients(db: Queries): Promise<string[]> {
+  return (await db.many(row, 'select id from known_users order by id')).map(({ id }) => id);
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { subjectRegex } from '../../storage/bus/subject-filter.ts';
+import { subjectRegex } from '../../storage/bus/consumers.ts';
 import { checkPattern, checkSubject, matches, SubjectTree } from '../../transports/bus/subjects.ts';
 
 const part = fc.constantFrom('a', 'b', 'a+b', 'c|d');

@@ -1,7 +1,7 @@
 /** The address of the SSH gateway, as processes without a gateway know it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { notedSshAddress, noteSshAddress } from '../../storage/gateway/ssh-address.ts';
+import { notedSshAddress, noteSshAddress } from '../../storage/gateway/ssh-access.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';

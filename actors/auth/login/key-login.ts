@@ -11,8 +11,7 @@
 import { beginKeyLogin, finishKeyLogin } from '../../../proto/auth/security-keys.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { audit } from '../../../storage/audit.ts';
-import { advanceCounter, findSecurityKey, listSecurityKeys } from '../../../storage/auth/security-keys.ts';
-import { spendToken } from '../../../storage/auth/spent-tokens.ts';
+import { advanceCounter, findSecurityKey, listSecurityKeys, spendToken } from '../../../storage/auth/security-keys.ts';
 import { userById } from '../../../storage/auth/users.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';

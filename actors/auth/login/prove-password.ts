@@ -4,7 +4,7 @@ import { KeyedQueue } from '../../../lib/concurrency.ts';
 import { usernameSchema } from '../../../proto/auth/endpoints.ts';
 import { type ClientNetwork, clientNetworkOf } from '../../../proto/client-network.ts';
 import { Refusal } from '../../../proto/errors.ts';
-import { userAtNetwork } from '../../../storage/auth/login-networks.ts';
+import { userAtNetwork } from '../../../storage/auth/attempts.ts';
 import { rehash, type UserRow } from '../../../storage/auth/users.ts';
 import type { AuthDeps } from '../deps.ts';
 import { HASH_QUEUE, hashesOverloaded, hashPassword, needsRehash, verifyNobody, verifyPassword } from './passwords.ts';

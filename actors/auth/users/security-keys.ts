@@ -16,8 +16,8 @@ import {
   insertSecurityKey,
   listSecurityKeys,
   renameSecurityKey,
+  spendToken,
 } from '../../../storage/auth/security-keys.ts';
-import { spendToken } from '../../../storage/auth/spent-tokens.ts';
 import { holdUser, userById } from '../../../storage/auth/users.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { auditEntry } from '../../service/audit.ts';

@@ -10,7 +10,7 @@ import { clientNetworkOf, networkOf } from '../../../proto/client-network.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import { audit } from '../../../storage/audit.ts';
-import { forgetNetworks } from '../../../storage/auth/login-networks.ts';
+import { forgetNetworks } from '../../../storage/auth/attempts.ts';
 import { endSessions, listSessions as sessionsOf } from '../../../storage/auth/sessions.ts';
 import { setDisplayName, setPasswordHash, type UserRow, userById } from '../../../storage/auth/users.ts';
 import { fenced } from '../../../storage/fenced.ts';

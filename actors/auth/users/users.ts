@@ -4,7 +4,7 @@ import { passwordSchema, userChanged, usernameSchema } from '../../../proto/auth
 import { Refusal } from '../../../proto/errors.ts';
 import { newId } from '../../../proto/ids.ts';
 import { audit } from '../../../storage/audit.ts';
-import { forgetNetworks } from '../../../storage/auth/login-networks.ts';
+import { forgetNetworks } from '../../../storage/auth/attempts.ts';
 import { deleteSecurityKeys } from '../../../storage/auth/security-keys.ts';
 import { endSessions } from '../../../storage/auth/sessions.ts';
 import {

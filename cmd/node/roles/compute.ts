@@ -9,7 +9,7 @@ import { NOTIFICATIONS_STREAM } from '../../../proto/notify/notification.ts';
 import type { Engine } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { Service } from '../../../proto/service.ts';
-import { notedSshAddress, type SshAddress } from '../../../storage/gateway/ssh-address.ts';
+import { notedSshAddress, type SshAddress } from '../../../storage/gateway/ssh-access.ts';
 import { parseSealKey } from '../../../storage/seal.ts';
 import { registryCatalog } from '../../../transports/clients/registry/catalog.ts';
 import { dockerEngine } from '../../../transports/engines/docker/engine.ts';
