@@ -1,9 +1,10 @@
 /**
- * The definition of one endpoint. Routing, validation, authentication, scope checks, refusals, /openapi.json and the
- * coverage test are all made from these; there are no hand-written routes.
+ * The definition of one endpoint, and the service that answers it. Routing, validation, authentication, scope checks,
+ * refusals, /openapi.json and the coverage test are all made from these definitions; there are no hand-written routes.
  */
 import type { z } from 'zod';
 import type { ErrorCode } from './errors.ts';
+import type { ByteSource, SocketHandlers } from './ports/http.ts';
 import type { Scopes } from './scopes.ts';
 
 /** The services that have endpoints. */
@@ -155,4 +156,28 @@ export function endpoint<
   R extends Shape = undefined,
 >(definition: Endpoint<P, Q, B, R>): Endpoint<P, Q, B, R> {
   return Object.freeze(definition);
+}
+
+/** How a service is. `problems` are sentences for operators; empty when all is well. */
+export interface Health {
+  readonly ok: boolean;
+  readonly problems: readonly string[];
+}
+
+/** A stream of server-sent events (WHATWG HTML, section 9.2). Ends when its reader leaves, or by `end`. */
+export interface EventStream extends ByteSource {
+  end(): void;
+}
+
+/** A running service. Both calls throw `Refusal` when the answer is no; any other error is a fault on our side. */
+export interface Service {
+  readonly name: ServiceName;
+  readonly endpoints: readonly AnyEndpoint[];
+  /** Answers a request. The result fits the endpoint's reply schema. */
+  call(endpoint: AnyEndpoint, call: Call): Promise<unknown>;
+  /** Decides about a WebSocket before the upgrade; what comes back owns the socket. */
+  connect(endpoint: AnyEndpoint, call: Call): Promise<SocketHandlers>;
+  /** Opens a stream of server-sent events; absent when the service has none. */
+  follow?(endpoint: AnyEndpoint, call: Call): Promise<EventStream>;
+  health(): Promise<Health>;
 }

@@ -1,12 +1,11 @@
 /** Where the platform's own services are reached through its gateway: their hosts and the paths of their endpoints. */
-import { authEndpoints } from './auth/endpoints.ts';
+import { authEndpoints, listActors } from './auth/endpoints.ts';
 import { computeEndpoints } from './compute/endpoints.ts';
 import type { AnyEndpoint } from './endpoint.ts';
 import type { NewRoute } from './gateway/routes.ts';
 import { monitorEndpoints } from './monitor/endpoints.ts';
 import { networkEndpoints } from './network/endpoints.ts';
 import { notifyEndpoints } from './notify/endpoints.ts';
-import { listActors } from './operations.ts';
 
 /** Their names, as in their hosts. */
 export const SERVICE_NAMES = ['auth', 'compute', 'net', 'monitor', 'notify'] as const;

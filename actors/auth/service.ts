@@ -1,6 +1,6 @@
 /** The authentication service: its endpoints, who answers them, and its supervision tree. */
 import { authEndpoints } from '../../proto/auth/endpoints.ts';
-import type { Service } from '../../proto/service.ts';
+import type { Service } from '../../proto/endpoint.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import { placedEntities, pool } from '../service/parts.ts';
 import { startService } from '../service/start-service.ts';
@@ -8,9 +8,8 @@ import type { AuthDeps } from './deps.ts';
 import { loginHandlers } from './login/login.ts';
 import { HASH_QUEUE } from './login/passwords.ts';
 import { passwordProver } from './login/prove-password.ts';
-import { retention } from './retention.ts';
+import { offboardingPart, retention } from './retention.ts';
 import { startNews } from './users/news.ts';
-import { offboardingPart } from './users/offboarding.ts';
 import { AUTH_USER, userKind } from './users/user.ts';
 
 /**

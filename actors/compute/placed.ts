@@ -6,9 +6,8 @@ import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import type { ContainerRow } from '../../storage/compute/containers.ts';
 import type { Ref } from '../../supervision/index.ts';
 import { field, type PlacedKind } from '../../supervision/placement/index.ts';
-import { callCodec } from '../service/call-codec.ts';
+import { callCodec, connectionCodec } from '../service/codecs.ts';
 import type { ConnectionMessage } from '../service/connection.ts';
-import { connectionCodec } from '../service/connection-codec.ts';
 import type { CallMessage } from '../service/dispatch.ts';
 
 /** The service whose nodes hold them. */

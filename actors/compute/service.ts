@@ -1,6 +1,6 @@
 /** The compute service: its endpoints, who answers them, and its supervision tree. */
 import { computeEndpoints, computeSocket, getContainer, logs, terminal } from '../../proto/compute/endpoints.ts';
-import type { Service } from '../../proto/service.ts';
+import type { Service } from '../../proto/endpoint.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import type { Connection } from '../service/connection.ts';
 import { Connections, placedEntities } from '../service/parts.ts';

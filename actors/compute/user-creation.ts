@@ -1,4 +1,5 @@
 /** The call that creates a container. */
+
 import { createContainer, MAX_CONTAINERS } from '../../proto/compute/endpoints.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { newId } from '../../proto/ids.ts';

@@ -2,9 +2,12 @@
  * All clients of the monitor's streams. A new snapshot is told to each of them once; what a client has not read yet is
  * replaced by what is newer, so that nobody costs more than a few words of memory, however slow.
  */
+
+import { type AnyEndpoint, type Caller, expiryMs } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
+import { clusterEvents, clusterSocket, healthEvents } from '../../proto/monitor/endpoints.ts';
 import type { MonitorDeps } from './deps.ts';
-import type { Audience, Encoded, SnapshotKind, Snapshots } from './snapshots.ts';
+import { type Audience, audienceOf, type Encoded, type SnapshotKind, type Snapshots } from './snapshots.ts';
 
 /**
  * What is the same for all clients that came to one endpoint with one token: there are many clients and few of these.
@@ -144,4 +147,37 @@ export class Broadcaster {
     this.#pingedAt = performance.now();
     this.#each((client) => client.ping());
   }
+}
+
+/**
+ * Gives the subscription of a caller at an endpoint: the same one while the caller is the same object, which it is as
+ * long as its token is known.
+ */
+export function subscriptions(broadcaster: Broadcaster): (caller: Caller, endpoint: AnyEndpoint) => Subscription {
+  const known = new WeakMap<Caller, Map<AnyEndpoint, Subscription>>();
+  return (caller, endpoint) => {
+    let ofCaller = known.get(caller);
+    if (ofCaller === undefined) {
+      ofCaller = new Map();
+      known.set(caller, ofCaller);
+    }
+    let subscription = ofCaller.get(endpoint);
+    if (subscription === undefined) {
+      subscription = {
+        broadcaster,
+        audience: audienceOf(caller),
+        userId: caller.userId,
+        kinds: kindsOf(endpoint),
+        isCombined: endpoint.name === healthEvents.name,
+        expiresAt: endpoint.socket ? Number.POSITIVE_INFINITY : expiryMs(caller),
+      };
+      ofCaller.set(endpoint, subscription);
+    }
+    return subscription;
+  };
+}
+
+function kindsOf({ name }: AnyEndpoint): readonly SnapshotKind[] {
+  if (name === healthEvents.name) return ['cluster', 'pods'];
+  return name === clusterEvents.name || name === clusterSocket.name ? ['cluster'] : ['pods'];
 }

@@ -1,10 +1,10 @@
 /** What the cluster monitor is given by the composition root. */
 
+import type { Service } from '../../proto/endpoint.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { MetricsSource, PodSample } from '../../proto/ports/metrics-source.ts';
-import type { Service } from '../../proto/service.ts';
 import type { Db } from '../../storage/db.ts';
 
 export interface MonitorDeps {

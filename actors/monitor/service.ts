@@ -1,19 +1,18 @@
 /** The cluster monitor: its endpoints, who answers them, and its supervision tree. */
+
+import type { Service } from '../../proto/endpoint.ts';
 import { monitorEndpoints } from '../../proto/monitor/endpoints.ts';
-import type { Service } from '../../proto/service.ts';
 import { dispatch, type SystemRef } from '../../supervision/index.ts';
 import { ActorPart, Connections } from '../service/parts.ts';
 import { startService, streamHandler } from '../service/start-service.ts';
 import { startAlerts } from './alerts.ts';
-import { Broadcaster } from './broadcaster.ts';
+import { Broadcaster, subscriptions } from './broadcaster.ts';
+import { EventsClient, MetricsConnection } from './clients.ts';
 import { type CollectorParts, startCollector } from './collector.ts';
 import type { MonitorDeps } from './deps.ts';
-import { EventsClient } from './events.ts';
 import { Publisher } from './publisher.ts';
 import { Readings } from './readings.ts';
 import { Snapshots } from './snapshots.ts';
-import { MetricsConnection } from './socket.ts';
-import { subscriptions } from './subscription.ts';
 
 /** The service, and what its listener does before it closes. */
 export interface MonitorService extends Required<Service> {

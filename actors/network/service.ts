@@ -1,5 +1,5 @@
 /** The networking API: its endpoints, who answers them, and its supervision tree. */
-import type { AnyEndpoint } from '../../proto/endpoint.ts';
+import type { AnyEndpoint, Service } from '../../proto/endpoint.ts';
 import {
   createMapping,
   type MappingView,
@@ -8,7 +8,6 @@ import {
   networkEndpoints,
   ownedDomainEndpoints,
 } from '../../proto/network/endpoints.ts';
-import type { Service } from '../../proto/service.ts';
 import { ActorError, type SystemRef } from '../../supervision/index.ts';
 import { ASK_TIMEOUT } from '../service/dispatch.ts';
 import { localEntities } from '../service/parts.ts';

@@ -9,7 +9,7 @@ import { z } from 'zod';
 import { MAX_SOCKETS } from '../../proto/notify/endpoints.ts';
 import { type AnyRef, dispatch, type EntityContext, type EntityKind, type Ref } from '../../supervision/index.ts';
 import { type Codec, field, type PlacedKind } from '../../supervision/placement/index.ts';
-import { watchedOnly } from '../service/connection-codec.ts';
+import { watchedOnly } from '../service/codecs.ts';
 
 /** Names between nodes. They stay: nodes of another version know them by these. */
 const WIRE_KIND = 'notify/seats';

@@ -1,11 +1,14 @@
 /** One socket of `/ws/notifications`: what its user's actor tells it goes through a DeliveryCursor to the client. */
+
+import { BatchLoader } from '../../lib/batching.ts';
 import type { Socket } from '../../proto/ports/http.ts';
+import type { Db } from '../../storage/db.ts';
+import { type After, headsOf, type NotificationRow, notificationsAfter } from '../../storage/notify/notifications.ts';
 import { dispatch, type Ref } from '../../supervision/index.ts';
 import type { Connection, ConnectionMessage } from '../service/connection.ts';
 import type { EntitiesPart } from '../service/parts.ts';
 import { DeliveryCursor, type DeliveryPorts, type Frame } from './delivery-cursor.ts';
 import type { NotifyDeps } from './deps.ts';
-import { PAGE, type Reader } from './reader.ts';
 import { notificationView } from './views.ts';
 
 /** What the user's actor tells its sockets. */
@@ -157,4 +160,27 @@ function sendAll(socket: Socket, frames: readonly Frame[]): { taken: number; isR
     });
   }
   return { taken, isReady };
+}
+
+/** Notifications of one page. */
+export const PAGE = 100;
+/** Pages in one statement: of the longest notifications there are, they take some ten megabytes. */
+const PAGES_AT_ONCE = 32;
+const HEADS_AT_ONCE = 500;
+
+interface Reader {
+  /** The user's highest id, 0 without notifications. Rejects with StorageError. */
+  head(userId: string): Promise<number>;
+  /** The first PAGE of a user's notifications above an id; fewer when there are no more. Rejects with StorageError. */
+  page(after: After): Promise<readonly NotificationRow[]>;
+}
+
+/** Makes the reader of a process. */
+export function notificationReader(db: Db): Reader {
+  const heads = new BatchLoader<string, number>((userIds) => headsOf(db, userIds), { most: HEADS_AT_ONCE, atOnce: 2 });
+  const pages = new BatchLoader<After, readonly NotificationRow[]>((wanted) => notificationsAfter(db, wanted, PAGE), {
+    most: PAGES_AT_ONCE,
+    atOnce: 2,
+  });
+  return { head: (userId) => heads.load(userId), page: (after) => pages.load(after) };
 }

@@ -11,8 +11,7 @@ import { type NewNotification, type StoredArrivals, storeNotifications } from '.
 import type { NotificationRow } from '../../storage/notify/notifications.ts';
 import { type AnyRef, spawn } from '../../supervision/index.ts';
 import type { NotifyDeps } from './deps.ts';
-import { readIncoming } from './incoming-rules.ts';
-import { afterFailure, isPassing } from './intake-rules.ts';
+import { afterFailure, isPassing, readIncoming } from './intake-rules.ts';
 import type { NotifyUserMessage } from './user.ts';
 
 /** Most rows of one transaction. */

@@ -7,7 +7,7 @@ import { audit } from '../../storage/audit.ts';
 import type { Db } from '../../storage/db.ts';
 import { allRecipients, recipientByName } from '../../storage/notify/notifications.ts';
 import { appendAll } from '../../storage/outbox.ts';
-import { LONGEST } from './incoming-rules.ts';
+import { LONGEST } from './intake-rules.ts';
 
 /** Who acts at the command line, in the audit trail. */
 const OPERATOR = 'operator';

@@ -1,16 +1,16 @@
 /** The notification service: its endpoints, who answers them, and its supervision tree. */
+
+import type { Service } from '../../proto/endpoint.ts';
 import { notificationSocket, notifyEndpoints } from '../../proto/notify/endpoints.ts';
-import type { Service } from '../../proto/service.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import { refusalOf } from '../service/dispatch.ts';
 import { Connections, localEntities, placedEntities } from '../service/parts.ts';
 import { startService, streamHandler } from '../service/start-service.ts';
-import { notificationConnection, type SocketParts } from './connection.ts';
+import { notificationConnection, notificationReader, type SocketParts } from './connection.ts';
 import { CONNECTION_QUOTA, quotaKind } from './connection-quota.ts';
 import type { NotifyDeps } from './deps.ts';
 import { startIntake } from './intake.ts';
 import { PeerHints } from './peer-hints.ts';
-import { notificationReader } from './reader.ts';
 import { retention } from './retention.ts';
 import { userKind } from './user.ts';
 

@@ -4,8 +4,7 @@ import { backoffMs } from '../../lib/waiting.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { type AnyRef, spawn } from '../../supervision/index.ts';
-import type { Placement } from './placement.ts';
-import { startSingleton } from './singleton.ts';
+import { type Placement, startSingleton } from './placement.ts';
 import type { Part } from './supervisor.ts';
 
 /** What is done, and when. */

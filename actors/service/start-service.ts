@@ -1,12 +1,22 @@
 /** A service from its definition: who answers which endpoint, what its streams show, and its supervision tree. */
-import type { AnyEndpoint, Call, Caller, CallOf, Endpoint, ServiceName } from '../../proto/endpoint.ts';
+
+import { errorText } from '../../lib/errors.ts';
+import type {
+  AnyEndpoint,
+  Call,
+  Caller,
+  CallOf,
+  Endpoint,
+  EventStream,
+  Health,
+  Service,
+  ServiceName,
+} from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { SocketHandlers } from '../../proto/ports/http.ts';
-import type { EventStream, Service } from '../../proto/service.ts';
 import type { Db } from '../../storage/db.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import { callerOf, callOf } from './dispatch.ts';
-import { databaseProblem, healthOf } from './health.ts';
 import type { AnsweringPart } from './parts.ts';
 import type { Placement } from './placement.ts';
 import { type Parts, startParts } from './supervisor.ts';
@@ -87,4 +97,20 @@ function openStream<Stream>(table: StreamTable<Stream>, { name }: AnyEndpoint, c
   const handler = table.get(name);
   if (handler === undefined) throw new Refusal('not_found');
   return handler.open(call);
+}
+
+/** A sentence when the database does not answer, else undefined. */
+async function databaseProblem(db: Pick<Db, 'ping'>): Promise<string | undefined> {
+  try {
+    await db.ping();
+    return undefined;
+  } catch (error) {
+    return `database: ${errorText(error, 'it does not answer')}`;
+  }
+}
+
+/** Well when there is no problem among those given. */
+function healthOf(...problems: readonly (string | undefined)[]): Health {
+  const present = problems.filter((problem) => problem !== undefined);
+  return { ok: present.length === 0, problems: present };
 }

@@ -2,7 +2,7 @@
  * `troupe registry visibility|repositories|certificate`: what an operator sets and needs to attach an image registry.
  */
 import { certificateBundle, registrySigner } from '../../actors/auth/registry/registry-key.ts';
-import { setVisibility, type Visibility } from '../../actors/auth/registry/repositories.ts';
+import { setVisibility, type Visibility } from '../../actors/auth/registry/registry-rights.ts';
 import { publicRepositories } from '../../storage/auth/repositories.ts';
 import { CliError } from '../config/cli-error.ts';
 import { readEnvironment } from '../config/config.ts';

@@ -1,7 +1,7 @@
 /** `troupe tree`: the actors of the running platform, as they stand under their supervisors. */
 import { resolve } from 'node:path';
 import { sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
-import { type ActorView, listActors } from '../../proto/operations.ts';
+import { type ActorView, listActors } from '../../proto/auth/endpoints.ts';
 import { userByName } from '../../storage/auth/users.ts';
 import { CliError } from '../config/cli-error.ts';
 import { readEnvironment } from '../config/config.ts';

@@ -4,7 +4,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import { refusalCauses } from '../../actors/service/call-codec.ts';
+import { refusalCauses } from '../../actors/service/codecs.ts';
 import type { Placement } from '../../actors/service/placement.ts';
 import { isCode } from '../../lib/errors.ts';
 import { keyIds, type SharedSecret } from '../../proto/auth/shared-secret.ts';

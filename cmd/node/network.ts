@@ -2,11 +2,11 @@
 import type { KeyObject } from 'node:crypto';
 import { startNetwork } from '../../actors/network/service.ts';
 import type { Authenticate } from '../../proto/auth/tokens.ts';
+import type { Service } from '../../proto/endpoint.ts';
 import { plainText } from '../../proto/network/endpoints.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { HttpServer } from '../../proto/ports/http.ts';
 import type { Log } from '../../proto/ports/log.ts';
-import type { Service } from '../../proto/service.ts';
 import { containerOwner } from '../../storage/compute/containers.ts';
 import { computeNews } from '../../storage/compute/news.ts';
 import type { Db } from '../../storage/db.ts';

@@ -1,6 +1,6 @@
 /** What the process of a service adds to it: answers to operators, and problems of its own. */
-import { type ActorView, listActors } from '../../proto/operations.ts';
-import type { Service } from '../../proto/service.ts';
+import { type ActorView, listActors } from '../../proto/auth/endpoints.ts';
+import type { Service } from '../../proto/endpoint.ts';
 import { type SystemRef, type TreeNode, tree } from '../../supervision/index.ts';
 
 /** Children of one actor that are listed: a tree is for reading. */

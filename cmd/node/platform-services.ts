@@ -1,8 +1,8 @@
 /** The services of `troupe up` with listeners of their own: authentication, compute, the monitor, notifications. */
 
 import { reachableAddress } from '../../lib/ip-address.ts';
+import type { Service } from '../../proto/endpoint.ts';
 import { gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
-import type { Service } from '../../proto/service.ts';
 import { hostsOfOthers, type RoutedServiceName } from '../../proto/service-paths.ts';
 import type { SshAddress } from '../../storage/gateway/ssh-access.ts';
 import { api } from '../../transports/api/api.ts';

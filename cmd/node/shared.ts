@@ -1,6 +1,5 @@
 /** What a service that runs alone shares with the platform's other processes: entities, and publishing the outbox. */
-import type { Placement } from '../../actors/service/placement.ts';
-import { startSingleton } from '../../actors/service/singleton.ts';
+import { type Placement, startSingleton } from '../../actors/service/placement.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import type { Log } from '../../proto/ports/log.ts';

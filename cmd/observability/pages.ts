@@ -2,11 +2,10 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
-import type { ServiceName } from '../../proto/endpoint.ts';
+import type { Service, ServiceName } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { type ApiStyle, openapi, type PageDescription } from '../../proto/openapi.ts';
 import type { HttpReply, HttpRequest } from '../../proto/ports/http.ts';
-import type { Service } from '../../proto/service.ts';
 import { type SystemRef, stats } from '../../supervision/index.ts';
 import type { Page, Pages } from '../../transports/api/api.ts';
 import { bearer } from '../../transports/api/authenticate.ts';

@@ -1,9 +1,10 @@
 /**
- * JWT_SECRET as all processes of a platform share it: what signs tokens, and what keys for other purposes are derived
- * from. While it is being rotated there are several: the first signs and seals, all are accepted
+ * JWT_SECRET as all processes of a platform share it: what signs tokens and verifies them, and what keys for other
+ * purposes are derived from. While it is being rotated there are several: the first signs and seals, all are accepted
  * (docs/reference/operations.md, "Rotating JWT_SECRET").
  */
 import { createSecretKey, hkdfSync, type KeyObject } from 'node:crypto';
+import { decodeProtectedHeader, type JWTPayload, type JWTVerifyOptions, errors as joseErrors, jwtVerify } from 'jose';
 
 /** One secret of at least 32 bytes, or several: the first signs, all are accepted. */
 export type SharedSecret = string | readonly [string, ...string[]];
@@ -58,4 +59,36 @@ function keyId(secret: string): string {
 
 function derive(secret: string, info: string, bytes: number): KeyObject {
   return createSecretKey(Buffer.from(hkdfSync('sha256', Buffer.from(secret, 'utf8'), '', info, bytes)));
+}
+
+/**
+ * The claims of a token that one of the keys signed with HS256, and that `options` let pass; else undefined. `kid`
+ * names the key (RFC 7515, 4.1.4); a token without one of our names, from before there were any, is tried with each.
+ */
+export async function verifiedClaims(
+  token: string,
+  keyring: Keyring,
+  options: Omit<JWTVerifyOptions, 'algorithms'>,
+): Promise<JWTPayload | undefined> {
+  for (const { key } of candidates(token, keyring)) {
+    try {
+      return (await jwtVerify(token, key, { ...options, algorithms: ['HS256'] })).payload;
+    } catch (error) {
+      if (error instanceof joseErrors.JWSSignatureVerificationFailed) continue;
+      if (error instanceof joseErrors.JOSEError) return undefined;
+      throw error;
+    }
+  }
+  return undefined;
+}
+
+function candidates(token: string, keyring: Keyring): readonly Keyring[number][] {
+  let kid: unknown;
+  try {
+    kid = decodeProtectedHeader(token).kid;
+  } catch {
+    return [];
+  }
+  const named = keyring.filter(({ id }) => id === kid);
+  return named.length > 0 ? named : keyring;
 }

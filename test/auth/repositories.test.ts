@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setVisibility } from '../../actors/auth/registry/repositories.ts';
+import { setVisibility } from '../../actors/auth/registry/registry-rights.ts';
 import { addUser } from '../../actors/auth/users/users.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { publicAmong, publicRepositories } from '../../storage/auth/repositories.ts';

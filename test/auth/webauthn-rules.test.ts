@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { describe, test } from 'node:test';
-import { isUsableKey } from '../../actors/auth/login/cose-keys.ts';
 import {
   acceptsOrigin,
   authenticatorType,
   counterAdvances,
   knownTransports,
 } from '../../actors/auth/login/webauthn-rules.ts';
+import { isUsableKey } from '../../actors/auth/login/webauthn-verify.ts';
 import { cbor } from '../support/auth/authenticator.ts';
 
 describe('the origin of a page', () => {

@@ -5,11 +5,10 @@ import { createSecretKey, generateKeyPairSync } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { SignJWT } from 'jose';
 import { z } from 'zod';
-import { authEndpoints } from '../../proto/auth/endpoints.ts';
+import { authEndpoints, listActors } from '../../proto/auth/endpoints.ts';
 import { computeEndpoints } from '../../proto/compute/endpoints.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { newId } from '../../proto/ids.ts';
-import { listActors } from '../../proto/operations.ts';
 import { UpgradeRefused, websocket } from '../support/clients/websocket.ts';
 import {
   deleteAll,

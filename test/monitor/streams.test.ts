@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Broadcaster } from '../../actors/monitor/broadcaster.ts';
+import { EventsClient } from '../../actors/monitor/clients.ts';
 import { type MonitorDeps, monitorNumbers } from '../../actors/monitor/deps.ts';
-import { EventsClient } from '../../actors/monitor/events.ts';
 import { Readings } from '../../actors/monitor/readings.ts';
 import { type Audience, Snapshots } from '../../actors/monitor/snapshots.ts';
 import { cpuQuantity, memoryQuantity, percentOf } from '../../actors/monitor/views.ts';

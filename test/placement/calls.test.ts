@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { callCodec, outcomeCodec } from '../../actors/service/call-codec.ts';
+import { callCodec, outcomeCodec } from '../../actors/service/codecs.ts';
 import {
   type CallMessage,
   handleCall,

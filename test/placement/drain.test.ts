@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { startSingleton } from '../../actors/service/singleton.ts';
+import { startSingleton } from '../../actors/service/placement.ts';
 import { askDrain, listNodes } from '../../storage/placement/nodes.ts';
 import { type Ref, stop, stopped } from '../../supervision/index.ts';
 import { silentLog } from '../support/log.ts';

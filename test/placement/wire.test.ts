@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { refusalCauses } from '../../actors/service/call-codec.ts';
+import { refusalCauses } from '../../actors/service/codecs.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { PlacementError } from '../../proto/ports/placement.ts';
 import { ActorError } from '../../supervision/index.ts';

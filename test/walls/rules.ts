@@ -58,16 +58,17 @@ const SERVICE_ENTRY = /^actors\/[^/]+\/(?:service|(?:[a-z-]+-)?deps)\.ts$/;
 
 /** What cmd may import of the services besides, and why. */
 export const FURTHER_ENTRIES: ReadonlyMap<string, string> = new Map([
-  ['actors/service/call-codec.ts', 'cmd hands the cluster the codec of refusals'],
-  ['actors/service/placement.ts', 'cmd hands the cluster to all services'],
-  ['actors/service/singleton.ts', 'publishing the outbox belongs to no service'],
+  ['actors/service/codecs.ts', 'cmd hands the cluster the codec of refusals'],
+  [
+    'actors/service/placement.ts',
+    'cmd hands the cluster to all services, and publishes the outbox on one of its nodes',
+  ],
   ['actors/network/certificates.ts', 'a gateway orders certificates also where the networking API is another process'],
   ['actors/compute/terminal/shells.ts', 'it joins two transports to the one port that the service is given'],
   ['actors/auth/tokens/last-use.ts', 'every process notes which API tokens were used'],
   ['actors/auth/registry/registry-key.ts', 'the key is read from the environment before a service starts'],
-  ['actors/auth/registry/registry-rights.ts', 'compute is handed what auth decides about the registry'],
+  ['actors/auth/registry/registry-rights.ts', 'compute and a command are handed what auth decides about the registry'],
   ['actors/auth/registry/pull-credential.ts', 'an engine is handed what opens the registry'],
-  ['actors/auth/registry/repositories.ts', 'a command of the operator works on the database alone'],
   ['actors/auth/tokens/issue-tokens.ts', 'a command calls the running platform as its administrator'],
   ['actors/auth/users/users.ts', 'a command of the operator works on the database alone'],
   ['actors/auth/users/user-state.ts', 'a command of the operator works on the database alone'],

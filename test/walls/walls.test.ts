@@ -90,7 +90,7 @@ for (const [file, specifier, expected] of [
   ['actors/shared.ts', '../storage/auth/b.ts', 'wall'],
   ['cmd/main.ts', '../actors/auth/service.ts', 'ok'],
   ['cmd/node/a.ts', '../../actors/network/certificate-deps.ts', 'ok'],
-  ['cmd/node/a.ts', '../../actors/service/singleton.ts', 'ok'],
+  ['cmd/node/a.ts', '../../actors/service/placement.ts', 'ok'],
   ['cmd/main.ts', '../actors/auth/b.ts', 'wall'],
   ['cmd/main.ts', '../actors/service/b.ts', 'wall'],
   ['cmd/node/a.ts', '../../actors/auth/users/service.ts', 'wall'],

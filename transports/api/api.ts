@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { Authenticate, NeededScope } from '../../proto/auth/tokens.ts';
-import type { AnyEndpoint, Call, Caller } from '../../proto/endpoint.ts';
+import type { AnyEndpoint, Call, Caller, Service } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import {
   BodyError,
@@ -17,7 +17,6 @@ import {
 } from '../../proto/ports/http.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { grants } from '../../proto/scopes.ts';
-import type { Service } from '../../proto/service.ts';
 import { basic, bearer, type CookieRule, cookieToken } from './authenticate.ts';
 import type { Changes } from './authentication.ts';
 import type { ClientAddress } from './client-address.ts';

@@ -1,7 +1,7 @@
 /** Proves who calls from the token. The one place where tokens are verified, for HTTP and WebSocket alike. */
 import type { JWTPayload } from 'jose';
 import { LRUCache } from 'lru-cache';
-import { type SharedSecret, tokenKeyring } from '../../proto/auth/shared-secret.ts';
+import { type SharedSecret, tokenKeyring, verifiedClaims } from '../../proto/auth/shared-secret.ts';
 import {
   API_TOKEN_PREFIX,
   type Authenticate,
@@ -13,7 +13,6 @@ import {
   type TokenDirectory,
   type TokenNews,
 } from '../../proto/auth/tokens.ts';
-import { verifiedClaims } from '../../proto/auth/verify-token.ts';
 import { type Caller, remainingMs } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { Clock } from '../../proto/ports/clock.ts';

@@ -4,11 +4,10 @@
  */
 
 import type { NeededScope, TokenDirectory, TokenNews, TokenWatch } from '../../proto/auth/tokens.ts';
-import type { Caller } from '../../proto/endpoint.ts';
+import type { Caller, EventStream } from '../../proto/endpoint.ts';
 import type { ByteSink, ByteSource, SocketWatch, Watched } from '../../proto/ports/http.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { grants } from '../../proto/scopes.ts';
-import type { EventStream } from '../../proto/service.ts';
 import { concerns } from './authenticate.ts';
 
 /** Policy violation (RFC 6455, section 7.4.1): the same token will not be let in again. */

@@ -5,9 +5,8 @@
 import { randomBytes } from 'node:crypto';
 import { SignJWT } from 'jose';
 import { z } from 'zod';
-import { type SharedSecret, tokenKeyring } from '../../../proto/auth/shared-secret.ts';
+import { type SharedSecret, tokenKeyring, verifiedClaims } from '../../../proto/auth/shared-secret.ts';
 import { CHALLENGE_SECONDS } from '../../../proto/auth/tokens.ts';
-import { verifiedClaims } from '../../../proto/auth/verify-token.ts';
 import { idSchema } from '../../../proto/ids.ts';
 import type { Clock } from '../../../proto/ports/clock.ts';
 

@@ -6,9 +6,8 @@
 import { randomUUID } from 'node:crypto';
 import { SignJWT } from 'jose';
 import { z } from 'zod';
-import { type SharedSecret, tokenKeyring } from '../../../proto/auth/shared-secret.ts';
+import { type SharedSecret, tokenKeyring, verifiedClaims } from '../../../proto/auth/shared-secret.ts';
 import { MAX_TOKEN_LENGTH } from '../../../proto/auth/tokens.ts';
-import { verifiedClaims } from '../../../proto/auth/verify-token.ts';
 import { idSchema } from '../../../proto/ids.ts';
 import type { Clock } from '../../../proto/ports/clock.ts';
 import type { RegistryAuth } from '../../../proto/ports/engine.ts';

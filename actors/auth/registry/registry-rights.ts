@@ -1,10 +1,14 @@
-/** What the platform does at the registry for its users: pull with their rights, and know what they may see. */
+/** Rights at the registry: what the platform pulls for its users, what they may see, and what operators make public. */
+
+import { Refusal } from '../../../proto/errors.ts';
 import type { RegistryAuth } from '../../../proto/ports/engine.ts';
-import { parseImage } from '../../../proto/repositories.ts';
-import { publicAmong } from '../../../storage/auth/repositories.ts';
-import { usernameById } from '../../../storage/auth/users.ts';
+import { isRepository, parseImage } from '../../../proto/repositories.ts';
+import { audit } from '../../../storage/audit.ts';
+import { makePrivate, makePublic, publicAmong } from '../../../storage/auth/repositories.ts';
+import { userByName, usernameById } from '../../../storage/auth/users.ts';
+import type { Db } from '../../../storage/db.ts';
 import type { AuthDeps } from '../deps.ts';
-import { accessFor, type RegistryIdentity } from './registry-rules.ts';
+import { accessFor, isLibrary, ownerOf, type RegistryIdentity } from './registry-rules.ts';
 import { DEFAULT_ISSUER, registryTokens } from './registry-tokens.ts';
 
 /** The platform's side of the registry at one host. All reject with StorageError when the database is away. */
@@ -57,4 +61,35 @@ export function registryRights(
       return (await issue({ subject: '', service: host, access: [catalog, ...pulls] })).token;
     },
   };
+}
+
+/** Who may pull a repository: anybody, or its owner. */
+export type Visibility = 'public' | 'private';
+
+/**
+ * Sets who may pull a repository; the images need not be there yet. Returns whether that was a change. Refuses
+ * `invalid_request` (no such name; `library` is always public) and `not_found` (its owner is nobody).
+ */
+export async function setVisibility(db: Db, repository: string, visibility: Visibility): Promise<boolean> {
+  const owner = ownerOf(repository);
+  if (owner === undefined || !isRepository(repository)) {
+    throw new Refusal('invalid_request', {
+      message: 'A repository is <username>/<name>, in lower case, without the registry and without a tag.',
+    });
+  }
+  if (isLibrary(repository)) {
+    throw new Refusal('invalid_request', { message: 'Everything in library is public, and stays so.' });
+  }
+  return db.tx(async (tx) => {
+    // What belongs to nobody is a slip of the pen, except what was public when its owner went.
+    if (visibility === 'public' && (await userByName(tx, owner)) === undefined) {
+      throw new Refusal('not_found', { message: `There is no user ${owner}: a repository is <username>/<name>.` });
+    }
+    const changed = visibility === 'public' ? await makePublic(tx, repository) : await makePrivate(tx, repository);
+    if (changed) {
+      const action = 'repository.set_visibility';
+      await audit(tx, { userId: null, username: 'operator', action, target: repository, detail: { visibility } });
+    }
+    return changed;
+  });
 }

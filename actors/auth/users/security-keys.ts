@@ -6,9 +6,12 @@ import {
   finishAddKey,
   listKeys,
   MAX_SECURITY_KEYS,
+  RECENT_LOGIN_SECONDS,
   renameKey,
 } from '../../../proto/auth/security-keys.ts';
+import type { Call } from '../../../proto/endpoint.ts';
 import { ERRORS, Refusal } from '../../../proto/errors.ts';
+import type { Clock } from '../../../proto/ports/clock.ts';
 import { audit } from '../../../storage/audit.ts';
 import {
   countSecurityKeys,
@@ -24,7 +27,6 @@ import { auditEntry } from '../../service/audit.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
 import type { LeaseHolder } from '../../service/placement.ts';
 import type { AuthDeps } from '../deps.ts';
-import { freshProof } from '../login/fresh-proof.ts';
 import type { ProvePassword } from '../login/prove-password.ts';
 import { ALGORITHMS, authenticatorType, knownTransports } from '../login/webauthn-rules.ts';
 import { webauthnStates } from '../login/webauthn-state-token.ts';
@@ -149,4 +151,30 @@ function tooMany(): Refusal {
   return new Refusal('limit_reached', {
     message: `You can have at most ${MAX_SECURITY_KEYS} security keys: delete one first.`,
   });
+}
+
+/**
+ * Makes the function that asks for it: a login of the last ten minutes, or the password. It refuses `proof_needed` when
+ * there is neither, `wrong_password`, and `too_many_attempts` as a login does.
+ */
+function freshProof({ clock, provePassword }: { clock: Clock; provePassword: ProvePassword }) {
+  return async (call: Call, password: string | undefined) => {
+    const { userId, username, session } = callerOf(call);
+    if (password === undefined) {
+      if (session !== undefined && clock.now() / 1000 - session.issuedAt <= RECENT_LOGIN_SECONDS) return;
+      throw new Refusal('proof_needed', {
+        message:
+          `Your login is older than ${RECENT_LOGIN_SECONDS / 60} minutes: send your password as "password" in this ` +
+          'body, too, or log in again.',
+      });
+    }
+    const { address, requestId } = call;
+    const proven = await provePassword({ username, password, address, requestId, purpose: 'security_key' }).catch(
+      (error: unknown) => {
+        throw error instanceof Refusal && error.code === 'invalid_credentials' ? new Refusal('wrong_password') : error;
+      },
+    );
+    // The name was given to somebody new meanwhile.
+    if (proven.id !== userId) throw new Refusal('unauthorized');
+  };
 }

@@ -17,7 +17,7 @@ import { fenced } from '../../../storage/fenced.ts';
 import { dispatch } from '../../../supervision/index.ts';
 import { field, type PlacedKind } from '../../../supervision/placement/index.ts';
 import { auditEntry } from '../../service/audit.ts';
-import { callCodec } from '../../service/call-codec.ts';
+import { callCodec } from '../../service/codecs.ts';
 import { type CallMessage, callerOf, handleCall, handler, handlers } from '../../service/dispatch.ts';
 import type { AnsweringKind } from '../../service/parts.ts';
 import type { AuthDeps } from '../deps.ts';

@@ -3,7 +3,7 @@ import type { AuthDeps } from '../../../actors/auth/deps.ts';
 import { startAuth } from '../../../actors/auth/service.ts';
 import { ensureAdmin } from '../../../actors/auth/users/users.ts';
 import type { Placement } from '../../../actors/service/placement.ts';
-import type { Service } from '../../../proto/service.ts';
+import type { Service } from '../../../proto/endpoint.ts';
 import { auditMetrics } from '../../observability/metrics.ts';
 import { placementOf, type Role, type RoleParts, registryOf } from './role.ts';
 

@@ -2,7 +2,7 @@
 import { type NotifyDeps, notifyNumbers } from '../../../actors/notify/deps.ts';
 import { startNotify } from '../../../actors/notify/service.ts';
 import type { Placement } from '../../../actors/service/placement.ts';
-import type { Service } from '../../../proto/service.ts';
+import type { Service } from '../../../proto/endpoint.ts';
 import { notifyMetrics } from '../../observability/metrics.ts';
 import type { Role, RoleParts } from './role.ts';
 

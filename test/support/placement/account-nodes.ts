@@ -1,7 +1,7 @@
 /** Nodes of a bank in one process: each with a system, a lease store and a place on the bus of its own. */
 
 import type { TestContext } from 'node:test';
-import { refusalCauses } from '../../../actors/service/call-codec.ts';
+import { refusalCauses } from '../../../actors/service/codecs.ts';
 import type { Bus } from '../../../proto/ports/bus.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { LeaseStore } from '../../../proto/ports/placement.ts';

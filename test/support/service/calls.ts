@@ -1,9 +1,8 @@
 /** Calls of a service as transports make them, without a transport. */
 import assert from 'node:assert/strict';
-import type { AnyEndpoint, Caller, CallOf, Endpoint, ReplyOf } from '../../../proto/endpoint.ts';
+import type { AnyEndpoint, Caller, CallOf, Endpoint, ReplyOf, Service } from '../../../proto/endpoint.ts';
 import { type ErrorCode, Refusal } from '../../../proto/errors.ts';
 import { newId } from '../../../proto/ids.ts';
-import type { Service } from '../../../proto/service.ts';
 import { check } from '../../../transports/api/read.ts';
 
 /** Input of a call as it comes from outside, before any schema. */

@@ -12,10 +12,9 @@ import {
   logs,
   terminal,
 } from '../../../proto/compute/endpoints.ts';
-import type { AnyEndpoint, Caller, Endpoint, ReplyOf } from '../../../proto/endpoint.ts';
+import type { AnyEndpoint, Caller, Endpoint, ReplyOf, Service } from '../../../proto/endpoint.ts';
 import { decodeNotification } from '../../../proto/notify/notification.ts';
 import type { Engine } from '../../../proto/ports/engine.ts';
-import type { Service } from '../../../proto/service.ts';
 import { containerById } from '../../../storage/compute/containers.ts';
 import { stats } from '../../../supervision/index.ts';
 import { type MovableClock, movableClock } from '../clock.ts';

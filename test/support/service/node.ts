@@ -1,6 +1,6 @@
 /** A node of a platform in the test's process: what its services share, and how the node ends. */
 import { Registry } from 'prom-client';
-import { refusalCauses } from '../../../actors/service/call-codec.ts';
+import { refusalCauses } from '../../../actors/service/codecs.ts';
 import { readEnvironment } from '../../../cmd/config/config.ts';
 import type { RoleParts } from '../../../cmd/node/roles/role.ts';
 import { Teardown } from '../../../cmd/node/shutdown.ts';

@@ -1,15 +1,18 @@
-/** How a call reaches an entity on another node, and how its outcome comes back. */
+/** What crosses between nodes: calls of entities with their outcomes, and what an entity tells a connection. */
 import { z } from 'zod';
 import type { AnyEndpoint, Call } from '../../proto/endpoint.ts';
 import { ERRORS, type ErrorCode, Refusal } from '../../proto/errors.ts';
+import type { AnyRef } from '../../supervision/index.ts';
 import {
   type CauseCodec,
   type Codec,
+  field,
   type RefsIn,
   type RefsOut,
   toWire,
   type Wire,
 } from '../../supervision/placement/index.ts';
+import type { ConnectionMessage } from './connection.ts';
 import type { CallMessage, Outcome } from './dispatch.ts';
 
 const callerSchema = z
@@ -127,3 +130,39 @@ function part(value: unknown): Wire | undefined {
 function written(values: Readonly<Record<string, unknown>> = {}): Record<string, string> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]));
 }
+
+const said = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('close'), code: z.int(), reason: z.string() }),
+  z.object({ type: z.literal('send'), text: z.string() }),
+]);
+
+/** For an actor that is only watched from elsewhere: nothing can be sent to it. */
+export const watchedOnly: Codec<never> = {
+  encode: () => {
+    throw new TypeError('this actor takes no messages from other nodes');
+  },
+  decode: () => {
+    throw new TypeError('this actor takes no messages from other nodes');
+  },
+};
+
+/** The codec of what crosses: that the connection is known, what it is to send, and that it is to close. */
+export const connectionCodec: Codec<ConnectionMessage> = {
+  encode(message, refs) {
+    switch (message.type) {
+      case 'close':
+        return { type: 'close', code: message.code, reason: message.reason };
+      case 'send':
+        return { type: 'send', text: message.text };
+      case 'attached':
+        return { type: 'attached', by: refs.out<never>(message.by, watchedOnly) };
+      default:
+        throw new TypeError(`a connection tells itself ${message.type}, nobody else does`);
+    }
+  },
+  decode(wire, refs): ConnectionMessage {
+    if (field(wire, 'type') !== 'attached') return said.parse(wire);
+    const by: AnyRef = refs.in<never>(field(wire, 'by'), watchedOnly);
+    return { type: 'attached', by };
+  },
+};
