@@ -37,19 +37,17 @@ export async function audit(tx: Queries, entry: AuditEntry): Promise<void> {
   );
 }
 
-const auditRow = z
-  .object({
-    id: z.number(),
-    at: z.date(),
-    user_id: z.string().nullable(),
-    username: z.string(),
-    action: z.string(),
-    target: z.string(),
-    address: z.string(),
-    request_id: z.string(),
-    detail: z.record(z.string(), z.unknown()),
-  })
-  .transform(({ user_id, request_id, ...row }) => ({ ...row, userId: user_id, requestId: request_id }));
+const auditRow = z.object({
+  id: z.number(),
+  at: z.date(),
+  userId: z.string().nullable(),
+  username: z.string(),
+  action: z.string(),
+  target: z.string(),
+  address: z.string(),
+  requestId: z.string(),
+  detail: z.record(z.string(), z.unknown()),
+});
 
 /** An entry as stored. */
 export type AuditRow = z.output<typeof auditRow>;
@@ -69,7 +67,8 @@ export interface AuditFilter {
 export async function readAudit(db: Queries, filter: AuditFilter): Promise<AuditRow[]> {
   const rows = await db.many(
     auditRow,
-    `select id, at, user_id, username, action, target, address, request_id, detail from audit_log
+    `select id, at, user_id as "userId", username, action, target, address, request_id as "requestId", detail
+     from audit_log
      where ($1::text is null or username = $1)
        and ($2::text is null or action = $2 or split_part(action, '.', 1) = $2)
        and ($3::timestamptz is null or at >= $3) and ($4::bigint is null or id > $4)

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { OutboxEntry, OutboxStore } from '../proto/ports/bus-store.ts';
+import type { OutboxStore } from '../proto/ports/bus-store.ts';
 import { asBus } from './bus/errors.ts';
 import type { Db } from './db.ts';
 import type { Queries } from './queries.ts';
@@ -40,19 +40,18 @@ export async function appendAll(tx: Queries, events: readonly OutboxEvent[]): Pr
   );
 }
 
-const entryRow = z
-  .object({ id: z.number(), msg_id: z.string(), subject: z.string(), data: z.instanceof(Buffer) })
-  .transform(({ id, msg_id, subject, data }): OutboxEntry => ({ id, msgId: msg_id, subject, data }));
+const entryRow = z.object({ id: z.number(), msgId: z.string(), subject: z.string(), data: z.instanceof(Buffer) });
 
 /** The relay's view of the outbox. Two relays at once publish an event twice under one id; the stream keeps one. */
 export function outboxStore(db: Db): OutboxStore {
   return {
     take: (limit, after) =>
       asBus(() =>
-        db.many(entryRow, 'select id, msg_id, subject, data from outbox where id > $2 order by id limit $1', [
-          limit,
-          after,
-        ]),
+        db.many(
+          entryRow,
+          'select id, msg_id as "msgId", subject, data from outbox where id > $2 order by id limit $1',
+          [limit, after],
+        ),
       ),
     remove: (ids) =>
       asBus(async () => {

@@ -6,32 +6,22 @@ import { tellTokens } from './token-directory.ts';
 
 const scopes = z.record(z.string(), z.array(z.string()));
 
-const tokenRow = z
-  .object({
-    id: z.string(),
-    name: z.string(),
-    scopes,
-    service_account_id: z.string().nullable(),
-    created_at: z.date(),
-    expires_at: z.date().nullable(),
-    last_used_at: z.date().nullable(),
-  })
-  .transform((row) => ({
-    id: row.id,
-    name: row.name,
-    scopes: row.scopes,
-    serviceAccountId: row.service_account_id,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-    lastUsedAt: row.last_used_at,
-  }));
+const tokenRow = z.object({
+  id: z.string(),
+  name: z.string(),
+  scopes,
+  serviceAccountId: z.string().nullable(),
+  createdAt: z.date(),
+  expiresAt: z.date().nullable(),
+  lastUsedAt: z.date().nullable(),
+});
 
 /** A token as stored. `scopes` are its own, or those its service account has now. */
 export type ApiTokenRow = z.output<typeof tokenRow>;
 
-const SELECT = `select t.id, t.name, coalesce(t.scopes, a.scopes) as scopes, t.service_account_id, t.created_at,
-  t.expires_at,
-  t.last_used_at from api_tokens t left join service_accounts a on a.id = t.service_account_id`;
+const SELECT = `select t.id, t.name, coalesce(t.scopes, a.scopes) as scopes, t.service_account_id as "serviceAccountId",
+  t.created_at as "createdAt", t.expires_at as "expiresAt", t.last_used_at as "lastUsedAt"
+  from api_tokens t left join service_accounts a on a.id = t.service_account_id`;
 
 /** A new token, before it is stored. */
 interface NewApiToken {

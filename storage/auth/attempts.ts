@@ -6,9 +6,13 @@ import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';
 import { USER_COLUMNS, type UserRow, userRow } from './users.ts';
 
-const attemptRow = z
-  .object({ key: z.string(), failures: z.number(), last_at: z.number(), blocked_until: z.number(), now: z.number() })
-  .transform(({ last_at, blocked_until, ...row }) => ({ ...row, lastAt: last_at, blockedUntil: blocked_until }));
+const attemptRow = z.object({
+  key: z.string(),
+  failures: z.number(),
+  lastAt: z.number(),
+  blockedUntil: z.number(),
+  now: z.number(),
+});
 
 /** What is counted under a key; times in unix seconds. `now` is the database's, the one clock of all nodes. */
 export type AttemptRow = z.output<typeof attemptRow>;
@@ -22,8 +26,8 @@ export function holdAttempts(tx: Tx, keys: readonly string[]): Promise<AttemptRo
     attemptRow,
     `insert into login_attempts as a (key) select k from unnest($1::text[]) as k order by k collate "C"
      on conflict (key) do update set key = excluded.key
-     returning key, failures, extract(epoch from last_at)::float8 as last_at,
-       extract(epoch from blocked_until)::float8 as blocked_until, extract(epoch from clock_timestamp())::float8 as
+     returning key, failures, extract(epoch from last_at)::float8 as "lastAt",
+       extract(epoch from blocked_until)::float8 as "blockedUntil", extract(epoch from clock_timestamp())::float8 as
        now`,
     [keys],
   );
@@ -61,7 +65,7 @@ export function purgeAttempts(db: Queries): Promise<number> {
 /** How long a network is known after the last login from there. */
 const KNOWN_DAYS = 90;
 
-const atNetworkRow = z.object({ known: z.boolean(), counted: z.boolean(), has_keys: z.boolean() }).and(userRow);
+const atNetworkRow = z.object({ known: z.boolean(), counted: z.boolean(), hasSecurityKeys: z.boolean() }).and(userRow);
 
 /** A user as somebody at a network finds them. */
 interface UserAtNetwork {
@@ -89,7 +93,7 @@ export async function userAtNetwork(
     `with found as (
        select ${USER_COLUMNS}, exists (select from login_networks n where n.user_id = users.id and n.network = $2
          and n.last_at > now() - make_interval(days => ${KNOWN_DAYS})) as known,
-         exists (select from security_keys k where k.user_id = users.id) as has_keys
+         exists (select from security_keys k where k.user_id = users.id) as "hasSecurityKeys"
        from users where username = $1
      ), first as (
        insert into login_attempts (key, failures) select $3, 1 from found where known on conflict (key) do nothing
@@ -99,7 +103,7 @@ export async function userAtNetwork(
     [username, network, attemptKey],
   );
   if (row === undefined) return undefined;
-  const { known, counted, has_keys: hasSecurityKeys, ...user } = row;
+  const { known, counted, hasSecurityKeys, ...user } = row;
   return { user, known, hasSecurityKeys, counted };
 }
 

@@ -3,9 +3,7 @@ import { z } from 'zod';
 import type { Queries } from '../db.ts';
 
 const nameRow = z.object({ name: z.string() });
-const publicRow = z
-  .object({ name: z.string(), made_public_at: z.date() })
-  .transform((row) => ({ name: row.name, madePublicAt: row.made_public_at }));
+const publicRow = z.object({ name: z.string(), madePublicAt: z.date() });
 
 /** A public repository as stored. */
 type PublicRepository = z.output<typeof publicRow>;
@@ -19,7 +17,7 @@ export async function publicAmong(db: Queries, names: readonly string[]): Promis
 
 /** All public repositories, by name. */
 export function publicRepositories(db: Queries): Promise<PublicRepository[]> {
-  return db.many(publicRow, 'select name, made_public_at from public_repositories order by name');
+  return db.many(publicRow, 'select name, made_public_at as "madePublicAt" from public_repositories order by name');
 }
 
 /** Makes a repository public. False when it was already. */

@@ -2,32 +2,22 @@
 import { z } from 'zod';
 import type { Queries } from '../db.ts';
 
-const keyRow = z
-  .object({
-    id: z.string(),
-    public_key: z.custom<Uint8Array>((value) => value instanceof Uint8Array),
-    counter: z.number(),
-    transports: z.array(z.string()),
-    name: z.string(),
-    authenticator_type: z.string(),
-    user_verified: z.boolean(),
-    created_at: z.date(),
-  })
-  .transform((row) => ({
-    id: row.id,
-    publicKey: row.public_key,
-    counter: row.counter,
-    transports: row.transports,
-    name: row.name,
-    authenticatorType: row.authenticator_type,
-    userVerified: row.user_verified,
-    createdAt: row.created_at,
-  }));
+const keyRow = z.object({
+  id: z.string(),
+  publicKey: z.custom<Uint8Array>((value) => value instanceof Uint8Array),
+  counter: z.number(),
+  transports: z.array(z.string()),
+  name: z.string(),
+  authenticatorType: z.string(),
+  userVerified: z.boolean(),
+  createdAt: z.date(),
+});
 
 /** A key as stored. `id`: credential id, base64url; `publicKey`: COSE (RFC 9052, section 7). */
 type SecurityKeyRow = z.output<typeof keyRow>;
 
-const COLUMNS = 'id, public_key, counter, transports, name, authenticator_type, user_verified, created_at';
+const COLUMNS = `id, public_key as "publicKey", counter, transports, name, authenticator_type as "authenticatorType",
+  user_verified as "userVerified", created_at as "createdAt"`;
 
 /** The user's keys, oldest first. */
 export function listSecurityKeys(db: Queries, userId: string): Promise<SecurityKeyRow[]> {

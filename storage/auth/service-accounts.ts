@@ -6,27 +6,19 @@ import { tellTokens } from './token-directory.ts';
 
 const sameRow = z.object({ same: z.boolean() });
 
-const accountRow = z
-  .object({
-    id: z.string(),
-    name: z.string(),
-    scopes: z.record(z.string(), z.array(z.string())),
-    token_count: z.number(),
-    created_at: z.date(),
-  })
-  .transform((row) => ({
-    id: row.id,
-    name: row.name,
-    scopes: row.scopes,
-    tokenCount: row.token_count,
-    createdAt: row.created_at,
-  }));
+const accountRow = z.object({
+  id: z.string(),
+  name: z.string(),
+  scopes: z.record(z.string(), z.array(z.string())),
+  tokenCount: z.number(),
+  createdAt: z.date(),
+});
 
 /** A service account as stored, with the number of its tokens. */
 export type ServiceAccountRow = z.output<typeof accountRow>;
 
-const COLUMNS = `id, name, scopes, created_at,
-  (select count(*) from api_tokens t where t.service_account_id = service_accounts.id)::int as token_count`;
+const COLUMNS = `id, name, scopes, created_at as "createdAt",
+  (select count(*) from api_tokens t where t.service_account_id = service_accounts.id)::int as "tokenCount"`;
 
 /**
  * Adds an account unless the user has `max` already; undefined then. Runs in the transaction that holds the user's row.
@@ -39,7 +31,7 @@ export function insertServiceAccount(
     accountRow,
     `insert into service_accounts (id, user_id, name, scopes)
      select $1, $2, $3, $4::jsonb where (select count(*) from service_accounts where user_id = $2) < $5
-     returning id, name, scopes, created_at, 0 as token_count`,
+     returning id, name, scopes, created_at as "createdAt", 0 as "tokenCount"`,
     [account.id, account.userId, account.name, JSON.stringify(account.scopes), account.max],
   );
 }

@@ -4,9 +4,7 @@ import { INTO_AUDIT } from '../audit.ts';
 import type { Queries, Tx } from '../db.ts';
 import { tellTokens } from './token-directory.ts';
 
-const sessionRow = z
-  .object({ id: z.number(), token_id: z.string(), ip_address: z.string(), created_at: z.date() })
-  .transform((row) => ({ id: row.id, tokenId: row.token_id, ipAddress: row.ip_address, createdAt: row.created_at }));
+const sessionRow = z.object({ id: z.number(), tokenId: z.string(), ipAddress: z.string(), createdAt: z.date() });
 type SessionRow = z.output<typeof sessionRow>;
 
 /** Most records shown and kept for one user: a script that logs in every second must not grow the list without end. */
@@ -63,7 +61,7 @@ export async function recordLogin(db: Queries, login: Login): Promise<void> {
 export function listSessions(db: Queries, userId: string): Promise<SessionRow[]> {
   return db.many(
     sessionRow,
-    `select id, token_id, ip_address, created_at from login_sessions
+    `select id, token_id as "tokenId", ip_address as "ipAddress", created_at as "createdAt" from login_sessions
      where user_id = $1 and expires_at > now() order by id desc limit ${MAX_SESSIONS}`,
     [userId],
   );

@@ -10,23 +10,14 @@ const anyRow = z.object({});
 
 const CHANNEL = 'tokens';
 
-const grantRow = z
-  .object({
-    user_id: z.string(),
-    username: z.string(),
-    scopes: z.record(z.string(), z.array(z.string())),
-    service_account_id: z.string().nullable(),
-    service_account: z.string().nullable(),
-    expires_at: z.number(),
-  })
-  .transform((row) => ({
-    userId: row.user_id,
-    username: row.username,
-    scopes: row.scopes,
-    serviceAccountId: row.service_account_id,
-    serviceAccount: row.service_account,
-    expiresAt: row.expires_at,
-  }));
+const grantRow = z.object({
+  userId: z.string(),
+  username: z.string(),
+  scopes: z.record(z.string(), z.array(z.string())),
+  serviceAccountId: z.string().nullable(),
+  serviceAccount: z.string().nullable(),
+  expiresAt: z.number(),
+});
 
 const newsSchema = z
   .string()
@@ -42,9 +33,9 @@ export function tokenDirectory(db: Db): TokenDirectory {
     grant: (tokenId) =>
       db.one(
         grantRow,
-        `select t.user_id, u.username, coalesce(t.scopes, a.scopes) as scopes, t.service_account_id, a.name as
-          service_account,
-           coalesce(floor(extract(epoch from t.expires_at)), 0)::float8 as expires_at
+        `select t.user_id as "userId", u.username, coalesce(t.scopes, a.scopes) as scopes,
+           t.service_account_id as "serviceAccountId", a.name as "serviceAccount",
+           coalesce(floor(extract(epoch from t.expires_at)), 0)::float8 as "expiresAt"
          from api_tokens t join users u on u.id = t.user_id left join service_accounts a on a.id = t.service_account_id
          where t.id = $1 and u.disabled_at is null and (t.expires_at is null or t.expires_at > now())`,
         [tokenId],

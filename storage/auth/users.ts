@@ -6,36 +6,25 @@ const anyRow = z.object({});
 const nameRow = z.object({ username: z.string() });
 
 /** The columns of USER_COLUMNS. */
-export const userRow = z
-  .object({
-    id: z.string(),
-    username: z.string(),
-    display_name: z.string(),
-    password_hash: z.string(),
-    created_at: z.date(),
-    disabled_at: z.date().nullable(),
-    leaving: z.enum(['stop', 'remove']).nullable(),
-    sessions_epoch: z.number(),
-  })
-  .transform((row) => ({
-    id: row.id,
-    username: row.username,
-    displayName: row.display_name,
-    passwordHash: row.password_hash,
-    createdAt: row.created_at,
-    /** Since when they may not log in; null: they may. */
-    disabledAt: row.disabled_at,
-    /** What is still to be done with what they have (storage/offboarding.ts). */
-    leaving: row.leaving,
-    /** Sessions of other epochs are over (`endSessions`). */
-    sessionsEpoch: row.sessions_epoch,
-  }));
+export const userRow = z.object({
+  id: z.string(),
+  username: z.string(),
+  displayName: z.string(),
+  passwordHash: z.string(),
+  createdAt: z.date(),
+  /** Since when they may not log in; null: they may. */
+  disabledAt: z.date().nullable(),
+  /** What is still to be done with what they have (storage/offboarding.ts). */
+  leaving: z.enum(['stop', 'remove']).nullable(),
+  /** Sessions of other epochs are over (`endSessions`). */
+  sessionsEpoch: z.number(),
+});
 
 /** A user as stored. The hash is argon2id in PHC form. */
 export type UserRow = z.output<typeof userRow>;
 
-export const USER_COLUMNS =
-  'id, username, display_name, password_hash, created_at, disabled_at, leaving, sessions_epoch';
+export const USER_COLUMNS = `id, username, display_name as "displayName", password_hash as "passwordHash",
+  created_at as "createdAt", disabled_at as "disabledAt", leaving, sessions_epoch as "sessionsEpoch"`;
 
 /** The user with this name, or undefined. */
 export function userByName(db: Queries, username: string): Promise<UserRow | undefined> {

@@ -20,29 +20,21 @@ export async function ensureStream(db: Db, config: StreamConfig): Promise<void> 
   );
 }
 
-const streamRow = z
-  .object({
-    name: z.string(),
-    subjects: z.array(z.string()),
-    max_messages: z.number(),
-    max_bytes: z.number(),
-    max_age_ms: z.number(),
-    duplicate_window_ms: z.number(),
-  })
-  .transform((row) => ({
-    name: row.name,
-    subjects: row.subjects,
-    maxMessages: row.max_messages,
-    maxBytes: row.max_bytes,
-    maxAgeMs: row.max_age_ms,
-    duplicateWindowMs: row.duplicate_window_ms,
-  }));
+const streamRow = z.object({
+  name: z.string(),
+  subjects: z.array(z.string()),
+  maxMessages: z.number(),
+  maxBytes: z.number(),
+  maxAgeMs: z.number(),
+  duplicateWindowMs: z.number(),
+});
 
 /** All streams. */
 export function listStreams(db: Db): Promise<StreamConfig[]> {
   return db.many(
     streamRow,
-    `select name, subjects, max_messages, max_bytes, max_age_ms, duplicate_window_ms from bus_streams order by name`,
+    `select name, subjects, max_messages as "maxMessages", max_bytes as "maxBytes", max_age_ms as "maxAgeMs",
+       duplicate_window_ms as "duplicateWindowMs" from bus_streams order by name`,
   );
 }
 

@@ -138,13 +138,15 @@ export function watchRoutes(db: Db, onChange: () => void): Ending {
   return db.listen(CHANNEL, () => onChange());
 }
 
-const portRow = z
-  .object({ container_id: z.string(), port: z.number(), target_port: z.number() })
-  .transform((row) => ({ containerId: row.container_id, port: row.port, targetPort: row.target_port }));
+const portRow = z.object({ containerId: z.string(), port: z.number(), targetPort: z.number() });
 
 /** All ingress rules of all containers: external port, and the port inside. */
-export function openPorts(db: Queries): Promise<{ containerId: string; port: number; targetPort: number }[]> {
-  return db.many(portRow, 'select container_id, port, target_port from open_ports order by container_id, port');
+export function openPorts(db: Queries): Promise<z.output<typeof portRow>[]> {
+  return db.many(
+    portRow,
+    `select container_id as "containerId", port, target_port as "targetPort" from open_ports
+     order by container_id, port`,
+  );
 }
 
 const wantedRow = z.object({ id: z.string(), status: statusSchema });

@@ -17,34 +17,19 @@ interface SshAccessQuestion {
   readonly port: number | undefined;
 }
 
-const accessRow = z
-  .object({
-    n: z.number(),
-    user_id: z.string(),
-    status: z.string(),
-    ssh_enabled: z.boolean(),
-    is_chosen: z.boolean(),
-    is_open: z.boolean(),
-  })
-  .transform((row) => ({
-    index: row.n - 1,
-    userId: row.user_id,
-    status: row.status,
-    sshEnabled: row.ssh_enabled,
-    isChosen: row.is_chosen,
-    isOpen: row.is_open,
-  }));
+const accessRow = z.object({
+  userId: z.string(),
+  status: z.string(),
+  sshEnabled: z.boolean(),
+  /** The key was chosen for this container. */
+  isChosen: z.boolean(),
+  /** The port is open: always the SSH port, another while a rule of the container names it. */
+  isOpen: z.boolean(),
+});
+const placedRow = accessRow.extend({ place: z.number() });
 
 /** What is known of a key that belongs to the container's owner. */
-export interface SshAccess {
-  readonly userId: string;
-  readonly status: string;
-  readonly sshEnabled: boolean;
-  /** The key was chosen for this container. */
-  readonly isChosen: boolean;
-  /** The port is open: always the SSH port, another while a rule of the container names it. */
-  readonly isOpen: boolean;
-}
+export type SshAccess = Readonly<z.output<typeof accessRow>>;
 
 /**
  * For each question what is known, in order; undefined when there is no such container, its owner has no such key, or
@@ -55,11 +40,11 @@ export async function sshAccess(
   questions: readonly SshAccessQuestion[],
 ): Promise<(SshAccess | undefined)[]> {
   const rows = await db.many(
-    accessRow,
-    `select q.n::int as n, d.user_id, d.status, d.ssh_enabled, d.is_chosen,
+    placedRow,
+    `select q.place, d.user_id as "userId", d.status, d.ssh_enabled as "sshEnabled", d.is_chosen as "isChosen",
        q.port = 0 or exists (select from open_ports p where p.container_id = d.container_id and p.port = q.port)
-         as is_open
-     from unnest($1::text[], $2::text[], $3::int[]) with ordinality as q (container_id, fingerprint, port, n)
+         as "isOpen"
+     from unnest($1::text[], $2::text[], $3::int[]) with ordinality as q (container_id, fingerprint, port, place)
      join ssh_entries d on d.container_id = q.container_id and d.fingerprint = q.fingerprint`,
     [
       questions.map(({ containerId }) => containerId),
@@ -68,7 +53,7 @@ export async function sshAccess(
     ],
   );
   const found: (SshAccess | undefined)[] = questions.map(() => undefined);
-  for (const { index, ...access } of rows) found[index] = access;
+  for (const { place, ...access } of rows) found[place - 1] = access;
   return found;
 }
 

@@ -16,58 +16,39 @@ const domainRow = z.object({ domain: z.string() });
 /** Longest detail that is kept, in characters. */
 const MAX_DETAIL = 1000;
 
-const mappingRow = z
-  .object({
-    id: z.string(),
-    user_id: z.string(),
-    domain: z.string(),
-    container_id: z.string(),
-    target_port: z.number(),
-    status: mappingStatusSchema,
-    verify_token: z.string(),
-    detail: z.string(),
-    certificate_detail: z.string(),
-    pending_since: z.date(),
-    checks: z.number(),
-    next_check_at: z.date().nullable(),
-    unproven_since: z.date().nullable(),
-    record: z.enum(['wanted', 'made', 'found']).nullable(),
-    owned_domain_id: z.string().nullable(),
-    zone_id: z.string().nullable(),
-    record_id: z.string().nullable(),
-    created_at: z.date(),
-  })
-  .transform((row) => ({
-    id: row.id,
-    userId: row.user_id,
-    hostname: row.domain,
-    containerId: row.container_id,
-    targetPort: row.target_port,
-    status: row.status,
-    verifyToken: row.verify_token,
-    /** What the last check looked up and found, for the user; empty when there is nothing to say. */
-    detail: row.detail,
-    /** What its certificate waits for, for the user; empty when there is nothing to say. */
-    certificateDetail: row.certificate_detail,
-    pendingSince: row.pending_since,
-    /** Checks since it turned pending. */
-    checks: row.checks,
-    nextCheckAt: row.next_check_at,
-    /** Since when a verified one has lacked its proof; null while it stands. */
-    unprovenSince: row.unproven_since,
-    /** The record at the DNS provider: `wanted`, `made` by us or `found` there; null when the user sees to DNS. */
-    record: row.record,
-    ownedDomainId: row.owned_domain_id,
-    zoneId: row.zone_id,
-    recordId: row.record_id,
-    createdAt: row.created_at,
-  }));
+const mappingRow = z.object({
+  id: z.string(),
+  userId: z.string(),
+  hostname: z.string(),
+  containerId: z.string(),
+  targetPort: z.number(),
+  status: mappingStatusSchema,
+  verifyToken: z.string(),
+  /** What the last check looked up and found, for the user; empty when there is nothing to say. */
+  detail: z.string(),
+  /** What its certificate waits for, for the user; empty when there is nothing to say. */
+  certificateDetail: z.string(),
+  pendingSince: z.date(),
+  /** Checks since it turned pending. */
+  checks: z.number(),
+  nextCheckAt: z.date().nullable(),
+  /** Since when a verified one has lacked its proof; null while it stands. */
+  unprovenSince: z.date().nullable(),
+  /** The record at the DNS provider: `wanted`, `made` by us or `found` there; null when the user sees to DNS. */
+  record: z.enum(['wanted', 'made', 'found']).nullable(),
+  ownedDomainId: z.string().nullable(),
+  zoneId: z.string().nullable(),
+  recordId: z.string().nullable(),
+  createdAt: z.date(),
+});
 
 /** A mapping as stored. */
 export type MappingRow = z.output<typeof mappingRow>;
 
-const COLUMNS = `id, user_id, domain, container_id, target_port, status, verify_token, detail, certificate_detail,
-  pending_since, checks, next_check_at, unproven_since, record, owned_domain_id, zone_id, record_id, created_at`;
+const COLUMNS = `id, user_id as "userId", domain as hostname, container_id as "containerId",
+  target_port as "targetPort", status, verify_token as "verifyToken", detail, certificate_detail as "certificateDetail",
+  pending_since as "pendingSince", checks, next_check_at as "nextCheckAt", unproven_since as "unprovenSince", record,
+  owned_domain_id as "ownedDomainId", zone_id as "zoneId", record_id as "recordId", created_at as "createdAt"`;
 
 /** One mapping; undefined when there is none. */
 export function mappingById(db: Queries, id: string): Promise<MappingRow | undefined> {
@@ -305,28 +286,20 @@ export async function orphanedMappings(db: Queries, limit: number): Promise<stri
   return rows.map(({ id }) => id);
 }
 
-const servedRow = z
-  .object({
-    id: z.string(),
-    user_id: z.string(),
-    container_id: z.string(),
-    domain: z.string(),
-    target_port: z.number(),
-    certificate_detail: z.string(),
-  })
-  .transform((row) => ({
-    id: row.id,
-    userId: row.user_id,
-    containerId: row.container_id,
-    hostname: row.domain,
-    targetPort: row.target_port,
-    certificateDetail: row.certificate_detail,
-  }));
+const servedRow = z.object({
+  id: z.string(),
+  userId: z.string(),
+  containerId: z.string(),
+  hostname: z.string(),
+  targetPort: z.number(),
+  certificateDetail: z.string(),
+});
 
 /** A verified mapping, as the gateway serves it. */
 type VerifiedMapping = z.output<typeof servedRow>;
 
-const SERVED = 'id, user_id, container_id, domain, target_port, certificate_detail';
+const SERVED = `id, user_id as "userId", container_id as "containerId", domain as hostname, target_port as "targetPort",
+  certificate_detail as "certificateDetail"`;
 
 /** The verified mapping of a hostname (lower case, ASCII, without the last dot); null when there is none. */
 export async function verifiedMapping(db: Queries, hostname: string): Promise<VerifiedMapping | null> {

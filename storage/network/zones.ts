@@ -11,30 +11,21 @@ interface ZoneRow {
   readonly name: string;
 }
 
-const ownedRow = z
-  .object({
-    id: z.string(),
-    user_id: z.string(),
-    token: z.instanceof(Buffer),
-    zones_at: z.date().nullable(),
-    created_at: z.date(),
-    zones: z.array(z.string()),
-  })
-  .transform((row) => ({
-    id: row.id,
-    userId: row.user_id,
-    token: row.token,
-    /** Null when its zones were never read. */
-    zonesAt: row.zones_at,
-    createdAt: row.created_at,
-    /** Names, sorted. */
-    zones: row.zones,
-  }));
+const ownedRow = z.object({
+  id: z.string(),
+  userId: z.string(),
+  token: z.instanceof(Buffer),
+  /** Null when its zones were never read. */
+  zonesAt: z.date().nullable(),
+  createdAt: z.date(),
+  /** Names, sorted. */
+  zones: z.array(z.string()),
+});
 
 /** An owned domain as stored. */
 export type OwnedRow = z.output<typeof ownedRow>;
 
-const SELECT = `select o.id, o.user_id, o.token, o.zones_at, o.created_at,
+const SELECT = `select o.id, o.user_id as "userId", o.token, o.zones_at as "zonesAt", o.created_at as "createdAt",
   array(select z.name from owned_zones z where z.owned_domain_id = o.id order by z.name collate "C") as zones
   from owned_domains o`;
 
@@ -103,9 +94,12 @@ export async function deleteOwnedOfUser(tx: Tx, userId: string): Promise<void> {
   await tx.run('delete from owned_domains where user_id = $1', [userId]);
 }
 
-const coverRow = z
-  .object({ owned_domain_id: z.string(), zone_id: z.string(), name: z.string(), token: z.instanceof(Buffer) })
-  .transform((row) => ({ ownedDomainId: row.owned_domain_id, zoneId: row.zone_id, name: row.name, token: row.token }));
+const coverRow = z.object({
+  ownedDomainId: z.string(),
+  zoneId: z.string(),
+  name: z.string(),
+  token: z.instanceof(Buffer),
+});
 
 /** A zone that covers a hostname, with the sealed token that sees it. */
 type CoveringZone = z.output<typeof coverRow>;
@@ -114,7 +108,7 @@ type CoveringZone = z.output<typeof coverRow>;
 export function coveringZone(db: Queries, userId: string, names: readonly string[]): Promise<CoveringZone | undefined> {
   return db.one(
     coverRow,
-    `select z.owned_domain_id, z.zone_id, z.name, o.token from owned_zones z
+    `select z.owned_domain_id as "ownedDomainId", z.zone_id as "zoneId", z.name, o.token from owned_zones z
      join owned_domains o on o.id = z.owned_domain_id
      where o.user_id = $1 and z.name = any($2::text[])
      order by length(z.name) desc, o.zones_at desc nulls last, o.id limit 1`,

@@ -4,9 +4,13 @@ import type { Db, Queries } from '../db.ts';
 
 const mutesRow = z.object({ count: z.number(), present: z.boolean() });
 
-const muteRow = z
-  .object({ id: z.number(), user_id: z.string(), category: z.string(), scope: z.string(), created_at: z.date() })
-  .transform(({ user_id, created_at, ...row }) => ({ ...row, userId: user_id, createdAt: created_at }));
+const muteRow = z.object({
+  id: z.number(),
+  userId: z.string(),
+  category: z.string(),
+  scope: z.string(),
+  createdAt: z.date(),
+});
 
 /** A mute as stored. */
 export type MuteRow = z.output<typeof muteRow>;
@@ -15,7 +19,8 @@ export type MuteRow = z.output<typeof muteRow>;
 export function listMutes(db: Queries, userId: string): Promise<MuteRow[]> {
   return db.many(
     muteRow,
-    'select id, user_id, category, scope, created_at from notification_mutes where user_id = $1 order by id',
+    `select id, user_id as "userId", category, scope, created_at as "createdAt" from notification_mutes
+     where user_id = $1 order by id`,
     [userId],
   );
 }

@@ -6,31 +6,23 @@ const countRow = z.object({ count: z.number() });
 const headRow = z.object({ head: z.number() });
 const anyRow = z.object({});
 
-const columns = z.object({
+const notificationRow = z.object({
   id: z.number(),
-  user_id: z.string(),
+  userId: z.string(),
   title: z.string(),
   message: z.string(),
   link: z.string(),
   category: z.string(),
   scope: z.string(),
   read: z.boolean(),
-  created_at: z.date(),
+  createdAt: z.date(),
 });
-const notificationRow = columns.transform(({ user_id, created_at, ...row }) => ({
-  ...row,
-  userId: user_id,
-  createdAt: created_at,
-}));
-const placedRow = columns.extend({ place: z.number() }).transform(({ place, user_id, created_at, ...row }) => ({
-  place,
-  row: { ...row, userId: user_id, createdAt: created_at },
-}));
+const placedRow = notificationRow.extend({ place: z.number() });
 
 /** A notification as stored. */
 export type NotificationRow = z.output<typeof notificationRow>;
 
-const COLUMNS = 'id, user_id, title, message, link, category, scope, read, created_at';
+const COLUMNS = `id, user_id as "userId", title, message, link, category, scope, read, created_at as "createdAt"`;
 
 /** A page of a user's notifications, newest first. The order of ids is that of `created_at`. */
 export function listNotifications(
@@ -89,7 +81,7 @@ export async function notificationsAfter(
     [wanted.map(({ userId }) => userId), wanted.map(({ since }) => since), limit],
   );
   const pages = wanted.map((): NotificationRow[] => []);
-  for (const { place, row } of rows) pages[place - 1]?.push(row);
+  for (const { place, ...row } of rows) pages[place - 1]?.push(row);
   return pages;
 }
 
