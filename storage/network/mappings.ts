@@ -11,7 +11,6 @@ import { tellNetwork } from './news.ts';
 
 const countRow = z.object({ count: z.number() });
 const idRow = z.object({ id: z.string() });
-const domainRow = z.object({ domain: z.string() });
 
 /** Longest detail that is kept, in characters. */
 const MAX_DETAIL = 1000;
@@ -286,48 +285,18 @@ export async function orphanedMappings(db: Queries, limit: number): Promise<stri
   return rows.map(({ id }) => id);
 }
 
-const servedRow = z.object({
-  id: z.string(),
-  userId: z.string(),
-  containerId: z.string(),
-  hostname: z.string(),
-  targetPort: z.number(),
-  certificateDetail: z.string(),
-});
-
-/** A verified mapping, as the gateway serves it. */
-type VerifiedMapping = z.output<typeof servedRow>;
-
-const SERVED = `id, user_id as "userId", container_id as "containerId", domain as hostname, target_port as "targetPort",
-  certificate_detail as "certificateDetail"`;
-
-/** The verified mapping of a hostname (lower case, ASCII, without the last dot); null when there is none. */
-export async function verifiedMapping(db: Queries, hostname: string): Promise<VerifiedMapping | null> {
-  const row = await db.one(
-    servedRow,
-    `select ${SERVED} from domain_mappings where domain = $1 and status = 'verified'`,
-    [hostname],
-  );
-  return row ?? null;
-}
-
-/** At most `limit` verified hostnames that come after `after` ('' for the first), in the order of their bytes. */
-export async function verifiedHostnames(db: Queries, after: string, limit: number): Promise<string[]> {
-  const rows = await db.many(
-    domainRow,
-    `select domain from domain_mappings where status = 'verified' and domain collate "C" > $1
-     order by domain collate "C" limit $2`,
-    [after, limit],
-  );
-  return rows.map(({ domain }) => domain);
-}
+const servedRow = z.object({ hostname: z.string(), containerId: z.string(), targetPort: z.number() });
 
 /** Verified mappings as a gateway follows them. */
 export function mappingSource(db: Queries, news: NetworkNewsSource): MappingSource {
   return {
     read: async () => {
-      const rows = await db.many(servedRow, `select ${SERVED} from domain_mappings where status = 'verified'`);
-      return new Map(rows.map(({ hostname, containerId, targetPort }) => [hostname, { containerId, targetPort }]));
+      const rows = await db.many(
+        servedRow,
+        `select domain as hostname, container_id as "containerId", target_port as "targetPort" from domain_mappings
+         where status = 'verified'`,
+      );
+      return new Map(rows.map(({ hostname, ...target }) => [hostname, target]));
     },
     watch: (onChange) => news.onNews(() => onChange()),
   };

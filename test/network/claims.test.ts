@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { verifiedMapping } from '../../storage/network/mappings.ts';
 import { failOnLeaks } from '../support/leaks.ts';
+import { verifiedMapping } from '../support/network/verified-mapping.ts';
 import { type NetworkUnderTest, openNetwork } from '../support/service/network.ts';
 import type { Person } from '../support/service/people.ts';
 import { until } from '../support/until.ts';

@@ -2,8 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setCertificateDetail, verifiedHostnames, verifiedMapping } from '../../storage/network/mappings.ts';
+import { mappingSource, setCertificateDetail } from '../../storage/network/mappings.ts';
+import { networkNews } from '../../storage/network/news.ts';
 import { BROKEN_ZONE } from '../support/network/dns-server.ts';
+import { verifiedMapping } from '../support/network/verified-mapping.ts';
 import { INGRESS, openNetwork } from '../support/service/network.ts';
 import { DOMAIN } from '../support/service/node.ts';
 import { until } from '../support/until.ts';
@@ -396,11 +398,13 @@ test('what a certificate waits for shows in the mapping, and is not written down
   await network.call(ann.token, 'POST', `/api/domain-mappings/${created.id}/verify`);
   const served = await verifiedMapping(network.db, 'a.example.org');
   assert.deepEqual(
-    [served?.id, served?.userId, served?.containerId, served?.hostname, served?.targetPort],
-    [created.id, ann.id, created.container_id, 'a.example.org', 443],
+    [served?.id, served?.userId, served?.containerId, served?.targetPort],
+    [created.id, ann.id, created.container_id, 443],
   );
-  assert.deepEqual(await verifiedHostnames(network.db, '', 10), ['a.example.org']);
-  assert.deepEqual(await verifiedHostnames(network.db, 'a.example.org', 10), []);
+  assert.deepEqual(
+    [...(await mappingSource(network.db, networkNews(network.db)).read())],
+    [['a.example.org', { containerId: created.container_id, targetPort: 443 }]],
+  );
   assert.equal(await setCertificateDetail(network.db, 'a.example.org', 'the CA asks to wait'), true);
   assert.equal((await network.mapping(ann, 'a.example.org'))?.detail, 'the CA asks to wait');
   await network.call(ann.token, 'DELETE', `/api/domain-mappings/${created.id}`);

@@ -4,8 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { findBinaries } from '../../storage/embedded/binaries.ts';
-import { EmbeddedError } from '../../storage/embedded/user.ts';
-import { serverUser } from '../../storage/embedded/user.ts';
+import { EmbeddedError, serverUser } from '../../storage/embedded/user.ts';
 import { tempDir } from '../support/temp.ts';
 
 const links = (names: string[]) => names.filter((name) => /\.so\.\d+$/.test(name)).length;

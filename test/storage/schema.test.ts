@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { describeSchema } from '../../storage/schema.ts';
 import { testDatabase } from '../support/database/database.ts';
+import { describeSchema } from '../support/database/describe-schema.ts';
 import { projectRoot } from '../support/project.ts';
 
 test('storage/schema.sql is the sum of the migrations', async () => {

@@ -14,7 +14,7 @@ import type { CertificateAuthority } from '../../../proto/ports/acme.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { type Db, openDb } from '../../../storage/db.ts';
-import { deleteMapping, verifiedMapping, verifyMapping } from '../../../storage/network/mappings.ts';
+import { deleteMapping, verifyMapping } from '../../../storage/network/mappings.ts';
 import { parseSealKey } from '../../../storage/seal.ts';
 import { start } from '../../../supervision/index.ts';
 import { testDatabase } from '../database/database.ts';
@@ -22,6 +22,7 @@ import { addContainer, runningState } from '../gateway/containers.ts';
 import { startGateway } from '../gateway/gateway.ts';
 import { silentLog } from '../log.ts';
 import { type Cleanup, freePort } from '../temp.ts';
+import { verifiedMapping } from './verified-mapping.ts';
 
 export const CONTAINER = 'abcdefghijk1';
 export const SEAL_KEY = parseSealKey('11'.repeat(32));

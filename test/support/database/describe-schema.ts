@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Db } from './db.ts';
+import type { Db } from '../../../storage/db.ts';
 
 const line = z.object({ line: z.string() });
 const column = z.object({ relation: z.string(), line: z.string() });
