@@ -124,14 +124,13 @@ function isPassing(
   return error instanceof type && codes.includes(error.code);
 }
 
-/** Asks with a call message: how each actor of a service is reached. */
-type AskActor = (make: (replyTo: Ref<Outcome>) => CallMessage) => Promise<Outcome>;
+/** Makes the message of a call for the actor that is asked. */
+export function callMessage(endpoint: AnyEndpoint, call: Call): (replyTo: Ref<Outcome>) => CallMessage {
+  return (replyTo) => ({ type: 'call', endpoint, call, replyTo });
+}
 
-/**
- * Sends a call through `ask` and unwraps the outcome. Throws Refusal; `missing`, if given, when there is no such actor.
- */
-export function askActor(ask: AskActor, endpoint: AnyEndpoint, call: Call, missing?: ErrorCode): Promise<unknown> {
-  const asked = ask((replyTo) => ({ type: 'call', endpoint, call, replyTo }));
+/** The reply in the outcome of a call. Throws Refusal; `missing`, if given, when there is no such actor. */
+export function replyOf(asked: Promise<Outcome>, missing?: ErrorCode): Promise<unknown> {
   if (missing === undefined) return asked.then(unwrap, refuse);
   return asked.then(unwrap, (error: unknown) =>
     refuse(error instanceof ActorError && error.code === 'not_found' ? new Refusal(missing, { cause: error }) : error),

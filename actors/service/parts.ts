@@ -18,7 +18,15 @@ import {
 } from '../../supervision/index.ts';
 import type { PlacedKind } from '../../supervision/placement/index.ts';
 import { type Connection, connect } from './connection.ts';
-import { ASK_TIMEOUT, actorKey, askActor, type CallMessage, type Handlers, handleCall } from './dispatch.ts';
+import {
+  ASK_TIMEOUT,
+  actorKey,
+  type CallMessage,
+  callMessage,
+  type Handlers,
+  handleCall,
+  replyOf,
+} from './dispatch.ts';
 import type { Placement } from './placement.ts';
 import { connectionSupervisor, type Part } from './supervisor.ts';
 
@@ -82,7 +90,7 @@ export class EntitiesPart<Msg> implements Part {
   call(this: EntitiesPart<CallMessage>, endpoint: AnyEndpoint, call: Call): Promise<unknown> {
     const key = actorKey(endpoint, call);
     const options: AskOptions = { isSafe: isSafe(endpoint) };
-    return askActor((make) => this.ask(key, make, ASK_TIMEOUT, options), endpoint, call, this.#missing);
+    return replyOf(this.ask(key, callMessage(endpoint, call), ASK_TIMEOUT, options), this.#missing);
   }
 }
 
@@ -130,7 +138,7 @@ export class ActorPart<Msg> implements Part {
 
   /** As an AnsweringPart, if the actor takes calls. */
   call(this: ActorPart<CallMessage>, endpoint: AnyEndpoint, call: Call): Promise<unknown> {
-    return askActor((make) => query(this.ref, make, ASK_TIMEOUT), endpoint, call);
+    return replyOf(query(this.ref, callMessage(endpoint, call), ASK_TIMEOUT));
   }
 }
 

@@ -15,7 +15,7 @@ import { useWires } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
 import { DEFAULT_DOMAIN, portsWith, readEnvironment } from '../config/config.ts';
 import { openDataDir, openSecrets } from '../config/data-dir.ts';
-import { proxiesOf } from '../config/gateway-options.ts';
+import { type GatewayFlags, proxiesOf } from '../config/gateway-options.ts';
 import { hint, programName } from '../config/program.ts';
 import { announce, lockDataDir } from '../config/running.ts';
 import { databaseServer } from '../node/database.ts';
@@ -31,21 +31,11 @@ import { type CommandOptions, progressOn } from './command.ts';
 import { refuseTaken, takenPorts } from './free-ports.ts';
 
 /** Options of `troupe up` as the command line gives them. */
-export interface UpOptions extends CommandOptions, LogServiceOptions {
+export interface UpOptions extends CommandOptions, LogServiceOptions, GatewayFlags {
   readonly domain?: string;
   readonly listen: string;
   readonly portOffset: number;
   readonly install?: boolean;
-  /** Files of the wildcard certificate for the domain; undefined: the platform's own authority issues one. */
-  readonly tlsCert?: string;
-  readonly tlsKey?: string;
-  /** A line for each request through the gateway on standard error. */
-  readonly accessLog?: boolean;
-  /** Whether the gateway keeps responses. */
-  readonly cache: boolean;
-  /** Addresses of proxies in front of the platform, and whether they speak the PROXY protocol. */
-  readonly trustedProxies?: string;
-  readonly proxyProtocol?: boolean;
 }
 
 /** Starts the platform, says where it is, and resolves when it was told to stop and has ended. */

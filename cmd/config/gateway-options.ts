@@ -6,6 +6,20 @@ import { parseTrusted } from '../../transports/wire/peer-address.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
 
+/** Options of every command that opens a gateway, as the command line gives them. */
+export interface GatewayFlags {
+  /** Files of the wildcard certificate for the domain; undefined: the platform's own authority issues one. */
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  /** A line for each request on standard error. */
+  readonly accessLog?: boolean;
+  /** Whether the gateway keeps responses. */
+  readonly cache: boolean;
+  /** Addresses of proxies in front of it, and whether they speak the PROXY protocol. */
+  readonly trustedProxies?: string | undefined;
+  readonly proxyProtocol?: boolean;
+}
+
 /** --fallback: `<address>` or `<address>:<port>`; without a port 80. Throws CliError for anything else. */
 export function fallbackOf(text: string): { host: string; port: number } {
   const [, bracketed, plain, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?$/.exec(text) ?? [];
@@ -35,7 +49,7 @@ export function readRoutesFile(path: string): NewRoute[] {
 
 /** Of `--trusted-proxies` (else TRUSTED_PROXIES) and `--proxy-protocol`; undefined: none. Throws CliError. */
 export function proxiesOf(
-  options: { readonly trustedProxies?: string | undefined; readonly proxyProtocol?: boolean },
+  options: Pick<GatewayFlags, 'trustedProxies' | 'proxyProtocol'>,
   environment: Pick<Environment, 'TRUSTED_PROXIES'>,
 ): FrontProxies | undefined {
   const list = options.trustedProxies ?? environment.TRUSTED_PROXIES;

@@ -16,7 +16,7 @@ import { useWires } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
 import { DEFAULT_DOMAIN, type Environment, readEnvironment } from '../config/config.ts';
 import { dataDirInUse, openDataDir, openGivenSecrets } from '../config/data-dir.ts';
-import { fallbackOf, proxiesOf, readRoutesFile } from '../config/gateway-options.ts';
+import { fallbackOf, type GatewayFlags, proxiesOf, readRoutesFile } from '../config/gateway-options.ts';
 import { platformKeys, sshHostKeys } from '../config/platform-keys.ts';
 import { plainLines } from '../observability/log.ts';
 import { servicePages } from '../observability/pages.ts';
@@ -31,7 +31,7 @@ import { CLOCK, openDatabase, openRuntime } from './runtime.ts';
 import { stopSignal, Teardown } from './shutdown.ts';
 
 /** Options as the command line gives them. */
-export interface GatewayCommandOptions extends LogServiceOptions {
+export interface GatewayCommandOptions extends LogServiceOptions, GatewayFlags {
   readonly data: string;
   readonly domain?: string;
   readonly listen: string;
@@ -40,15 +40,8 @@ export interface GatewayCommandOptions extends LogServiceOptions {
   readonly sshPort: number;
   /** Of the networking API, on loopback. */
   readonly netPort: number;
-  readonly tlsCert?: string;
-  readonly tlsKey?: string;
   readonly fallback?: string;
   readonly routesFile?: string;
-  readonly accessLog?: boolean;
-  readonly cache: boolean;
-  /** Addresses of proxies in front of the gateway, and whether they speak the PROXY protocol. */
-  readonly trustedProxies?: string;
-  readonly proxyProtocol?: boolean;
   readonly json?: boolean;
 }
 

@@ -22,6 +22,7 @@ import {
   type PlatformCertificate,
 } from '../../transports/gateway/tls/platform-certificate.ts';
 import { CliError } from '../config/cli-error.ts';
+import type { GatewayFlags } from '../config/gateway-options.ts';
 import { accessLine } from '../observability/access-log.ts';
 import { gatewayMetrics } from '../observability/gateway-metrics.ts';
 import { copyListener } from './listener-copies.ts';
@@ -153,10 +154,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   };
 }
 
-interface CertificateOptions {
-  readonly tlsCert?: string;
-  readonly tlsKey?: string;
-}
+type CertificateOptions = Pick<GatewayFlags, 'tlsCert' | 'tlsKey'>;
 
 /** The certificate that the options name; undefined when they name none. Throws CliError where it cannot be used. */
 export function namedCertificate({ tlsCert, tlsKey }: CertificateOptions): PlatformCertificate | undefined {
