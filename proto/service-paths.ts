@@ -50,9 +50,7 @@ interface RoutedService {
   readonly target: string;
 }
 
-/**
- * Routes to the platform's own services: each by its host, and by its paths on the domain itself.
- */
+/** Routes to the platform's own services: each by its host, and by its paths on the domain itself. */
 export function serviceRoutes(domain: string, services: readonly RoutedService[]): NewRoute[] {
   return services.flatMap(({ name, endpoints, target }) => {
     const common = { target, strip_prefix: false, priority: 0 };

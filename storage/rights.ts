@@ -14,9 +14,7 @@ export type ServiceWithRole = (typeof SERVICES)[number];
 /** Columns by name, separated by commas; true: all, also those that come later. */
 type Columns = true | string;
 
-/**
- * What may be done with a table or view. `update` is also what it takes to lock a row, whichever column it names.
- */
+/** What may be done with a table or view. `update` is also what it takes to lock a row, whichever column it names. */
 interface Rights {
   readonly select?: Columns;
   readonly insert?: Columns;

@@ -1,5 +1,4 @@
 /** What the authentication service is given by the composition root. */
-
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../../proto/auth/tokens.ts';
 import type { Bus } from '../../proto/ports/bus.ts';

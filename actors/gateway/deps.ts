@@ -1,5 +1,4 @@
 /** What the gateway is given by the composition root. */
-
 import type { ComputeNewsSource } from '../../proto/compute/events.ts';
 import type { SignGatewayToken } from '../../proto/gateway/gateway-token.ts';
 import type { NewRoute, StaticRoute } from '../../proto/gateway/routes.ts';

@@ -1,5 +1,4 @@
 /** The page at `https://<domain>/`: what this is and where to go on. It tells strangers nothing that is not public. */
-
 import { createHash } from 'node:crypto';
 import { sshCommand, sshHost } from '../../proto/gateway/ssh.ts';
 import type { ProxyReply } from '../../proto/gateway/traffic.ts';

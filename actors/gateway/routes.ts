@@ -2,7 +2,6 @@
  * The actor that keeps the gateway's snapshot current. It reads routes and containers every 5 seconds, and at once when
  * routes or open ports change, a container runs or is to stop: its address may be another container's next.
  */
-
 import { hostname } from 'node:os';
 import { errorText } from '../../lib/errors.ts';
 import type { ComputeNews } from '../../proto/compute/events.ts';

@@ -1,5 +1,4 @@
 /** When a container's user is told that something is wrong with it, as pure functions of what was measured. */
-
 import { CORE_NAMESPACE } from '../../proto/monitor/endpoints.ts';
 import type { DiskSample, PodSample } from '../../proto/ports/metrics-source.ts';
 
@@ -48,9 +47,7 @@ export function stateOfDisk(usedBytes: number, capacityBytes: number): 'yes' | '
   return share >= DISK_FULL ? 'yes' : share < DISK_WELL ? 'no' : 'maybe';
 }
 
-/**
- * What the user reads; of the disk under the category `storage`, whose scope is the namespace.
- */
+/** What the user reads; of the disk under the category `storage`, whose scope is the namespace. */
 export function alertText(kind: AlertKind, name: string, pod: PodSample) {
   const compute = { category: 'compute', scope: '' };
   switch (kind) {

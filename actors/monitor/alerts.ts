@@ -2,7 +2,6 @@
  * Tells users when something is wrong with their containers, and the administrator when a machine's disk is nearly
  * full, once an episode: the row and the notification are one transaction.
  */
-
 import { notificationEvent } from '../../proto/notify/notification.ts';
 import type { NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
 import {

@@ -2,7 +2,6 @@
  * All clients of the monitor's streams. A new snapshot is told to each of them once; what a client has not read yet is
  * replaced by what is newer, so that nobody costs more than a few words of memory, however slow.
  */
-
 import { type AnyEndpoint, type Caller, expiryMs } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { clusterEvents, clusterSocket, healthEvents } from '../../proto/monitor/endpoints.ts';

@@ -2,7 +2,6 @@
  * The actor that measures: one refresh for all, however many clients. Each source's answer becomes a snapshot, which is
  * encoded once for each audience, told to the clients, published and looked through for what users should be told of.
  */
-
 import { Refusal } from '../../proto/errors.ts';
 import {
   clusterInfo,

@@ -1,5 +1,4 @@
 /** What the cluster monitor is given by the composition root. */
-
 import type { Service } from '../../proto/endpoint.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import type { Clock } from '../../proto/ports/clock.ts';

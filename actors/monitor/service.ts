@@ -1,5 +1,4 @@
 /** The cluster monitor: its endpoints, who answers them, and its supervision tree. */
-
 import type { Service } from '../../proto/endpoint.ts';
 import { monitorEndpoints } from '../../proto/monitor/endpoints.ts';
 import { dispatch, type SystemRef } from '../../supervision/index.ts';

@@ -1,5 +1,4 @@
 /** Samples as clients see them. */
-
 import type { NodeMetrics, PodMetrics } from '../../proto/monitor/endpoints.ts';
 import type { NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
 

@@ -1,5 +1,4 @@
 /** One socket of `/ws/notifications`: what its user's actor tells it goes through a DeliveryCursor to the client. */
-
 import { BatchLoader } from '../../lib/batching.ts';
 import type { Socket } from '../../proto/ports/http.ts';
 import type { Db } from '../../storage/db.ts';

@@ -2,7 +2,6 @@
  * What was stored in one process, told to the others over the bus: their users' sockets look into storage then. A
  * message that is lost costs time, not a notification: sockets look by themselves from time to time.
  */
-
 import { z } from 'zod';
 import { jsonOf } from '../../lib/input.ts';
 import { newId } from '../../proto/ids.ts';

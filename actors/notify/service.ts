@@ -1,5 +1,4 @@
 /** The notification service: its endpoints, who answers them, and its supervision tree. */
-
 import type { Service } from '../../proto/endpoint.ts';
 import { notificationSocket, notifyEndpoints } from '../../proto/notify/endpoints.ts';
 import type { SystemRef } from '../../supervision/index.ts';

@@ -6,7 +6,6 @@
  *
  *   asleep -- call, socket or arrival --> awake -- no socket and idle --> asleep
  */
-
 import { Refusal } from '../../proto/errors.ts';
 import {
   addMute,

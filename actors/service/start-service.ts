@@ -1,5 +1,4 @@
 /** A service from its definition: who answers which endpoint, what its streams show, and its supervision tree. */
-
 import { errorText } from '../../lib/errors.ts';
 import type {
   AnyEndpoint,

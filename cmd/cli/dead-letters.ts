@@ -1,5 +1,4 @@
 /** `troupe dead-letters list|show|replay|discard`: messages that a consumer of the bus gave up. */
-
 import { decodeNotification } from '../../proto/notify/notification.ts';
 import type { StoredDeadLetter } from '../../proto/ports/bus-store.ts';
 import {

@@ -1,5 +1,4 @@
 /** Everything Troupe reads from its environment. A bad value is named with what was expected. */
-
 import { readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import { parseRegistryKey, type RegistryKey, RegistryKeyError } from '../../actors/auth/registry/registry-key.ts';

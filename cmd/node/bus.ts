@@ -1,5 +1,4 @@
 /** Chooses the bus: NATS when NATS_URL is set, else the one in this process with its streams in the database. */
-
 import { readFileSync } from 'node:fs';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Bus } from '../../proto/ports/bus.ts';

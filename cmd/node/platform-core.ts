@@ -1,5 +1,4 @@
 /** What all services of `troupe up` are opened from: its options, and the parts that they share. */
-
 import type { Registry } from 'prom-client';
 import { type PullAuth, pullAuth } from '../../actors/auth/registry/pull-credential.ts';
 import { ensureAdmin } from '../../actors/auth/users/users.ts';

@@ -1,5 +1,4 @@
 /** The services of `troupe up` with listeners of their own: authentication, compute, the monitor, notifications. */
-
 import { reachableAddress } from '../../lib/ip-address.ts';
 import type { Service } from '../../proto/endpoint.ts';
 import { gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';

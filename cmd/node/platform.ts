@@ -1,5 +1,4 @@
 /** The composition root of `troupe up`: a process of all roles, in start order, which ends them in reverse. */
-
 import { reachableAddress } from '../../lib/ip-address.ts';
 import { gatewayTokenSigner } from '../../proto/gateway/gateway-token.ts';
 import { addressOf } from '../../proto/gateway/routes.ts';

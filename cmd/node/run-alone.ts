@@ -1,5 +1,4 @@
 /** One service in a process of its own: a member of the cluster, beside others on the same database and broker. */
-
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import { BusError } from '../../proto/ports/bus.ts';

@@ -1,5 +1,4 @@
 /** What every service shows besides its endpoints: health, its OpenAPI document, and numbers for Prometheus. */
-
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
 import type { Service, ServiceName } from '../../proto/endpoint.ts';

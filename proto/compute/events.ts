@@ -1,5 +1,4 @@
 /** News of the compute service that other parts act on at once: who may no longer log in, and where traffic goes. */
-
 import type { Ending } from '../ports/ending.ts';
 import type { ContainerStatus } from './fields.ts';
 

@@ -1,5 +1,4 @@
 /** Certificates for mapped hostnames, as the parts that order, keep and serve them speak of them. */
-
 import { CodedError } from '../../lib/errors.ts';
 import type { Ending } from './ending.ts';
 

@@ -3,7 +3,6 @@
  * `transports/bus` runs on them. Everything rejects with BusError: `unavailable` while the store cannot be reached (try
  * again), `no_stream` for a stream that does not exist.
  */
-
 import type { StreamConfig } from './bus.ts';
 import type { Ending } from './ending.ts';
 

@@ -1,5 +1,4 @@
 /** What the networking API needs of the outside: a DNS provider, and resolvers. Handed in by cmd. */
-
 import { CodedError } from '../../lib/errors.ts';
 
 /** A zone at the provider; `name` in lower case, ASCII, without the last dot. */

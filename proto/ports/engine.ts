@@ -1,5 +1,4 @@
 /** The engine that runs containers: what it is told, what it says, and what can go wrong. */
-
 import type { Duplex } from 'node:stream';
 import { CodedError } from '../../lib/errors.ts';
 import type { Ending } from './ending.ts';

@@ -1,5 +1,4 @@
 /** The shapes between a server's sockets (transports/http) and whoever answers. All adapters speak exactly this. */
-
 import { CodedError } from '../../lib/errors.ts';
 
 /** A request, copied out of the server's memory before anything is awaited. */

@@ -3,7 +3,6 @@
  * shard is a part of the entities of one service; a lease makes one node its owner; the epoch of the lease is what its
  * writes are checked by.
  */
-
 import { CodedError } from '../../lib/errors.ts';
 
 /**

@@ -1,7 +1,6 @@
 /**
  * News of domain mappings (proto/network/events.ts): told by the database at the commit that makes them, to all nodes.
  */
-
 import { z } from 'zod';
 import { jsonOf } from '../../lib/input.ts';
 import type { NetworkNews, NetworkNewsSource } from '../../proto/network/events.ts';

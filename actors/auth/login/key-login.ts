@@ -7,7 +7,6 @@
  *
  * Each arrow can be walked once: whoever fails begins again with the password.
  */
-
 import { beginKeyLogin, finishKeyLogin } from '../../../proto/auth/security-keys.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { audit } from '../../../storage/audit.ts';

@@ -1,5 +1,4 @@
 /** Whether somebody is who they say, by password: throttled, audited and timed alike wherever one is given. */
-
 import { KeyedQueue } from '../../../lib/concurrency.ts';
 import { usernameSchema } from '../../../proto/auth/endpoints.ts';
 import { type ClientNetwork, clientNetworkOf } from '../../../proto/client-network.ts';

@@ -2,7 +2,6 @@
  * The two WebAuthn ceremonies: what a browser brings back is verified here (WebAuthn Level 3, sections 7.1 and 7.2), by
  * the library and by what the library leaves open.
  */
-
 import { createPublicKey } from 'node:crypto';
 import { verifyAuthenticationResponse, verifyRegistrationResponse } from '@simplewebauthn/server';
 import { decodeAttestationObject, isoBase64URL, isoCBOR } from '@simplewebauthn/server/helpers';

@@ -1,5 +1,4 @@
 /** Rights at the registry: what the platform pulls for its users, what they may see, and what operators make public. */
-
 import { Refusal } from '../../../proto/errors.ts';
 import type { RegistryAuth } from '../../../proto/ports/engine.ts';
 import { isRepository, parseImage } from '../../../proto/repositories.ts';

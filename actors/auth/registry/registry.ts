@@ -1,5 +1,4 @@
 /** The registry's token endpoint: who asks, what they may do, and the token that says so. */
-
 import { registryToken } from '../../../proto/auth/registry.ts';
 import { API_TOKEN_PREFIX, REGISTRY_TOKEN_SECONDS } from '../../../proto/auth/tokens.ts';
 import type { CallOf, ReplyOf } from '../../../proto/endpoint.ts';

@@ -1,5 +1,4 @@
 /** Remembers when API tokens were used and writes it down now and then: no request waits for a write. */
-
 import type { Log } from '../../../proto/ports/log.ts';
 import { recordUses } from '../../../storage/auth/api-tokens.ts';
 import type { Db } from '../../../storage/db.ts';

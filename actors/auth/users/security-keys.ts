@@ -1,5 +1,4 @@
 /** The security keys of a user: what the user's actor answers about them. Having one turns the second factor on. */
-
 import {
   beginAddKey,
   deleteKey,

@@ -1,5 +1,4 @@
 /** `troupe monitor`: the cluster monitor alone, beside a platform on the same database and engine. */
-
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import type { Registry } from 'prom-client';

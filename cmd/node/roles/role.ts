@@ -1,5 +1,4 @@
 /** How a process opens one service, from the parts that all services share. A new role is a file beside this one. */
-
 import { registrySigner } from '../../../actors/auth/registry/registry-key.ts';
 import type { Placement } from '../../../actors/service/placement.ts';
 import type { SharedSecret } from '../../../proto/auth/shared-secret.ts';
