@@ -8,7 +8,7 @@ import { type DbConnection, openDb } from '../../storage/db.ts';
 import { findBinaries } from '../../storage/embedded/binaries.ts';
 import { EmbeddedError, findEmbedded } from '../../storage/embedded/server.ts';
 import { schemaVersion } from '../../storage/migrate.ts';
-import { doctorDocker } from '../../transports/engines/docker/host/install-docker.ts';
+import { type DockerFinding, doctorDocker } from '../../transports/engines/docker/host/install-docker.ts';
 import { type AdapterChoice, ListenError, planAdapter } from '../../transports/http/index.ts';
 import { usesHandles } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
@@ -112,13 +112,9 @@ function report(findings: readonly Finding[]): string {
 }
 
 /** One thing that `troupe doctor` looked at. `how` says how to get it, when it is missing. */
-interface Finding {
-  readonly name: string;
-  readonly ok: boolean;
+interface Finding extends DockerFinding {
   /** Troupe runs without it. */
   readonly optional?: boolean;
-  readonly what: string;
-  readonly how?: string;
 }
 
 /** Looks at the server of DATABASE_URL, or at the one under the data folder. Starts and changes nothing. */

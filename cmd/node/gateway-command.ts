@@ -14,7 +14,7 @@ import { privateDockerHost } from '../../transports/engines/docker/host/private-
 import { keepCertificate } from '../../transports/gateway/tls/live-certificate.ts';
 import { useWires } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
-import { DEFAULT_DOMAIN, type Environment, readEnvironment } from '../config/config.ts';
+import { DEFAULT_DOMAIN, type Environment, NETWORK_HOST, readEnvironment } from '../config/config.ts';
 import { dataDirInUse, openDataDir, openGivenSecrets } from '../config/data-dir.ts';
 import { fallbackOf, type GatewayFlags, proxiesOf, readRoutesFile } from '../config/gateway-options.ts';
 import { platformKeys, sshHostKeys } from '../config/platform-keys.ts';
@@ -25,7 +25,7 @@ import { databaseServer } from './database.ts';
 import { certificateOf, type GatewayPorts, openGateway } from './gateway.ts';
 import { openKubernetes } from './kubernetes.ts';
 import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
-import { NETWORK_HOST, openNetworkApi } from './network.ts';
+import { openNetworkApi } from './network.ts';
 import { NO_PLATFORM } from './roles/role.ts';
 import { CLOCK, openDatabase, openRuntime } from './runtime.ts';
 import { stopSignal, Teardown } from './shutdown.ts';

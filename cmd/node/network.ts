@@ -1,43 +1,29 @@
 /** Puts the networking API together: hosted by the gateway's process, on loopback alone. */
 import type { KeyObject } from 'node:crypto';
 import { startNetwork } from '../../actors/network/service.ts';
-import type { Authenticate } from '../../proto/auth/tokens.ts';
 import type { Service } from '../../proto/endpoint.ts';
 import { plainText } from '../../proto/network/endpoints.ts';
-import type { Clock } from '../../proto/ports/clock.ts';
 import type { HttpServer } from '../../proto/ports/http.ts';
-import type { Log } from '../../proto/ports/log.ts';
 import { containerOwner } from '../../storage/compute/containers.ts';
 import { computeNews } from '../../storage/compute/news.ts';
-import type { Db } from '../../storage/db.ts';
-import type { SystemRef } from '../../supervision/index.ts';
 import { api, type Pages } from '../../transports/api/api.ts';
 import type { Changes } from '../../transports/api/authentication.ts';
 import type { ClientAddress } from '../../transports/api/client-address.ts';
 import { dashboardPages, withCors } from '../../transports/api/cors.ts';
-import type { OpenStreams } from '../../transports/api/open-streams.ts';
 import { cloudflare } from '../../transports/clients/cloudflare/provider.ts';
 import { txtResolvers } from '../../transports/clients/dns/resolvers.ts';
 import { listen } from '../../transports/http/index.ts';
-import { type Environment, NETWORK_HOST } from '../config/config.ts';
+import { NETWORK_HOST } from '../config/config.ts';
 import { dnsOf } from './mapped-hosts.ts';
-
-export { NETWORK_HOST };
+import type { RoleParts } from './roles/role.ts';
 
 /** What the API is built from. */
-interface NetworkApiOptions {
-  readonly system: SystemRef;
-  readonly db: Db;
-  readonly log: Log;
-  readonly clock: Clock;
-  readonly environment: Environment;
-  readonly domain: string;
+interface NetworkApiOptions
+  extends Pick<RoleParts, 'system' | 'db' | 'log' | 'clock' | 'environment' | 'domain' | 'authenticate' | 'streams'> {
   readonly port: number;
   readonly installation: string;
   /** Without it there is no integration with a DNS provider. */
   readonly encryptionKey: KeyObject | undefined;
-  readonly authenticate: Authenticate;
-  readonly streams: OpenStreams;
   readonly changes?: Changes;
   readonly pages: (service: Service) => Pages;
   readonly onReply: (endpoint: string, status: number) => void;

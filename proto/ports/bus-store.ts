@@ -56,16 +56,9 @@ export interface DeliveryId {
 }
 
 /** A message given up. Stream, durable, seq and storedAt name it: numbers begin anew when a broker lost its store. */
-export interface NewDeadLetter {
+export interface NewDeadLetter extends Omit<Delivery, 'deliveryCount'> {
   readonly stream: string;
   readonly durable: string;
-  readonly seq: number;
-  /** When the stream took the message, Unix ms. */
-  readonly storedAt: number;
-  readonly subject: string;
-  readonly data: Uint8Array;
-  /** The publisher's id of the message, if it gave one. */
-  readonly msgId: string | undefined;
   readonly deliveries: number;
   readonly reason: string;
 }

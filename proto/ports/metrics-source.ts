@@ -1,12 +1,16 @@
 /** What measures machines and workloads for the cluster monitor, and how it says what it found. */
 
-/** How a machine does at one moment. CPU in thousandths of a core, the rest in bytes. */
-export interface NodeSample {
+/** What something uses at one moment. CPU in thousandths of a core, the rest in bytes. */
+interface UsageSample {
   readonly name: string;
   readonly cpuMillis: number;
   readonly cpuCapacityMillis: number;
   readonly memoryBytes: number;
   readonly memoryCapacityBytes: number;
+}
+
+/** How a machine does at one moment. */
+export interface NodeSample extends UsageSample {
   /** Of the fullest of its disks. */
   readonly diskBytes: number;
   readonly diskCapacityBytes: number;
@@ -23,19 +27,14 @@ export interface DiskSample {
   readonly capacityBytes: number;
 }
 
-/** How a workload does at one moment, in the units of `NodeSample`. */
-export interface PodSample {
-  readonly name: string;
+/** How a workload does at one moment. */
+export interface PodSample extends UsageSample {
   /** `compute-<user id>-<container id>`, or the platform's own (proto/monitor/endpoints.ts). */
   readonly namespace: string;
   readonly node: string;
   /** Both undefined for the platform's own. */
   readonly userId?: string;
   readonly containerId?: string;
-  readonly cpuMillis: number;
-  readonly cpuCapacityMillis: number;
-  readonly memoryBytes: number;
-  readonly memoryCapacityBytes: number;
   readonly diskBytes: number;
   /** Undefined when the source does not know: what the platform promised counts. */
   readonly diskCapacityBytes?: number;

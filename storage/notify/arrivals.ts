@@ -3,18 +3,13 @@
  * event, ids that become visible in their order.
  */
 import { z } from 'zod';
+import type { Notification } from '../../proto/notify/notification.ts';
 import { type Db, isConstraint } from '../db.ts';
 
 /** A notification to store. */
-export interface NewNotification {
-  readonly userId: string;
+export interface NewNotification extends Omit<Notification, 'metadata'> {
   /** Names the event for ever: of one user, each is stored once. */
   readonly eventId: string;
-  readonly title: string;
-  readonly message: string;
-  readonly link: string;
-  readonly category: string;
-  readonly scope: string;
 }
 
 /** Stored under an id, `known` (it was stored before), `muted` by its user, or `no_user`: nobody has that id. */

@@ -53,7 +53,7 @@ export async function installDocker(options: {
 }
 
 /** One thing containers need on this machine. */
-interface DockerFinding {
+export interface DockerFinding {
   readonly name: string;
   readonly ok: boolean;
   /** What was found, or what is missing. */
