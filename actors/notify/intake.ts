@@ -10,8 +10,10 @@ import { NOTIFICATIONS_CONSUMER } from '../../proto/subjects.ts';
 import { type NewNotification, type StoredArrivals, storeNotifications } from '../../storage/notify/arrivals.ts';
 import type { NotificationRow } from '../../storage/notify/notifications.ts';
 import { type AnyRef, spawn } from '../../supervision/index.ts';
+import type { EntitiesPart } from '../service/parts.ts';
 import type { NotifyDeps } from './deps.ts';
 import { afterFailure, isPassing, readIncoming } from './intake-rules.ts';
+import type { PeerHints } from './peer-hints.ts';
 import type { NotifyUserMessage } from './user.ts';
 
 /** Most rows of one transaction. */
@@ -52,11 +54,11 @@ interface Partition {
  * the stream beside the intake.
  */
 interface NotificationSockets {
-  /** Whether sockets of the user may be there to be told. */
-  isPresent(userId: string): boolean;
-  tell(userId: string, message: NotifyUserMessage): void;
-  /** Other processes may have sockets of these users. */
-  tellOthers(userIds: Iterable<string>): void;
+  /** Users of whom sockets may be there to be told. */
+  readonly present: Pick<ReadonlyMap<string, unknown>, 'has'>;
+  readonly users: EntitiesPart<NotifyUserMessage>;
+  /** Other processes, which may have sockets of the same users. */
+  readonly others: PeerHints;
 }
 
 /** Starts the actor that owns the consumer. Rejects with BusError when it cannot consume. */
@@ -200,7 +202,7 @@ class Intake {
     const { db, clock } = this.#deps;
     const batch = items.map(({ notification }) => notification);
     const users = new Set(batch.map(({ userId }) => userId));
-    const headsOf = [...users].filter((userId) => this.#sockets.isPresent(userId));
+    const headsOf = [...users].filter((userId) => this.#sockets.present.has(userId));
     const mayBeKnown = items.some(({ message }) => message.deliveryCount > 1);
     for (let pause = 100; ; pause = Math.min(pause * 2, 2000)) {
       try {
@@ -218,7 +220,7 @@ class Intake {
    */
   #stored(items: readonly Item[], { arrivals, at, heads }: StoredArrivals, answers: Promise<void>[]): void {
     const { numbers } = this.#deps;
-    const { isPresent, tell, tellOthers } = this.#sockets;
+    const { present, users, others } = this.#sockets;
     const rows = new Map<string, NotificationRow[]>();
     const looking = new Set<string>();
     for (const [index, { message, notification }] of items.entries()) {
@@ -250,10 +252,11 @@ class Intake {
       if (ofUser === undefined) rows.set(userId, [row]);
       else ofUser.push(row);
     }
-    for (const [userId, stored] of rows) tell(userId, { type: 'arrived', after: heads.get(userId) ?? 0, rows: stored });
-    for (const userId of looking) if (isPresent(userId)) tell(userId, { type: 'look' });
+    for (const [userId, stored] of rows)
+      users.tell(userId, { type: 'arrived', after: heads.get(userId) ?? 0, rows: stored });
+    for (const userId of looking) if (present.has(userId)) users.tell(userId, { type: 'look' });
     // Those delivered again too: whoever stored them may have ended before it told.
-    tellOthers(new Set([...rows.keys(), ...looking]));
+    others.tell(new Set([...rows.keys(), ...looking]));
   }
 
   #refuse(message: StreamMessage, reason: string): Promise<void> {

@@ -19,7 +19,7 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
   const reader = notificationReader(db);
   const present = new Map<string, number>();
   const quota = placement && placedEntities(placement, CONNECTION_QUOTA, quotaKind());
-  const users = localEntities(userKind(deps, quota && ((userId, mail) => quota.tell(userId, mail))));
+  const users = localEntities(userKind(deps, quota));
   const socketParts: SocketParts = { deps, reader, present, users };
   const others = new PeerHints(bus, (userId) => {
     if (present.has(userId)) users.tell(userId, { type: 'look' });
@@ -41,12 +41,7 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
       connections,
       'peer-hints': others,
       // Stopped before them: what is stored meanwhile is told at the next start.
-      intake: (parent) =>
-        startIntake(parent, deps, {
-          isPresent: (userId) => present.has(userId),
-          tell: (userId, message) => users.tell(userId, message),
-          tellOthers: (userIds) => others.tell(userIds),
-        }),
+      intake: (parent) => startIntake(parent, deps, { present, users, others }),
       retention: retention(deps),
     },
     sockets: [

@@ -28,7 +28,7 @@ import {
 } from '../../storage/notify/notifications.ts';
 import { type Cancel, dispatch, type EntityContext } from '../../supervision/index.ts';
 import { type CallMessage, handleCall, handler, handlers } from '../service/dispatch.ts';
-import type { AnsweringKind } from '../service/parts.ts';
+import type { AnsweringKind, EntitiesPart } from '../service/parts.ts';
 import type { SocketMessage, SocketNews, SocketRef } from './connection.ts';
 import type { NodeConnections, QuotaMessage } from './connection-quota.ts';
 import type { Frame } from './delivery-cursor.ts';
@@ -72,14 +72,11 @@ const NEVER = Number.NEGATIVE_INFINITY;
 const SLEEP_AFTER_MS = 60_000;
 const FULL = { type: 'close', code: 1008, reason: 'connection limit reached' } as const;
 
-/** Tells whoever counts a user's sockets of those in this process. */
-type TellQuota = (userId: string, mail: QuotaMessage) => void;
+/** Counts the sockets of users over all processes. */
+type Quota = EntitiesPart<QuotaMessage>;
 
-/** The kind, for the service's tree. `tellQuota`: undefined when no other process has sockets. */
-export function userKind(
-  { db, clock }: NotifyDeps,
-  tellQuota?: TellQuota,
-): AnsweringKind<NotifyUserMessage, NotifyUserState> {
+/** The kind, for the service's tree. `quota`: undefined when no other process has sockets. */
+export function userKind({ db, clock }: NotifyDeps, quota?: Quota): AnsweringKind<NotifyUserMessage, NotifyUserState> {
   const ok = { status: 'ok' } as const;
 
   const table = handlers<NotifyUserState>(
@@ -152,7 +149,7 @@ export function userKind(
           state.saidAt = NEVER;
           break;
       }
-      if (tellQuota !== undefined) say(state, before, ctx, tellQuota);
+      if (quota !== undefined) say(state, before, ctx, quota);
       ctx.keepAwake(state.sockets.length > 0);
       // Most arrivals are for people who are not there.
       if (state.sockets.length === 0) ctx.sleep();
@@ -191,12 +188,7 @@ function drop({ sockets, seenAt, opened }: NotifyUserState, at: number): void {
 }
 
 /** Tells whoever counts, when the sockets are not those that were told of, and from time to time. */
-function say(
-  state: NotifyUserState,
-  before: number,
-  ctx: EntityContext<NotifyUserMessage>,
-  tellQuota: TellQuota,
-): void {
+function say(state: NotifyUserState, before: number, ctx: EntityContext<NotifyUserMessage>, quota: Quota): void {
   const { userId, sockets, opened } = state;
   const now = performance.now();
   const isDue = sockets.length > 0 && now - state.saidAt >= SAY_EVERY_MS;
@@ -204,7 +196,7 @@ function say(
   state.saidAt = now;
   state.unheard?.();
   state.unheard = sockets.length > 0 ? ctx.after(UNHEARD_MS, { type: 'say' }) : undefined;
-  tellQuota(userId, { type: 'present', node: ctx.self, opened: [...opened] });
+  quota.tell(userId, { type: 'present', node: ctx.self, opened: [...opened] });
 }
 
 function tellAll({ sockets }: NotifyUserState, news: SocketNews): void {

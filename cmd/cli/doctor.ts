@@ -12,10 +12,10 @@ import { type DockerFinding, doctorDocker } from '../../transports/engines/docke
 import { type AdapterChoice, ListenError, planAdapter } from '../../transports/http/index.ts';
 import { usesHandles } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
-import { portsWith, readEnvironment, type Environment } from '../config/config.ts';
-import { givenDatabase } from '../node/database.ts';
+import { type Environment, portsWith, readEnvironment } from '../config/config.ts';
 import { hint } from '../config/program.ts';
 import { readRunning } from '../config/running.ts';
+import { givenDatabase } from '../node/database.ts';
 import { openLog } from '../observability/log.ts';
 import type { CommandOptions } from './command.ts';
 import { takenPorts, wordsOf } from './free-ports.ts';
