@@ -12,7 +12,7 @@ interface ProbeWaiter<Msg> {
 }
 
 /** Keeps the messages that it gets, in order, and lets a test wait for them. */
-export class Probe<Msg> {
+export class ActorProbe<Msg> {
   /** Where messages for the test are sent. */
   readonly ref: Ref<Msg>;
   readonly #kept: Msg[] = [];
