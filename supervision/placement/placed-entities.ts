@@ -71,8 +71,6 @@ const MAX_HOPS = 2;
 const OWNERLESS_MS = 10_000;
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 200;
-/** Added to the deadline of an ask at its owner: the asker's own deadline decides. */
-const GRACE_MS = 50;
 
 interface Parked<Msg> {
   readonly id: string;
@@ -228,7 +226,8 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
             throw error;
           }
         },
-        Math.max(1, left + GRACE_MS),
+        // What waits beyond the asker's deadline is not handled.
+        Math.max(1, left),
       );
       return { type: 'reply', reply: incoming.encodeReply(reply) };
     } catch (error) {
