@@ -5,7 +5,7 @@ import type { Tx, TxOptions } from './queries.ts';
 import type { Statements } from './statements.ts';
 
 /** What the connections of a pool have in common. */
-export interface SessionOptions {
+export interface DatabaseSession {
   readonly statements: Statements;
   /** Settings that each transaction sets for itself, ms; undefined: the connection has them. */
   readonly bounds: Readonly<Record<string, number>> | undefined;
@@ -16,12 +16,12 @@ export class ConnectionQueries implements Tx {
   /** Set when the connection is in no state to be used again. */
   broken = false;
   readonly #client: pg.PoolClient;
-  readonly #session: SessionOptions;
+  readonly #session: DatabaseSession;
   readonly #timeoutMs: number | undefined;
   #ended = false;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(client: pg.PoolClient, session: SessionOptions, timeoutMs: number | undefined) {
+  constructor(client: pg.PoolClient, session: DatabaseSession, timeoutMs: number | undefined) {
     this.#client = client;
     this.#session = session;
     this.#timeoutMs = timeoutMs;

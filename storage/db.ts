@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import { backoffMs, FULL_JITTER } from '../lib/waiting.ts';
 import type { Ending } from '../proto/ports/ending.ts';
 import type { Log } from '../proto/ports/log.ts';
-import { ConnectionQueries, type SessionOptions } from './connection.ts';
+import { ConnectionQueries, type DatabaseSession } from './connection.ts';
 import { isStalePlan, StorageError, toStorageError } from './errors.ts';
 import { Listener } from './listener.ts';
 import type { Queries, Tx, TxOptions } from './queries.ts';
@@ -74,7 +74,7 @@ export function openDb(connection: DbConnection, options: DbOptions): Db {
 class PoolDb implements Db {
   readonly #pool: pg.Pool;
   readonly #listener: Listener;
-  readonly #session: SessionOptions;
+  readonly #session: DatabaseSession;
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
 

@@ -56,7 +56,7 @@ function ownFilter(held: HeldShards): { readonly filter: string; readonly values
 const greatestCommonDivisor = (a: number, b: number): number => (b === 0 ? a : greatestCommonDivisor(b, a % b));
 
 /** Containers, and a mark from which changes can be read that this look may have missed. */
-export interface Outlines {
+interface Outlines {
   readonly rows: readonly ContainerOutline[];
   readonly mark: string;
 }

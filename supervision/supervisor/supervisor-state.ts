@@ -20,17 +20,17 @@ interface ChildEntry {
 }
 
 /** What who asked for something to be done hears; the child when one was started. */
-export type Outcome = { readonly cell: Cell | undefined } | { readonly error: unknown };
+export type ChildOutcome = { readonly cell: Cell | undefined } | { readonly error: unknown };
 
 /** What a supervisor says to itself and is asked by the verbs for its children. */
 export type SupervisorMessage =
   | { readonly type: 'ended'; readonly entry: ChildEntry; readonly cell: Cell; readonly reason: StopReason }
   | { readonly type: 'start'; readonly entries: readonly ChildEntry[] }
-  | { readonly type: 'add'; readonly spec: ChildSpec; readonly replyTo: Ref<Outcome> }
-  | { readonly type: ChildVerb; readonly id: string; readonly replyTo: Ref<Outcome> };
+  | { readonly type: 'add'; readonly spec: ChildSpec; readonly replyTo: Ref<ChildOutcome> }
+  | { readonly type: ChildVerb; readonly id: string; readonly replyTo: Ref<ChildOutcome> };
 
 /** What can be asked for a child of the supervisor. */
-export type ChildVerb = 'terminate' | 'delete' | 'restart';
+type ChildVerb = 'terminate' | 'delete' | 'restart';
 
 const byStrategy: StopReason = Object.freeze({ kind: 'stopped', detail: 'restarted with a sibling' });
 const terminated: StopReason = Object.freeze({ kind: 'stopped', detail: 'terminated' });
@@ -105,7 +105,7 @@ export class SupervisorState {
     }
   }
 
-  private async add(self: Cell, spec: ChildSpec): Promise<Outcome> {
+  private async add(self: Cell, spec: ChildSpec): Promise<ChildOutcome> {
     if (this.entries.has(spec.id)) {
       return { error: new SpawnError('name_taken', `${self.path} already has a child ${spec.id}`) };
     }
@@ -118,7 +118,7 @@ export class SupervisorState {
     }
   }
 
-  private async change(self: Cell, verb: ChildVerb, id: string): Promise<Outcome> {
+  private async change(self: Cell, verb: ChildVerb, id: string): Promise<ChildOutcome> {
     const entry = this.entries.get(id);
     if (entry === undefined) return { error: new SpawnError('not_found', `${self.path} has no child ${id}`) };
     if (verb === 'terminate') {

@@ -9,7 +9,7 @@ import { ActorError, SpawnError } from '../errors.ts';
 import type { AnyRef, Ref, SystemRef } from '../ref.ts';
 import { askCell } from '../verbs.ts';
 import type { ChildSpec, SupervisedChild, SupervisorSpec } from './child-spec.ts';
-import { type Outcome, type SupervisorMessage, SupervisorState } from './supervisor-state.ts';
+import { type ChildOutcome, type SupervisorMessage, SupervisorState } from './supervisor-state.ts';
 
 /** A supervisor: to spawn under, watch, stop, and to ask for its children by id. It takes no messages. */
 export type SupervisorRef = AnyRef;
@@ -120,11 +120,11 @@ export function whichChildren(supervisor: SupervisorRef): SupervisedChild[] {
   return stateOf(supervisor).children();
 }
 
-type MakeMessage = (replyTo: Ref<Outcome>) => SupervisorMessage;
+type MakeMessage = (replyTo: Ref<ChildOutcome>) => SupervisorMessage;
 
 async function change(supervisor: SupervisorRef, make: MakeMessage): Promise<AnyRef | undefined> {
   stateOf(supervisor);
-  const outcome = await askCell<SupervisorMessage, Outcome>(cellOf(supervisor), make, FOREVER_MS);
+  const outcome = await askCell<SupervisorMessage, ChildOutcome>(cellOf(supervisor), make, FOREVER_MS);
   if ('error' in outcome) throw outcome.error;
   return outcome.cell;
 }

@@ -297,7 +297,7 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
     assert.ok(actors.some(({ kind }) => kind === 'compute/watcher'));
     const drawn = await troupe(['tree', '--data', data], { env });
     assert.equal(drawn.code, 0, drawn.stderr);
-    assert.match(drawn.stdout, /^troupe {2}\[.*\n[\s\S]*^ {4}watcher {2}\[compute\/watcher\]/m);
+    assert.match(drawn.stdout, /^troupe {2}\[.*\n[\s\S]*^ {6}watcher {2}\[compute\/watcher\]/m);
     const listed = await troupe(['tree', '--json', '--data', data], { env });
     assert.ok(z.array(actorSchema).parse(JSON.parse(listed.stdout)).length > 5);
     const nowhere = await troupe(['tree', '--data', join(data, 'nothing')], { env });
