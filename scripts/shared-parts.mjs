@@ -56,7 +56,7 @@ async function startDocker(root) {
   }
   const { startPrivateDockerd, stopPrivateDockerd } = await importBuilt(
     root,
-    'transports/engines/docker/host/dockerd.js',
+    'transports/engines/docker/host/private-dockerd.js',
   );
   const cache = process.env.TROUPE_TEST_CACHE;
   const end = async (dataDir) => {
