@@ -9,7 +9,7 @@ const CLIENTS = 12;
 export interface Setting {
   readonly cluster: TestCluster;
   readonly clients: readonly Client[];
-  /** Not started yet. */
+  /** Not started yet; it ends with the test. */
   readonly load: Load;
 }
 
@@ -28,5 +28,6 @@ export async function setting(
   await cluster.settled();
   const clients = await addClients(cluster.db, cluster.front, chronicle, CLIENTS);
   const load = await Load.over({ front: cluster.front, chronicle, clients, ...how });
+  t.after(() => load.stop());
   return { cluster, clients, load };
 }

@@ -75,10 +75,14 @@ async function chosen({ cluster, load, random }: TrialOptions): Promise<{ victim
       const well = cluster.members.filter((member) => member.isWell && held.has(member));
       const all = well.reduce((sum, member) => sum + (held.get(member)?.length ?? 0), 0);
       if (well.length <= cluster.members.length - MOST_OUT || all < 256) return undefined;
-      const victim = well[Math.floor(random() * well.length)];
-      const shards = new Set(victim && held.get(victim));
-      const watched = load.clients.filter(({ shard }) => shards.has(shard)).slice(0, WATCHED);
-      return victim === undefined || watched.length === 0 ? undefined : { victim, watched };
+      // Twelve users may all be elsewhere.
+      const candidates = well
+        .map((member) => {
+          const shards = new Set(held.get(member));
+          return { victim: member, watched: load.clients.filter(({ shard }) => shards.has(shard)).slice(0, WATCHED) };
+        })
+        .filter(({ watched }) => watched.length > 0);
+      return candidates[Math.floor(random() * candidates.length)];
     },
     { what: 'a process that can be struck', timeoutMs: 120_000, everyMs: 200 },
   );
