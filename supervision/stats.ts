@@ -2,7 +2,9 @@ import { oldestAge } from './cell/ages.ts';
 import type { Cell } from './cell/cell.ts';
 import { cellOf } from './cell/context.ts';
 import { CLOSED, HELD, RESETTING, WAITING } from './cell/flags.ts';
+import { type HandlerNow, handlerNow } from './cell/handlers.ts';
 import { touch } from './cell/run-queue.ts';
+import { following } from './cell/walk.ts';
 import { pathSegment, type SystemRef } from './ref.ts';
 
 /** Numbers of all actors of one kind. Counts are since the start of the system. */
@@ -58,6 +60,8 @@ export interface TreeNode {
   readonly oldestMs: number;
   /** Resets that count towards its intensity: those within the window of the latest one. */
   readonly restarts: number;
+  /** The handler that has been pending for longest, if any is. */
+  readonly handler?: HandlerNow;
   readonly children: TreeNode[];
   readonly omitted?: number;
 }
@@ -103,22 +107,23 @@ function nodeOf(cell: Cell, path: string, listed: number): TreeNode {
   const status = statusOf(cell);
   const restarts = cell.rare?.restarts?.length ?? 0;
   const omitted = (cell.children?.count ?? 0) - listed;
-  const node = { name, kind: cell.kind.kind, path, status, depth, oldestMs: oldestAge(cell), restarts, children: [] };
-  return omitted > 0 ? { ...node, omitted } : node;
+  const handler = handlerNow(cell);
+  return {
+    name,
+    kind: cell.kind.kind,
+    path,
+    status,
+    depth,
+    oldestMs: oldestAge(cell),
+    restarts,
+    children: [],
+    ...(handler === undefined ? {} : { handler }),
+    ...(omitted > 0 ? { omitted } : {}),
+  };
 }
 
 function statusOf(cell: Cell): TreeNode['status'] {
   if ((cell.flags & CLOSED) !== 0) return 'stopping';
   if ((cell.flags & (HELD | RESETTING)) !== 0) return 'held';
   return cell.parked ? 'idle' : 'busy';
-}
-
-/** The actor that comes after one in the tree below `root`, without recursion: trees may be deep. */
-function following(cell: Cell, root: Cell): Cell | undefined {
-  const child = cell.children?.first;
-  if (child !== undefined) return child;
-  for (let at: Cell | undefined = cell; at !== undefined && at !== root; at = at.parent) {
-    if (at.after !== undefined) return at.after;
-  }
-  return undefined;
 }

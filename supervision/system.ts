@@ -3,6 +3,8 @@ import { Cell } from './cell/cell.ts';
 import { DeadLetters } from './cell/dead-letters.ts';
 import { KindStats, SystemCore } from './cell/kind-stats.ts';
 import { joinLifecycle } from './cell/lifecycle.ts';
+import { Watchdog } from './cell/watchdog.ts';
+import { atLeast } from './errors.ts';
 import type { SystemRef } from './ref.ts';
 import type { SystemOptions } from './types.ts';
 
@@ -16,13 +18,20 @@ const silent: Log = {
   child: () => silent,
 };
 
+const LONG_HANDLER_MS = 10_000;
+
 let nextSystem = 1;
 
-/** Makes a system: the root under which actors are spawned. It holds nothing open; `stop` ends all actors in it. */
+/**
+ * Makes a system: the root under which actors are spawned. It keeps no process alive; `stop` ends all actors in it.
+ * Throws SpawnError for a bad option.
+ */
 export function start(options: SystemOptions = {}): SystemRef {
+  const longHandlerMs = atLeast(1, options.longHandlerMs ?? LONG_HANDLER_MS, 'longHandlerMs');
   const log = safeLog(options.log ?? silent);
   const letters = new DeadLetters(log, options.onDeadLetter?.bind(options));
   const core = new SystemCore(options.name ?? `system-${nextSystem++}`, log, letters);
+  core.messageType = options.messageType?.bind(options);
   core.onGivingUp = options.onGivingUp?.bind(options);
   // A kind of its own, outside the numbers: the root is no actor of anyone's.
   const kind = new KindStats('system', core);
@@ -37,6 +46,7 @@ export function start(options: SystemOptions = {}): SystemRef {
     10_000,
     undefined,
   );
+  if (options.log !== undefined) core.watchdog = new Watchdog(root, longHandlerMs);
   if (!isSystemRef(root)) throw new TypeError('a root without parents is a system');
   return root;
 }

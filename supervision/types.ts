@@ -137,6 +137,16 @@ export interface DeadLetter {
 export interface SystemOptions {
   readonly name?: string;
   readonly log?: Log;
+  /**
+   * A handler, or an initial state, that takes longer than so many ms is named in the log, and again when it ends.
+   * Default 10,000. One that is not asynchronous is not seen.
+   */
+  readonly longHandlerMs?: number;
+  /**
+   * The type of a message as the log and the tree name it; undefined: its text `type`, or else its class. Should hold
+   * nothing else of the message.
+   */
+  messageType?(message: unknown): string | undefined;
   /** Called for each dead letter; what it throws is logged and goes no further. */
   onDeadLetter?(letter: DeadLetter): void;
   /**

@@ -45,6 +45,15 @@ export function callOf<E extends Endpoint>(_endpoint: E, call: Call): CallOf<E> 
   return call as CallOf<E>;
 }
 
+/** How the log and the tree of actors name a message: a call by its endpoint. */
+export function messageType(message: unknown): string | undefined {
+  return isCall(message) ? `call ${message.endpoint.name}` : undefined;
+}
+
+function isCall(message: unknown): message is CallMessage {
+  return typeof message === 'object' && message !== null && 'type' in message && message.type === 'call';
+}
+
 /** Handlers by endpoint name. */
 export type Handlers<C> = ReadonlyMap<string, Handler<C>>;
 

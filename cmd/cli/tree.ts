@@ -50,12 +50,13 @@ export async function showTree(options: CommandOptions): Promise<void> {
 /** One line an actor, indented by its place: name, kind, what is worth a look (messages, restarts, not idle). */
 function drawTree(actors: readonly ActorView[]): string {
   return actors
-    .map(({ path, kind, status, depth, oldest_ms, restarts, omitted }) => {
+    .map(({ path, kind, status, depth, oldest_ms, restarts, handler, omitted }) => {
       // `<system>://<name>/<name>`, the root without a name.
       const parts = path.split('/').filter((part) => part !== '');
       const notes = [
         status === 'idle' ? '' : status,
-        depth === 0 ? '' : `${depth} waiting, oldest ${Math.round(oldest_ms)} ms`,
+        handler === undefined ? '' : `${handler.message} for ${spanText(handler.ms)}`,
+        depth === 0 ? '' : `${depth} waiting, oldest ${spanText(oldest_ms)}`,
         restarts === 0 ? '' : `${restarts} restarts`,
         omitted === 0 ? '' : `${omitted} more children`,
       ].filter((note) => note !== '');
@@ -63,4 +64,9 @@ function drawTree(actors: readonly ActorView[]): string {
       return `${'  '.repeat(parts.length - 1)}${name}  [${kind}]${notes.length === 0 ? '' : `  ${notes.join(', ')}`}\n`;
     })
     .join('');
+}
+
+function spanText(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  return ms < 120_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms / 60_000)} min`;
 }

@@ -32,6 +32,7 @@ export function withProblem(service: Service, problem: () => string | undefined)
 
 /** A tree as a list, a parent before its children. */
 function flat(node: TreeNode): ActorView[] {
-  const { path, kind, status, depth, oldestMs, restarts, omitted = 0, children } = node;
-  return [{ path, kind, status, depth, oldest_ms: oldestMs, restarts, omitted }, ...children.flatMap(flat)];
+  const { path, kind, status, depth, oldestMs, restarts, handler, omitted = 0, children } = node;
+  const now = handler === undefined ? {} : { handler };
+  return [{ path, kind, status, depth, oldest_ms: oldestMs, restarts, ...now, omitted }, ...children.flatMap(flat)];
 }

@@ -1,5 +1,6 @@
 /** What every process of the platform has, whatever its roles: the database, the bus, its actors, and who calls. */
 import { noteUse, startLastUse } from '../../actors/auth/tokens/last-use.ts';
+import { messageType } from '../../actors/service/dispatch.ts';
 import { errorText } from '../../lib/errors.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
@@ -112,6 +113,7 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   const system = start({
     name,
     log,
+    messageType,
     onDeadLetter: ({ to, reason }) => log.debug({ to, reason }, 'dead letter'),
     onGivingUp: (service, cause) => {
       log.error({ service, err: cause }, 'a service cannot be kept running: the process ends');

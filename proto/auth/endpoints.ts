@@ -131,6 +131,8 @@ export const actorSchema = z.object({
   depth: z.int(),
   oldest_ms: z.number(),
   restarts: z.int(),
+  /** Present while a handler is pending: what it works on, and for how long. */
+  handler: z.object({ message: z.string(), ms: z.number() }).optional(),
   /** Children left out because there are more than are listed. */
   omitted: z.int(),
 });

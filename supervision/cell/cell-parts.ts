@@ -10,11 +10,14 @@ export class AsyncRun {
   readonly msg: unknown;
   readonly meta: Meta;
   readonly init: boolean;
+  /** Coarse time at which it began. */
+  readonly since: number;
 
-  constructor(msg: unknown, meta: Meta, init: boolean) {
+  constructor(msg: unknown, meta: Meta, init: boolean, since: number) {
     this.msg = msg;
     this.meta = meta;
     this.init = init;
+    this.since = since;
   }
 }
 

@@ -308,7 +308,7 @@ export class Cell extends Inbox implements Runnable {
 
   /** Waits for a stateful handler or an initial state. */
   awaitRun(promise: PromiseLike<unknown>, msg: unknown, meta: Meta, init: boolean): void {
-    const run = new AsyncRun(msg, meta, init);
+    const run = new AsyncRun(msg, meta, init, clock.ms);
     this.parts.running = run;
     this.flags |= AWAITING;
     Promise.resolve(promise).then(
@@ -336,7 +336,7 @@ export class Cell extends Inbox implements Runnable {
 
   private launch(promise: PromiseLike<unknown>, msg: unknown, meta: Meta): void {
     const rare = this.parts;
-    const run = new AsyncRun(msg, meta, false);
+    const run = new AsyncRun(msg, meta, false, clock.ms);
     if (rare.inflight === undefined) rare.inflight = new Set();
     rare.inflight.add(run);
     if (rare.inflight.size >= rare.concurrency) this.flags |= AWAITING;

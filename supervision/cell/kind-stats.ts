@@ -23,6 +23,14 @@ export class KindStats {
   }
 }
 
+/** Who looks at the actors of a system from beside them. */
+interface Overseer {
+  /** Before an actor leaves the tree. */
+  leaves(cell: object): void;
+  /** When the system has ended. */
+  close(): void;
+}
+
 /** What all actors of a system share. */
 export class SystemCore {
   readonly name: string;
@@ -30,6 +38,10 @@ export class SystemCore {
   readonly letters: DeadLetters;
   /** Called for a supervisor at the top that had too many restarts. */
   onGivingUp: ((name: string, cause: unknown) => void) | undefined = undefined;
+  /** The type of a message for people. */
+  messageType: ((msg: unknown) => string | undefined) | undefined = undefined;
+  /** There is none without a log. */
+  watchdog: Overseer | undefined = undefined;
   readonly kinds = new Map<string, KindStats>();
   /** The kind of actors that name none. */
   readonly plain: KindStats;

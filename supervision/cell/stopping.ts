@@ -221,6 +221,9 @@ function end(cell: Cell): Cell | undefined {
   const ended = cell.rare?.ended;
   const parent = cell.parent;
   const hooks = cell.hooks;
+  const { watchdog } = cell.kind.system;
+  if (parent === undefined) watchdog?.close();
+  else watchdog?.leaves(cell);
   cell.forget();
   if (parent !== undefined) unlink(parent, cell);
   if (hooks !== undefined) contain(cell, () => hooks.ended?.(cell, reason));
