@@ -43,7 +43,7 @@ export const OWNED = {
   ],
   notify: ['notification_mutes', 'notification_turn', 'notifications'],
   outbox: ['outbox'],
-  placement: ['placement_nodes', 'placement_shards'],
+  placement: ['entity_timers', 'placement_nodes', 'placement_shards'],
   settings: ['settings'],
 } as const;
 

@@ -125,7 +125,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
 const USAGE: Readonly<Record<(typeof SEQUENCES)[number] | (typeof FUNCTIONS)[number], readonly ServiceWithRole[]>> = {
   bus_kv_revisions: SERVICES,
   notifications_id_seq: ['notify'],
-  entity_hash: ['compute'],
+  entity_hash: ['auth', 'compute', 'monitor', 'notify'],
   store_notifications: ['notify'],
 };
 

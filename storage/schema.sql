@@ -274,6 +274,20 @@ END),
   constraint domain_mappings_verified CHECK (((status = 'verified'::text) = (verified_at IS NOT NULL)))
 );
 
+create table entity_timers (
+  kind text not null,
+  id text not null,
+  name text not null,
+  service text not null,
+  key uuid not null,
+  at timestamp with time zone not null,
+  due timestamp with time zone not null,
+  message jsonb not null,
+  tries integer not null default 0,
+  hash bigint not null generated always as (entity_hash(kind, id)) stored,
+  constraint entity_timers_pkey PRIMARY KEY (kind, id, name)
+);
+
 create table ingress_rules (
   id integer not null generated always as identity,
   container_id text not null,
@@ -560,6 +574,8 @@ CREATE INDEX domain_mappings_by_container ON public.domain_mappings USING btree 
 CREATE INDEX domain_mappings_by_user ON public.domain_mappings USING btree (user_id, created_at);
 
 CREATE UNIQUE INDEX domain_mappings_verified ON public.domain_mappings USING btree (domain) WHERE (status = 'verified'::text);
+
+CREATE INDEX entity_timers_by_due ON public.entity_timers USING btree (service, ((hash % (256)::bigint)), due);
 
 CREATE INDEX login_attempts_by_age ON public.login_attempts USING btree (last_at);
 

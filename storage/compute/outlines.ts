@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { instanceTypeSchema, statusSchema } from '../../proto/compute/endpoints.ts';
 import type { HeldShards } from '../../proto/ports/placement.ts';
 import type { Queries } from '../db.ts';
+import { greatestCommonDivisor } from '../placement/timers.ts';
 import { desiredSchema } from './containers.ts';
 
 const outlineColumns = z.object({
@@ -52,8 +53,6 @@ function ownFilter(held: HeldShards): { readonly filter: string; readonly values
   const filter = 'shard_hash % 4096 = any($1::bigint[]) and shard_hash % $2::bigint = any($3::bigint[])';
   return { filter, values: [parts, count, [...shards]] };
 }
-
-const greatestCommonDivisor = (a: number, b: number): number => (b === 0 ? a : greatestCommonDivisor(b, a % b));
 
 /** Containers, and a mark from which changes can be read that this look may have missed. */
 interface Outlines {

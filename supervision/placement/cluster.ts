@@ -11,12 +11,14 @@ import {
   type Shard,
   type ShardLease,
 } from '../../proto/ports/placement.ts';
+import type { TimerStore } from '../../proto/ports/timers.ts';
 import type { Entities } from '../entity/entity-kind.ts';
 import type { AnyRef, SystemRef } from '../ref.ts';
 import { spawn, stop, stopped } from '../verbs.ts';
 
 import { AskDeduplicator } from './ask-deduplicator.ts';
 import { failed, lostOnTheWay, tooLarge, unreadable } from './ask-errors.ts';
+import { DurableTimers } from './durable-timers.ts';
 import { PlacementNode } from './node.ts';
 import type { NodeBus, Timings } from './node-options.ts';
 import { type ClusterContext, PlacedEntities, type PlacedInbound, type PlacedKind } from './placed-entities.ts';
@@ -32,6 +34,10 @@ export interface ClusterOptions {
   readonly store: LeaseStore;
   readonly bus: NodeBus;
   readonly log: Log;
+  /** Without it, entities set no timers that outlive them. */
+  readonly timers?: TimerStore;
+  /** Between two looks for timers that are due, ms. Default 1,000. */
+  readonly timersEveryMs?: number;
   /** Shards of each service; the same on all nodes, for ever. */
   readonly shards?: number;
   readonly timings?: Partial<Timings>;
@@ -64,6 +70,8 @@ export class Cluster implements ClusterContext {
   readonly log: Log;
   readonly resendMs: number;
   readonly causes: CauseCodec | undefined;
+  /** Timers of its entities that outlive their process. */
+  readonly timers: DurableTimers;
   readonly #prefix: string;
   readonly #inbound = new Map<string, PlacedInbound>();
   readonly #answered = new AskDeduplicator(() => performance.now());
@@ -87,6 +95,7 @@ export class Cluster implements ClusterContext {
     this.log = log;
     this.resendMs = options.resendMs ?? 5000;
     this.causes = options.causes;
+    this.timers = new DurableTimers(this, options.timers, options.timersEveryMs);
     this.#prefix = options.prefix ?? 'node';
     this.#parent = spawn<null, never>(options.parent, (state) => state, { kind: 'placement' });
     this.refs = new RefExchange({ parent: this.#parent, self: self.id, log, send: this.send.bind(this) });
@@ -121,9 +130,10 @@ export class Cluster implements ClusterContext {
   }
 
   /** Begins to beat; resolves once this node holds what was free. Place all kinds before. */
-  join(): Promise<void> {
+  async join(): Promise<void> {
     this.#echoed = performance.now();
-    return this.node.start();
+    await this.node.start();
+    this.timers.start();
   }
 
   /**
@@ -133,6 +143,7 @@ export class Cluster implements ClusterContext {
   place<Msg>(kind: PlacedKind<Msg>, local: Entities<Msg>): Entities<Msg>;
   place<Msg>(kind: PlacedKind<Msg>): Pick<Entities<Msg>, 'tell' | 'ask'>;
   place<Msg>(kind: PlacedKind<Msg>, local?: Entities<Msg>): Pick<Entities<Msg>, 'tell' | 'ask'> {
+    this.timers.place(kind, local);
     const former = this.#inbound.get(kind.kind);
     if (former?.isOf(kind)) {
       former.restart(local);
@@ -197,6 +208,7 @@ export class Cluster implements ClusterContext {
 
   /** Leaves the cluster and ends all timers, subscriptions and actors of it. What is still held is lost at once. */
   async leave(): Promise<void> {
+    await this.timers.close();
     await this.node.leave();
     // Whoever has asked us already is told that we are not the owner: of an ask without an answer nobody knows what
     // became of it.
@@ -360,6 +372,7 @@ export class Cluster implements ClusterContext {
     if (this.#closed) return;
     this.#closed = true;
     for (const inbound of this.#inbound.values()) inbound.close();
+    this.timers.halt();
     await this.#post.close();
     await this.refs.close();
     stop(this.#parent);

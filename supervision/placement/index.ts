@@ -12,8 +12,10 @@ export {
   type ShardLease,
   type ShardState,
 } from '../../proto/ports/placement.ts';
+export type { DueTimer, FiredTimer, TimerName, TimerRow, TimerShards, TimerStore } from '../../proto/ports/timers.ts';
 export { Cluster, type ClusterOptions } from './cluster.ts';
 export { type Codec, field, type JsonValue as Wire, jsonCodec, type RefsIn, type RefsOut, toWire } from './codec.ts';
+export type { DurableTimers, WantedTimer } from './durable-timers.ts';
 export { type NodeBus, TIMINGS, type Timings, timingsOf } from './node-options.ts';
 export type { PlacedKind } from './placed-entities.ts';
 export { DEFAULT_SHARDS, shardOf } from './shards.ts';

@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { BusError } from '../../proto/ports/bus.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { isFenced } from '../../proto/ports/placement.ts';
+import type { FiredTimer } from '../../proto/ports/timers.ts';
 import type { AskOptions, Entities } from '../entity/entity-kind.ts';
 import { ActorError } from '../errors.ts';
 import type { AnyRef, Ref } from '../ref.ts';
@@ -31,6 +32,8 @@ export interface PlacedKind<Msg> {
   /** The role of the nodes that hold them. */
   readonly service: string;
   readonly codec: Codec<Msg>;
+  /** What a timer of it (durable-timers.ts) tells it. It sends `done` once the timer need not come again. */
+  timer?(timer: FiredTimer, done: Ref<'done'>): Msg;
 }
 
 /** What the entities of all kinds share on a node: the cluster. */

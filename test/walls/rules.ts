@@ -21,7 +21,14 @@ const FREE = ['cmd', 'test', 'bench'];
 const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
   lib: [],
   proto: ['lib'],
-  supervision: ['lib', 'proto/ports/bus.ts', 'proto/ports/ending.ts', 'proto/ports/log.ts', 'proto/ports/placement.ts'],
+  supervision: [
+    'lib',
+    'proto/ports/bus.ts',
+    'proto/ports/ending.ts',
+    'proto/ports/log.ts',
+    'proto/ports/placement.ts',
+    'proto/ports/timers.ts',
+  ],
   storage: ['lib', 'proto'],
   transports: ['lib', 'proto'],
   actors: ['lib', 'proto', 'supervision', 'storage'],

@@ -1,0 +1,113 @@
+/** Timers of entities in the database, whose clock is the only one that counts. */
+import { z } from 'zod';
+import type { ShardLease } from '../../proto/ports/placement.ts';
+import type { DueTimer, TimerName, TimerRow, TimerShards, TimerStore } from '../../proto/ports/timers.ts';
+import type { Db } from '../db.ts';
+import { fence } from './fence.ts';
+
+/** The index of timers divides them into so many parts by their hash. */
+const PARTS = 256;
+/** Timers that are read of one part at least, if that many are due. */
+const LEAST_OF_PART = 32;
+
+const dueRow = z.object({
+  service: z.string(),
+  kind: z.string(),
+  id: z.string(),
+  name: z.string(),
+  key: z.string(),
+  at: z.number(),
+  message: z.unknown(),
+  inMs: z.number(),
+  tries: z.int(),
+});
+
+const SET = `
+  insert into entity_timers (service, kind, id, name, key, at, due, message)
+  values ($1, $2, $3, $4, $5, to_timestamp($6 / 1000.0), to_timestamp($6 / 1000.0), $7)
+  on conflict (kind, id, name) do update set service = excluded.service, key = excluded.key, at = excluded.at,
+    due = excluded.due, message = excluded.message, tries = 0`;
+
+// Of a shard the parts are read that have timers of it. The order is by part and time, so each is a few rows of the
+// index.
+const DUE = `
+  select t.service, t.kind, t.id, t.name, t.key, (extract(epoch from t.at) * 1000)::float8 as at, t.message, t.tries,
+    (extract(epoch from t.due - now()) * 1000)::float8 as "inMs"
+  from unnest($1::text[], $2::int[], $3::int[], $4::int[]) as h (service, part, shard, count)
+  cross join lateral (
+    select * from entity_timers t
+    where t.service = h.service and t.hash % ${PARTS} = h.part and t.due <= now() + $5 * interval '1 millisecond'
+      and t.hash % h.count = h.shard
+    order by t.due limit $6) t
+  order by t.due limit $7`;
+
+const END = `
+  delete from entity_timers t
+  using unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::text[], $6::int[], $7::bigint[])
+      as e (kind, id, name, key, service, shard, epoch)
+    join placement_shards s on (s.service, s.shard, s.epoch) = (e.service, e.shard, e.epoch) and s.owner is not null
+  where (t.kind, t.id, t.name, t.key) = (e.kind, e.id, e.name, e.key)`;
+
+/** The timers of a cluster on one database. Kinds and ids are of letters that are one UTF-16 code unit. */
+export function timerStore(db: Db): TimerStore {
+  return {
+    async set(lease: ShardLease, { service, kind, id, name, key, at, message }: TimerRow): Promise<void> {
+      await db.tx(async (tx) => {
+        await fence(tx, lease);
+        await tx.run(SET, [service, kind, id, name, key, at, JSON.stringify(message)]);
+      });
+    },
+
+    async cancel(lease: ShardLease, { kind, id, name }: TimerName): Promise<void> {
+      await db.tx(async (tx) => {
+        await fence(tx, lease);
+        await tx.run('delete from entity_timers where (kind, id, name) = ($1, $2, $3)', [kind, id, name]);
+      });
+    },
+
+    due(held: readonly TimerShards[], withinMs: number, limit: number): Promise<DueTimer[]> {
+      const probes = held.flatMap(probesOf);
+      const ofEach = Math.max(LEAST_OF_PART, Math.ceil((2 * limit) / Math.max(1, probes.length)));
+      return db.many(dueRow, DUE, [
+        probes.map(({ service }) => service),
+        probes.map(({ part }) => part),
+        probes.map(({ shard }) => shard),
+        probes.map(({ count }) => count),
+        withinMs,
+        ofEach,
+        limit,
+      ]);
+    },
+
+    async end(handled): Promise<void> {
+      await db.run(END, [
+        handled.map(({ timer }) => timer.kind),
+        handled.map(({ timer }) => timer.id),
+        handled.map(({ timer }) => timer.name),
+        handled.map(({ timer }) => timer.key),
+        handled.map(({ lease }) => lease.service),
+        handled.map(({ lease }) => lease.shard),
+        handled.map(({ lease }) => lease.epoch),
+      ]);
+    },
+
+    async postpone({ kind, id, name, key }: TimerRow, ms: number): Promise<void> {
+      await db.run(
+        `update entity_timers set due = now() + $5 * interval '1 millisecond', tries = tries + 1
+         where (kind, id, name, key) = ($1, $2, $3, $4)`,
+        [kind, id, name, key, ms],
+      );
+    },
+  };
+}
+
+/** The parts of the index in which timers of these shards are. */
+function probesOf({ service, shards, count }: TimerShards) {
+  const step = greatestCommonDivisor(count, PARTS);
+  return shards.flatMap((shard) =>
+    Array.from({ length: PARTS / step }, (_, n) => ({ service, part: n * step + (shard % step), shard, count })),
+  );
+}
+
+/** Of two whole numbers. */
+export const greatestCommonDivisor = (a: number, b: number): number => (b === 0 ? a : greatestCommonDivisor(b, a % b));
