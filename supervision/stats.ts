@@ -2,7 +2,7 @@ import { oldestAge } from './cell/ages.ts';
 import type { Cell } from './cell/cell.ts';
 import { cellOf } from './cell/context.ts';
 import { CLOSED, HELD, RESETTING, WAITING } from './cell/flags.ts';
-import { type HandlerNow, handlerNow } from './cell/handlers.ts';
+import { type HandlerNow, handlersNow } from './cell/handlers.ts';
 import { touch } from './cell/run-queue.ts';
 import { following } from './cell/walk.ts';
 import { pathSegment, type SystemRef } from './ref.ts';
@@ -101,13 +101,13 @@ export function tree(system: SystemRef, options: TreeOptions = {}): TreeNode {
   return picture;
 }
 
-/** `listed`: how many of its children the tree has. */
-function nodeOf(cell: Cell, path: string, listed: number): TreeNode {
+/** An actor without its children. `listed`: how many of those the tree has. The clock must be fresh. */
+export function nodeOf(cell: Cell, path: string, listed: number): TreeNode {
   const { name, depth } = cell;
   const status = statusOf(cell);
   const restarts = cell.rare?.restarts?.length ?? 0;
   const omitted = (cell.children?.count ?? 0) - listed;
-  const handler = handlerNow(cell);
+  const [handler] = handlersNow(cell, 1);
   return {
     name,
     kind: cell.kind.kind,

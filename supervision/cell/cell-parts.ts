@@ -63,6 +63,8 @@ export class Rare<C> {
 
 /** What supervisors and entities change about an actor. One object for all actors of a kind. */
 export interface CellHooks<C> {
+  /** Its state comes from storage, from where a message wakes it again. */
+  readonly isEntity?: boolean;
   /** Makes the context; default a plain one. */
   context?(cell: C): CrashContext<unknown>;
   /** The decision when there is no onCrash; `child` when it escalated, `init` when the state could not be made. */

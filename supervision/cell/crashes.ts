@@ -7,6 +7,7 @@ import { Ask } from './asks.ts';
 import type { Cell } from './cell.ts';
 import { checked } from './checked.ts';
 import { ENDED, HELD, RESETTING, STATELESS, STOPPING } from './flags.ts';
+import { INITIAL_STATE, messageType } from './handlers.ts';
 import { inTime } from './in-time.ts';
 import { lastResort } from './last-resort.ts';
 import type { Meta } from './mailbox.ts';
@@ -45,6 +46,7 @@ function work({ cell }: Crash, first: DecisionStep): void {
 /** A handler or (`init`) the making of a state threw: the asker hears of it at once, then supervision decides. */
 export function crashed(cell: Cell, msg: unknown, meta: Meta, error: unknown, init: boolean): void {
   cell.kind.failed++;
+  cell.kind.system.crashes.add(cell.path, init ? INITIAL_STATE : messageType(cell, msg), error);
   if (meta instanceof Ask) meta.fail(new ActorError('crashed', `${cell.path} crashed`, { cause: error }));
   if ((cell.flags & ENDED) !== 0) return;
   if ((cell.flags & (STOPPING | RESETTING)) !== 0) {

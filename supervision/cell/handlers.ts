@@ -9,13 +9,16 @@ export interface HandlerNow {
   readonly ms: number;
 }
 
+/** What stands for the type of a message while a state is being made. */
+export const INITIAL_STATE = 'initial state';
+
 const MAX_TYPE = 64;
 
 /**
  * The type of a message for people: what the system's `messageType` says, else its text `type`, else its class. Never
  * more of a message, which may hold secrets. Never throws.
  */
-function messageType(cell: Cell, msg: unknown): string {
+export function messageType(cell: Cell, msg: unknown): string {
   try {
     return (cell.kind.system.messageType?.(msg) ?? plainType(msg)).slice(0, MAX_TYPE);
   } catch {
@@ -33,15 +36,18 @@ function plainType(msg: unknown): string {
 
 /** What a pending handler works on. */
 export function typeOfRun(cell: Cell, run: AsyncRun): string {
-  return run.init ? 'initial state' : messageType(cell, run.msg);
+  return run.init ? INITIAL_STATE : messageType(cell, run.msg);
 }
 
-/** The handler that has been pending for longest; undefined when none is. The clock must be fresh. */
-export function handlerNow(cell: Cell): HandlerNow | undefined {
+/** The handlers that are pending, those that began first, at most `max`. The clock must be fresh. */
+export function handlersNow(cell: Cell, max: number): HandlerNow[] {
   const { rare } = cell;
-  if (rare === undefined) return undefined;
-  let oldest = rare.running;
-  for (const run of rare.inflight ?? [])
-    if (oldest === undefined || ageOf(run.since) > ageOf(oldest.since)) oldest = run;
-  return oldest === undefined ? undefined : { message: typeOfRun(cell, oldest), ms: ageOf(oldest.since) };
+  if (rare === undefined) return [];
+  const found: HandlerNow[] = [];
+  // A set is in order of insertion.
+  for (const run of rare.running === undefined ? (rare.inflight ?? []) : [rare.running]) {
+    if (found.length === max) break;
+    found.push({ message: typeOfRun(cell, run), ms: ageOf(run.since) });
+  }
+  return found;
 }

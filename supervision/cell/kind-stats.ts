@@ -1,4 +1,5 @@
 import type { Log } from '../../proto/ports/log.ts';
+import { CrashNotes } from './crash-notes.ts';
 import type { DeadLetters } from './dead-letters.ts';
 
 /** Running numbers of one kind of actor in one system. Depth and age are read from the mailboxes when asked for. */
@@ -42,6 +43,7 @@ export class SystemCore {
   messageType: ((msg: unknown) => string | undefined) | undefined = undefined;
   /** There is none without a log. */
   watchdog: Overseer | undefined = undefined;
+  readonly crashes = new CrashNotes();
   readonly kinds = new Map<string, KindStats>();
   /** The kind of actors that name none. */
   readonly plain: KindStats;

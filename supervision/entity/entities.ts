@@ -111,6 +111,7 @@ class LocalEntities<Msg> implements Entities<Msg> {
     if (kind.activateMs !== undefined) atLeast(0, kind.activateMs, 'activateMs');
     checkBehaviour(this.handler, this.options);
     this.hooks = {
+      isEntity: true,
       context: (cell) => new LocalEntityContext(cell),
       decision: (_child, init) => (init ? decisions.stopSelf : decisions.reset),
       admit: (cell, state) =>
