@@ -6,6 +6,7 @@ import type { MappingRow } from '../../storage/network/mappings.ts';
 import { coveringZone } from '../../storage/network/zones.ts';
 import type { Integration, NetworkDeps } from './deps.ts';
 import { zoneNames } from './hostname-rules.ts';
+import type { WriteRight } from './placed.ts';
 import { openToken } from './tokens.ts';
 
 /** What became of the wish for a record. `detail` is for the user. */
@@ -20,8 +21,15 @@ interface Zone {
   readonly token: string;
 }
 
-/** Makes the CNAME of a mapping in the zone that covers it. It is idempotent. Rejects with StorageError only. */
-export async function makeRecord(deps: NetworkDeps, integration: Integration, row: MappingRow): Promise<Automated> {
+/**
+ * Makes the CNAME of a mapping in the zone that covers it. It is idempotent. Rejects with StorageError, and as `right`.
+ */
+export async function makeRecord(
+  deps: NetworkDeps,
+  integration: Integration,
+  row: MappingRow,
+  right: Pick<WriteRight, 'check'>,
+): Promise<Automated> {
   const { provider } = integration;
   const zone = await zoneOf(deps, integration, row);
   if (zone === undefined)
@@ -40,6 +48,7 @@ export async function makeRecord(deps: NetworkDeps, integration: Integration, ro
         detail: `the DNS provider does not serve the zone ${zone.name} for this token any more`,
       };
     const comment = commentOf(deps, row);
+    right.check();
     try {
       const recordId = await provider.createCname(zone.token, zone.zoneId, {
         name: row.hostname,
@@ -70,7 +79,12 @@ export async function makeRecord(deps: NetworkDeps, integration: Integration, ro
 /**
  * Removes the CNAME that was made for a mapping, if it still leads to us. As good as it can: what goes wrong is logged.
  */
-export async function removeRecord(deps: NetworkDeps, integration: Integration, row: MappingRow): Promise<void> {
+export async function removeRecord(
+  deps: NetworkDeps,
+  integration: Integration,
+  row: MappingRow,
+  right: Pick<WriteRight, 'check'>,
+): Promise<void> {
   if (row.record !== 'made' && row.record !== 'wanted') return;
   const { provider } = integration;
   const zone = await zoneOf(deps, integration, row);
@@ -82,6 +96,7 @@ export async function removeRecord(deps: NetworkDeps, integration: Integration, 
         record.content === deps.own.ingressHost &&
         (record.id === row.recordId || record.comment === commentOf(deps, row)),
     );
+    right.check();
     for (const { id } of ours) await provider.deleteRecord(zone.token, zone.zoneId, id);
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error;

@@ -5,11 +5,14 @@ import type { Clock } from '../../proto/ports/clock.ts';
 import type { DnsProvider, TxtResolvers } from '../../proto/ports/dns.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
+import type { Placement } from '../service/placement.ts';
 import type { DnsView } from './certificate-deps.ts';
 import type { OwnNames } from './hostname-rules.ts';
 
 export interface NetworkDeps {
   readonly db: Db;
+  /** Where mappings are awake; undefined in a process that is no member of the cluster, which has its own. */
+  readonly placement: Placement | undefined;
   readonly log: Log;
   readonly clock: Clock;
   readonly resolvers: TxtResolvers;

@@ -15,10 +15,13 @@ import { PAUSE_BEFORE_HASTE_MS } from './certificate-rules.ts';
 import { nextCheck } from './check-rules.ts';
 import type { NetworkDeps } from './deps.ts';
 import { type MappingCheck, toDo } from './mapping-check.ts';
+import type { WriteRight } from './placed.ts';
 
 /** What the actor of a mapping keeps. */
 export interface MappingState {
   readonly id: string;
+  readonly right: WriteRight;
+  readonly checks: MappingCheck;
 }
 
 /** How often a user may have resolvers asked. */
@@ -28,8 +31,7 @@ const OF_A_USER = { burst: 30, everyMs: 3000 };
 /** Their handlers. `gone` removes a mapping for the caller. */
 export function mappingHandlers(
   { db, clock }: NetworkDeps,
-  checks: MappingCheck,
-  gone: (row: MappingRow, call: Call) => Promise<void>,
+  gone: (state: MappingState, row: MappingRow, call: Call) => Promise<void>,
 ): Handlers<MappingState> {
   const [byMapping, byUser] = [new Buckets(OF_A_MAPPING, clock), new Buckets(OF_A_USER, clock)];
 
@@ -51,40 +53,38 @@ export function mappingHandlers(
   };
 
   /** Whoever asks has perhaps mended what its certificate waits for. */
-  const hasten = (row: MappingRow) =>
-    db.tx(async (tx) => {
+  const hasten = ({ right }: MappingState, row: MappingRow) =>
+    right.write(async (tx) => {
       if (await hastenOrder(tx, row.hostname, PAUSE_BEFORE_HASTE_MS))
         await tellNetwork(tx, { kind: 'verified', mappingId: row.id, hostname: row.hostname });
     });
 
   return handlers<MappingState>(
-    handler(deleteEndpoint, async ({ id }: MappingState, call) => {
-      await gone(await own(id, call), call);
+    handler(deleteEndpoint, async (state: MappingState, call) => {
+      await gone(state, await own(state.id, call), call);
       return undefined;
     }),
-    handler(verifyEndpoint, async ({ id }: MappingState, call): Promise<ReplyOf<typeof verifyEndpoint>> => {
+    handler(verifyEndpoint, async (state: MappingState, call): Promise<ReplyOf<typeof verifyEndpoint>> => {
+      const { id, right, checks } = state;
       const row = await own(id, call);
       notTooOften(row);
       if (row.status === 'verified') {
         if (row.unprovenSince !== null) await checks.recheck(row);
-        await hasten(row);
+        await hasten(state, row);
         return { status: 'verified' };
       }
       const now = clock.now();
       if (row.status === 'failed') {
         const times = { now: new Date(now), nextCheckAt: new Date(now) };
-        if ((await db.tx((tx) => retryMapping(tx, row, times))) === 'taken') throw taken();
+        if ((await right.write((tx) => retryMapping(tx, row, times))) === 'taken') throw taken();
         return { status: 'pending', detail: `it had failed and is looked at again from now on: ${toDo(row)}` };
       }
       const seen = await checks.look(row);
       if (seen.kind === 'verified') return { status: 'verified' };
       if (seen.kind === 'taken') throw taken();
       // Whoever asks has just changed something: back to the first pace.
-      await noteCheck(db, id, {
-        detail: seen.detail,
-        checks: 0,
-        nextCheckAt: new Date(nextCheck(clock.now(), 0, row.pendingSince.getTime())),
-      });
+      const nextCheckAt = new Date(nextCheck(clock.now(), 0, row.pendingSince.getTime()));
+      await right.write((tx) => noteCheck(tx, id, { detail: seen.detail, checks: 0, nextCheckAt }));
       return { status: 'pending', detail: seen.detail };
     }),
   );

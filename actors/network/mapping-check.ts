@@ -25,6 +25,7 @@ import {
 } from './check-rules.ts';
 import type { NetworkDeps } from './deps.ts';
 import { verifyName } from './hostname-rules.ts';
+import type { WriteRight } from './placed.ts';
 
 /** What a look at the world came to. */
 type Look =
@@ -37,17 +38,19 @@ type Look =
 /** What the user of a claim is told who was not the first to prove it. */
 const LOST = 'another account proved that the name is theirs';
 
-/** Looks at mappings, and writes what it came to. */
+/** Looks at a mapping, and writes what it came to. */
 export class MappingCheck {
   readonly #deps: NetworkDeps;
+  readonly #right: WriteRight;
 
-  constructor(deps: NetworkDeps) {
+  constructor(deps: NetworkDeps, right: WriteRight) {
     this.#deps = deps;
+    this.#right = right;
   }
 
   /** A look that was due: what it did not find is written down, and at the end of the time the mapping fails. */
   async check(row: MappingRow): Promise<void> {
-    const { db, clock, log } = this.#deps;
+    const { clock, log } = this.#deps;
     if (row.status === 'verified') return this.recheck(row);
     if (row.status !== 'pending') return;
     const seen = await this.look(row);
@@ -55,25 +58,22 @@ export class MappingCheck {
     const now = clock.now();
     // Not for our own resolvers being down: the next look decides.
     if (seen.isConclusive && now >= row.pendingSince.getTime() + EXPIRY_MS) {
-      await failMapping(db, row.id, `not verified within 72 hours: ${seen.detail}`);
+      await this.#right.write((tx) => failMapping(tx, row.id, `not verified within 72 hours: ${seen.detail}`));
       log.info({ mappingId: row.id, hostname: row.hostname }, 'mapping failed');
       return;
     }
     const checks = row.checks + 1;
-    await noteCheck(db, row.id, {
-      detail: seen.detail,
-      checks,
-      nextCheckAt: new Date(nextCheck(now, checks, row.pendingSince.getTime())),
-    });
+    const nextCheckAt = new Date(nextCheck(now, checks, row.pendingSince.getTime()));
+    await this.#right.write((tx) => noteCheck(tx, row.id, { detail: seen.detail, checks, nextCheckAt }));
   }
 
   /** Looks for the proof of a pending mapping, and turns it verified when there is one. */
   async look(row: MappingRow): Promise<Look> {
-    const { db, integration, resolvers } = this.#deps;
+    const { integration, resolvers } = this.#deps;
     if (row.record === 'wanted' && integration !== undefined) {
-      const made = await makeRecord(this.#deps, integration, row);
+      const made = await makeRecord(this.#deps, integration, row, this.#right);
       if ('recordId' in made) return this.#verified(row, 'provider', made);
-      if (made.kind === 'refused') await setRecord(db, row.id, 'refused');
+      if (made.kind === 'refused') await this.#right.write((tx) => setRecord(tx, row.id, 'refused'));
       const instead = `; without it, ${toDo(row)}`;
       return { kind: 'unproven', detail: made.detail + instead, isConclusive: made.kind === 'refused' };
     }
@@ -86,13 +86,13 @@ export class MappingCheck {
 
   /** Looks whether the name of a verified mapping still is its user's: by the record, or since it leads here. */
   async recheck(row: MappingRow): Promise<void> {
-    const { db, clock, resolvers, dns } = this.#deps;
+    const { clock, resolvers, dns } = this.#deps;
     const name = verifyName(row.hostname);
     const answers = await resolvers.lookup(name);
     const isHere = isProven(answers, row.verifyToken) || (await leadsHere(dns, row.hostname));
     const now = clock.now();
     const noted = (unprovenSince: Date | null, detail: string, inMs: number) =>
-      noteProof(db, row.id, { unprovenSince, detail, nextCheckAt: new Date(now + inMs) });
+      this.#right.write((tx) => noteProof(tx, row.id, { unprovenSince, detail, nextCheckAt: new Date(now + inMs) }));
     if (isHere === true) return noted(null, '', RECHECK_MS);
     if (isHere === undefined || answers.every(({ answer }) => answer.kind === 'failed'))
       return noted(row.unprovenSince, row.detail, RECHECK_FAILED_MS);
@@ -102,7 +102,7 @@ export class MappingCheck {
       const detail =
         `${row.hostname} does not lead here any more, and its TXT record is gone: ${toDo(row)} before ` +
         `${end.toISOString()}, or the mapping ends.`;
-      await db.tx(async (tx) => {
+      await this.#right.write(async (tx) => {
         if (row.unprovenSince === null)
           await append(tx, noticeOf(row, now, `${row.hostname} is about to lapse`, detail));
         await noteProof(tx, row.id, { unprovenSince: since, detail, nextCheckAt: new Date(now + RECHECK_UNPROVEN_MS) });
@@ -118,9 +118,9 @@ export class MappingCheck {
     by: 'provider' | 'txt',
     record?: { kind: 'made' | 'found'; recordId: string },
   ): Promise<Look> {
-    const { db, clock, log } = this.#deps;
+    const { clock, log } = this.#deps;
     const now = clock.now();
-    const proven = await db.tx(async (tx) => {
+    const proven = await this.#right.write(async (tx) => {
       const nextCheckAt = by === 'txt' ? new Date(now + RECHECK_MS) : null;
       const outcome = await verifyMapping(tx, row.id, new Date(now), { lost: LOST, nextCheckAt });
       if (record !== undefined) await setRecord(tx, row.id, record);
@@ -144,10 +144,10 @@ export class MappingCheck {
 
   /** Ends a mapping whose proof has been missing for too long. */
   async #lapse(row: MappingRow, since: Date): Promise<void> {
-    const { db, clock, log } = this.#deps;
+    const { clock, log } = this.#deps;
     const now = clock.now();
     const why = `its proof has been missing since ${since.toISOString()}: ${toDo(row)}, then verify it`;
-    await db.tx(async (tx) => {
+    await this.#right.write(async (tx) => {
       if ((await lapseMapping(tx, row.id, why)) === undefined) return;
       await audit(tx, {
         userId: row.userId,

@@ -1,6 +1,7 @@
 /**
- * The actor of one mapping (kind `network/mapping`, key: its id). Its row is all it knows, so it goes on where another
- * process or an earlier life left off; of several processes that check it, the database lets one write.
+ * The actor of one mapping (kind `network/mapping`, key: its id), awake on one node of the cluster. Its row is all it
+ * knows, so it goes on where another node or an earlier life left off. A process that is no member of the cluster has
+ * its own: each write is a compare-and-set of the row, so that of the two one writes.
  *
  *   (created) -- record made in an owned zone --> verified
  *   (created) --> pending -- TXT record matches, at a verify or in the background --> verified
@@ -10,38 +11,29 @@
 
 import type { Call } from '../../proto/endpoint.ts';
 import type { MappingView } from '../../proto/network/endpoints.ts';
+import { isFenced } from '../../proto/ports/placement.ts';
 import { audit } from '../../storage/audit.ts';
 import { deleteMapping, type MappingRow, mappingById, noteCheck } from '../../storage/network/mappings.ts';
 import { dispatch, type Ref } from '../../supervision/index.ts';
 import { auditEntry } from '../service/audit.ts';
-import { type CallMessage, handleCall, refusalOf } from '../service/dispatch.ts';
+import { handleCall, refusalOf } from '../service/dispatch.ts';
 import type { AnsweringKind } from '../service/parts.ts';
 import { removeRecord } from './automation.ts';
 import type { NetworkDeps } from './deps.ts';
 import { type MappingState, mappingHandlers } from './mapping-calls.ts';
 import { MappingCheck } from './mapping-check.ts';
+import { MAPPING, type MappingMessage, writeRight } from './placed.ts';
 import { mappingView } from './views.ts';
-
-/** What the actor understands. */
-export type MappingMessage =
-  | CallMessage
-  /** Just created: make its record, if a zone covers it, and say what it is now. */
-  | { readonly type: 'begin'; readonly replyTo: Ref<MappingView> }
-  /** A check is due. */
-  | { readonly type: 'check' }
-  /** Its container is gone. */
-  | { readonly type: 'orphaned' };
 
 const SLEEP_AFTER_MS = 10_000;
 
 /** The kind, for the service's tree. */
 export function mappingKind(deps: NetworkDeps): AnsweringKind<MappingMessage, MappingState> {
   const { db, clock, integration, log } = deps;
-  const checks = new MappingCheck(deps);
 
-  const gone = async (row: MappingRow, call: Call | undefined): Promise<void> => {
-    if (integration !== undefined) await removeRecord(deps, integration, row);
-    await db.tx(async (tx) => {
+  const gone = async ({ right }: MappingState, row: MappingRow, call: Call | undefined): Promise<void> => {
+    if (integration !== undefined) await removeRecord(deps, integration, row, right);
+    await right.write(async (tx) => {
       if ((await deleteMapping(tx, row.id)) === undefined) return;
       const detail = { domain: row.hostname };
       const entry =
@@ -59,21 +51,22 @@ export function mappingKind(deps: NetworkDeps): AnsweringKind<MappingMessage, Ma
     log.info({ mappingId: row.id, hostname: row.hostname }, 'mapping removed');
   };
 
-  const table = mappingHandlers(deps, checks, gone);
+  const table = mappingHandlers(deps, gone);
 
-  const begin = async (id: string, replyTo: Ref<MappingView>) => {
-    let row = await mappingById(db, id);
-    if (row === undefined) return;
+  const begin = async ({ id, right, checks }: MappingState, found: MappingRow, replyTo: Ref<MappingView>) => {
+    let row = found;
     let automated = false;
     if (row.record === 'wanted') {
       const seen = await checks.look(row);
       automated = seen.kind === 'verified';
       if (seen.kind === 'unproven')
-        await noteCheck(db, id, {
-          detail: seen.detail,
-          checks: 0,
-          nextCheckAt: row.nextCheckAt ?? new Date(clock.now()),
-        });
+        await right.write((tx) =>
+          noteCheck(tx, id, {
+            detail: seen.detail,
+            checks: 0,
+            nextCheckAt: found.nextCheckAt ?? new Date(clock.now()),
+          }),
+        );
       row = (await mappingById(db, id)) ?? row;
     }
     dispatch(replyTo, { ...mappingView(row), ...(automated ? { dns_automated: true } : {}) });
@@ -85,32 +78,37 @@ export function mappingKind(deps: NetworkDeps): AnsweringKind<MappingMessage, Ma
       const row = await mappingById(db, id);
       if (row !== undefined) await work(row);
     } catch (error) {
-      if (refusalOf(error).code !== 'unavailable') throw error;
+      // The mapping may be with another node: the next message finds it there.
+      if (isFenced(error) || refusalOf(error).code !== 'unavailable') throw error;
       log.warn({ mappingId: id, err: error }, 'a mapping could not be looked at');
     }
   };
 
   return {
-    kind: 'network/mapping',
+    kind: MAPPING.kind,
     answers: table,
     sleepAfterMs: SLEEP_AFTER_MS,
     // Far more than one user asks for at a time; the rest hears `overloaded`.
     mailbox: { capacity: 32, policy: 'reject' },
-    activate: async (id) => ((await mappingById(db, id)) === undefined ? undefined : { id }),
+    activate: async (id) => {
+      const right = writeRight(deps, MAPPING, id);
+      const isThere = (await mappingById(db, id)) !== undefined;
+      return isThere ? { id, right, checks: new MappingCheck(deps, right) } : undefined;
+    },
     handle: async (state, message, ctx) => {
-      const { id } = state;
+      const { id, checks } = state;
       switch (message.type) {
         case 'call':
           await handleCall(table, state, message);
           break;
         case 'begin':
-          await quietly(id, () => begin(id, message.replyTo));
+          await quietly(id, (row) => begin(state, row, message.replyTo));
           break;
         case 'check':
           await quietly(id, (row) => checks.check(row));
           break;
         case 'orphaned':
-          await quietly(id, (row) => gone(row, undefined));
+          await quietly(id, (row) => gone(state, row, undefined));
           ctx.sleep();
           break;
       }

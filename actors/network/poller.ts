@@ -3,7 +3,7 @@ import { claimDue, orphanedMappings } from '../../storage/network/mappings.ts';
 import type { EntitiesPart } from '../service/parts.ts';
 import { periodic } from '../service/periodic.ts';
 import type { NetworkDeps } from './deps.ts';
-import type { MappingMessage } from './mapping.ts';
+import { type MappingMessage, SERVICE } from './placed.ts';
 
 const LOOK_MS = 5000;
 /** Orphans are told by news; what was missed is found by this. */
@@ -15,8 +15,11 @@ const STEP = 50;
 
 const common = { service: 'network', failure: 'mappings could not be looked for' } as const;
 
-/** The part that has mappings checked when it is time. */
-export function dueChecks({ db, clock, log, lookMs = LOOK_MS }: NetworkDeps, mappings: EntitiesPart<MappingMessage>) {
+/** The part that has the mappings of this node checked when it is time. */
+export function dueChecks(
+  { db, placement, clock, log, lookMs = LOOK_MS }: NetworkDeps,
+  mappings: EntitiesPart<MappingMessage>,
+) {
   return periodic({
     ...common,
     name: 'checks',
@@ -24,21 +27,22 @@ export function dueChecks({ db, clock, log, lookMs = LOOK_MS }: NetworkDeps, map
     log,
     work: async () => {
       const now = clock.now();
-      for (const id of await claimDue(db, new Date(now), new Date(now + CLAIM_MS), STEP))
+      for (const id of await claimDue(db, new Date(now), new Date(now + CLAIM_MS), STEP, placement?.held(SERVICE)))
         mappings.tell(id, { type: 'check' });
     },
   });
 }
 
 /** The part that tells mappings whose container is gone. */
-export function orphans({ db, log, computeNews }: NetworkDeps, mappings: EntitiesPart<MappingMessage>) {
+export function orphans({ db, placement, log, computeNews }: NetworkDeps, mappings: EntitiesPart<MappingMessage>) {
   return periodic({
     ...common,
     name: 'orphans',
     everyMs: SWEEP_EVERY_MS,
     log,
     work: async () => {
-      for (const id of await orphanedMappings(db, STEP)) mappings.tell(id, { type: 'orphaned' });
+      for (const id of await orphanedMappings(db, STEP, placement?.held(SERVICE)))
+        mappings.tell(id, { type: 'orphaned' });
     },
     wake: (now) =>
       computeNews.onNews(({ kind }) => {

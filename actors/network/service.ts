@@ -10,23 +10,27 @@ import {
 } from '../../proto/network/endpoints.ts';
 import { ActorError, type SystemRef } from '../../supervision/index.ts';
 import { ASK_TIMEOUT } from '../service/dispatch.ts';
-import { localEntities } from '../service/parts.ts';
+import { localEntities, placedEntities } from '../service/parts.ts';
 import { startService } from '../service/start-service.ts';
 import type { NetworkDeps } from './deps.ts';
 import { mappingKind } from './mapping.ts';
 import { ownerKind } from './owner.ts';
+import { MAPPING } from './placed.ts';
 import { dueChecks, orphans } from './poller.ts';
 import { userKind } from './user.ts';
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export async function startNetwork(system: SystemRef, deps: NetworkDeps): Promise<Service> {
   const isIntegrated = deps.integration !== undefined;
-  const mappings = localEntities(mappingKind(deps));
+  const { placement } = deps;
+  const mappings =
+    placement === undefined ? localEntities(mappingKind(deps)) : placedEntities(placement, MAPPING, mappingKind(deps));
   const service = await startService(system, {
     name: 'network',
     // Without the integration no body and no id matters: the answer is one and the same.
     endpoints: isIntegrated ? networkEndpoints : [...ownedDomainEndpoints.map(bare), ...mappingEndpoints],
     db: deps.db,
+    placement,
     parts: {
       owners: localEntities(ownerKind(deps)),
       users: localEntities(userKind(deps)),

@@ -3,7 +3,7 @@
  * a time.
  */
 import type { Log } from '../../proto/ports/log.ts';
-import type { ShardLease } from '../../proto/ports/placement.ts';
+import { PlacementError, type ShardLease } from '../../proto/ports/placement.ts';
 import {
   type AnyRef,
   dispatch,
@@ -24,6 +24,20 @@ export type Placement = Pick<Cluster, 'place' | 'lease' | 'holds' | 'held' | 'on
 /** What handlers need of an entity to write for it. */
 export interface LeaseHolder {
   readonly lease: ShardLease;
+}
+
+/**
+ * Throws PlacementError `fenced` once another node may hold the entity that took `lease`: a process that was frozen
+ * finds out before it changes what no transaction guards.
+ */
+export function mustHold(
+  placement: Pick<Placement, 'lease'>,
+  kind: Parameters<Placement['lease']>[0],
+  id: string,
+  lease: ShardLease,
+): void {
+  if (placement.lease(kind, id).epoch !== lease.epoch)
+    throw new PlacementError('fenced', `${kind.kind} ${id} was with another node meanwhile`);
 }
 
 /** What the entity is told. Nobody tells it from elsewhere. */

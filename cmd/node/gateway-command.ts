@@ -25,7 +25,7 @@ import { databaseServer } from './database.ts';
 import { certificateOf, type GatewayPorts, openGateway } from './gateway.ts';
 import { openKubernetes } from './kubernetes.ts';
 import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
-import { openNetworkApi } from './network.ts';
+import { listenNetwork, openNetwork } from './network.ts';
 import { NO_PLATFORM } from './roles/role.ts';
 import { CLOCK, openDatabase, openRuntime } from './runtime.ts';
 import { stopSignal, Teardown } from './shutdown.ts';
@@ -104,25 +104,21 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     teardown.add('mapped hosts', () => mapped.close());
     const isGatewayToken = gatewayTokenVerifier(jwtSecret, sharedClock);
     const hosts = hostsOfOthers('net', domain);
-    const network = await openNetworkApi({
-      clientAddress: clientAddress({ isGatewayToken, isTrusted: proxies?.isTrusted, log, hostsOfOthers: hosts }),
-      system,
-      db,
-      log,
-      environment,
-      domain,
-      installation,
-      encryptionKey,
+    const settings = { log, environment, domain };
+    const parts = { system, db, clock: CLOCK, installation, encryptionKey, placement: undefined };
+    const network = await openNetwork({ ...settings, ...parts });
+    const listener = await listenNetwork(network, {
+      ...settings,
       ...callers,
-      clock: CLOCK,
+      clientAddress: clientAddress({ isGatewayToken, isTrusted: proxies?.isTrusted, log, hostsOfOthers: hosts }),
       port: options.netPort,
       onReply: onReply('network'),
-      pages: (service) => servicePages(service, processRegistry, environment),
+      pages: servicePages(network, processRegistry, environment),
     });
-    teardown.add('network listener', () => network.server.close(DRAIN_MS));
-    const net = `${NETWORK_HOST}:${network.server.port}`;
+    teardown.add('network listener', () => listener.close(DRAIN_MS));
+    const net = `${NETWORK_HOST}:${listener.port}`;
     // The routes of the table lead to another process's, which may be on another machine: routes of a file come first.
-    const ownRoutes = serviceRoutes(domain, [{ name: 'net', endpoints: network.service.endpoints, target: net }]);
+    const ownRoutes = serviceRoutes(domain, [{ name: 'net', endpoints: network.endpoints, target: net }]);
     const gateway = await openGateway({
       mapped,
       installation,

@@ -1,6 +1,7 @@
-/** Puts the networking API together: hosted by the gateway's process, on loopback alone. */
+/** Puts the networking API together: its actors, and its listener beside the gateway, on loopback alone. */
 import type { KeyObject } from 'node:crypto';
 import { startNetwork } from '../../actors/network/service.ts';
+import type { Placement } from '../../actors/service/placement.ts';
 import type { Service } from '../../proto/endpoint.ts';
 import { plainText } from '../../proto/network/endpoints.ts';
 import type { HttpServer } from '../../proto/ports/http.ts';
@@ -17,30 +18,26 @@ import { NETWORK_HOST } from '../config/config.ts';
 import { dnsOf } from './mapped-hosts.ts';
 import type { RoleParts } from './roles/role.ts';
 
-/** What the API is built from. */
-interface NetworkApiOptions
-  extends Pick<RoleParts, 'system' | 'db' | 'log' | 'clock' | 'environment' | 'domain' | 'authenticate' | 'streams'> {
-  readonly port: number;
+/** What its actors are built from. */
+interface NetworkOptions extends Pick<RoleParts, 'system' | 'db' | 'log' | 'clock' | 'environment' | 'domain'> {
+  /** Undefined in a process that is no member of the cluster. */
+  readonly placement: Placement | undefined;
   readonly installation: string;
   /** Without it there is no integration with a DNS provider. */
   readonly encryptionKey: KeyObject | undefined;
-  readonly changes?: Changes;
-  readonly pages: (service: Service) => Pages;
-  readonly onReply: (endpoint: string, status: number) => void;
-  readonly clientAddress?: ClientAddress;
   /** How often mappings are looked for that are due, ms; for tests. */
   readonly lookMs?: number;
 }
 
-/** Starts service and listener. Rejects when the port is taken. */
-export async function openNetworkApi(options: NetworkApiOptions): Promise<{ service: Service; server: HttpServer }> {
-  const { system, db, clock, environment, encryptionKey, authenticate, streams, port } = options;
+/** Starts the service, before the process joins the cluster. */
+export function openNetwork(options: NetworkOptions): Promise<Service> {
+  const { system, db, log, clock, environment, encryptionKey, placement } = options;
   const domain = options.domain.toLowerCase();
-  const log = options.log.child({ service: 'network' });
   const providerUrl = environment.DNS_PROVIDER_URL;
-  const service = await startNetwork(system, {
+  return startNetwork(system, {
     db,
-    log,
+    placement,
+    log: log.child({ service: 'network' }),
     clock,
     installation: options.installation,
     resolvers: txtResolvers({ servers: environment.DNS_RESOLVERS ?? [] }),
@@ -54,6 +51,23 @@ export async function openNetworkApi(options: NetworkApiOptions): Promise<{ serv
     computeNews: computeNews(db),
     ...(options.lookMs === undefined ? {} : { lookMs: options.lookMs }),
   });
+}
+
+/** What its listener is built from. */
+interface NetworkListenerOptions
+  extends Pick<RoleParts, 'log' | 'environment' | 'domain' | 'authenticate' | 'streams'> {
+  readonly port: number;
+  readonly changes?: Changes;
+  readonly pages: Pages;
+  readonly onReply: (endpoint: string, status: number) => void;
+  readonly clientAddress?: ClientAddress;
+}
+
+/** Lets the service listen. Rejects when the port is taken. */
+export function listenNetwork(service: Service, options: NetworkListenerOptions): Promise<HttpServer> {
+  const { environment, authenticate, streams, port } = options;
+  const domain = options.domain.toLowerCase();
+  const log = options.log.child({ service: 'network' });
   const isOwnPage = dashboardPages(domain);
   const { onRequest, onUpgrade, onFault } = api({
     service,
@@ -62,16 +76,15 @@ export async function openNetworkApi(options: NetworkApiOptions): Promise<{ serv
     domain,
     log,
     plainText,
-    pages: options.pages(service),
+    pages: options.pages,
     cookie: { name: 'token', isOwnPage },
     onReply: options.onReply,
     ...(options.changes === undefined ? {} : { changes: options.changes }),
     ...(options.clientAddress === undefined ? {} : { clientAddress: options.clientAddress }),
   });
-  const server = await listen(
+  return listen(
     { host: NETWORK_HOST, port, onRequest: withCors(onRequest, isOwnPage), onUpgrade, onFault },
     environment.HTTP_ADAPTER,
     (line) => log.warn({}, line),
   );
-  return { service, server };
 }

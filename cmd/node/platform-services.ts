@@ -1,4 +1,7 @@
-/** The services of `troupe up` with listeners of their own: authentication, compute, the monitor, notifications. */
+/**
+ * The services of `troupe up`, and the listeners of authentication, compute, the monitor and notifications; that of the
+ * networking API is beside the gateway.
+ */
 import { reachableAddress } from '../../lib/ip-address.ts';
 import type { Service } from '../../proto/endpoint.ts';
 import { gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
@@ -9,6 +12,7 @@ import { clientAddress } from '../../transports/api/client-address.ts';
 import { listen } from '../../transports/http/index.ts';
 import { auditMetrics } from '../observability/metrics.ts';
 import { servicePages } from '../observability/pages.ts';
+import { openNetwork } from './network.ts';
 import { withOperations, withProblem } from './operations.ts';
 import { DRAIN_MS, type PlatformCore } from './platform-core.ts';
 import { openAuth } from './roles/auth.ts';
@@ -27,12 +31,13 @@ interface Listening {
   readonly target: string;
 }
 
-/** All of them, and how the address of a client is found for a service. */
+/** All that listen here, the networking API, and how the address of a client is found for a service. */
 export interface PlatformServices extends Readonly<Record<Exclude<RoutedServiceName, 'net'>, Listening>> {
+  readonly network: Service;
   readonly addressOf: (name: RoutedServiceName) => ReturnType<typeof clientAddress>;
 }
 
-/** Opens the roles, joins the cluster, and lets them listen. `sshAddress`: of the gateway, once it listens. */
+/** Opens the services, joins the cluster, and lets them listen. `sshAddress`: of the gateway, once it listens. */
 export async function openServices(
   core: PlatformCore,
   sshAddress: () => SshAddress | undefined,
@@ -58,6 +63,12 @@ export async function openServices(
   const { engine, keys } = core;
   const compute = await openCompute(partsOf('compute'), placement, { engine, keys, sshAddress, takenPorts });
   const notify = await openNotify(partsOf('notify'), environment.NATS_URL === undefined ? undefined : placement);
+  const network = await openNetwork({
+    ...partsOf('network'),
+    placement,
+    installation: core.installation,
+    encryptionKey: secrets.encryptionKey,
+  });
   startOutboxRelay(system, { db, bus, placement, log });
   await membership.join();
   auditMetrics(metrics.registry, db);
@@ -103,7 +114,7 @@ export async function openServices(
     notify: await serve('notify', notify),
   };
   teardown.add('streams of the monitor', async () => monitor.service.drain());
-  return { ...listeners, addressOf };
+  return { ...listeners, network, addressOf };
 }
 
 /** Starts the monitor of this process, which draws the services that listen. */

@@ -11,10 +11,9 @@ import { sshHostKeys } from '../config/platform-keys.ts';
 import { servicePages } from '../observability/pages.ts';
 import { openGateway } from './gateway.ts';
 import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
-import { openNetworkApi } from './network.ts';
+import { listenNetwork } from './network.ts';
 import { DRAIN_MS, openCore, type PlatformCore, type PlatformOptions } from './platform-core.ts';
 import { openServices, type PlatformServices } from './platform-services.ts';
-import { CLOCK } from './runtime.ts';
 import { Teardown } from './shutdown.ts';
 
 /** A platform that serves. */
@@ -76,26 +75,22 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
 async function openEntrance(core: PlatformCore, services: PlatformServices) {
   const { options, teardown, db, system, engine, installation, metrics, busProblem, sharedClock } = core;
   const { environment, secrets, log, domain, host } = options;
-  const network = await openNetworkApi({
-    system,
-    db,
+  const { network } = services;
+  const listener = await listenNetwork(network, {
     log,
-    clock: CLOCK,
     environment,
     domain,
-    installation,
     authenticate: core.callers.authenticate,
     streams: core.callers.streams,
     changes: core.callers.changes,
-    encryptionKey: secrets.encryptionKey,
     port: options.ports.net,
     clientAddress: services.addressOf('net'),
-    pages: (service) => servicePages(service, metrics.registry, environment),
+    pages: servicePages(network, metrics.registry, environment),
     onReply: metrics.onReply('network'),
   });
-  teardown.add('network listener', () => network.server.close(DRAIN_MS));
-  const net = `${NETWORK_HOST}:${network.server.port}`;
-  const routed = routedServices(services, { endpoints: network.service.endpoints, target: net });
+  teardown.add('network listener', () => listener.close(DRAIN_MS));
+  const net = `${NETWORK_HOST}:${listener.port}`;
+  const routed = routedServices(services, { endpoints: network.endpoints, target: net });
   // For gateways that run alone: they follow the processes that live.
   const { ADVERTISE_ADDRESS: advertised } = environment;
   const outside = routed.map((one) =>

@@ -6,7 +6,9 @@ import { z } from 'zod';
 import { mappingStatusSchema } from '../../proto/network/endpoints.ts';
 import type { NetworkNewsSource } from '../../proto/network/events.ts';
 import type { MappingSource } from '../../proto/ports/acme.ts';
+import type { HeldShards } from '../../proto/ports/placement.ts';
 import type { Queries, Tx } from '../db.ts';
+import { ofShards } from '../placement/shards.ts';
 import { tellNetwork } from './news.ts';
 
 const countRow = z.object({ count: z.number() });
@@ -253,16 +255,25 @@ export async function retryMapping(
 }
 
 /**
- * Takes at most `limit` mappings whose check is due, and moves their next check to `until`, so that of several
- * processes one checks. Whoever dies over it leaves it to the others from then on.
+ * Takes at most `limit` mappings whose check is due (with `held`: of these shards), and moves their next check to
+ * `until`, so that of several processes that are not one cluster one checks, and none twice at a time. Whoever dies
+ * over it leaves it to the others from then on.
  */
-export async function claimDue(db: Queries, now: Date, until: Date, limit: number): Promise<string[]> {
+export async function claimDue(
+  db: Queries,
+  now: Date,
+  until: Date,
+  limit: number,
+  held?: HeldShards,
+): Promise<string[]> {
+  const { filter, values } = ofShards('network/mapping', 'id', held, 4);
   const rows = await db.many(
     idRow,
     `update domain_mappings set next_check_at = $2 where id in (
-       select id from domain_mappings where next_check_at <= $1 order by next_check_at limit $3 for update skip locked)
+       select id from domain_mappings where next_check_at <= $1 and ${filter}
+       order by next_check_at limit $3 for update skip locked)
      returning id`,
-    [now, until, limit],
+    [now, until, limit, ...values],
   );
   return rows.map(({ id }) => id);
 }
@@ -274,13 +285,15 @@ export async function deleteMapping(tx: Tx, id: string): Promise<MappingRow | un
   return row;
 }
 
-/** Ids of at most `limit` mappings whose container is deleted or being deleted. */
-export async function orphanedMappings(db: Queries, limit: number): Promise<string[]> {
+/** Ids of at most `limit` mappings (with `held`: of these shards) whose container is deleted or being deleted. */
+export async function orphanedMappings(db: Queries, limit: number, held?: HeldShards): Promise<string[]> {
+  const { filter, values } = ofShards('network/mapping', 'm.id', held, 2);
   const rows = await db.many(
     idRow,
     `select m.id from domain_mappings m
-     where not exists (select from known_containers c where c.id = m.container_id and c.desired <> 'deleted') limit $1`,
-    [limit],
+     where not exists (select from known_containers c where c.id = m.container_id and c.desired <> 'deleted')
+       and ${filter} limit $1`,
+    [limit, ...values],
   );
   return rows.map(({ id }) => id);
 }

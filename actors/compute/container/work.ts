@@ -2,10 +2,11 @@
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ContainerState, type Engine, EngineError, type EnsureImageOptions } from '../../../proto/ports/engine.ts';
-import { PlacementError, type ShardLease } from '../../../proto/ports/placement.ts';
+import type { ShardLease } from '../../../proto/ports/placement.ts';
 import { type ContainerRow, containerById, noteKeysApplied } from '../../../storage/compute/containers.ts';
 import { keysOfContainer } from '../../../storage/compute/ssh-keys.ts';
 import { fenced } from '../../../storage/fenced.ts';
+import { mustHold } from '../../service/placement.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { hostnameOf } from '../views.ts';
@@ -60,10 +61,7 @@ type OwnEngine = Pick<
  * check that itself: a process that was frozen must find out before it goes on with what it was about to do.
  */
 function ownEngine({ engine, placement }: ComputeDeps, { id }: ContainerRow, lease: ShardLease): OwnEngine {
-  const fence = () => {
-    if (placement.lease(COMPUTE_CONTAINER, id).epoch !== lease.epoch)
-      throw new PlacementError('fenced', `container ${id} was with another node meanwhile`);
-  };
+  const fence = () => mustHold(placement, COMPUTE_CONTAINER, id, lease);
   const ours = <A extends unknown[], R>(change: (...args: A) => Promise<R>) => {
     return async (...args: A): Promise<R> => {
       fence();

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createSecretKey } from 'node:crypto';
 import { z } from 'zod';
-import { openNetworkApi } from '../../../cmd/node/network.ts';
+import { listenNetwork, openNetwork as openActors } from '../../../cmd/node/network.ts';
 import { servicePages } from '../../../cmd/observability/pages.ts';
 import { newId } from '../../../proto/ids.ts';
 import type { NetworkNews } from '../../../proto/network/events.ts';
@@ -16,7 +16,7 @@ import { keptLog } from '../log.ts';
 import { standIn } from '../network/dns-provider.ts';
 import { dnsServer } from '../network/dns-server.ts';
 import type { Cleanup } from '../temp.ts';
-import { startNode } from './node.ts';
+import { SHORT_LEASES, startNode } from './node.ts';
 import { type Person, people } from './people.ts';
 
 export const INGRESS = 'ingress.cloud.test';
@@ -38,7 +38,26 @@ export interface NetworkOptions {
   readonly isBare?: boolean;
   readonly resolvers?: (dns: string) => string;
   readonly adapter?: AdapterChoice;
+  /** A broker, as `host:port`: it is a node of a cluster then. */
+  readonly nats?: string;
 }
+
+/** Calls the API at `url`. */
+const callAt =
+  (url: string) =>
+  async (token: string, method: string, path: string, body?: unknown, headers = {}): Promise<Reply> => {
+    const response = await fetch(url + path, {
+      method,
+      headers: { ...(token === '' ? {} : { authorization: `Bearer ${token}` }), ...headers },
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    const json: unknown = text.startsWith('{') ? JSON.parse(text) : {};
+    const { status, headers: given } = response;
+    return { status, headers: given, text, json: z.record(z.string(), z.unknown()).parse(json) };
+  };
+
+type Call = ReturnType<typeof callAt>;
 
 /** Opens it without anybody. */
 export async function openNetwork(t: Cleanup, options: NetworkOptions = {}) {
@@ -56,25 +75,25 @@ export async function openNetwork(t: Cleanup, options: NetworkOptions = {}) {
     HTTP_ADAPTER: options.adapter ?? 'auto',
   };
   const open = async () => {
-    const node = await startNode(t, { database, clock, log, environment });
-    const { server } = await openNetworkApi({
-      system: node.system,
-      db,
-      log,
-      clock,
+    const member = options.nats === undefined ? {} : { nats: options.nats, roles: ['network'], timings: SHORT_LEASES };
+    const node = await startNode(t, { database, clock, log, environment, ...member });
+    const { system, domain } = node;
+    const service = await openActors({
+      ...{ system, db: node.db, log, clock, domain, lookMs: 50, installation: 'abcdefghijkl' },
       environment: node.environment,
-      domain: node.domain,
-      port: 0,
-      installation: 'abcdefghijkl',
+      placement: options.nats === undefined ? undefined : node.placement,
       encryptionKey: options.isBare ? undefined : KEY,
-      authenticate: node.authenticate,
-      streams: node.streams,
-      lookMs: 50,
-      pages: (service) => servicePages(service, node.metrics.registry),
+    });
+    if (options.nats !== undefined) await node.join();
+    const server = await listenNetwork(service, {
+      ...{ log, domain, authenticate: node.authenticate, streams: node.streams, port: 0 },
+      environment: node.environment,
+      pages: servicePages(service, node.metrics.registry),
       onReply: () => {},
     });
     node.before('listener', () => server.close(500));
-    return { node, url: `http://127.0.0.1:${server.port}` };
+    const url = `http://127.0.0.1:${server.port}`;
+    return { node, url, call: callAt(url) };
   };
   let running = await open();
   t.after(async () => {
@@ -83,17 +102,7 @@ export async function openNetwork(t: Cleanup, options: NetworkOptions = {}) {
     await database.close();
   });
   let count = 0;
-  const call = async (token: string, method: string, path: string, body?: unknown, headers = {}): Promise<Reply> => {
-    const response = await fetch(running.url + path, {
-      method,
-      headers: { ...(token === '' ? {} : { authorization: `Bearer ${token}` }), ...headers },
-      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-    });
-    const text = await response.text();
-    const json: unknown = text.startsWith('{') ? JSON.parse(text) : {};
-    const { status, headers: given } = response;
-    return { status, headers: given, text, json: z.record(z.string(), z.unknown()).parse(json) };
-  };
+  const call: Call = (...request) => running.call(...request);
   const post = async (person: Person, path: string, body: object) => {
     const reply = await call(person.token, 'POST', path, body);
     assert.equal(reply.status, 201, reply.text);
@@ -123,6 +132,16 @@ export async function openNetwork(t: Cleanup, options: NetworkOptions = {}) {
     apiToken: async (person: Person, scopes: Scopes) => (await people(running.node).apiToken(person, { scopes })).token,
     container,
     call,
+    /** The node that `call` asks. */
+    get node() {
+      return running.node;
+    },
+    /** Another node on the same database, with an API of its own; ended with the test. */
+    another: async () => {
+      const opened = await open();
+      t.after(() => opened.node.end());
+      return opened;
+    },
     /** Creates a mapping and returns its view. */
     map: async (person: Person, domain: string, containerId?: string) =>
       post(person, '/api/domain-mappings', {

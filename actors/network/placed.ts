@@ -1,0 +1,81 @@
+/** What entities of the networking API are told from other nodes, and by what right they write. */
+import {
+  deleteMapping as deleteEndpoint,
+  type MappingView,
+  mappingSchema,
+  verifyMapping as verifyEndpoint,
+} from '../../proto/network/endpoints.ts';
+import type { Db, Tx } from '../../storage/db.ts';
+import { fenced } from '../../storage/fenced.ts';
+import type { Ref } from '../../supervision/index.ts';
+import { field, jsonCodec, type PlacedKind } from '../../supervision/placement/index.ts';
+import { callCodec } from '../service/codecs.ts';
+import type { CallMessage } from '../service/dispatch.ts';
+import { mustHold, type Placement } from '../service/placement.ts';
+
+/** The service whose nodes hold them. */
+export const SERVICE = 'network';
+
+/** What the actor of a mapping is told. */
+export type MappingMessage =
+  | CallMessage
+  /** Just created: make its record, if a zone covers it, and say what it is now. */
+  | { readonly type: 'begin'; readonly replyTo: Ref<MappingView> }
+  /** A check is due. */
+  | { readonly type: 'check' }
+  /** Its container is gone. */
+  | { readonly type: 'orphaned' };
+
+const mappingCalls = callCodec([deleteEndpoint, verifyEndpoint]);
+const viewCodec = jsonCodec<MappingView>((value) => mappingSchema.parse(value));
+
+export const MAPPING: PlacedKind<MappingMessage> = {
+  kind: 'network/mapping',
+  service: SERVICE,
+  codec: {
+    encode(message, refs) {
+      switch (message.type) {
+        case 'call':
+          return mappingCalls.encode(message, refs);
+        case 'begin':
+          return { type: 'begin', replyTo: refs.out(message.replyTo, viewCodec) };
+        default:
+          return { type: message.type };
+      }
+    },
+    decode(wire, refs): MappingMessage {
+      const type = field(wire, 'type');
+      switch (type) {
+        case 'begin':
+          return { type, replyTo: refs.in(field(wire, 'replyTo'), viewCodec) };
+        case 'check':
+        case 'orphaned':
+          return { type };
+        default:
+          return mappingCalls.decode(wire, refs);
+      }
+    },
+  },
+};
+
+/** By what right an entity writes. */
+export interface WriteRight {
+  /** A transaction that commits only while the entity is here. Rejects as `fenced`. */
+  write<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
+  /** Throws PlacementError `fenced` once it may be elsewhere: asked before each change that no transaction guards. */
+  check(): void;
+}
+
+/**
+ * The right of an entity that wakes now, before it reads its state: its lease. In a process that is no member of the
+ * cluster there is none, and rows alone decide between that process and others.
+ */
+export function writeRight(
+  { db, placement }: { readonly db: Db; readonly placement: Placement | undefined },
+  kind: Pick<PlacedKind<never>, 'service' | 'kind'>,
+  id: string,
+): WriteRight {
+  if (placement === undefined) return { write: (work) => db.tx(work), check() {} };
+  const lease = placement.lease(kind, id);
+  return { write: (work) => fenced(db, lease, work), check: () => mustHold(placement, kind, id, lease) };
+}
