@@ -2,6 +2,7 @@
  * SQL of users who are disabled or removed, which other services ask for as well (docs/reference/users.md). What those
  * keep of a user is deleted by functions of their own.
  */
+import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { tellTokens } from './auth/token-directory.ts';
 import { countContainers } from './compute/containers.ts';
@@ -11,11 +12,15 @@ import type { Db, Queries, Tx } from './db.ts';
 import { countMappings } from './network/mappings.ts';
 import { deleteOwnedOfUser } from './network/zones.ts';
 import { deleteNotificationsOfUser } from './notify/notifications.ts';
+import { setTimer } from './placement/timers.ts';
 
 const anyRow = z.object({});
 const idRow = z.object({ id: z.string() });
 const leavingSchema = z.enum(['stop', 'remove']);
 const offboardedRow = z.object({ id: z.string(), username: z.string(), leaving: leavingSchema });
+
+/** The timer of a user who is being removed; its message is how often it was tried to forget them. */
+export const REMOVAL = { service: 'auth', kind: 'auth/user', name: 'forget' };
 
 /** What is to be done with what a disabled user has: stop the containers, or remove everything. */
 type Leaving = z.output<typeof leavingSchema>;
@@ -43,6 +48,8 @@ export async function disable(tx: Tx, userId: string, leaving: Leaving | null): 
     [userId, leaving],
   );
   await tx.run('update users set kept_session = null where id = $1', [userId]);
+  // At once: its time is long ago.
+  if (leaving === 'remove') await setTimer(tx, { ...REMOVAL, id: userId, key: randomUUID(), at: 0, message: 0 });
   // Also when nothing changed: whoever repeats it wants to be sure.
   await tellTokens(tx, 'user', userId);
   await tellCompute(tx, { kind: 'user', userId });

@@ -5,16 +5,12 @@ import { auditGrowth, purgeAudit } from '../../storage/audit.ts';
 import { purgeApiTokens } from '../../storage/auth/api-tokens.ts';
 import { purgeAttempts, purgeNetworks } from '../../storage/auth/attempts.ts';
 import { purgeSpentTokens } from '../../storage/auth/security-keys.ts';
-import { offboardedUsers } from '../../storage/offboarding.ts';
 import { periodic } from '../service/periodic.ts';
 import type { AuthDeps } from './deps.ts';
-import { AUTH_USER } from './users/user.ts';
-import { forgetUser } from './users/user-state.ts';
+import { AUTH_USER } from './users/placed.ts';
 
 /** Between two rounds of forgetting what is old. */
 const EVERY_MS = 3_600_000;
-/** Between two looks for users whose removal is complete. */
-const LOOK_MS = 1000;
 /** How long the audit trail is kept. */
 const AUDIT_DAYS = 400;
 /** Entries in an hour that somebody should know of: half a gigabyte a month. */
@@ -37,21 +33,6 @@ export function retention({ db, placement, log }: AuthDeps) {
       await purgeAudit(db, AUDIT_DAYS);
       const { entries, busiest } = await auditGrowth(db);
       if (entries > MANY_ENTRIES) log.warn({ entries, busiest }, 'the audit trail grew fast in the last hour');
-    },
-  });
-}
-
-/** The part that ends the removal of users: one whose containers and mappings are gone is forgotten. */
-export function offboardingPart({ db, placement, log }: AuthDeps) {
-  return periodic({
-    service: AUTH_USER.service,
-    name: 'offboarding',
-    everyMs: LOOK_MS,
-    placement,
-    log,
-    failure: 'removed users could not be forgotten yet',
-    work: async () => {
-      for (const { id, leaving } of await offboardedUsers(db)) if (leaving === 'remove') await forgetUser(db, id);
     },
   });
 }

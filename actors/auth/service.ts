@@ -8,9 +8,10 @@ import type { AuthDeps } from './deps.ts';
 import { loginHandlers } from './login/login.ts';
 import { HASH_QUEUE } from './login/passwords.ts';
 import { passwordProver } from './login/prove-password.ts';
-import { offboardingPart, retention } from './retention.ts';
+import { retention } from './retention.ts';
 import { startNews } from './users/news.ts';
-import { AUTH_USER, userKind } from './users/user.ts';
+import { AUTH_USER } from './users/placed.ts';
+import { userKind } from './users/user.ts';
 
 /**
  * Logins worked on at once: more than hashes can wait, so that those who need none (the throttled) do not wait behind
@@ -41,7 +42,6 @@ export function startAuth(system: SystemRef, deps: AuthDeps): Promise<Service> {
       users,
       news: (parent) => startNews(parent, deps, (userId) => users.tell(userId, { type: 'changed' })),
       retention: retention(deps),
-      offboarding: offboardingPart(deps),
     },
   });
 }

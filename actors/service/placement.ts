@@ -19,7 +19,7 @@ import { type Cluster, jsonCodec, type PlacedKind } from '../../supervision/plac
  * Entities are placed when they are made, ask for their lease before they read their state, and write by it
  * (storage/fenced.ts). What must happen once in the cluster is done by the node that holds an id of its choice.
  */
-export type Placement = Pick<Cluster, 'place' | 'lease' | 'holds' | 'held' | 'onAcquired' | 'setUp'>;
+export type Placement = Pick<Cluster, 'place' | 'lease' | 'holds' | 'held' | 'onAcquired' | 'setUp' | 'timers'>;
 
 /** What handlers need of an entity to write for it. */
 export interface LeaseHolder {

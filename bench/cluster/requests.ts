@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AUTH_USER } from '../../actors/auth/users/user.ts';
+import { AUTH_USER } from '../../actors/auth/users/placed.ts';
 import { addUser } from '../../actors/auth/users/users.ts';
 import { shardOf } from '../../supervision/placement/index.ts';
 import { startCluster } from '../../test/support/cluster/cluster.ts';

@@ -12,9 +12,10 @@ import { newId } from '../../proto/ids.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';
-import { type DbConnection, directly, openDb } from '../../storage/db.ts';
+import { type Db, type DbConnection, directly, openDb } from '../../storage/db.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import { listNodes, listServiceShards, oddNode } from '../../storage/placement/nodes.ts';
+import { timerStore } from '../../storage/placement/timers.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import { Cluster, DEFAULT_SHARDS, TIMINGS, type Timings } from '../../supervision/placement/index.ts';
 import { CliError } from '../config/cli-error.ts';
@@ -34,6 +35,8 @@ const LOOK_MS = 200;
 
 export interface MembershipOptions {
   readonly database: DbConnection;
+  /** Of the process: where timers of entities are. */
+  readonly db: Db;
   readonly system: SystemRef;
   readonly bus: Bus;
   /** Whether the bus reaches other processes. */
@@ -93,7 +96,9 @@ export async function openMembership(options: MembershipOptions): Promise<Member
     if (!isShared) await untilAlone();
 
     const self = { id, roles: options.roles ?? ROLES, version, address: `${hostname()}:${process.pid}` };
-    const cluster = new Cluster({ parent: system, self, store, bus, log, shards, timings, causes: refusalCauses });
+    const timers = timerStore(options.db);
+    const causes = refusalCauses;
+    const cluster = new Cluster({ parent: system, self, store, timers, bus, log, shards, timings, causes });
     return {
       id,
       placement: cluster,

@@ -106,6 +106,7 @@ export async function openCore(options: PlatformOptions, teardown: Teardown): Pr
     shards: environment.CLUSTER_SHARDS,
     timings: timingsOf(environment.CLUSTER_HEARTBEAT),
     database: options.database,
+    db,
     nodeFile: options.nodeFile,
     system,
     bus,

@@ -67,6 +67,7 @@ export async function openShared(options: SharedOptions): Promise<Shared> {
     shards,
     timings: timingsOf(beatMs),
     database,
+    db,
     system,
     bus,
     isShared,

@@ -3,7 +3,8 @@ import { z } from 'zod';
 import type { ShardLease } from '../../proto/ports/placement.ts';
 import type { DueTimer, TimerName, TimerRow, TimerShards, TimerStore } from '../../proto/ports/timers.ts';
 import type { Db } from '../db.ts';
-import { fence } from './fence.ts';
+import { fenced } from '../fenced.ts';
+import type { Queries } from '../queries.ts';
 
 /** The index of timers divides them into so many parts by their hash. */
 const PARTS = 256;
@@ -21,6 +22,12 @@ const dueRow = z.object({
   inMs: z.number(),
   tries: z.int(),
 });
+
+/** Sets a timer, in the transaction with which it should come and go. The caller may write for the entity. */
+export async function setTimer(tx: Queries, timer: TimerRow): Promise<void> {
+  const { service, kind, id, name, key, at, message } = timer;
+  await tx.run(SET, [service, kind, id, name, key, at, JSON.stringify(message)]);
+}
 
 const SET = `
   insert into entity_timers (service, kind, id, name, key, at, due, message)
@@ -51,18 +58,14 @@ const END = `
 /** The timers of a cluster on one database. Kinds and ids are of letters that are one UTF-16 code unit. */
 export function timerStore(db: Db): TimerStore {
   return {
-    async set(lease: ShardLease, { service, kind, id, name, key, at, message }: TimerRow): Promise<void> {
-      await db.tx(async (tx) => {
-        await fence(tx, lease);
-        await tx.run(SET, [service, kind, id, name, key, at, JSON.stringify(message)]);
-      });
+    async set(lease: ShardLease, timer: TimerRow): Promise<void> {
+      await fenced(db, lease, (tx) => setTimer(tx, timer));
     },
 
     async cancel(lease: ShardLease, { kind, id, name }: TimerName): Promise<void> {
-      await db.tx(async (tx) => {
-        await fence(tx, lease);
-        await tx.run('delete from entity_timers where (kind, id, name) = ($1, $2, $3)', [kind, id, name]);
-      });
+      await fenced(db, lease, (tx) =>
+        tx.run('delete from entity_timers where (kind, id, name) = ($1, $2, $3)', [kind, id, name]),
+      );
     },
 
     due(held: readonly TimerShards[], withinMs: number, limit: number): Promise<DueTimer[]> {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { AUTH_USER } from '../../actors/auth/users/user.ts';
+import { AUTH_USER } from '../../actors/auth/users/placed.ts';
 import { addUser } from '../../actors/auth/users/users.ts';
 import { createToken, listTokens, MAX_TOKENS } from '../../proto/auth/api-tokens.ts';
 import { identitySchema, login, session, updateProfile } from '../../proto/auth/endpoints.ts';

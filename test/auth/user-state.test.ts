@@ -186,4 +186,9 @@ test('the administrator is not removed, nobody who is being removed comes back, 
     () => beginRemoval(auth.db, 'nobody', 'admin'),
   ])
     assert.equal((await refused('not_found', work())).message, 'There is no user nobody.');
+
+  // The service looks again by itself.
+  await auth.db.run('delete from domain_mappings');
+  await until(async () => (await offboardedUsers(auth.db)).length === 0, { what: 'the service forgets her' });
+  await until(async () => (await auth.db.run('select from entity_timers')) === 0, { what: 'no timer is left' });
 });

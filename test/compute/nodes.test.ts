@@ -65,6 +65,7 @@ async function setting(t: TestContext) {
     let stoodStill = false;
     const asked = (placement: Cluster): Placement => ({
       place: placement.place.bind(placement),
+      timers: placement.timers,
       holds: (kind, id) => !stoodStill && placement.holds(kind, id),
       held: (service) => ({ ...placement.held(service), ...(stoodStill ? { shards: [] } : {}) }),
       onAcquired: (service, handler) => placement.onAcquired(service, handler),

@@ -5,7 +5,9 @@
  *   asleep -- first message --> awake (row read) -- idle --> asleep
  *                                 | changed: row read again; gone: asleep, and asking finds nobody
  */
-import { authEndpoints, changePassword, listSessions, session, updateProfile } from '../../../proto/auth/endpoints.ts';
+
+import { backoffMs } from '../../../lib/waiting.ts';
+import { changePassword, listSessions, session, updateProfile } from '../../../proto/auth/endpoints.ts';
 import { clientNetworkOf, networkOf } from '../../../proto/client-network.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
@@ -14,18 +16,19 @@ import { forgetNetworks } from '../../../storage/auth/attempts.ts';
 import { endSessions, listSessions as sessionsOf } from '../../../storage/auth/sessions.ts';
 import { setDisplayName, setPasswordHash, type UserRow, userById } from '../../../storage/auth/users.ts';
 import { fenced } from '../../../storage/fenced.ts';
+import { REMOVAL } from '../../../storage/offboarding.ts';
 import { dispatch } from '../../../supervision/index.ts';
-import { field, type PlacedKind } from '../../../supervision/placement/index.ts';
 import { auditEntry } from '../../service/audit.ts';
-import { callCodec } from '../../service/codecs.ts';
-import { type CallMessage, callerOf, handleCall, handler, handlers } from '../../service/dispatch.ts';
+import { callerOf, handleCall, handler, handlers } from '../../service/dispatch.ts';
 import type { AnsweringKind } from '../../service/parts.ts';
 import type { AuthDeps } from '../deps.ts';
 import { hashPassword } from '../login/passwords.ts';
 import type { ProvePassword } from '../login/prove-password.ts';
 import { apiTokenHandlers } from '../tokens/api-tokens.ts';
 import { serviceAccountHandlers } from '../tokens/service-accounts.ts';
+import { AUTH_USER, type AuthUserMessage } from './placed.ts';
 import { securityKeyHandlers } from './security-keys.ts';
+import { forgetUser } from './user-state.ts';
 
 /** What the actor keeps. */
 interface AuthUserState {
@@ -36,22 +39,10 @@ interface AuthUserState {
   gone: boolean;
 }
 
-/** What it understands. */
-type AuthUserMessage = CallMessage | { readonly type: 'changed' };
-
-const calls = callCodec(authEndpoints.filter(({ actor }) => actor.kind === 'auth/user'));
-
-/** Users, wherever they are awake. */
-export const AUTH_USER: PlacedKind<AuthUserMessage> = {
-  kind: 'auth/user',
-  service: 'auth',
-  codec: {
-    encode: (message, refs) => (message.type === 'call' ? calls.encode(message, refs) : { type: message.type }),
-    decode: (wire, refs) => (field(wire, 'type') === 'changed' ? { type: 'changed' } : calls.decode(wire, refs)),
-  },
-};
-
 const SLEEP_AFTER_MS = 60_000;
+
+/** Between two tries to forget a user who has something left. */
+const FORGET_PAUSE = { minMs: 1000, maxMs: 30_000 };
 
 /** The kind, for the service's tree. */
 export function userKind(deps: AuthDeps, provePassword: ProvePassword): AnsweringKind<AuthUserMessage, AuthUserState> {
@@ -117,6 +108,15 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): Answerin
     ...securityKeyHandlers(deps, provePassword),
   );
 
+  /** Ends the removal of a user, if nothing is left that another service has to end; else tries again later. */
+  async function forget(state: AuthUserState, tries: number): Promise<void> {
+    const left = await forgetUser(db, state.row.id);
+    if (left === undefined) return;
+    const at = deps.clock.now() + backoffMs(tries, FORGET_PAUSE);
+    const wanted = { name: REMOVAL.name, at, message: tries + 1 };
+    await deps.placement.timers.set(AUTH_USER, state.row.id, wanted, state.lease);
+  }
+
   return {
     kind: AUTH_USER.kind,
     answers: table,
@@ -134,6 +134,12 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): Answerin
         }
         const answered = handleCall(table, state, message);
         return answered === undefined ? state : answered.then(() => state);
+      }
+      if (message.type === 'forget') {
+        return forget(state, message.tries).then(() => {
+          dispatch(message.done, 'done');
+          return state;
+        });
       }
       return userById(db, state.row.id).then((row) => {
         if (row !== undefined) state.row = row;

@@ -15,6 +15,7 @@ import { streamStore } from '../../../storage/bus/store.ts';
 import { type Db, openDb } from '../../../storage/db.ts';
 import { outboxStore } from '../../../storage/outbox.ts';
 import { leaseStore } from '../../../storage/placement/leases.ts';
+import { timerStore } from '../../../storage/placement/timers.ts';
 import { start, stop, stopped } from '../../../supervision/index.ts';
 import { Cluster, type Timings } from '../../../supervision/placement/index.ts';
 import { openAuthentication } from '../../../transports/api/authentication.ts';
@@ -136,6 +137,7 @@ export async function startNode(t: Cleanup, options: NodeOptions = {}): Promise<
   const lease = leaseStore(database.db);
   const placement = new Cluster({
     ...{ parent: system, self, store: lease, bus, log: silentLog, shards: SHARDS, timings, causes: refusalCauses },
+    ...{ timers: timerStore(db), timersEveryMs: 100 },
   });
   let isMember = false;
   teardown.add('membership', () => (isMember ? placement.leave() : placement.halt()));
