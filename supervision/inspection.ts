@@ -5,7 +5,6 @@ import { CLOSED } from './cell/flags.ts';
 import { type HandlerNow, handlersNow, messageType } from './cell/handlers.ts';
 import { sleep } from './cell/idle.ts';
 import { requestReset } from './cell/restarting.ts';
-import { touch } from './cell/run-queue.ts';
 import { SpawnError } from './errors.ts';
 import type { AnyRef, SystemRef } from './ref.ts';
 import { nodeOf, type TreeNode } from './stats.ts';
@@ -46,7 +45,7 @@ export function find(system: SystemRef, path: string): AnyRef | undefined {
 /** What an actor does now, what waits for it, and how it crashed last. */
 export function inspect(ref: AnyRef | SystemRef): ActorDetails {
   const cell = cellOf(ref);
-  touch();
+  cell.kind.queue.touch();
   const { children: _children, omitted: _omitted, handler: _handler, ...node } = nodeOf(cell, cell.path, 0);
   const lastCrash = cell.kind.system.crashes.of(cell.path);
   return {

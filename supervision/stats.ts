@@ -3,7 +3,6 @@ import type { Cell } from './cell/cell.ts';
 import { cellOf } from './cell/context.ts';
 import { CLOSED, HELD, RESETTING, WAITING } from './cell/flags.ts';
 import { type HandlerNow, handlersNow } from './cell/handlers.ts';
-import { touch } from './cell/run-queue.ts';
 import { following } from './cell/walk.ts';
 import { pathSegment, type SystemRef } from './ref.ts';
 
@@ -33,7 +32,7 @@ export interface SystemNumbers {
 export function stats(system: SystemRef): SystemNumbers {
   const root = cellOf(system);
   const core = root.kind.system;
-  touch();
+  core.queue.touch();
   const kinds = new Map<string, KindNumbers>();
   for (const { kind, alive, handled, failed, restarts, dropped, expired } of core.kinds.values()) {
     kinds.set(kind, { alive, depth: 0, oldestMs: 0, handled, failed, restarts, dropped, expired });
@@ -76,9 +75,9 @@ interface TreeOptions {
 
 /** The tree of a system, its root first. */
 export function tree(system: SystemRef, options: TreeOptions = {}): TreeNode {
-  touch();
   const { maxChildren = 1000, maxDepth = 500 } = options;
   const root = cellOf(system);
+  root.kind.queue.touch();
   const top: TreeNode[] = [];
   // Without recursion: trees may be deep. The next one is the last.
   const todo = [{ cell: root, level: 0, path: root.path, into: top }];

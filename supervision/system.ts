@@ -3,6 +3,7 @@ import { Cell } from './cell/cell.ts';
 import { DeadLetters } from './cell/dead-letters.ts';
 import { KindStats, SystemCore } from './cell/kind-stats.ts';
 import { joinLifecycle } from './cell/lifecycle.ts';
+import { queueFor } from './cell/run-queue.ts';
 import { Watchdog } from './cell/watchdog.ts';
 import { atLeast } from './errors.ts';
 import type { SystemRef } from './ref.ts';
@@ -30,8 +31,11 @@ export function start(options: SystemOptions = {}): SystemRef {
   const longHandlerMs = atLeast(1, options.longHandlerMs ?? LONG_HANDLER_MS, 'longHandlerMs');
   const log = safeLog(options.log ?? silent);
   const letters = new DeadLetters(log, options.onDeadLetter?.bind(options));
-  const core = new SystemCore(options.name ?? `system-${nextSystem++}`, log, letters);
+  const queue = queueFor(options.clock, options.schedule);
+  const random = options.random?.bind(options) ?? (() => Math.random());
+  const core = new SystemCore(options.name ?? `system-${nextSystem++}`, log, letters, queue, random);
   core.messageType = options.messageType?.bind(options);
+  core.onIllegalFlags = options.onIllegalFlags?.bind(options);
   core.onGivingUp = options.onGivingUp?.bind(options);
   // A kind of its own, outside the numbers: the root is no actor of anyone's.
   const kind = new KindStats('system', core);
@@ -46,7 +50,9 @@ export function start(options: SystemOptions = {}): SystemRef {
     10_000,
     undefined,
   );
-  if (options.log !== undefined) core.watchdog = new Watchdog(root, longHandlerMs);
+  // On a clock of a test its timer would be one that is always there.
+  const isWatched = options.clock === undefined || options.longHandlerMs !== undefined;
+  if (options.log !== undefined && isWatched) core.watchdog = new Watchdog(root, longHandlerMs);
   if (!isSystemRef(root)) throw new TypeError('a root without parents is a system');
   return root;
 }

@@ -1,5 +1,6 @@
 import type { Log } from '../proto/ports/log.ts';
 import type { Decision, Decisions } from './decisions.ts';
+import type { Schedule, SystemClock } from './environment.ts';
 import type { AnyRef, Ref } from './ref.ts';
 
 /**
@@ -139,7 +140,7 @@ export interface SystemOptions {
   readonly log?: Log;
   /**
    * A handler, or an initial state, that takes longer than so many ms is named in the log, and again when it ends.
-   * Default 10,000. One that is not asynchronous is not seen.
+   * Default 10,000; none with a `clock`. One that is not asynchronous is not seen.
    */
   readonly longHandlerMs?: number;
   /**
@@ -154,4 +155,12 @@ export interface SystemOptions {
    * it. What it throws is logged and goes no further.
    */
   onGivingUp?(name: string, cause: unknown): void;
+  /** All times of the system are on it. Default: those of the process. */
+  readonly clock?: SystemClock;
+  /** At least 0 and below 1. Default: Math.random. */
+  random?(): number;
+  /** Which actor is next. Default: the one that waits longest; then handlers run for about 2 ms a turn of the loop. */
+  readonly schedule?: Schedule;
+  /** For tests of the runtime: hears of an actor whose state is a mixture of two. Must not throw. */
+  onIllegalFlags?(problem: string): void;
 }

@@ -3,7 +3,6 @@ import type { Behaviour } from './cell/behaviour.ts';
 import type { Cell } from './cell/cell.ts';
 import { cellOf, parentOf } from './cell/context.ts';
 import { ENDED, STOPPING } from './cell/flags.ts';
-import { wake } from './cell/run-queue.ts';
 import { spawnCell } from './cell/spawning.ts';
 import { endOf, requestStop } from './cell/stopping.ts';
 import { atLeast } from './errors.ts';
@@ -66,9 +65,10 @@ export function query<Msg, Reply>(
 export function askCell<Msg, Reply>(cell: Cell, make: (replyTo: Ref<Reply>) => Msg, timeoutMs: number): Promise<Reply> {
   atLeast(Number.MIN_VALUE, timeoutMs, 'timeoutMs');
   if ((cell.flags & (STOPPING | ENDED)) !== 0) return Promise.reject(cell.rare?.refusal ?? cell.stoppedError());
-  wake();
+  const { system } = cell.kind;
+  system.queue.wake();
   return new Promise<Reply>((resolve, reject) => {
-    const ask = new Ask(cell, cell.kind.system.letters, timeoutMs, resolve, reject);
+    const ask = new Ask(cell, system, timeoutMs, resolve, reject);
     try {
       cell.post(make(ask), ask);
     } catch (error) {

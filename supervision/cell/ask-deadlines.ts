@@ -1,7 +1,7 @@
-import { clock, isDraining, onDrained } from './run-queue.ts';
+import { type ClockTimer, nodeClock, type SystemClock } from '../environment.ts';
 import { MAX_TIMER_MS } from './timer.ts';
 
-/** Something that waits until `deadline` (on the clock of performance.now). */
+/** Something that waits until `deadline` (on the clock of its system). */
 export interface WaitingAsk {
   deadline: number;
   before: WaitingAsk | undefined;
@@ -16,23 +16,26 @@ export interface WaitingAsk {
  */
 export class DeadlineList {
   readonly ms: number;
+  private readonly all: AskDeadlines;
   private first: WaitingAsk | undefined = undefined;
   private last: WaitingAsk | undefined = undefined;
-  private timer: NodeJS.Timeout | undefined = undefined;
+  private timer: ClockTimer | undefined = undefined;
 
-  constructor(ms: number) {
+  constructor(ms: number, all: AskDeadlines) {
     this.ms = ms;
+    this.all = all;
   }
 
   add(item: WaitingAsk): void {
+    const { queue } = this.all;
     item.list = this;
-    item.deadline = (isDraining() ? clock.exact : performance.now()) + this.ms;
+    item.deadline = (queue.draining ? queue.exact : queue.clock.now()) + this.ms;
     item.before = this.last;
     if (this.last === undefined) this.first = item;
     else this.last.after = item;
     this.last = item;
     if (this.timer === undefined) this.arm(this.ms);
-    if (waiting++ === 0 && !held) hold(true);
+    this.all.added();
   }
 
   remove(item: WaitingAsk): void {
@@ -43,62 +46,97 @@ export class DeadlineList {
     item.before = undefined;
     item.after = undefined;
     item.list = undefined;
-    if (--waiting === 0 && !isDraining()) hold(false);
+    this.all.removed();
+  }
+
+  /** Ends its timer. Only while nothing waits in it. */
+  disarm(): void {
+    this.timer?.close();
+    this.timer = undefined;
   }
 
   private arm(ms: number): void {
-    this.timer = setTimeout(() => this.fire(), Math.min(ms, MAX_TIMER_MS)).unref();
+    this.timer = this.all.queue.clock.setTimeout(() => this.fire(), Math.min(ms, MAX_TIMER_MS));
+    this.timer.unref();
   }
 
   private fire(): void {
-    const now = performance.now();
+    this.timer = undefined;
+    const now = this.all.queue.clock.now();
     while (this.first !== undefined && this.first.deadline <= now) {
       const item = this.first;
       this.remove(item);
       item.expire();
     }
     if (this.first !== undefined) this.arm(Math.max(1, Math.ceil(this.first.deadline - now)));
-    else {
-      this.timer = undefined;
-      lists.delete(this.ms);
+    else this.all.forget(this);
+  }
+}
+
+/** The run queue, as far as deadlines need it. */
+interface AskTime {
+  readonly clock: SystemClock;
+  /** Whether handlers run right now; then `exact` is the time. */
+  readonly draining: boolean;
+  readonly exact: number;
+}
+
+/** The deadlines of all asks of one run queue. */
+export class AskDeadlines {
+  readonly queue: AskTime;
+  /** How many asks are open. */
+  waiting = 0;
+  private readonly lists = new Map<number, DeadlineList>();
+  private held = false;
+  private keeper: NodeJS.Timeout | undefined = undefined;
+
+  constructor(queue: AskTime) {
+    this.queue = queue;
+  }
+
+  /** The list for a timeout. Long ones are rounded up by less than 1%, so that there are never many lists. */
+  list(timeoutMs: number): DeadlineList {
+    let ms = Math.max(1, Math.ceil(timeoutMs));
+    if (ms > 256) {
+      const step = 2 ** (Math.floor(Math.log2(ms)) - 7);
+      ms = Math.ceil(ms / step) * step;
     }
+    let list = this.lists.get(ms);
+    if (list === undefined) {
+      list = new DeadlineList(ms, this);
+      this.lists.set(ms, list);
+    }
+    return list;
   }
-}
 
-const lists = new Map<number, DeadlineList>();
-let waiting = 0;
-let held = false;
-let keeper: NodeJS.Timeout | undefined;
-
-/** The lists' timers outlive their asks and so are unref'd; this one keeps the process alive while an ask is open. */
-function hold(on: boolean): void {
-  held = on;
-  if (on) {
-    if (keeper === undefined) keeper = setInterval(() => {}, MAX_TIMER_MS);
-    else keeper.ref();
-  } else keeper?.unref();
-}
-
-onDrained(() => {
-  if (waiting === 0 && held) hold(false);
-});
-
-/** The list for a timeout. Long ones are rounded up by less than 1%, so that there are never many lists. */
-export function deadlineList(timeoutMs: number): DeadlineList {
-  let ms = Math.max(1, Math.ceil(timeoutMs));
-  if (ms > 256) {
-    const step = 2 ** (Math.floor(Math.log2(ms)) - 7);
-    ms = Math.ceil(ms / step) * step;
+  added(): void {
+    if (this.waiting++ === 0 && !this.held) this.hold(true);
   }
-  let list = lists.get(ms);
-  if (list === undefined) {
-    list = new DeadlineList(ms);
-    lists.set(ms, list);
-  }
-  return list;
-}
 
-/** How many asks are open in this process. */
-export function openAsks(): number {
-  return waiting;
+  removed(): void {
+    if (--this.waiting === 0 && !this.queue.draining) this.hold(false);
+  }
+
+  /** Called after each drain: what keeps the process alive is not let go of between two asks of one. */
+  drained(): void {
+    if (this.waiting === 0 && this.held) this.hold(false);
+  }
+
+  forget(list: DeadlineList): void {
+    this.lists.delete(list.ms);
+  }
+
+  /** The lists' timers outlive their asks and so are unref'd; a timer of its own keeps the process alive. */
+  private hold(on: boolean): void {
+    this.held = on;
+    if (this.queue.clock !== nodeClock) {
+      // On a clock of a test a timer that serves nobody would be one more to go to.
+      if (on) return;
+      for (const list of this.lists.values()) list.disarm();
+      this.lists.clear();
+    } else if (on) {
+      if (this.keeper === undefined) this.keeper = setInterval(() => {}, MAX_TIMER_MS);
+      else this.keeper.ref();
+    } else this.keeper?.unref();
+  }
 }

@@ -1,9 +1,9 @@
 import { isPromise } from '../../lib/waiting.ts';
 import { ActorError } from '../errors.ts';
 import { Ref } from '../ref.ts';
-import { type DeadlineList, deadlineList, type WaitingAsk } from './ask-deadlines.ts';
+import type { DeadlineList, WaitingAsk } from './ask-deadlines.ts';
 import type { DeadLetters } from './dead-letters.ts';
-import { clock } from './run-queue.ts';
+import type { SystemCore } from './kind-stats.ts';
 
 /** The two ends of a promise, with the type of the reply forgotten: methods compare their parameters both ways. */
 interface Settle {
@@ -29,7 +29,7 @@ export class Ask extends Ref<unknown> implements WaitingAsk {
 
   constructor(
     target: { readonly path: string },
-    letters: DeadLetters,
+    { letters, queue }: SystemCore,
     timeoutMs: number,
     resolve: Settle['resolve'],
     reject: Settle['reject'],
@@ -39,8 +39,8 @@ export class Ask extends Ref<unknown> implements WaitingAsk {
     this.letters = letters;
     this.resolve = resolve;
     this.reject = reject;
-    this.at = clock.ms;
-    deadlineList(timeoutMs).add(this);
+    this.at = queue.ms;
+    queue.deadlines.list(timeoutMs).add(this);
   }
 
   override get name(): string {

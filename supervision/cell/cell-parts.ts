@@ -1,4 +1,5 @@
 import type { Decision } from '../decisions.ts';
+import type { ClockTimer } from '../environment.ts';
 import type { ActorError } from '../errors.ts';
 import type { CrashContext, StopReason } from '../types.ts';
 import type { Meta } from './mailbox.ts';
@@ -54,7 +55,7 @@ export class Rare<C> {
   grace: Timer | undefined = undefined;
   /** The pause before a reset. */
   pause: Timer | undefined = undefined;
-  idleTimer: NodeJS.Timeout | undefined = undefined;
+  idleTimer: ClockTimer | undefined = undefined;
   /** Coarse time at which the mailbox last ran empty. */
   idleSince = 0;
   /** What to tell the asks that still come while the actor ends. */

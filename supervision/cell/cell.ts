@@ -28,7 +28,7 @@ import { Inbox, taken } from './inbox.ts';
 import type { KindStats } from './kind-stats.ts';
 import type { Meta } from './mailbox.ts';
 import { refuse, shed } from './refusals.ts';
-import { clock, enqueue, type Runnable, wake } from './run-queue.ts';
+import type { Runnable } from './run-queue.ts';
 
 /** The rare events of a cell, handled outside of it (lifecycle.ts). */
 interface Lifecycle {
@@ -162,11 +162,12 @@ export class Cell extends Inbox implements Runnable {
   }
 
   override deliver(msg: unknown): void {
-    wake();
-    this.post(msg, clock.ms);
+    const { queue } = this.kind;
+    queue.wake();
+    this.post(msg, queue.ms);
   }
 
-  /** Puts a message into the mailbox, or refuses it. The clock must be fresh (`wake`). */
+  /** Puts a message into the mailbox, or refuses it. The time of the queue must be fresh (`wake`). */
   post(msg: unknown, meta: Meta): void {
     const flags = this.flags;
     const mailbox = this.mailbox;
@@ -174,7 +175,7 @@ export class Cell extends Inbox implements Runnable {
       this.slotMsg = msg;
       this.slotMeta = meta;
       this.flags = flags | SLOT | QUEUED;
-      enqueue(this);
+      this.kind.queue.enqueue(this);
     } else if (mailbox !== undefined && mailbox.length < this.capacity && (flags & CLOSED) === 0) {
       // Where something waits, the actor is queued, or will go on with it by itself.
       mailbox.push(msg, meta);
@@ -308,7 +309,7 @@ export class Cell extends Inbox implements Runnable {
 
   /** Waits for a stateful handler or an initial state. */
   awaitRun(promise: PromiseLike<unknown>, msg: unknown, meta: Meta, init: boolean): void {
-    const run = new AsyncRun(msg, meta, init, clock.ms);
+    const run = new AsyncRun(msg, meta, init, this.kind.queue.ms);
     this.parts.running = run;
     this.flags |= AWAITING;
     Promise.resolve(promise).then(
@@ -336,7 +337,7 @@ export class Cell extends Inbox implements Runnable {
 
   private launch(promise: PromiseLike<unknown>, msg: unknown, meta: Meta): void {
     const rare = this.parts;
-    const run = new AsyncRun(msg, meta, false, clock.ms);
+    const run = new AsyncRun(msg, meta, false, this.kind.queue.ms);
     if (rare.inflight === undefined) rare.inflight = new Set();
     rare.inflight.add(run);
     if (rare.inflight.size >= rare.concurrency) this.flags |= AWAITING;
@@ -366,9 +367,10 @@ export class Cell extends Inbox implements Runnable {
     }
     if ((flags & WAITING) !== 0) {
       if ((flags & NOT_NOW) !== 0) return;
-      wake();
+      const { queue } = this.kind;
+      queue.wake();
       this.flags |= QUEUED;
-      enqueue(this);
+      queue.enqueue(this);
     } else if ((flags & WATCH_EMPTY) !== 0 && !this.busy) lifecycle.emptied(this);
   }
 

@@ -90,7 +90,7 @@ function decide(decider: Cell, crash: Crash, child: Cell | undefined, steps: Dec
     return;
   }
   const late = (): string => `${decider.path} did not decide about a crash`;
-  inTime(decision, decider.options.decisionMs ?? DEFAULT_DECISION_MS, late).then(
+  inTime(decider.kind.queue.clock, decision, decider.options.decisionMs ?? DEFAULT_DECISION_MS, late).then(
     (settled) => work(crash, (later) => apply(decider, crash, child, settled, later)),
     (err: unknown) => work(crash, (later) => policyFailed(decider, crash, child, err, later)),
   );

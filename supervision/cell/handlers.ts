@@ -1,7 +1,6 @@
 import { Ask } from './asks.ts';
 import type { Cell } from './cell.ts';
 import type { AsyncRun } from './cell-parts.ts';
-import { ageOf } from './run-queue.ts';
 
 /** A handler that is pending: the type of its message, and for how many ms it has been running. */
 export interface HandlerNow {
@@ -47,7 +46,7 @@ export function handlersNow(cell: Cell, max: number): HandlerNow[] {
   // A set is in order of insertion.
   for (const run of rare.running === undefined ? (rare.inflight ?? []) : [rare.running]) {
     if (found.length === max) break;
-    found.push({ message: typeOfRun(cell, run), ms: ageOf(run.since) });
+    found.push({ message: typeOfRun(cell, run), ms: cell.kind.queue.ageOf(run.since) });
   }
   return found;
 }

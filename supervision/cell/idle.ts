@@ -1,7 +1,7 @@
 import type { StopReason } from '../types.ts';
 import type { Cell } from './cell.ts';
 import { KEEP_AWAKE, SLEEPY, WATCH_EMPTY } from './flags.ts';
-import { ageOf, clock, MAX_AGE_MS, touch, wake } from './run-queue.ts';
+import { MAX_AGE_MS } from './run-queue.ts';
 import { requestStop } from './stopping.ts';
 
 const idle: StopReason = Object.freeze({ kind: 'idle' });
@@ -16,22 +16,24 @@ export function stopWhenIdle(cell: Cell, ms: number): void {
 }
 
 function beginIdling(cell: Cell, period: number): void {
-  touch();
-  cell.parts.idleSince = clock.ms;
-  arm(cell, period, clock.ms, clock.exact);
+  const { queue } = cell.kind;
+  queue.touch();
+  cell.parts.idleSince = queue.ms;
+  arm(cell, period, queue.ms, queue.exact);
 }
 
 /** `stamp`: what the last look read; `since`: when the actor became idle, if the stamp is still that one. */
 function arm(cell: Cell, period: number, stamp: number, since: number): void {
-  const parts = cell.parts;
-  const left = Math.max(0, since + period - clock.exact);
-  parts.idleTimer = setTimeout(
+  const { parts } = cell;
+  const { queue } = cell.kind;
+  const left = Math.max(0, since + period - queue.exact);
+  parts.idleTimer = queue.clock.setTimeout(
     () => {
-      touch();
+      queue.touch();
       const seen = parts.idleSince;
-      const idleSince = seen === stamp ? since : clock.exact - ageOf(seen);
-      if (!cell.parked) arm(cell, period, seen, clock.exact);
-      else if (clock.exact - idleSince >= period) requestStop(cell, idle);
+      const idleSince = seen === stamp ? since : queue.exact - queue.ageOf(seen);
+      if (!cell.parked) arm(cell, period, seen, queue.exact);
+      else if (queue.exact - idleSince >= period) requestStop(cell, idle);
       else arm(cell, period, seen, idleSince);
     },
     Math.min(left, MAX_LOOK_MS),
@@ -45,7 +47,7 @@ export function keepAwake(cell: Cell, on: boolean): void {
   if (on) {
     cell.flags = (cell.flags | KEEP_AWAKE) & ~SLEEPY;
     if (cell.rare === undefined) return;
-    clearTimeout(cell.rare.idleTimer);
+    cell.rare.idleTimer?.close();
     cell.rare.idleTimer = undefined;
   } else {
     cell.flags &= ~KEEP_AWAKE;
@@ -57,8 +59,9 @@ export function keepAwake(cell: Cell, on: boolean): void {
 /** The mailbox ran empty. */
 export function emptied(cell: Cell): void {
   // The end of a handler's promise may be the first thing that happens after a long time.
-  wake();
-  if (cell.rare !== undefined) cell.rare.idleSince = clock.ms;
+  const { queue } = cell.kind;
+  queue.wake();
+  if (cell.rare !== undefined) cell.rare.idleSince = queue.ms;
   if ((cell.flags & SLEEPY) !== 0 && cell.parked) requestStop(cell, idle);
 }
 

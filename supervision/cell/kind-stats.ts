@@ -1,11 +1,14 @@
 import type { Log } from '../../proto/ports/log.ts';
 import { CrashNotes } from './crash-notes.ts';
 import type { DeadLetters } from './dead-letters.ts';
+import type { RunQueue } from './run-queue.ts';
 
 /** Running numbers of one kind of actor in one system. Depth and age are read from the mailboxes when asked for. */
 export class KindStats {
   readonly kind: string;
   readonly system: SystemCore;
+  /** The system's: messages reach it this way. */
+  readonly queue: RunQueue;
   alive = 0;
   /** Messages handed to a handler. */
   handled = 0;
@@ -21,6 +24,7 @@ export class KindStats {
   constructor(kind: string, system: SystemCore) {
     this.kind = kind;
     this.system = system;
+    this.queue = system.queue;
   }
 }
 
@@ -37,6 +41,11 @@ export class SystemCore {
   readonly name: string;
   readonly log: Log;
   readonly letters: DeadLetters;
+  readonly queue: RunQueue;
+  /** At least 0 and below 1. */
+  readonly random: () => number;
+  /** Hears of each actor whose flags do not go together; nothing is looked at without it. */
+  onIllegalFlags: ((problem: string) => void) | undefined = undefined;
   /** Called for a supervisor at the top that had too many restarts. */
   onGivingUp: ((name: string, cause: unknown) => void) | undefined = undefined;
   /** The type of a message for people. */
@@ -50,10 +59,12 @@ export class SystemCore {
   /** Makes names for unnamed actors. */
   nextLabel = 1;
 
-  constructor(name: string, log: Log, letters: DeadLetters) {
+  constructor(name: string, log: Log, letters: DeadLetters, queue: RunQueue, random: () => number) {
     this.name = name;
     this.log = log;
     this.letters = letters;
+    this.queue = queue;
+    this.random = random;
     this.plain = this.kindOf('actor');
   }
 

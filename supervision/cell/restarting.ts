@@ -5,7 +5,6 @@ import type { Cell } from './cell.ts';
 import { checked } from './checked.ts';
 import { CHILDREN_HOOK, CHILDREN_TOLD, ENDED, HELD, RESETTING, RUNNING, SLEEPY, STOPPING } from './flags.ts';
 import { keepAwake } from './idle.ts';
-import { clock, touch } from './run-queue.ts';
 import { abandon, endGrace, quieten, requestStop, stopChildren, withGrace } from './stopping.ts';
 import { Timer } from './timer.ts';
 
@@ -20,7 +19,7 @@ export function countRestart(times: number[], intensity: Intensity, now: number)
 }
 
 /** The pause before the n-th restart (from 1): doubling up to the maximum, its second half random. */
-export function backoffDelay(backoff: Backoff | undefined, n: number, random: () => number = Math.random): number {
+export function backoffDelay(backoff: Backoff | undefined, n: number, random: () => number): number {
   return backoff === undefined ? 0 : backoffMs(n - 1, backoff, HALF_JITTER, random);
 }
 
@@ -35,8 +34,9 @@ export function initialise(cell: Cell): void {
     const { initialStateFunc, initialState } = cell.options;
     state = initialStateFunc === undefined ? initialState : initialStateFunc(cell.context);
     if (initialStateFunc !== undefined && isPromise(state)) {
-      touch();
-      cell.awaitRun(state, undefined, clock.ms, true);
+      const { queue } = cell.kind;
+      queue.touch();
+      cell.awaitRun(state, undefined, queue.ms, true);
       pending = true;
     }
   } catch (error) {
@@ -82,8 +82,9 @@ export function requestReset(cell: Cell): boolean {
   if ((cell.flags & (STOPPING | ENDED | RESETTING)) !== 0) return true;
   const parts = cell.parts;
   if (parts.restarts === undefined) parts.restarts = [];
-  touch();
-  if (!countRestart(parts.restarts, cell.options.intensity ?? DEFAULT_INTENSITY, clock.exact)) {
+  const { queue } = cell.kind;
+  queue.touch();
+  if (!countRestart(parts.restarts, cell.options.intensity ?? DEFAULT_INTENSITY, queue.exact)) {
     parts.restarts = undefined;
     return false;
   }
@@ -123,7 +124,7 @@ export function advanceReset(cell: Cell, untold: Cell[]): void {
   if (cell.children !== undefined && cell.children.count > 0) return;
   const parts = cell.parts;
   if (parts.pause !== undefined) return;
-  const delay = backoffDelay(cell.options.backoff, parts.restarts?.length ?? 1);
+  const delay = backoffDelay(cell.options.backoff, parts.restarts?.length ?? 1, cell.kind.system.random);
   // Even without a backoff the new life begins from the loop: a state that cannot be made must not recurse.
   const begin = (): void => {
     parts.pause = undefined;
@@ -132,7 +133,7 @@ export function advanceReset(cell: Cell, untold: Cell[]): void {
     cell.state = undefined;
     initialise(cell);
   };
-  parts.pause = new Timer(begin, delay);
+  parts.pause = new Timer(cell.kind.queue.clock, begin, delay);
 }
 
 /** The error that is escalated when an actor had too many restarts. */

@@ -1,15 +1,9 @@
-import { performance } from 'node:perf_hooks';
-
-/**
- * Which actors have something to do, and when they get to do it. One queue for the process, since there is one loop.
- *
- * The first message of a turn is drained in a microtask, so what an I/O callback asks is answered before the next
- * callback. A turn gets SLICE_MS; what is left then waits for setImmediate, behind timers and sockets. A marker
- * (setImmediate) tells when a turn ended, so chains of awaited asks cannot hold the loop either.
- */
+import { nodeClock, type Schedule, type SystemClock } from '../environment.ts';
+import type { Ref } from '../ref.ts';
+import { AskDeadlines } from './ask-deadlines.ts';
 
 /** Something with work: run handles at most `limit` messages and says how many it did. */
-export interface Runnable {
+export interface Runnable extends Ref<never> {
   nextRun: Runnable | undefined;
   run(limit: number): number;
 }
@@ -18,116 +12,176 @@ const SLICE_MS = 2;
 /** Messages between two looks at the clock; fewer when handlers are slow. */
 const MAX_STRIDE = 32;
 
-/**
- * Coarse time, refreshed with each look at the clock: `ms` in 31 bits that wrap, `exact` as performance.now gives it.
- */
-export const clock = { ms: 0, exact: 0 };
-
-let head: Runnable | undefined;
-/** The last in the queue, while there are two or more. */
-let tail: Runnable | undefined;
-let scheduled = false;
-let draining = false;
-let turnOpen = false;
-let turnStart = 0;
-let stride = 8;
-let afterDrain: () => void = () => {};
-
-const resolved = Promise.resolve();
-
-/** Reads the clock. */
-export function touch(): void {
-  const now = performance.now();
-  clock.exact = now;
-  clock.ms = now & 0x7fff_ffff;
-}
-
-/** Refreshes the clock unless a drain is coming or going on, which does so itself. */
-export function wake(): void {
-  if (!scheduled) touch();
-}
-
 /** Longer ages begin at 0 again: the range of the stamps, less some minutes by which one may seem to be ahead. */
 export const MAX_AGE_MS = 0x7fff_ffff - 0xf_ffff;
 
-/** Milliseconds from a coarse stamp to now, up to MAX_AGE_MS: 24.8 days. */
-export function ageOf(stamp: number): number {
-  const age = (clock.ms - stamp) & 0x7fff_ffff;
-  return age > MAX_AGE_MS ? 0 : age;
-}
+const resolved = Promise.resolve();
 
-/** Whether handlers run right now. */
-export function isDraining(): boolean {
-  return draining;
-}
+/**
+ * Which actors have something to do, and when they get to do it; and the time that they see.
+ *
+ * The first message of a turn is drained in a microtask, so what an I/O callback asks is answered before the next
+ * callback. A turn gets SLICE_MS; what is left then waits for setImmediate, behind timers and sockets. A marker
+ * (setImmediate) tells when a turn ended, so chains of awaited asks cannot hold the loop either.
+ */
+export class RunQueue {
+  /** Coarse time, refreshed with each look at the clock, in 31 bits that wrap. */
+  ms = 0;
+  /** The same, as the clock gives it. */
+  exact = 0;
+  /** Whether handlers run right now. */
+  draining = false;
+  readonly clock: SystemClock;
+  /** The deadlines of open asks. */
+  readonly deadlines: AskDeadlines;
+  private head: Runnable | undefined;
+  /** The last in the queue, while there are two or more. */
+  private tail: Runnable | undefined;
+  private scheduled = false;
+  private turnOpen = false;
+  private turnStart = 0;
+  private stride = 8;
+  private readonly onDrain = (): void => this.drain();
+  private readonly onTurn = (): void => this.turn();
 
-/** Calls `f` after each drain. One caller: the deadlines of asks. */
-export function onDrained(f: () => void): void {
-  afterDrain = f;
-}
-
-/** Puts `item` last. The caller makes sure that it is not queued yet, and has called `wake`. */
-export function enqueue(item: Runnable): void {
-  if (head === undefined) head = item;
-  else {
-    (tail ?? head).nextRun = item;
-    tail = item;
+  constructor(clock: SystemClock) {
+    this.clock = clock;
+    this.deadlines = new AskDeadlines(this);
   }
-  if (!scheduled) schedule();
-}
 
-function schedule(): void {
-  scheduled = true;
-  if (!turnOpen) {
-    turnOpen = true;
-    turnStart = clock.exact;
-    setImmediate(onImmediate);
+  /** Reads the clock. */
+  touch(): void {
+    const now = this.clock.now();
+    this.exact = now;
+    this.ms = now & 0x7fff_ffff;
   }
-  if (clock.exact - turnStart < SLICE_MS) void resolved.then(drain);
-}
 
-function onImmediate(): void {
-  if (!scheduled) {
-    turnOpen = false;
-    return;
+  /** Refreshes the time unless a drain is coming or going on, which does so itself. */
+  wake(): void {
+    if (!this.scheduled) this.touch();
   }
-  touch();
-  turnStart = clock.exact;
-  setImmediate(onImmediate);
-  drain();
-}
 
-function drain(): void {
-  if (draining) return;
-  draining = true;
-  touch();
-  let seen = clock.exact;
-  let handled = 0;
-  try {
-    while (head !== undefined) {
-      const item: Runnable = head;
-      head = item.nextRun;
-      if (head !== undefined) item.nextRun = undefined;
-      else if (tail !== undefined) tail = undefined;
-      // An actor that does nothing still counts, so that a queue of them ends the slice too.
-      handled += item.run(stride) || 1;
-      if (handled >= stride) {
-        handled = 0;
-        touch();
-        const took = clock.exact - seen;
-        seen = clock.exact;
-        if (took > SLICE_MS / 4) stride = Math.max(1, stride >> 1);
-        else if (stride < MAX_STRIDE) stride <<= 1;
-        if (clock.exact - turnStart >= SLICE_MS) break;
+  /** Milliseconds from a coarse stamp to now, up to MAX_AGE_MS: 24.8 days. */
+  ageOf(stamp: number): number {
+    const age = (this.ms - stamp) & 0x7fff_ffff;
+    return age > MAX_AGE_MS ? 0 : age;
+  }
+
+  /** Puts `item` last. The caller makes sure that it is not queued yet, and has called `wake`. */
+  enqueue(item: Runnable): void {
+    if (this.head === undefined) this.head = item;
+    else {
+      (this.tail ?? this.head).nextRun = item;
+      this.tail = item;
+    }
+    if (!this.scheduled) this.begin();
+  }
+
+  private begin(): void {
+    this.scheduled = true;
+    if (!this.turnOpen) {
+      this.turnOpen = true;
+      this.turnStart = this.exact;
+      setImmediate(this.onTurn);
+    }
+    if (this.exact - this.turnStart < SLICE_MS) void resolved.then(this.onDrain);
+  }
+
+  private turn(): void {
+    if (!this.scheduled) {
+      this.turnOpen = false;
+      return;
+    }
+    this.touch();
+    this.turnStart = this.exact;
+    setImmediate(this.onTurn);
+    this.drain();
+  }
+
+  private drain(): void {
+    if (this.draining) return;
+    this.draining = true;
+    this.touch();
+    let seen = this.exact;
+    let handled = 0;
+    try {
+      while (this.head !== undefined) {
+        const item: Runnable = this.head;
+        this.head = item.nextRun;
+        if (this.head !== undefined) item.nextRun = undefined;
+        else if (this.tail !== undefined) this.tail = undefined;
+        // An actor that does nothing still counts, so that a queue of them ends the slice too.
+        handled += item.run(this.stride) || 1;
+        if (handled >= this.stride) {
+          handled = 0;
+          this.touch();
+          const took = this.exact - seen;
+          seen = this.exact;
+          if (took > SLICE_MS / 4) this.stride = Math.max(1, this.stride >> 1);
+          else if (this.stride < MAX_STRIDE) this.stride <<= 1;
+          if (this.exact - this.turnStart >= SLICE_MS) break;
+        }
+      }
+    } finally {
+      this.draining = false;
+      this.scheduled = this.head !== undefined;
+      this.deadlines.drained();
+      if (this.scheduled && !this.turnOpen) {
+        this.turnOpen = true;
+        setImmediate(this.onTurn);
       }
     }
-  } finally {
-    draining = false;
-    scheduled = head !== undefined;
-    afterDrain();
-    if (scheduled && !turnOpen) {
-      turnOpen = true;
-      setImmediate(onImmediate);
+  }
+}
+
+/** Messages of a scheduled queue in one turn of the event loop. */
+const STEPS_A_TURN = 100;
+
+/** Runs one message at a time, of the actor that a schedule chooses. */
+class ScheduledQueue extends RunQueue {
+  private readonly schedule: Schedule;
+  private readonly waiting: Runnable[] = [];
+  private steps = 0;
+  private readonly onStep = (): void => this.step();
+
+  constructor(clock: SystemClock, schedule: Schedule) {
+    super(clock);
+    this.schedule = schedule;
+  }
+
+  override enqueue(item: Runnable): void {
+    if (this.waiting.push(item) === 1) this.soon();
+  }
+
+  private soon(): void {
+    this.steps++;
+    if (this.steps % STEPS_A_TURN === 0) setImmediate(this.onStep);
+    else void resolved.then(this.onStep);
+  }
+
+  private step(): void {
+    const at = this.schedule.next(this.waiting);
+    const item = this.waiting[at];
+    if (item === undefined) throw new RangeError(`the schedule chose ${at} of ${this.waiting.length} actors`);
+    // It stays in its place until it has run, so that what it brings about asks for no step of its own.
+    try {
+      this.touch();
+      item.run(1);
+    } finally {
+      this.waiting.splice(at, 1);
+      if (this.waiting.length > 0) this.soon();
     }
   }
+}
+
+/**
+ * The queue of all systems that bring neither a clock nor a schedule. They share it because they share the event loop:
+ * the slice of a turn is theirs together.
+ */
+const shared = new RunQueue(nodeClock);
+
+/** The queue for a system with this clock and this schedule. */
+export function queueFor(clock: SystemClock | undefined, schedule: Schedule | undefined): RunQueue {
+  if (schedule !== undefined) return new ScheduledQueue(clock ?? nodeClock, schedule);
+  return clock === undefined ? shared : new RunQueue(clock);
 }

@@ -57,7 +57,7 @@ export function quieten(cell: Cell): void {
   rare.crash = undefined;
   rare.pause?.cancel();
   rare.pause = undefined;
-  if ((cell.flags & STOPPING) !== 0) clearTimeout(rare.idleTimer);
+  if ((cell.flags & STOPPING) !== 0) rare.idleTimer?.close();
   const controller = rare.controller;
   if (controller !== undefined && !controller.signal.aborted) {
     // Listeners of the signal are the user's: what they throw is reported by Node as an uncaught exception otherwise.
@@ -153,10 +153,11 @@ function listChildren(cell: Cell, into: Cell[]): void {
 export function withGrace(cell: Cell, late: () => void): void {
   const parts = cell.parts;
   if (parts.grace !== undefined) return;
-  parts.grace = new Timer(() => {
+  const expired = (): void => {
     parts.grace = undefined;
     late();
-  }, cell.options.shutdownMs ?? DEFAULT_SHUTDOWN_MS);
+  };
+  parts.grace = new Timer(cell.kind.queue.clock, expired, cell.options.shutdownMs ?? DEFAULT_SHUTDOWN_MS);
 }
 
 export function endGrace(cell: Cell): void {

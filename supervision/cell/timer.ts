@@ -1,16 +1,20 @@
+import type { ClockTimer, SystemClock } from '../environment.ts';
+
 /** The longest that Node's own timers take: a longer one fires at once. */
 export const MAX_TIMER_MS = 2_147_483_647;
 
 /** Calls `f` once, or again and again (`repeats`), after `ms`, however long that is. Ended with `cancel`. */
 export class Timer {
-  private handle: NodeJS.Timeout;
+  private handle: ClockTimer;
+  private readonly clock: SystemClock;
   private left: number;
   private isIdle = false;
   private readonly ms: number;
   private readonly f: () => void;
   private readonly repeats: boolean;
 
-  constructor(f: () => void, ms: number, repeats = false) {
+  constructor(clock: SystemClock, f: () => void, ms: number, repeats = false) {
+    this.clock = clock;
     this.f = f;
     this.ms = ms;
     this.left = ms;
@@ -19,7 +23,7 @@ export class Timer {
   }
 
   cancel(): void {
-    clearTimeout(this.handle);
+    this.handle.close();
   }
 
   /** Keeps the process alive no longer. */
@@ -29,11 +33,12 @@ export class Timer {
     return this;
   }
 
-  private step(): NodeJS.Timeout {
+  private step(): ClockTimer {
     const ms = Math.min(this.left, MAX_TIMER_MS);
     this.left -= ms;
-    const handle = setTimeout(() => this.fire(), ms);
-    return this.isIdle ? handle.unref() : handle;
+    const handle = this.clock.setTimeout(() => this.fire(), ms);
+    if (this.isIdle) handle.unref();
+    return handle;
   }
 
   private fire(): void {

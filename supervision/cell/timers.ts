@@ -12,10 +12,14 @@ export function after(cell: Cell, ms: number, msg: unknown): Cancel {
   atLeast(0, ms, 'after');
   if (!cell.taking) return nothing;
   const timers = timersOf(cell);
-  const timer = new Timer(() => {
-    timers.delete(timer);
-    notify(cell, msg);
-  }, ms);
+  const timer = new Timer(
+    cell.kind.queue.clock,
+    () => {
+      timers.delete(timer);
+      notify(cell, msg);
+    },
+    ms,
+  );
   return owned(timers, timer);
 }
 
@@ -29,7 +33,7 @@ export function every(cell: Cell, ms: number, msg: unknown): Cancel {
   const beat = (): void => {
     if (!cell.holds(msg)) cell.deliver(msg);
   };
-  return owned(timersOf(cell), new Timer(beat, ms, true));
+  return owned(timersOf(cell), new Timer(cell.kind.queue.clock, beat, ms, true));
 }
 
 function owned(timers: Set<Timer>, timer: Timer): Cancel {

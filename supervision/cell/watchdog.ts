@@ -1,7 +1,8 @@
+import type { ClockTimer } from '../environment.ts';
 import type { Cell } from './cell.ts';
 import type { AsyncRun } from './cell-parts.ts';
 import { typeOfRun } from './handlers.ts';
-import { ageOf, touch } from './run-queue.ts';
+import type { RunQueue } from './run-queue.ts';
 import { following } from './walk.ts';
 
 /** Longest time between two looks, ms. */
@@ -20,7 +21,8 @@ const MAX_NAMED = 100;
 export class Watchdog {
   private readonly root: Cell;
   private readonly boundMs: number;
-  private timer: NodeJS.Timeout | undefined;
+  private readonly queue: RunQueue;
+  private timer: ClockTimer | undefined;
   /** The actor that is next; undefined: the walk begins anew. */
   private cursor: Cell | undefined = undefined;
   private readonly named = new Map<AsyncRun, { readonly cell: Cell; readonly fields: object }>();
@@ -31,6 +33,7 @@ export class Watchdog {
   constructor(root: Cell, boundMs: number) {
     this.root = root;
     this.boundMs = boundMs;
+    this.queue = root.kind.queue;
     this.arm();
   }
 
@@ -40,32 +43,33 @@ export class Watchdog {
   }
 
   close(): void {
-    clearTimeout(this.timer);
+    this.timer?.close();
   }
 
   private arm(): void {
-    this.timer = setTimeout(
+    this.timer = this.queue.clock.setTimeout(
       () => {
         this.look();
         this.arm();
       },
       Math.min(LOOK_MS, Math.max(1, this.boundMs / 4)),
-    ).unref();
+    );
+    this.timer.unref();
   }
 
   private look(): void {
-    touch();
+    this.queue.touch();
     for (const [run, { cell, fields }] of this.named) {
       if (isPending(cell, run)) continue;
       this.named.delete(run);
-      this.warn({ ...fields, ms: ageOf(run.since) }, 'a handler that ran for long is over');
+      this.warn({ ...fields, ms: this.queue.ageOf(run.since) }, 'a handler that ran for long is over');
     }
-    const until = performance.now() + SLICE_MS;
+    const until = this.queue.clock.now() + SLICE_MS;
     let next = this.cursor ?? this.begin();
     for (let seen = 1; next !== undefined; seen++) {
       if (next.busy) this.inspect(next);
       next = following(next, this.root);
-      if (seen % STRIDE === 0 && performance.now() > until) break;
+      if (seen % STRIDE === 0 && this.queue.clock.now() > until) break;
     }
     this.cursor = next;
   }
@@ -86,7 +90,7 @@ export class Watchdog {
   }
 
   private judge(cell: Cell, run: AsyncRun): void {
-    const ms = ageOf(run.since);
+    const ms = this.queue.ageOf(run.since);
     if (ms < this.boundMs || this.named.has(run)) return;
     if (this.named.size >= MAX_NAMED) {
       this.unnamed++;

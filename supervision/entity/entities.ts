@@ -152,12 +152,13 @@ class LocalEntities<Msg> implements Entities<Msg> {
   }
 
   async release(matches: (id: string) => boolean): Promise<void> {
-    let until = performance.now() + SLICE_MS;
+    const { clock } = this.host.kind.queue;
+    let until = clock.now() + SLICE_MS;
     for (const [id, cell] of this.cells) {
       if (matches(id)) requestStop(cell, released);
-      if (performance.now() < until) continue;
+      if (clock.now() < until) continue;
       await turn();
-      until = performance.now() + SLICE_MS;
+      until = clock.now() + SLICE_MS;
     }
     const ends: Promise<unknown>[] = [];
     for (const [id, end] of this.leaving) if (matches(id)) ends.push(end);
@@ -202,7 +203,7 @@ class LocalEntities<Msg> implements Entities<Msg> {
         const state = kind.activate(ctx.id, ctx);
         if (!isPromise(state)) return state;
         const late = (): string => `${kind.kind} ${ctx.id} was not activated`;
-        return inTime(state, kind.activateMs ?? DEFAULT_ACTIVATE_MS, late);
+        return inTime(this.host.kind.queue.clock, state, kind.activateMs ?? DEFAULT_ACTIVATE_MS, late);
       },
       afterStop: (state: unknown, ctx: LocalEntityContext): void | Promise<void> => {
         const { reason } = ctx;
@@ -223,7 +224,8 @@ class LocalEntities<Msg> implements Entities<Msg> {
     });
     if (reason.kind !== 'intensity') return;
     cell.parts.refusal = this.coolingError(id, reason.error);
-    const timer = new Timer(() => this.cooling.delete(id), this.kind.coolDownMs ?? DEFAULT_COOL_DOWN_MS);
+    const { clock } = cell.kind.queue;
+    const timer = new Timer(clock, () => this.cooling.delete(id), this.kind.coolDownMs ?? DEFAULT_COOL_DOWN_MS);
     // Forgetting an error is no work to stay alive for.
     this.cooling.set(id, { error: reason.error, timer: timer.unref() });
   }

@@ -4,6 +4,7 @@ import type { HeldShards, ShardLease } from '../../proto/ports/placement.ts';
 import type { DueTimer, TimerStore } from '../../proto/ports/timers.ts';
 import { Timer } from '../cell/timer.ts';
 import type { Entities } from '../entity/entity-kind.ts';
+import { nodeClock } from '../environment.ts';
 import { ActorError } from '../errors.ts';
 import type { Ref } from '../ref.ts';
 import type { JsonValue } from './codec.ts';
@@ -138,11 +139,15 @@ export class DurableTimers {
 
   #scheduleLook(ms: number): void {
     if (!this.#isOpen) return;
-    this.#look = new Timer(() => {
-      this.#scheduleLook(this.#lookMs);
-      // What is late is worked off first.
-      if (!this.#looking && this.#queued.size === 0) this.#background(this.#lookNow());
-    }, ms).unref();
+    this.#look = new Timer(
+      nodeClock,
+      () => {
+        this.#scheduleLook(this.#lookMs);
+        // What is late is worked off first.
+        if (!this.#looking && this.#queued.size === 0) this.#background(this.#lookNow());
+      },
+      ms,
+    ).unref();
   }
 
   async #lookNow(): Promise<void> {
@@ -173,7 +178,7 @@ export class DurableTimers {
       if (this.#telling >= AT_ONCE || !this.#isOpen) return;
       const left = due - performance.now();
       if (left > 0) {
-        this.#next = new Timer(() => this.#fireDue(), Math.ceil(left)).unref();
+        this.#next = new Timer(nodeClock, () => this.#fireDue(), Math.ceil(left)).unref();
         return;
       }
       this.#queued.delete(name);
@@ -194,7 +199,7 @@ export class DurableTimers {
       });
       if (!this.#isOpen) return;
       this.#handled.push({ timer, lease });
-      this.#flush ??= new Timer(() => this.#background(this.#endHandled()), FLUSH_MS).unref();
+      this.#flush ??= new Timer(nodeClock, () => this.#background(this.#endHandled()), FLUSH_MS).unref();
     } catch (error) {
       await this.#failed(timer, error).finally(() => this.#release(timer));
     } finally {

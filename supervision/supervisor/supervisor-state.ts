@@ -168,7 +168,7 @@ export class SupervisorState {
 
   /** Counts a restart; stops the supervisor if it was one too many. Whether it goes on. */
   private mayRestart(self: Cell, failed: ChildEntry, cause: unknown): boolean {
-    if (countRestart(this.restarts, this.spec.intensity, performance.now())) return true;
+    if (countRestart(this.restarts, this.spec.intensity, self.kind.queue.clock.now())) return true;
     const { log } = self.kind.system;
     log.error({ actor: self.path, child: failed.spec.id, err: cause }, 'too many restarts: the supervisor stops');
     try {
@@ -190,7 +190,7 @@ export class SupervisorState {
     const again = affected.filter((entry) => entry.spec.restart !== 'temporary');
     for (const entry of again) entry.due = again;
     for (const entry of affected) if (entry.spec.restart === 'temporary') this.entries.delete(entry.spec.id);
-    const delay = backoffDelay(this.spec.backoff, this.restarts.length);
+    const delay = backoffDelay(this.spec.backoff, this.restarts.length, self.kind.system.random);
     const restartMs = Math.round(delay);
     log.warn(
       { actor: self.path, child: failed.spec.id, strategy: this.spec.strategy, restartMs, err: cause },
@@ -229,7 +229,7 @@ export class SupervisorState {
     const rest = entries.slice(entries.indexOf(failed));
     for (const entry of rest) if (entry.due === entries) entry.due = rest;
     // Through the mailbox even without a pause, so that what else happened is seen first.
-    const delay = backoffDelay(this.spec.backoff, this.restarts.length);
+    const delay = backoffDelay(this.spec.backoff, this.restarts.length, self.kind.system.random);
     if ((self.flags & STOPPING) === 0) after(self, delay, { type: 'start', entries: rest } satisfies SupervisorMessage);
   }
 
@@ -266,10 +266,11 @@ function orStopped(self: Cell, started: AnyRef | Promise<AnyRef>): AnyRef | Prom
 async function stopWithin(cell: Cell, reason: StopReason, shutdownMs: number): Promise<void> {
   requestStop(cell, reason);
   if ((cell.flags & ENDED) !== 0) return;
-  const timer = new Timer(() => {
+  const late = (): void => {
     cell.kind.system.log.warn({ actor: cell.path, shutdownMs }, 'killed: it did not stop in time');
     kill(cell);
-  }, shutdownMs);
+  };
+  const timer = new Timer(cell.kind.queue.clock, late, shutdownMs);
   await endOf(cell);
   timer.cancel();
 }

@@ -1,4 +1,5 @@
 /** An actor that a test stands behind. */
+import { cellOf } from '../cell/context.ts';
 import { ActorError } from '../errors.ts';
 import type { AnyRef, Ref, SystemRef } from '../ref.ts';
 import { spawnStateless } from '../verbs.ts';
@@ -40,15 +41,16 @@ export class ActorProbe<Msg> {
       this.#kept.splice(at, 1);
       return Promise.resolve(message);
     }
+    const { clock } = cellOf(this.ref).kind.queue;
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
+      const timer = clock.setTimeout(() => {
         this.#waiters.delete(waiter);
         reject(new ActorError('timeout', `no such message within ${withinMs} ms; ${this.#kept.length} others came`));
       }, withinMs);
       const waiter: ProbeWaiter<Msg> = {
         matches,
         resolve: (message) => {
-          clearTimeout(timer);
+          timer.close();
           resolve(message);
         },
       };

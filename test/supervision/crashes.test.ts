@@ -287,7 +287,10 @@ test('the backoff doubles up to its maximum, and half of it is random', () => {
   const most = [1, 2, 3, 4, 5, 50].map((n) => backoffDelay(backoff, n, () => 1));
   assert.deepEqual(least, [50, 100, 200, 400, 500, 500]);
   assert.deepEqual(most, [100, 200, 400, 800, 1000, 1000]);
-  assert.equal(backoffDelay(undefined, 3), 0);
+  assert.equal(
+    backoffDelay(undefined, 3, () => 1),
+    0,
+  );
 });
 
 test('a reset with a backoff waits, and can be stopped meanwhile', () =>

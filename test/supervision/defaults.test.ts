@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { type TestContext, test } from 'node:test';
-import { deadlineList } from '../../supervision/cell/ask-deadlines.ts';
+import { test } from 'node:test';
+import { cellOf } from '../../supervision/cell/context.ts';
 import {
   dispatch,
   entities,
@@ -12,24 +12,10 @@ import {
   stop,
   stopped,
 } from '../../supervision/index.ts';
+import { TestSystem } from '../../supervision/testing/index.ts';
 import { timersDue } from '../support/supervision/system.ts';
 
 // The limits that hold when nobody says otherwise, and those of the platform below.
-
-/** Time stands still but for what `pass` lets by. */
-function clockOf(t: TestContext): { pass(ms: number): Promise<void> } {
-  t.mock.timers.enable({ apis: ['setTimeout'] });
-  const turn = async (): Promise<void> => {
-    for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(resolve));
-  };
-  return {
-    async pass(ms) {
-      await turn();
-      t.mock.timers.tick(ms);
-      await turn();
-    },
-  };
-}
 
 /** The reason a promise of an end has given so far. */
 function reasonOf(end: Promise<StopReason>): () => StopReason | undefined {
@@ -40,23 +26,23 @@ function reasonOf(end: Promise<StopReason>): () => StopReason | undefined {
   return () => reason;
 }
 
-test('a handler that never ends is waited for 5 s', async (t) => {
-  const clock = clockOf(t);
-  const system = start();
+test('a handler that never ends is waited for 5 s', async () => {
+  const time = new TestSystem();
+  const system = time.ref;
   const ref = spawn<undefined, string>(system, () => new Promise<undefined>(() => {}));
   dispatch(ref, 'hang');
-  await clock.pass(0);
+  await time.advance(0);
   stop(ref);
   const reason = reasonOf(stopped(ref));
-  await clock.pass(4999);
+  await time.advance(4999);
   assert.equal(reason(), undefined);
-  await clock.pass(1);
+  await time.advance(1);
   assert.deepEqual(reason(), { kind: 'stopped' });
 });
 
-test('an actor is reset 10 times, and the next crash ends it', async (t) => {
-  const clock = clockOf(t);
-  const system = start();
+test('an actor is reset 10 times, and the next crash ends it', async () => {
+  const time = new TestSystem();
+  const system = time.ref;
   const ref = spawn<undefined, string>(
     system,
     () => {
@@ -67,18 +53,18 @@ test('an actor is reset 10 times, and the next crash ends it', async (t) => {
   const reason = reasonOf(stopped(ref));
   for (let i = 0; i < 10; i++) {
     dispatch(ref, 'x');
-    await clock.pass(1);
+    await time.advance(1);
     assert.equal(reason(), undefined);
   }
   dispatch(ref, 'x');
-  await clock.pass(1);
+  await time.advance(1);
   assert.equal(reason()?.kind, 'intensity');
   assert.equal(stats(system).kinds.actor?.restarts, 10);
 });
 
-test('an entity is activated again 5 times, after at most 5 s, and then cools down for 10 s', async (t) => {
-  const clock = clockOf(t);
-  const system = start();
+test('an entity is activated again 5 times, after at most 5 s, and then cools down for 10 s', async () => {
+  const time = new TestSystem();
+  const system = time.ref;
   let activations = 0;
   const all = entities<string, object>(system, {
     kind: 'entity',
@@ -93,7 +79,7 @@ test('an entity is activated again 5 times, after at most 5 s, and then cools do
   });
   for (let i = 1; i <= 6; i++) {
     all.tell('a', 'x');
-    await clock.pass(5000);
+    await time.advance(5000);
     assert.equal(activations, Math.min(i + 1, 6));
   }
   assert.equal(all.awake(), 0);
@@ -105,11 +91,11 @@ test('an entity is activated again 5 times, after at most 5 s, and then cools do
         (error: Error) => error.message,
       );
   // 5 s have passed since the last crash.
-  await clock.pass(4999);
+  await time.advance(4999);
   assert.match(await refused(), /cools down/);
-  await clock.pass(1);
+  await time.advance(1);
   const woken = refused();
-  await clock.pass(0);
+  await time.advance(0);
   assert.doesNotMatch(await woken, /cools down/);
   assert.equal(activations, 7);
   stop(system);
@@ -150,9 +136,10 @@ test('a time longer than a timer of the platform can be does not pass at once', 
 });
 
 test('the deadline of an ask is never rounded down, and above 256 ms up by less than 1%', () => {
-  for (const ms of [1, 2, 17, 255, 256]) assert.equal(deadlineList(ms).ms, ms);
+  const { deadlines } = cellOf(start()).kind.queue;
+  for (const ms of [1, 2, 17, 255, 256]) assert.equal(deadlines.list(ms).ms, ms);
   for (let ms = 257; ms < 100_000_000; ms = Math.ceil(ms * 1.37)) {
-    const rounded = deadlineList(ms).ms;
+    const rounded = deadlines.list(ms).ms;
     assert.ok(rounded >= ms && rounded < ms * 1.01, `${ms} became ${rounded}`);
   }
 });

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { onIllegalFlags } from '../../supervision/cell/checked.ts';
 import { cellOf } from '../../supervision/cell/context.ts';
 import * as flags from '../../supervision/cell/flags.ts';
-import { spawn, stop, stopped } from '../../supervision/index.ts';
-import { withSystem } from '../support/supervision/system.ts';
+import { spawn, start, stop, stopped } from '../../supervision/index.ts';
 
 test('each phase of an actor is legal, and what mixes two is not', () => {
   const { HELD, RESETTING, STOPPING, ENDED, CHILDREN_TOLD, CHILDREN_HOOK, AFTER_STOP, QUEUED, SLOT, PILE } = flags;
@@ -25,17 +23,17 @@ test('each phase of an actor is legal, and what mixes two is not', () => {
   }
 });
 
-test('an actor whose flags do not go together is reported at its next step', () =>
-  withSystem(async (system) => {
-    const problems: string[] = [];
-    onIllegalFlags((problem) => problems.push(problem));
-    const sound = spawn(system, () => undefined);
-    stop(sound);
-    await stopped(sound);
-    assert.deepEqual(problems, []);
-    const ref = spawn(system, () => undefined, { name: 'odd' });
-    cellOf(ref).flags |= flags.CHILDREN_HOOK | flags.CHILDREN_TOLD;
-    cellOf(ref).initFailed(new Error('x'));
-    assert.match(problems[0] ?? '', /test:.*odd.*children told for no reason/);
-    await stopped(ref);
-  }));
+test('an actor whose flags do not go together is reported at its next step', async () => {
+  const problems: string[] = [];
+  const system = start({ name: 'test', onIllegalFlags: (problem) => problems.push(problem) });
+  const sound = spawn(system, () => undefined);
+  stop(sound);
+  await stopped(sound);
+  assert.deepEqual(problems, []);
+  const ref = spawn(system, () => undefined, { name: 'odd' });
+  cellOf(ref).flags |= flags.CHILDREN_HOOK | flags.CHILDREN_TOLD;
+  cellOf(ref).initFailed(new Error('x'));
+  assert.match(problems[0] ?? '', /test:.*odd.*children told for no reason/);
+  stop(system);
+  await stopped(system);
+});

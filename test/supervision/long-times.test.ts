@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { performance } from 'node:perf_hooks';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import {
   type ActorErrorCode,
   dispatch,
@@ -10,52 +9,29 @@ import {
   type StopReason,
   type SystemRef,
   spawn,
-  start,
   stats,
   stop,
   stopped,
   tree,
 } from '../../supervision/index.ts';
+import { TestSystem } from '../../supervision/testing/index.ts';
 import { rejectsWith } from '../support/supervision/system.ts';
 
 // Times beyond what a timer of Node (24.8 days) and a timestamp of 31 bits hold.
 
 const DAY_MS = 86_400_000;
 
-/** Days that pass at once, on the clock and for the timers. */
-function calendarOf(t: TestContext): { days(n: number): Promise<void> } {
-  let passed = 0;
-  const now = performance.now.bind(performance);
-  t.mock.method(performance, 'now', () => now() + passed);
-  t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
-  const turn = async (): Promise<void> => {
-    for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(resolve));
-  };
-  return {
-    async days(n) {
-      // Timers that are due one after the other see the time at which each is due, but for an hour.
-      for (let hours = Math.round(n * 24); hours > 0; hours--) {
-        passed += DAY_MS / 24;
-        t.mock.timers.tick(DAY_MS / 24);
-        if (hours % 24 === 1) await turn();
-      }
-    },
-  };
-}
-
+/** A system whose time passes in days. */
 async function withCalendar(
-  t: TestContext,
   f: (system: SystemRef, calendar: { days(n: number): Promise<void> }) => Promise<void>,
 ): Promise<void> {
-  const calendar = calendarOf(t);
-  const system = start();
-  await f(system, calendar);
-  stop(system);
-  await stopped(system);
+  const time = new TestSystem();
+  await f(time.ref, { days: (n) => time.advance(n * DAY_MS) });
+  await time.end();
 }
 
-test('an actor that may be idle for days stops after them, and a message begins them anew', (t) =>
-  withCalendar(t, async (system, calendar) => {
+test('an actor that may be idle for days stops after them, and a message begins them anew', () =>
+  withCalendar(async (system, calendar) => {
     for (const days of [13, 30, 100]) {
       let reason: StopReason | undefined;
       const ref: Ref<string> = spawn(system, () => undefined, { shutdownAfter: days * DAY_MS });
@@ -72,8 +48,8 @@ test('an actor that may be idle for days stops after them, and a message begins 
     }
   }));
 
-test('an actor that worked for longer than it may be idle is idle from then on', (t) =>
-  withCalendar(t, async (system, calendar) => {
+test('an actor that worked for longer than it may be idle is idle from then on', () =>
+  withCalendar(async (system, calendar) => {
     let release: () => void = () => {};
     const ref: Ref<string> = spawn(
       system,
@@ -92,8 +68,8 @@ test('an actor that worked for longer than it may be idle is idle from then on',
     assert.equal(stats(system).kinds.actor?.alive, 0);
   }));
 
-test('a handler that never ends shows its age, and so does what waits behind it', (t) =>
-  withCalendar(t, async (system, calendar) => {
+test('a handler that never ends shows its age, and so does what waits behind it', () =>
+  withCalendar(async (system, calendar) => {
     const stuck: Ref<string> = spawn(system, () => new Promise<undefined>(() => {}), { shutdownMs: 0 });
     const held: Ref<string> = spawn(system, () => undefined, {
       kind: 'held',
@@ -113,9 +89,10 @@ test('a handler that never ends shows its age, and so does what waits behind it'
     await calendar.days(1);
   }));
 
-test('timers of an actor keep any time', (t) =>
-  withCalendar(t, async (system, calendar) => {
+test('timers of an actor keep any time', () =>
+  withCalendar(async (system, calendar) => {
     const got: string[] = [];
+    let cancel = (): void => {};
     spawn<undefined, string>(
       system,
       (_, msg) => {
@@ -127,14 +104,14 @@ test('timers of an actor keep any time', (t) =>
           ctx.after(60 * DAY_MS, 'after 60');
           ctx.after(80 * DAY_MS, 'cancelled');
           ctx.every(35 * DAY_MS, 'every 35');
-          const cancel = ctx.after(70 * DAY_MS, 'cancelled');
+          cancel = ctx.after(70 * DAY_MS, 'cancelled');
           ctx.after(50 * DAY_MS, 'after 50');
-          setTimeout(cancel, DAY_MS);
           return undefined;
         },
       },
     );
     await calendar.days(34);
+    cancel();
     assert.deepEqual(got, []);
     await calendar.days(2);
     assert.deepEqual(got, ['every 35']);
@@ -147,8 +124,8 @@ test('timers of an actor keep any time', (t) =>
     assert.equal(got.length, 4);
   }));
 
-test('an ask may wait for months', (t) =>
-  withCalendar(t, async (system, calendar) => {
+test('an ask may wait for months', () =>
+  withCalendar(async (system, calendar) => {
     const ref: Ref<object> = spawn(system, () => undefined);
     let code: ActorErrorCode | undefined;
     const answer = rejectsWith(
@@ -163,8 +140,8 @@ test('an ask may wait for months', (t) =>
     await answer;
   }));
 
-test('an end may take months, and an entity may cool down for months', (t) =>
-  withCalendar(t, async (system, calendar) => {
+test('an end may take months, and an entity may cool down for months', () =>
+  withCalendar(async (system, calendar) => {
     const slow: Ref<string> = spawn(system, () => new Promise<undefined>(() => {}), { shutdownMs: 40 * DAY_MS });
     dispatch(slow, 'begin');
     await calendar.days(1);

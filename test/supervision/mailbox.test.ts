@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { openAsks } from '../../supervision/cell/ask-deadlines.ts';
 import { giveMailbox, takeMailbox } from '../../supervision/cell/mailbox.ts';
 import { dispatch, query, type Ref, spawn } from '../../supervision/index.ts';
-import { type Asking, rejectsWith, withSystem } from '../support/supervision/system.ts';
+import { type Asking, openAsks, rejectsWith, withSystem } from '../support/supervision/system.ts';
 
 test('a mailbox is a queue, whatever is put in and taken out, across chunks and reuse', () => {
   const step = fc.record({ push: fc.nat(400), take: fc.nat(400) });
@@ -59,7 +58,7 @@ test('a flooded mailbox keeps the order through chunks of both sizes, and finds 
 
 test('asks that are over leave nothing behind, whichever way they ended', () =>
   withSystem(async (system) => {
-    const before = openAsks();
+    const before = openAsks(system);
     const ref = spawn<undefined, Asking<string> & { do: 'reply' | 'crash' | 'nothing' }>(
       system,
       (_, { replyTo, do: what }) => {
@@ -73,10 +72,10 @@ test('asks that are over leave nothing behind, whichever way they ended', () =>
       query(ref, (replyTo: Ref<string>) => ({ replyTo, do: what }), ms);
     const asks = [ask('reply', 1000), ask('reply', 100_000), ask('nothing', 2)];
     const crashed = ask('crash', 5000);
-    assert.equal(openAsks() - before, 4);
+    assert.equal(openAsks(system) - before, 4);
     await rejectsWith(crashed, 'crashed');
     await Promise.allSettled(asks);
-    assert.equal(openAsks(), before);
+    assert.equal(openAsks(system), before);
   }));
 
 test('the address of an asker has a name for people', () =>

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { cellOf } from '../../../supervision/cell/context.ts';
 import {
   ActorError,
   type ActorErrorCode,
@@ -64,6 +65,11 @@ export async function rejectsWith(promise: Promise<unknown>, code: ActorErrorCod
   assert.ok(caught instanceof ActorError, `expected an ActorError, got ${String(caught)}`);
   assert.equal(caught.code, code);
   return caught;
+}
+
+/** How many asks are open on the run queue of a system. */
+export function openAsks(system: SystemRef): number {
+  return cellOf(system).kind.queue.deadlines.waiting;
 }
 
 /** A promise and its resolver: a gate that a handler waits at. */

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { openAsks } from '../../../../supervision/cell/ask-deadlines.ts';
 import {
   ActorError,
   dispatch,
@@ -9,15 +8,16 @@ import {
   type Ref,
   SpawnError,
   type StopReason,
+  type SystemRef,
   spawn,
-  start,
   stats,
   stop,
   stopped,
   type TreeNode,
   tree,
 } from '../../../../supervision/index.ts';
-import { pause } from '../../pause.ts';
+import { openAsks } from '../system.ts';
+import type { Stage } from './stage.ts';
 import type { DecisionName } from './tree-model.ts';
 
 /** How a handler goes about its message. */
@@ -111,17 +111,16 @@ const CODES = new Set(['overloaded', 'stopped', 'crashed', 'timeout']);
 /** The deadline of a brief ask. */
 const BRIEF_MS = 1;
 const REASONS = new Set(['stopped', 'idle', 'parent', 'crashed', 'intensity']);
-const immediate = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 /** Runs a program and checks what must hold, whatever ran first. */
-export async function playChurn(program: ChurnProgram): Promise<void> {
-  const churn = new Churn();
+export async function playChurn(program: ChurnProgram, stage: Stage): Promise<void> {
+  const churn = new Churn(stage);
   for (const command of program.commands) {
-    if (command.type === 'pause') await immediate();
+    if (command.type === 'pause') await stage.pass();
     churn.step(command, program.plans);
     churn.check();
   }
-  for (let i = 0; i < 5; i++) await immediate();
+  for (let i = 0; i < 5; i++) await stage.pass();
   churn.check();
   await churn.end();
 }
@@ -135,17 +134,24 @@ class Churn {
   private readonly counts: number[] = [];
   /** A handler cannot fail the test: what it throws is its actor's crash. */
   private readonly wrong: string[] = [];
-  private readonly openBefore = openAsks();
+  private readonly stage: Stage;
+  private readonly openBefore: number;
   private begun = 0;
   /** Asks whose deadline passed before their turn. */
   private timeouts = 0;
-  private readonly system = start({
-    onDeadLetter: ({ kind, message, reason }) => {
-      if (kind !== 'actor' || !isSent(message)) return;
-      if (reason === 'overloaded' && message.isSignal) this.wrong.push('a signal met the bound of a mailbox');
-      if (this.sent.has(message)) this.fate(message, reason);
-    },
-  });
+  private readonly system: SystemRef;
+
+  constructor(stage: Stage) {
+    this.stage = stage;
+    this.system = stage.start({
+      onDeadLetter: ({ kind, message, reason }) => {
+        if (kind !== 'actor' || !isSent(message)) return;
+        if (reason === 'overloaded' && message.isSignal) this.wrong.push('a signal met the bound of a mailbox');
+        if (this.sent.has(message)) this.fate(message, reason);
+      },
+    });
+    this.openBefore = openAsks(this.system);
+  }
 
   step(command: ChurnProgram['commands'][number], plans: readonly ActorPlan[]): void {
     const { refs } = this;
@@ -182,10 +188,10 @@ class Churn {
   /** Stops all; then nothing is left, and every message is accounted for. */
   async end(): Promise<void> {
     stop(this.system);
-    await stopped(this.system);
-    await Promise.all(this.asks);
+    await this.stage.over(stopped(this.system));
+    await this.stage.over(Promise.all(this.asks));
     this.check();
-    assert.equal(openAsks(), this.openBefore);
+    assert.equal(openAsks(this.system), this.openBefore);
     const { alive, depth, handled, dropped = 0, expired = 0 } = stats(this.system).kinds.actor ?? {};
     assert.deepEqual({ alive, depth, handled }, { alive: 0, depth: 0, handled: this.begun });
     const silent = this.sent.size - this.fates.size;
@@ -224,6 +230,13 @@ class Churn {
     }
   }
 
+  private async act(manner: Manner): Promise<void> {
+    if (manner === 'immediate' || manner === 'rejects late') await this.stage.turn();
+    if (manner === 'timer') await this.stage.pause(1);
+    if (manner === 'rejects' || manner === 'rejects late') throw new Error(manner);
+    if (manner === 'never ends') await new Promise(() => {});
+  }
+
   private spawn(parent: Ref<Sent> | undefined, plan: ActorPlan | undefined, name: number): void {
     assert.ok(plan !== undefined);
     const index = this.refs.length;
@@ -234,7 +247,7 @@ class Churn {
       const mine = life;
       running++;
       try {
-        await act(msg.manner);
+        await this.act(msg.manner);
         if (msg.replyTo !== undefined) dispatch(msg.replyTo, index);
       } finally {
         // One that was abandoned ends in the midst of another life.
@@ -286,13 +299,6 @@ class Churn {
       assert.ok(error instanceof ActorError ? error.code === 'stopped' : error instanceof SpawnError);
     }
   }
-}
-
-async function act(manner: Manner): Promise<void> {
-  if (manner === 'immediate' || manner === 'rejects late') await immediate();
-  if (manner === 'timer') await pause(1, 'slow peer');
-  if (manner === 'rejects' || manner === 'rejects late') throw new Error(manner);
-  if (manner === 'never ends') await new Promise(() => {});
 }
 
 function isSent(message: unknown): message is Sent {

@@ -1,17 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import {
-  ActorError,
-  dispatch,
-  entities,
-  type Ref,
-  start,
-  stats,
-  stop,
-  stopped,
-} from '../../../../supervision/index.ts';
+import { ActorError, dispatch, entities, type Ref, stats, stop, stopped } from '../../../../supervision/index.ts';
 import { gate } from '../system.ts';
-import { settle } from './settle.ts';
+import type { Stage } from './stage.ts';
 
 type What = 'add' | 'get' | 'hold' | 'crash' | 'sleep';
 const IDS = ['a', 'b', 'nobody'];
@@ -231,7 +222,7 @@ class Model {
 type Sent = Item & { readonly replyTo?: Ref<string> };
 
 /** Runs a program on the model and on entities, and compares after each step. */
-export async function playEntities({ max, commands }: EntityProgram): Promise<void> {
+export async function playEntities({ max, commands }: EntityProgram, stage: Stage): Promise<void> {
   const model = new Model(max);
   const rows = new Map(model.rows);
   const seen = { log: [] as string[], asks: new Map<number, string>(), letters: [] as string[] };
@@ -243,7 +234,7 @@ export async function playEntities({ max, commands }: EntityProgram): Promise<vo
     gates.set(id, open);
     if (!(await opened)) throw new Error('failed');
   };
-  const system = start({
+  const system = stage.start({
     onDeadLetter: ({ message, reason }) => {
       const n = typeof message === 'object' && message !== null && 'n' in message ? message.n : '?';
       seen.letters.push(`${String(n)} ${reason}`);
@@ -298,7 +289,7 @@ export async function playEntities({ max, commands }: EntityProgram): Promise<vo
       const numbers = { alive, depth, handled: handled ?? 0, failed: failed ?? 0, restarts: restarts ?? 0 };
       return { ...seen, rows, ...numbers, dropped: dropped ?? 0, ids: all.ids(), held: new Set(gates.keys()) };
     };
-    await settle(observed, expected);
+    await stage.agree(observed, expected);
   };
   const go = async (life: Life, well: boolean): Promise<void> => {
     const open = gates.get(life.id);
@@ -348,7 +339,7 @@ export async function playEntities({ max, commands }: EntityProgram): Promise<vo
     if (life === undefined) break;
     await go(life, true);
   }
-  await stopped(system);
+  await stage.over(stopped(system));
   // Every message was handled, or somebody was told.
   const told = [...model.seen.asks.values()].length + model.seen.letters.length;
   assert.ok(told + model.seen.handled >= n);

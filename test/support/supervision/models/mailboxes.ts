@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { openAsks } from '../../../../supervision/cell/ask-deadlines.ts';
 import { cellOf } from '../../../../supervision/cell/context.ts';
 import { watch } from '../../../../supervision/cell/watches.ts';
 import {
@@ -11,14 +10,13 @@ import {
   type Ref,
   spawn,
   spawnStateless,
-  start,
   stats,
   stop,
   stopped,
   tree,
 } from '../../../../supervision/index.ts';
-import { gate } from '../system.ts';
-import { settle } from './settle.ts';
+import { gate, openAsks } from '../system.ts';
+import type { Stage } from './stage.ts';
 
 /** One actor with a bounded mailbox; each message is held until a `finish`. */
 export interface MailboxProgram {
@@ -140,16 +138,16 @@ class Model {
 type Held = Entry & { readonly replyTo?: Ref<string> };
 
 /** Runs a program on the model and on an actor, and compares after each step that is not hurried. */
-export async function playMailbox(program: MailboxProgram): Promise<void> {
+export async function playMailbox(program: MailboxProgram, stage: Stage): Promise<void> {
   const { capacity, policy, concurrency, commands } = program;
-  const openBefore = openAsks();
   const model = new Model(program);
   const began: number[] = [];
   const letters: string[] = [];
   const asks = new Map<number, string>();
   const open = new Map<number, (well: boolean) => void>();
   const addresses = new Map<number, Ref<string>>();
-  const system = start({ onDeadLetter: ({ message, reason }) => letters.push(`${idOf(message)} ${reason}`) });
+  const system = stage.start({ onDeadLetter: ({ message, reason }) => letters.push(`${idOf(message)} ${reason}`) });
+  const openBefore = openAsks(system);
   const hold = async (msg: Held): Promise<void> => {
     began.push(msg.id);
     const held = gate<boolean>();
@@ -196,7 +194,7 @@ export async function playMailbox(program: MailboxProgram): Promise<void> {
   });
   const rest = async (): Promise<void> => {
     model.drain();
-    await settle(observed, expected());
+    await stage.agree(observed, expected());
   };
   let id = 0;
   for (const { type, which, well, hurry } of commands) {
@@ -222,6 +220,7 @@ export async function playMailbox(program: MailboxProgram): Promise<void> {
         if (!model.full) continue;
         send({ id: ++id, ask: true }, 1);
         model.end(id, 'timeout');
+        await stage.pass();
       } else {
         const entry = model.running[which % model.running.length];
         if (entry === undefined) continue;
@@ -239,8 +238,8 @@ export async function playMailbox(program: MailboxProgram): Promise<void> {
     model.finish(entry, true);
     open.get(entry.id)?.(true);
   }
-  await stopped(ref);
-  await settle(observed, expected());
+  await stage.over(stopped(ref));
+  await stage.agree(observed, expected());
   // Every message is accounted for, once.
   const { handled = 0, dropped = 0, expired = 0 } = observed();
   const silent = policy === 'drop-oldest' || policy === 'drop-newest';
@@ -248,7 +247,7 @@ export async function playMailbox(program: MailboxProgram): Promise<void> {
   const stoppedLetters = letters.filter((letter) => letter.endsWith('stopped')).length;
   assert.equal(handled + dropped + expired + stoppedLetters + refused + model.forgotten, id);
   if (silent) assert.ok(letters.every((letter) => !letter.endsWith('overloaded')));
-  assert.equal(openAsks(), openBefore);
+  assert.equal(openAsks(system), openBefore);
   assert.deepEqual(tree(system).children, []);
   stop(system);
 }

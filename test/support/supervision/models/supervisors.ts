@@ -12,7 +12,6 @@ import {
   type Strategy,
   type SupervisorSpec,
   spawn,
-  start,
   startChild,
   startSupervisor,
   stats,
@@ -20,7 +19,7 @@ import {
   stopped,
   terminateChild,
 } from '../../../../supervision/index.ts';
-import { settle } from './settle.ts';
+import type { Stage } from './stage.ts';
 
 type Verb = 'terminate' | 'delete' | 'restart';
 type Ending = 'crash' | 'escalate' | 'stop';
@@ -215,10 +214,10 @@ function badStarts({ children }: SupervisorProgram, id: string): readonly number
 }
 
 /** Runs a program on the model and on supervisors, and compares who started and ended in which order. */
-export async function playSupervisors(program: SupervisorProgram): Promise<void> {
+export async function playSupervisors(program: SupervisorProgram, stage: Stage): Promise<void> {
   const { strategy, max, outerMax, children, commands } = program;
   const model = new Model(program);
-  const system = start();
+  const system = stage.start();
   const log: string[] = [];
   const refs = new Map<string, Ref<Ending>>();
   const starts = new Map<string, number>();
@@ -249,25 +248,26 @@ export async function playSupervisors(program: SupervisorProgram): Promise<void>
     refs.set(id, ref);
     return ref;
   };
-  const soon = () => new Promise<void>((resolve) => setImmediate(resolve));
   const specs = children.map(({ restart: kind, slow }, i): ChildSpec => {
     const id = `c${i}`;
     const later = async (parent: AnyRef) => {
-      await soon();
+      await stage.turn();
       return make(parent, id);
     };
     return { id, restart: kind, shutdownMs: 60_000, start: slow ? later : (parent) => make(parent, id) };
   });
   const within = (limit: number) => ({ max: limit, withinMs: 600_000 });
   const inner: SupervisorSpec = { name: 'inner', strategy, intensity: within(max), children: specs };
-  const outer = await startSupervisor(system, {
-    name: 'outer',
-    strategy: 'one-for-one',
-    intensity: within(outerMax),
-    children: [
-      { id: 'inner', restart: 'permanent', shutdownMs: 60_000, start: (parent) => startSupervisor(parent, inner) },
-    ],
-  });
+  const outer = await stage.over(
+    startSupervisor(system, {
+      name: 'outer',
+      strategy: 'one-for-one',
+      intensity: within(outerMax),
+      children: [
+        { id: 'inner', restart: 'permanent', shutdownMs: 60_000, start: (parent) => startSupervisor(parent, inner) },
+      ],
+    }),
+  );
   const observed = () => {
     const now = child(outer, 'inner');
     const { member, supervisor } = stats(system).kinds;
@@ -288,7 +288,7 @@ export async function playSupervisors(program: SupervisorProgram): Promise<void>
       alive: [up.size, model.alive ? 2 : 0],
       restarts: [model.restarts, model.innerRestarts],
     };
-    await settle(observed, expected);
+    await stage.agree(observed, expected);
   };
 
   await agree();
@@ -307,10 +307,10 @@ export async function playSupervisors(program: SupervisorProgram): Promise<void>
         start: (parent) => make(parent, id),
       };
       if (model.entries.some((entry) => entry.id === id)) {
-        await assert.rejects(startChild(now, spec), { code: 'name_taken' });
+        await stage.over(assert.rejects(startChild(now, spec), { code: 'name_taken' }));
       } else {
         model.add(id, command.restart);
-        await startChild(now, spec);
+        await stage.over(startChild(now, spec));
       }
     } else if (command.type === 'terminate' || command.type === 'delete' || command.type === 'restart') {
       const entry = model.entries[command.which % model.entries.length];
@@ -318,8 +318,8 @@ export async function playSupervisors(program: SupervisorProgram): Promise<void>
       if (entry === undefined || now === undefined) continue;
       const expected = model.change(entry, command.type);
       const asked = verbs[command.type](now, entry.id);
-      if (expected === undefined) await asked;
-      else await assert.rejects(asked, { code: expected });
+      const answer: Promise<unknown> = expected === undefined ? asked : assert.rejects(asked, { code: expected });
+      await stage.over(answer);
     } else {
       const up = model.entries.filter((entry) => entry.up);
       const entry = up[command.which % up.length];
@@ -335,7 +335,7 @@ export async function playSupervisors(program: SupervisorProgram): Promise<void>
     model.alive = false;
     stop(outer);
   }
-  const { kind } = await stopped(outer);
+  const { kind } = await stage.over(stopped(outer));
   assert.ok(kind === 'stopped' || kind === 'intensity');
   await agree();
   stop(system);

@@ -12,14 +12,13 @@ import {
   type SystemRef,
   spawn,
   spawnStateless,
-  start,
   stats,
   stop,
   stopped,
   tree,
 } from '../../../../supervision/index.ts';
 import { gate } from '../system.ts';
-import { settle } from './settle.ts';
+import type { Stage } from './stage.ts';
 import { type DecisionName, type Message, type ModelActor, type Plan, TreeModel } from './tree-model.ts';
 
 /** One step of a program. Numbers choose among what there is. */
@@ -84,8 +83,8 @@ export const treeProgram: fc.Arbitrary<readonly TreeCommand[]> = fc.array(
 type Sent = Message & { readonly replyTo?: Ref<string> };
 
 /** Runs a program on the model and on the runtime, and compares all that can be seen after each step. */
-export async function playTree(program: readonly TreeCommand[]): Promise<void> {
-  const play = new TreePlay();
+export async function playTree(program: readonly TreeCommand[], stage: Stage): Promise<void> {
+  const play = new TreePlay(stage);
   for (const command of program) {
     play.step(command);
     play.model.drain();
@@ -108,10 +107,16 @@ class TreePlay {
   private readonly closes = new Map<number, () => void>();
   /** One for each decision that waits, in the order they were asked for. */
   private readonly decides: (() => void)[] = [];
-  private readonly system: SystemRef = start({
-    onDeadLetter: ({ message, reason }) => this.seen.letters.push(`${idOf(message)} ${reason}`),
-  });
+  private readonly stage: Stage;
+  private readonly system: SystemRef;
   private nextId = 1;
+
+  constructor(stage: Stage) {
+    this.stage = stage;
+    this.system = stage.start({
+      onDeadLetter: ({ message, reason }) => this.seen.letters.push(`${idOf(message)} ${reason}`),
+    });
+  }
 
   step(command: TreeCommand): void {
     const { model } = this;
@@ -290,7 +295,7 @@ class TreePlay {
 
   /** Fails unless the runtime comes to show what the model shows. */
   async agree(): Promise<void> {
-    await settle(() => this.observed(), this.expected());
+    await this.stage.agree(() => this.observed(), this.expected());
   }
 
   private observed(): unknown {
@@ -338,7 +343,7 @@ class TreePlay {
       assert.ok(held || model.closings.length > 0, 'the model waits for nothing');
       this.step(held ? { type: 'finish', which: 0, well: true } : { type: 'close', which: 0 });
     }
-    assert.deepEqual(await stopped(this.system), { kind: 'stopped' });
+    assert.deepEqual(await this.stage.over(stopped(this.system)), { kind: 'stopped' });
     assert.equal(this.seen.asks.size, [...model.seen.asks].length);
     const made = this.nextId - 1;
     const told = [...model.seen.letters].filter((letter) => !letter.startsWith('-')).length;
