@@ -21,6 +21,7 @@ import type { MonitorDeps } from './deps.ts';
 import { graphOf } from './graph.ts';
 import type { Publisher } from './publisher.ts';
 import type { Readings } from './readings.ts';
+import type { Shares } from './shares.ts';
 import { audienceOf } from './snapshots.ts';
 
 /** What the collector understands. */
@@ -32,6 +33,8 @@ export interface CollectorParts {
   readonly broadcaster: Broadcaster;
   readonly readings: Readings;
   readonly publisher: Publisher;
+  /** The other monitors, if there may be some. */
+  readonly shares: Shares | undefined;
   /** Containers as promised to their users, by id. */
   facts: ReadonlyMap<string, ContainerFacts>;
   /** Told of the last snapshots at the end of each refresh. */
@@ -44,7 +47,7 @@ const DEADLINE_MS = 5000;
 
 /** Starts it; the first refresh begins at once. */
 export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: CollectorParts): Ref<CollectorMessage> {
-  const { broadcaster, readings, publisher } = parts;
+  const { broadcaster, readings, publisher, shares } = parts;
   const { clock, log, numbers, refreshMs } = deps;
   const { snapshots } = broadcaster;
   const silent = new Set<string>();
@@ -64,7 +67,10 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
   const onPods = (): void => {
     const pods = readings.pods();
     if (pods === undefined) return;
-    const all = [...deps.own(), ...pods.items.map((pod) => withCapacity(pod, parts.facts))];
+    const own = deps.own();
+    shares?.tellOwn(own);
+    const others = shares?.processes() ?? [];
+    const all = [...own, ...others, ...pods.items.map((pod) => withCapacity(pod, parts.facts))];
     snapshots.setPods(all, pods.at);
     numbers.podsAt = pods.at;
     broadcaster.tell('pods');
@@ -86,15 +92,13 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
       log.debug({ err: error }, 'containers could not be read');
     }
     await readings.refresh(Math.min(refreshMs, DEADLINE_MS), clock.now, { onNodes, onPods, onFailure });
-    for (const publish of due) publish();
+    // One monitor speaks for all.
+    if (shares?.isPublisher !== false) for (const publish of due) publish();
     due = [];
     if (readings.problems(clock.now(), 0).length === 0) silent.clear();
-    const known = { pods: readings.pods()?.items ?? [], nodes: readings.nodes()?.items ?? [] };
-    parts.onSnapshot({
-      facts: parts.facts,
-      nodes: known.nodes,
-      pods: known.pods.map((pod) => withCapacity(pod, parts.facts)),
-    });
+    // What others measure they look through themselves.
+    const { nodes, pods } = readings.own();
+    parts.onSnapshot({ facts: parts.facts, nodes, pods: pods.map((pod) => withCapacity(pod, parts.facts)) });
   };
 
   let drawing: Promise<Graph> | undefined;

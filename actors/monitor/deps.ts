@@ -9,6 +9,8 @@ import type { Db } from '../../storage/db.ts';
 export interface MonitorDeps {
   readonly db: Db;
   readonly bus: Bus;
+  /** Whether the bus reaches other monitors. */
+  readonly isShared: boolean;
   readonly log: Log;
   readonly clock: Clock;
   readonly sources: readonly MetricsSource[];

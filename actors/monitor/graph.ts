@@ -3,9 +3,17 @@ import type { Graph } from '../../proto/monitor/endpoints.ts';
 import type { ContainerFacts } from '../../storage/monitor/alerts.ts';
 import { type SystemRef, type TreeNode, tree } from '../../supervision/index.ts';
 import type { MonitorDeps } from './deps.ts';
+import type { Readings } from './readings.ts';
 
 type GraphPart = Pick<Graph, 'nodes' | 'edges'>;
-type GraphDeps = Pick<MonitorDeps, 'graph' | 'clock' | 'db' | 'numbers' | 'refreshMs'>;
+type GraphDeps = Pick<MonitorDeps, 'graph' | 'clock' | 'db' | 'numbers'>;
+
+/** What it is drawn from besides. */
+interface GraphInput {
+  readonly system: SystemRef;
+  readonly facts: ReadonlyMap<string, ContainerFacts>;
+  readonly readings: Readings;
+}
 
 /** Services that use the engine. */
 const WITH_ENGINE = ['compute', 'monitor', 'gateway'];
@@ -14,11 +22,8 @@ const WITH_ENGINE = ['compute', 'monitor', 'gateway'];
 const PATIENCE = 3;
 
 /** Draws it. Edges to what is not among the nodes are left out. Rejects with what a part rejects with. */
-export async function graphOf(
-  deps: GraphDeps,
-  parts: { readonly system: SystemRef; readonly facts: ReadonlyMap<string, ContainerFacts> },
-): Promise<Graph> {
-  const [services, stored] = await Promise.all([servicesOf(deps), storedOf(deps)]);
+export async function graphOf(deps: GraphDeps, parts: GraphInput): Promise<Graph> {
+  const [services, stored] = await Promise.all([servicesOf(deps, parts.readings), storedOf(deps)]);
   const actors = actorsOf(tree(parts.system, { maxChildren: 50 }), new Set(services.nodes.map(({ id }) => id)));
   const containers = containersOf(deps, parts.facts);
   const all = [services, stored, actors, containers];
@@ -39,7 +44,7 @@ function containersOf({ graph }: GraphDeps, facts: ReadonlyMap<string, Container
   };
 }
 
-async function servicesOf({ graph, db, clock, numbers, refreshMs }: GraphDeps): Promise<GraphPart> {
+async function servicesOf({ graph, db, clock, numbers }: GraphDeps, readings: Readings): Promise<GraphPart> {
   const { bus, engine, hasGateway } = graph;
   const names = await Promise.all(
     graph.services().map(async ({ service }) => ({
@@ -52,7 +57,8 @@ async function servicesOf({ graph, db, clock, numbers, refreshMs }: GraphDeps): 
     () => true,
     () => false,
   );
-  const isMeasured = clock.now() - numbers.podsAt < PATIENCE * refreshMs;
+  const pods = readings.pods();
+  const isMeasured = pods !== undefined && clock.now() - pods.at < PATIENCE * pods.refreshMs;
   const edges: Graph['edges'] = names.flatMap(({ name }) => [
     { from: `service:${name}`, to: 'storage:postgresql', kind: 'sql' },
     {

@@ -11,6 +11,7 @@ import { type CollectorParts, startCollector } from './collector.ts';
 import type { MonitorDeps } from './deps.ts';
 import { Publisher } from './publisher.ts';
 import { Readings } from './readings.ts';
+import { Shares } from './shares.ts';
 import { Snapshots } from './snapshots.ts';
 
 /** The service, and what its listener does before it closes. */
@@ -29,7 +30,16 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
   const { clock, refreshMs } = deps;
   const broadcaster = new Broadcaster(deps, new Snapshots());
   const subscriptionOf = subscriptions(broadcaster);
-  const readings = new Readings(deps.sources);
+  const refresh = () => dispatch(collector.ref, 'refresh');
+  const shares = deps.isShared
+    ? new Shares(deps, {
+        onSample: (shared) => {
+          if (readings.heard(shared)) refresh();
+        },
+        onTurn: refresh,
+      })
+    : undefined;
+  const readings = new Readings(deps.sources, refreshMs, shares);
   const publisher = new Publisher(deps);
   const alerts = new ActorPart('monitor/alerts', (parent) => startAlerts(parent, deps));
   const parts: CollectorParts = {
@@ -37,9 +47,11 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
     broadcaster,
     readings,
     publisher,
+    shares,
     facts: new Map(),
     onSnapshot: (snapshot) => dispatch(alerts.ref, snapshot),
   };
+  const collector = new ActorPart('monitor/collector', (parent) => startCollector(parent, deps, parts));
   const connections = new Connections('monitor', clock);
   void publisher.prepare();
 
@@ -50,7 +62,8 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
     parts: {
       connections,
       alerts,
-      collector: new ActorPart('monitor/collector', (parent) => startCollector(parent, deps, parts)),
+      collector,
+      shares,
     },
     sockets: monitorEndpoints
       .filter(({ socket }) => socket)

@@ -59,8 +59,15 @@ export interface MetricsSource {
   readonly name: string;
   /** It knows the machines, too: this one is not measured beside them. */
   readonly measuresNodes?: boolean;
+  /**
+   * Names what it measures, so that of several processes one does; the same in all of them. Without it the name of the
+   * source does. Rejects as `read`.
+   */
+  identify?(signal: AbortSignal): Promise<string>;
   /** How it is now. Rejects with why that is not known, at the latest when `signal` aborts. One call at a time. */
   read(signal: AbortSignal): Promise<ClusterSample>;
+  /** Another process measures: ends what `read` began, except what counts events. It may be read again. */
+  rest?(): void;
   /** Calls made to what is measured since the start. */
   readonly calls: number;
   /** Ends what goes on beside `read`. */

@@ -138,7 +138,7 @@ test('a source that hangs is asked once, leaves its last sample with its time, a
     },
     close: async () => {},
   };
-  const readings = new Readings([source]);
+  const readings = new Readings([source], 5000);
   const failures: string[] = [];
   const refresh = (now: number) =>
     readings.refresh(20, () => now, {

@@ -128,6 +128,7 @@ export async function openMonitor(
   const service = await startMonitor(system, {
     db,
     bus,
+    isShared: graph.bus.kind === 'nats',
     log,
     clock,
     sources,

@@ -2,7 +2,7 @@
  * How this machine does, and this process: the kernel's counts of processors (a library that runs `cat` holds up
  * everything else), systeminformation for memory, statfs for disks.
  */
-import { stat, statfs } from 'node:fs/promises';
+import { readFile, stat, statfs } from 'node:fs/promises';
 import { cpus, totalmem } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import { mem } from 'systeminformation';
@@ -23,6 +23,7 @@ export function hostMetrics(options: { readonly name: string; readonly paths: re
     get calls() {
       return calls;
     },
+    identify: async () => ['host', name, await bootId(), ...paths].join(' '),
     async read() {
       calls += 1;
       const [memory, disks] = await Promise.all([mem(), disksOf(paths)]);
@@ -47,6 +48,11 @@ export function hostMetrics(options: { readonly name: string; readonly paths: re
     },
     close: async () => {},
   };
+}
+
+/** Tells machines of one name apart. */
+async function bootId(): Promise<string> {
+  return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
 }
 
 function shareOf({ usedBytes, capacityBytes }: DiskSample): number {

@@ -22,6 +22,7 @@ interface DockerMetricsOptions {
 }
 
 const listed = z.array(listedContainer);
+const engineInfo = z.object({ ID: z.string() });
 
 const ANSWER_MS = 4000;
 /** Between two looks at what containers hold on disk, which is expensive for Docker. */
@@ -49,6 +50,15 @@ export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
       signal: stop.signal,
     });
     return HostConfig.NanoCpus / 1e6;
+  };
+
+  const leave = (isLeft: (dockerId: string) => boolean): void => {
+    for (const [dockerId, stream] of watched) {
+      if (!isLeft(dockerId)) continue;
+      calls += stream.calls;
+      watched.delete(dockerId);
+      stream.close();
+    }
   };
 
   return {
@@ -101,17 +111,21 @@ export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
           ...(life?.oomAt === undefined ? {} : { oomAt: life.oomAt }),
         });
       }
-      for (const [dockerId, stream] of watched) {
-        if (present.has(dockerId)) continue;
-        calls += stream.calls;
-        watched.delete(dockerId);
-        stream.close();
-      }
+      leave((dockerId) => !present.has(dockerId));
       return { pods };
+    },
+    async identify(signal) {
+      calls += 1;
+      const { ID } = await client.json('GET', '/info', engineInfo, { timeoutMs: ANSWER_MS, signal });
+      return `docker ${ID} ${options.installation}`;
+    },
+    rest() {
+      leave(() => true);
+      history.ensure();
     },
     async close() {
       stop.abort();
-      for (const stream of watched.values()) stream.close();
+      leave(() => true);
       await Promise.all([history.close(), disk.close()]);
       client.close();
     },
