@@ -10,12 +10,13 @@ import {
 import { hastenOrder } from '../../storage/network/certificate-orders.ts';
 import { type MappingRow, mappingById, noteCheck, retryMapping } from '../../storage/network/mappings.ts';
 import { tellNetwork } from '../../storage/network/news.ts';
-import { callerOf, type Handlers, handler, handlers } from '../service/dispatch.ts';
+import { ASK_TIMEOUT, callerOf, type Handlers, handler, handlers, refusalOf } from '../service/dispatch.ts';
+import type { EntitiesPart } from '../service/parts.ts';
 import { PAUSE_BEFORE_HASTE_MS } from './certificate-rules.ts';
 import { nextCheck } from './check-rules.ts';
 import type { NetworkDeps } from './deps.ts';
 import { type MappingCheck, toDo } from './mapping-check.ts';
-import type { WriteRight } from './placed.ts';
+import type { NetworkUserMessage, WriteRight } from './placed.ts';
 
 /** What the actor of a mapping keeps. */
 export interface MappingState {
@@ -24,20 +25,26 @@ export interface MappingState {
   readonly checks: MappingCheck;
 }
 
-/** How often a user may have resolvers asked. */
-const OF_A_MAPPING = { burst: 6, everyMs: 10_000 };
-const OF_A_USER = { burst: 30, everyMs: 3000 };
+/** How often the user may have resolvers asked for one mapping. */
+const LOOKS = { burst: 6, everyMs: 10_000 };
 
 /** Their handlers. `gone` removes a mapping for the caller. */
 export function mappingHandlers(
   { db, clock }: NetworkDeps,
+  users: Pick<EntitiesPart<NetworkUserMessage>, 'ask'>,
   gone: (state: MappingState, row: MappingRow, call: Call) => Promise<void>,
 ): Handlers<MappingState> {
-  const [byMapping, byUser] = [new Buckets(OF_A_MAPPING, clock), new Buckets(OF_A_USER, clock)];
+  const looks = new Buckets(LOOKS, clock);
 
   /** Each look is ten questions to resolvers. Refuses `too_many_attempts`. */
-  const notTooOften = ({ id, userId }: MappingRow) => {
-    const wait = Math.ceil((byMapping.take(id) || byUser.take(userId)) / 1000);
+  const notTooOften = async ({ id, userId }: MappingRow) => {
+    const ofUser = () =>
+      users
+        .ask<number>(userId, (replyTo) => ({ type: 'may-look', replyTo }), ASK_TIMEOUT)
+        .catch((error: unknown) => {
+          throw refusalOf(error);
+        });
+    const wait = Math.ceil((looks.take(id) || (await ofUser())) / 1000);
     if (wait > 0)
       throw new Refusal('too_many_attempts', {
         message: `verified too often: try again in ${wait} s; pending mappings are looked at by themselves, too`,
@@ -67,7 +74,7 @@ export function mappingHandlers(
     handler(verifyEndpoint, async (state: MappingState, call): Promise<ReplyOf<typeof verifyEndpoint>> => {
       const { id, right, checks } = state;
       const row = await own(id, call);
-      notTooOften(row);
+      await notTooOften(row);
       if (row.status === 'verified') {
         if (row.unprovenSince !== null) await checks.recheck(row);
         await hasten(state, row);

@@ -17,18 +17,21 @@ import { deleteMapping, type MappingRow, mappingById, noteCheck } from '../../st
 import { dispatch, type Ref } from '../../supervision/index.ts';
 import { auditEntry } from '../service/audit.ts';
 import { handleCall, refusalOf } from '../service/dispatch.ts';
-import type { AnsweringKind } from '../service/parts.ts';
+import type { AnsweringKind, EntitiesPart } from '../service/parts.ts';
 import { removeRecord } from './automation.ts';
 import type { NetworkDeps } from './deps.ts';
 import { type MappingState, mappingHandlers } from './mapping-calls.ts';
 import { MappingCheck } from './mapping-check.ts';
-import { MAPPING, type MappingMessage, writeRight } from './placed.ts';
+import { MAPPING, type MappingMessage, type NetworkUserMessage, writeRight } from './placed.ts';
 import { mappingView } from './views.ts';
 
 const SLEEP_AFTER_MS = 10_000;
 
-/** The kind, for the service's tree. */
-export function mappingKind(deps: NetworkDeps): AnsweringKind<MappingMessage, MappingState> {
+/** The kind, for the service's tree. `users` count what their mappings have resolvers asked. */
+export function mappingKind(
+  deps: NetworkDeps,
+  users: Pick<EntitiesPart<NetworkUserMessage>, 'ask'>,
+): AnsweringKind<MappingMessage, MappingState> {
   const { db, clock, integration, log } = deps;
 
   const gone = async ({ right }: MappingState, row: MappingRow, call: Call | undefined): Promise<void> => {
@@ -51,7 +54,7 @@ export function mappingKind(deps: NetworkDeps): AnsweringKind<MappingMessage, Ma
     log.info({ mappingId: row.id, hostname: row.hostname }, 'mapping removed');
   };
 
-  const table = mappingHandlers(deps, gone);
+  const table = mappingHandlers(deps, users, gone);
 
   const begin = async ({ id, right, checks }: MappingState, found: MappingRow, replyTo: Ref<MappingView>) => {
     let row = found;

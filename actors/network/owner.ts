@@ -28,11 +28,13 @@ import { auditEntry } from '../service/audit.ts';
 import { type CallMessage, handleCall, handler, handlers } from '../service/dispatch.ts';
 import type { AnsweringKind } from '../service/parts.ts';
 import type { NetworkDeps } from './deps.ts';
+import { OWNER, type WriteRight, writeRight } from './placed.ts';
 import { openToken, sealToken } from './tokens.ts';
 import { ownedView } from './views.ts';
 
 interface OwnerState {
   readonly userId: string;
+  readonly right: WriteRight;
 }
 
 const SLEEP_AFTER_MS = 60_000;
@@ -50,7 +52,7 @@ export function ownerKind(deps: NetworkDeps): AnsweringKind<CallMessage, OwnerSt
    * Reads the zones of a stored token again. Refuses `conflict` when it does not open, `bad_gateway` when the provider
    * does not give them.
    */
-  const refreshed = async (row: OwnedRow): Promise<readonly string[]> => {
+  const refreshed = async ({ right }: OwnerState, row: OwnedRow): Promise<readonly string[]> => {
     const { provider, sealKey } = configured();
     const token = openToken(sealKey, row.id, row.token);
     if (token === undefined)
@@ -63,7 +65,7 @@ export function ownerKind(deps: NetworkDeps): AnsweringKind<CallMessage, OwnerSt
     }
     if (zones.length === 0)
       throw new Refusal('bad_gateway', { message: 'the token sees no zone at the DNS provider any more' });
-    await db.tx((tx) => replaceZones(tx, row.id, rowsOf(zones), new Date(clock.now())));
+    await right.write((tx) => replaceZones(tx, row.id, rowsOf(zones), new Date(clock.now())));
     return namesOf(zones);
   };
 
@@ -71,10 +73,10 @@ export function ownerKind(deps: NetworkDeps): AnsweringKind<CallMessage, OwnerSt
    * What an older version left has no zones yet: they are read when first listed, and left for the next time if that
    * fails.
    */
-  const backFilled = async (row: OwnedRow): Promise<OwnedRow> => {
+  const backFilled = async (state: OwnerState, row: OwnedRow): Promise<OwnedRow> => {
     if (row.zonesAt !== null) return row;
     try {
-      return { ...row, zones: [...(await refreshed(row))] };
+      return { ...row, zones: [...(await refreshed(state, row))] };
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       log.warn({ ownedDomainId: row.id, reason: error.message }, 'the zones of a token could not be read');
@@ -83,18 +85,18 @@ export function ownerKind(deps: NetworkDeps): AnsweringKind<CallMessage, OwnerSt
   };
 
   const table = handlers<OwnerState>(
-    handler(listOwnedDomains, async ({ userId }: OwnerState) => {
+    handler(listOwnedDomains, async (state: OwnerState) => {
       configured();
-      const rows = await Promise.all((await ownedDomains(db, userId)).map(backFilled));
+      const rows = await Promise.all((await ownedDomains(db, state.userId)).map((row) => backFilled(state, row)));
       return { connections: rows.map(ownedView) };
     }),
-    handler(connectDomain, async ({ userId }: OwnerState, call) => {
+    handler(connectDomain, async ({ userId, right }: OwnerState, call) => {
       const { provider, sealKey } = configured();
       const { token } = call.body;
       const zones = await zonesOf(provider, token);
       const id = newId();
       const sealed = sealToken(sealKey, id, token);
-      await db.tx(async (tx) => {
+      await right.write(async (tx) => {
         const owned = { id, userId, token: sealed, zones: rowsOf(zones) };
         if (!(await insertOwned(tx, owned, new Date(clock.now()), MAX_OWNED_DOMAINS)))
           throw new Refusal('limit_reached', {
@@ -104,16 +106,16 @@ export function ownerKind(deps: NetworkDeps): AnsweringKind<CallMessage, OwnerSt
       });
       return { id, zones: namesOf(zones) };
     }),
-    handler(refreshDomain, async ({ userId }: OwnerState, call) => {
+    handler(refreshDomain, async (state: OwnerState, call) => {
       configured();
-      const row = await ownedDomain(db, userId, call.params.id);
+      const row = await ownedDomain(db, state.userId, call.params.id);
       if (row === undefined) throw new Refusal('not_found');
-      return { id: row.id, zones: [...(await refreshed(row))] };
+      return { id: row.id, zones: [...(await refreshed(state, row))] };
     }),
-    handler(disconnectDomain, async ({ userId }: OwnerState, call) => {
+    handler(disconnectDomain, async ({ userId, right }: OwnerState, call) => {
       configured();
       const { id } = call.params;
-      await db.tx(async (tx) => {
+      await right.write(async (tx) => {
         const zones = await deleteOwned(tx, userId, id);
         if (zones === undefined) throw new Refusal('not_found');
         await audit(tx, auditEntry(call, 'domain.disconnect', id, { zones: zones.slice(0, 20) }));
@@ -123,10 +125,10 @@ export function ownerKind(deps: NetworkDeps): AnsweringKind<CallMessage, OwnerSt
   );
 
   return {
-    kind: 'network/owner',
+    kind: OWNER.kind,
     answers: table,
     sleepAfterMs: SLEEP_AFTER_MS,
-    activate: (userId) => ({ userId }),
+    activate: (userId) => ({ userId, right: writeRight(deps, OWNER, userId) }),
     handle: async (state, message) => {
       await handleCall(table, state, message);
       return state;

@@ -1,8 +1,13 @@
 /** What entities of the networking API are told from other nodes, and by what right they write. */
+
+import { z } from 'zod';
 import {
+  createMapping,
   deleteMapping as deleteEndpoint,
+  listMappings,
   type MappingView,
   mappingSchema,
+  ownedDomainEndpoints,
   verifyMapping as verifyEndpoint,
 } from '../../proto/network/endpoints.ts';
 import type { Db, Tx } from '../../storage/db.ts';
@@ -25,6 +30,37 @@ export type MappingMessage =
   | { readonly type: 'check' }
   /** Its container is gone. */
   | { readonly type: 'orphaned' };
+
+/** What the actor of a user is told. */
+export type NetworkUserMessage =
+  | CallMessage
+  /** A mapping of the user would ask resolvers: how long it has to wait for that, ms; 0: it may, and is counted. */
+  | { readonly type: 'may-look'; readonly replyTo: Ref<number> };
+
+const userCalls = callCodec([listMappings, createMapping]);
+const waitCodec = jsonCodec((value) => z.number().parse(value));
+
+export const NETWORK_USER: PlacedKind<NetworkUserMessage> = {
+  kind: 'network/user',
+  service: SERVICE,
+  codec: {
+    encode: (message, refs) =>
+      message.type === 'call'
+        ? userCalls.encode(message, refs)
+        : { type: message.type, replyTo: refs.out(message.replyTo, waitCodec) },
+    decode(wire, refs): NetworkUserMessage {
+      const type = field(wire, 'type');
+      if (type !== 'may-look') return userCalls.decode(wire, refs);
+      return { type, replyTo: refs.in(field(wire, 'replyTo'), waitCodec) };
+    },
+  },
+};
+
+export const OWNER: PlacedKind<CallMessage> = {
+  kind: 'network/owner',
+  service: SERVICE,
+  codec: callCodec(ownedDomainEndpoints),
+};
 
 const mappingCalls = callCodec([deleteEndpoint, verifyEndpoint]);
 const viewCodec = jsonCodec<MappingView>((value) => mappingSchema.parse(value));

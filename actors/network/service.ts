@@ -9,13 +9,14 @@ import {
   ownedDomainEndpoints,
 } from '../../proto/network/endpoints.ts';
 import { ActorError, type SystemRef } from '../../supervision/index.ts';
+import type { PlacedKind } from '../../supervision/placement/index.ts';
 import { ASK_TIMEOUT } from '../service/dispatch.ts';
-import { localEntities, placedEntities } from '../service/parts.ts';
+import { type AnsweringKind, type EntitiesPart, localEntities, placedEntities } from '../service/parts.ts';
 import { startService } from '../service/start-service.ts';
 import type { NetworkDeps } from './deps.ts';
 import { mappingKind } from './mapping.ts';
 import { ownerKind } from './owner.ts';
-import { MAPPING } from './placed.ts';
+import { MAPPING, NETWORK_USER, OWNER } from './placed.ts';
 import { dueChecks, orphans } from './poller.ts';
 import { userKind } from './user.ts';
 
@@ -23,8 +24,10 @@ import { userKind } from './user.ts';
 export async function startNetwork(system: SystemRef, deps: NetworkDeps): Promise<Service> {
   const isIntegrated = deps.integration !== undefined;
   const { placement } = deps;
-  const mappings =
-    placement === undefined ? localEntities(mappingKind(deps)) : placedEntities(placement, MAPPING, mappingKind(deps));
+  const entitiesOf = <Msg, State>(placed: PlacedKind<Msg>, kind: AnsweringKind<Msg, State>): EntitiesPart<Msg> =>
+    placement === undefined ? localEntities(kind) : placedEntities(placement, placed, kind);
+  const users = entitiesOf(NETWORK_USER, userKind(deps));
+  const mappings = entitiesOf(MAPPING, mappingKind(deps, users));
   const service = await startService(system, {
     name: 'network',
     // Without the integration no body and no id matters: the answer is one and the same.
@@ -32,8 +35,8 @@ export async function startNetwork(system: SystemRef, deps: NetworkDeps): Promis
     db: deps.db,
     placement,
     parts: {
-      owners: localEntities(ownerKind(deps)),
-      users: localEntities(userKind(deps)),
+      owners: entitiesOf(OWNER, ownerKind(deps)),
+      users,
       mappings,
       checks: dueChecks(deps, mappings),
       orphans: orphans(deps, mappings),

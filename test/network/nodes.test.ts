@@ -27,8 +27,9 @@ async function openNodes(t: TestContext) {
   return { network, one, other, mappings, nodes: [one, other] as const };
 }
 
-/** What actors of mappings on a node were told. */
-const handled = ({ system }: TestNode) => stats(system).kinds['network/mapping']?.handled ?? 0;
+/** What actors of a kind on a node were told. */
+const told = ({ system }: TestNode, kind: string) => stats(system).kinds[kind]?.handled ?? 0;
+const handled = (node: TestNode) => told(node, MAPPING.kind);
 
 const count = async (of: Promise<readonly unknown[]>) => (await of).length;
 
@@ -52,6 +53,29 @@ describe('two nodes', { skip: skipWithoutNats() }, () => {
     assert.deepEqual(json, { status: 'verified' });
     assert.equal((await idle.call(ann.token, 'DELETE', `/api/domain-mappings/${id}`)).status, 204);
     assert.equal(handled(idle.node), 0);
+  });
+
+  test('a user has one pace on all nodes, wherever the mappings are, and owned domains in one place', async (t) => {
+    const { network, one, other, nodes } = await openNodes(t);
+    const ann = await network.person();
+    const ids: string[] = [];
+    const container = await network.container(ann);
+    for (const name of 'abcdef') ids.push(String((await network.map(ann, `${name}.example.org`, container)).id));
+    const statuses: number[] = [];
+    for (const [n, id] of ids.entries())
+      for (let time = 0; time < 6; time++) {
+        const { call } = (n + time) % 2 === 0 ? one : other;
+        statuses.push((await call(ann.token, 'POST', `/api/domain-mappings/${id}/verify`)).status);
+      }
+    assert.deepEqual(statuses, [...Array(30).fill(200), ...Array(6).fill(429)]);
+    await network.connect(ann, 'example.org');
+    for (const { call } of nodes) {
+      const { json } = await call(ann.token, 'GET', '/api/domains');
+      assert.equal(z.array(z.unknown()).parse(json.connections).length, 1);
+    }
+    const kinds = ['network/user', 'network/owner'] as const;
+    for (const kind of kinds)
+      assert.deepEqual(nodes.map(({ node }) => told(node, kind) > 0).sort(), [false, true], `${kind} is on one node`);
   });
 
   test('of a node that is killed while it makes a record, the other goes on, and makes no second one', async (t) => {
