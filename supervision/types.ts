@@ -144,8 +144,8 @@ export interface SystemOptions {
    */
   readonly longHandlerMs?: number;
   /**
-   * The type of a message as the log and the tree name it; undefined: its text `type`, or else its class. Should hold
-   * nothing else of the message.
+   * The type of a message as the log, the tree and numbers name it; undefined: its text `type`, or else its class. Must
+   * come from code, not from input, and hold nothing else of the message.
    */
   messageType?(message: unknown): string | undefined;
   /** Called for each dead letter; what it throws is logged and goes no further. */

@@ -2,7 +2,7 @@
  * Numbers that other parts keep, shown to Prometheus when it asks. No label holds what a user chooses: there are only
  * so many series.
  */
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { MonitorNumbers } from '../../actors/monitor/deps.ts';
 import type { CertificateNumbers } from '../../actors/network/certificate-deps.ts';
 import type { NotifyNumbers } from '../../actors/notify/deps.ts';
@@ -47,6 +47,56 @@ export function readMetric(
       for (const [value, count] of pairs) this.set(labels(value), count);
     },
   });
+}
+
+/** A histogram whose counts others keep. */
+class ReadHistogram extends Histogram {
+  readonly #name: string;
+  readonly #help: string;
+  readonly #read: () => Iterable<readonly [labels: Record<string, string>, counts: HistogramCounts]>;
+
+  constructor(...[registry, name, help, read]: Parameters<typeof readHistogram>) {
+    super({ name, help, registers: [registry] });
+    this.#name = name;
+    this.#help = help;
+    this.#read = read;
+  }
+
+  /** What prom-client makes its page of, and `get` of this class; its types do not have it. */
+  getForPromString() {
+    const values = [...this.#read()].flatMap(([labels, counts]) => this.#series(labels, counts));
+    return { name: this.#name, help: this.#help, type: 'histogram', values };
+  }
+
+  #series(labels: Record<string, string>, { bounds, counts, sum }: HistogramCounts) {
+    let count = 0;
+    const buckets = counts.map((n, at) => {
+      count += n;
+      return { metricName: `${this.#name}_bucket`, labels: { ...labels, le: bounds[at] ?? '+Inf' }, value: count };
+    });
+    return [
+      ...buckets,
+      { metricName: `${this.#name}_sum`, labels, value: sum },
+      { metricName: `${this.#name}_count`, labels, value: count },
+    ];
+  }
+}
+
+/** Counts by bucket, not cumulative; the last one of what is above all bounds. */
+interface HistogramCounts {
+  readonly bounds: readonly number[];
+  readonly counts: readonly number[];
+  readonly sum: number;
+}
+
+/** Adds a histogram of numbers that other parts keep. */
+export function readHistogram(
+  registry: Registry,
+  name: string,
+  help: string,
+  read: () => Iterable<readonly [labels: Record<string, string>, counts: HistogramCounts]>,
+): void {
+  new ReadHistogram(registry, name, help, read);
 }
 
 /** Makes what adds numbers without a label, whose names begin with `prefix`. */

@@ -5,14 +5,14 @@ import type { Service, ServiceName } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { type ApiStyle, openapi, type PageDescription } from '../../proto/openapi.ts';
 import type { HttpReply, HttpRequest } from '../../proto/ports/http.ts';
-import { type SystemRef, stats } from '../../supervision/index.ts';
+import { LATENCY_BOUNDS_MS, type LatencyNumbers, latencies, type SystemRef, stats } from '../../supervision/index.ts';
 import type { Page, Pages } from '../../transports/api/api.ts';
 import { bearer } from '../../transports/api/authenticate.ts';
 import { jsonReply } from '../../transports/api/replies.ts';
 import { isLoopback } from '../../transports/wire/peer-address.ts';
 import type { Environment } from '../config/config.ts';
 import { version } from '../config/program.ts';
-import { readMetric } from './metrics.ts';
+import { readHistogram, readMetric } from './metrics.ts';
 
 /** Makes the numbers of one process. */
 export function processMetrics(system: SystemRef) {
@@ -39,6 +39,19 @@ export function processMetrics(system: SystemRef) {
   actor('restarts_total', 'Restarts, by kind', (kind) => kind.restarts);
   actor('dropped_total', 'Messages dropped, by kind', (kind) => kind.dropped);
   actor('expired_total', 'Asks whose deadline passed before their turn, by kind', (kind) => kind.expired);
+  const bounds = LATENCY_BOUNDS_MS.map((ms) => ms / 1000);
+  const latency = (name: string, help: string, read: (numbers: LatencyNumbers) => LatencyNumbers['queue']) =>
+    readHistogram(registry, `troupe_actors_${name}`, `${help}, by kind and message, of a sample`, () =>
+      latencies(system).map((numbers) => {
+        const { counts, sumMs } = read(numbers);
+        return [
+          { kind: numbers.kind, message: numbers.type },
+          { bounds, counts, sum: sumMs / 1000 },
+        ];
+      }),
+    );
+  latency('queue_seconds', 'How long messages wait', ({ queue }) => queue);
+  latency('handler_seconds', 'How long handlers take', ({ handler }) => handler);
   const counts = new Map<string, number>();
   return {
     registry,

@@ -13,7 +13,7 @@ export function oldestAge(cell: Cell): number {
   if (rare?.inflight !== undefined) {
     for (const run of rare.inflight) age = Math.max(age, queue.ageOf(stampOf(run.meta)));
   }
-  const signalled = rare?.signals?.since;
+  const signalled = rare?.signals?.oldest?.at;
   if (signalled !== undefined) age = Math.max(age, queue.ageOf(signalled));
   const waiting = cell.oldestMeta();
   return waiting === undefined ? age : Math.max(age, queue.ageOf(stampOf(waiting)));

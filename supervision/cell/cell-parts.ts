@@ -3,6 +3,7 @@ import type { ClockTimer } from '../environment.ts';
 import type { ActorError } from '../errors.ts';
 import type { CrashContext, StopReason } from '../types.ts';
 import type { Meta } from './mailbox.ts';
+import { type Observed, observer } from './observed.ts';
 import type { SignalQueue } from './signals.ts';
 import type { Timer } from './timer.ts';
 
@@ -13,12 +14,15 @@ export class AsyncRun {
   readonly init: boolean;
   /** Coarse time at which it began. */
   readonly since: number;
+  /** Who looks at the handler, if anybody does. */
+  readonly observed: Observed | undefined;
 
   constructor(msg: unknown, meta: Meta, init: boolean, since: number) {
     this.msg = msg;
     this.meta = meta;
     this.init = init;
     this.since = since;
+    this.observed = init ? undefined : observer();
   }
 }
 

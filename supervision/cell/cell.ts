@@ -39,6 +39,8 @@ interface Lifecycle {
   /** The mailbox ran empty and the cell asked to hear of it. */
   emptied(cell: Cell): void;
   context(cell: Cell): CrashContext<unknown>;
+  /** Handles up to `limit` messages, and looks at some. */
+  observe(cell: Cell, limit: number): number;
 }
 
 let lifecycle: Lifecycle;
@@ -236,14 +238,21 @@ export class Cell extends Inbox implements Runnable {
       return 0;
     }
     this.flags = flags | RUNNING;
-    const n = (flags & STATELESS) !== 0 ? this.runStateless(limit) : this.runStateful(limit);
-    this.kind.handled += n;
+    const { kind } = this;
+    const n = kind.isSampled(limit) ? lifecycle.observe(this, limit) : this.handle(limit);
+    kind.unsampled -= n;
+    kind.handled += n;
     const after = this.flags;
     if ((after & RUNNING) !== 0) {
       this.flags = after & ~RUNNING;
       if ((after & GO_ON) !== 0) this.goOn();
     }
     return n;
+  }
+
+  /** Handles up to `limit` messages, which `run` counts. */
+  handle(limit: number): number {
+    return (this.flags & STATELESS) !== 0 ? this.runStateless(limit) : this.runStateful(limit);
   }
 
   private runStateful(limit: number): number {
@@ -329,6 +338,7 @@ export class Cell extends Inbox implements Runnable {
 
   /** Whether `run` is still the one waited for. */
   private landed(run: AsyncRun): boolean {
+    run.observed?.end();
     if (this.rare?.running !== run) return false;
     this.rare.running = undefined;
     this.flags &= ~AWAITING;
@@ -342,6 +352,7 @@ export class Cell extends Inbox implements Runnable {
     rare.inflight.add(run);
     if (rare.inflight.size >= rare.concurrency) this.flags |= AWAITING;
     const land = (): boolean => {
+      run.observed?.end();
       if (rare.inflight?.delete(run) !== true) return false;
       this.flags &= ~AWAITING;
       return true;

@@ -74,6 +74,14 @@ export abstract class Inbox extends Ref<unknown> {
     return msg;
   }
 
+  /** What `take` would give, which stays; its meta is then in `taken`. Only when something waits. */
+  peek(): unknown {
+    const signal = (this.flags & SIGNALS) === 0 ? undefined : this.rare?.signals?.oldest;
+    taken.meta = signal?.at ?? this.oldestMeta() ?? 0;
+    if (signal !== undefined) return signal.msg;
+    return this.mailbox === undefined ? this.slotMsg : this.mailbox.peek();
+  }
+
   /** Meta of the oldest waiting message that is no signal; undefined when none waits. */
   oldestMeta(): Meta | undefined {
     if (this.mailbox !== undefined) return this.mailbox.peekMeta();

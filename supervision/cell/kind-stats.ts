@@ -1,6 +1,8 @@
 import type { Log } from '../../proto/ports/log.ts';
 import { CrashNotes } from './crash-notes.ts';
 import type { DeadLetters } from './dead-letters.ts';
+import { Latencies } from './latency.ts';
+import { SAMPLED } from './observed.ts';
 import type { RunQueue } from './run-queue.ts';
 
 /** Running numbers of one kind of actor in one system. Depth and age are read from the mailboxes when asked for. */
@@ -20,11 +22,20 @@ export class KindStats {
   dropped = 0;
   /** Asks that were over before their turn. */
   expired = 0;
+  /** Messages until one is looked at for its latency. */
+  unsampled = SAMPLED;
+  /** The coarse time at which one was last. */
+  sampledAt = -1;
 
   constructor(kind: string, system: SystemCore) {
     this.kind = kind;
     this.system = system;
     this.queue = system.queue;
+  }
+
+  /** Whether one of the next `limit` messages is to be looked at. */
+  isSampled(limit: number): boolean {
+    return this.unsampled <= limit || this.sampledAt !== this.queue.ms;
   }
 }
 
@@ -53,6 +64,7 @@ export class SystemCore {
   /** There is none without a log. */
   watchdog: Overseer | undefined = undefined;
   readonly crashes = new CrashNotes();
+  readonly latencies = new Latencies();
   readonly kinds = new Map<string, KindStats>();
   /** The kind of actors that name none. */
   readonly plain: KindStats;

@@ -4,6 +4,7 @@ import { CellContext } from './context.ts';
 import { crashed } from './crashes.ts';
 import { emptied } from './idle.ts';
 import { lastResort } from './last-resort.ts';
+import { handleObserved } from './observing.ts';
 import { initialised } from './restarting.ts';
 
 /** Joins the cell with the files that handle its rare events; importing this file is enough. */
@@ -25,6 +26,7 @@ export function joinLifecycle(): void {
     },
     emptied,
     advance,
+    observe: handleObserved,
     context: (cell) => cell.hooks?.context?.(cell) ?? new CellContext(cell),
   });
 }

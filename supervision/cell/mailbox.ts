@@ -147,6 +147,11 @@ export class Mailbox {
     this.nextRunAt = this.runAt(this.head);
   }
 
+  /** The oldest message; only when `length` > 0. */
+  peek(): unknown {
+    return this.head.messages[this.headAt];
+  }
+
   /** Meta of the oldest message; only when `length` > 0. */
   peekMeta(): Meta {
     return this.headAt === this.nextRunAt ? (this.head.metas[this.nextRun] ?? 0) : this.meta;

@@ -34,9 +34,9 @@ export class SignalQueue {
     return signal;
   }
 
-  /** When the oldest came; undefined when none waits. */
-  get since(): number | undefined {
-    return this.first?.at;
+  /** The oldest, which stays; undefined when none waits. */
+  get oldest(): Pick<Signal, 'msg' | 'at'> | undefined {
+    return this.first;
   }
 
   /** A copy of the messages, oldest first. */

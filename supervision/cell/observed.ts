@@ -1,0 +1,50 @@
+/** Handlers that are looked at: a sample of them, for the numbers. */
+import type { SystemClock } from '../environment.ts';
+import type { Latency } from './latency.ts';
+
+/**
+ * Of each kind of actor the first message in a millisecond is looked at, and one in so many: few when many come, nearly
+ * all when few do. A prime, so that messages which come in turns have their turn.
+ */
+export const SAMPLED = 509;
+
+/** One handler, from before its call until its promise has settled. */
+export class Observed {
+  private readonly start: number;
+  private readonly clock: SystemClock;
+  private readonly latency: Latency;
+  private readonly queueMs: number;
+  private isPending = false;
+
+  constructor(latency: Latency, clock: SystemClock, queueMs: number) {
+    this.clock = clock;
+    this.start = clock.now();
+    this.latency = latency;
+    this.queueMs = queueMs;
+  }
+
+  /** The handler gave a promise. */
+  pend(): this {
+    this.isPending = true;
+    return this;
+  }
+
+  /** The handler's call is over. */
+  returned(): void {
+    if (!this.isPending) this.end();
+  }
+
+  /** The handler is over. */
+  end(): void {
+    this.latency.queue.add(this.queueMs);
+    this.latency.handler.add(this.clock.now() - this.start);
+  }
+}
+
+/** The observed handler that is on the stack. */
+export const onStack: { handler: Observed | undefined } = { handler: undefined };
+
+/** Whoever looks at the handler that just gave a promise: it ends with that. */
+export function observer(): Observed | undefined {
+  return onStack.handler?.pend();
+}
