@@ -1,5 +1,6 @@
 /** Where the platform's own services are reached through its gateway: their hosts and the paths of their endpoints. */
-import { authEndpoints, listActors } from './auth/endpoints.ts';
+import { runtimeEndpoints } from './auth/actors.ts';
+import { authEndpoints } from './auth/endpoints.ts';
 import { computeEndpoints } from './compute/endpoints.ts';
 import type { AnyEndpoint } from './endpoint.ts';
 import type { NewRoute } from './gateway/routes.ts';
@@ -29,9 +30,14 @@ function prefixOf(path: string): string {
 }
 
 const prefixes: ReadonlySet<string> = new Set(
-  [...authEndpoints, ...computeEndpoints, ...monitorEndpoints, ...networkEndpoints, ...notifyEndpoints, listActors].map(
-    ({ path }) => prefixOf(path),
-  ),
+  [
+    ...authEndpoints,
+    ...computeEndpoints,
+    ...monitorEndpoints,
+    ...networkEndpoints,
+    ...notifyEndpoints,
+    ...runtimeEndpoints,
+  ].map(({ path }) => prefixOf(path)),
 );
 
 /** Whether a path is one at which a service of the platform answers. */

@@ -1,20 +1,25 @@
-/** The commands that look into the platform: `nodes`, `tree`, `audit`, `dead-letters`. */
+/** The commands that look into the platform: `nodes`, `tree`, `actor`, `audit`, `dead-letters`. */
 import type { Command } from 'commander';
 import { DATA, integer, PRINT_JSON } from '../config/options.ts';
+import type { ActorOptions } from './actor.ts';
 import type { AuditOptions } from './audit.ts';
 import type { CommandOptions } from './command.ts';
 import type { ChoiceOptions, ListOptions } from './dead-letters.ts';
 import type { DrainOptions } from './nodes.ts';
+import type { TreeCommandOptions } from './tree.ts';
 
 export function addInspectionCommands(program: Command): void {
   addNodes(program);
 
   program
     .command('tree')
-    .description('show the actors of the running platform under their supervisors')
+    .description('show the actors of the running platform under their supervisors, of all its processes')
+    .option('--node <node>', 'only of this process: its address, its id, or the beginning of that')
     .option(...DATA)
     .option(...PRINT_JSON)
-    .action(async (options: CommandOptions) => (await import('./tree.ts')).showTree(options));
+    .action(async (options: TreeCommandOptions) => (await import('./tree.ts')).showTree(options));
+
+  addActor(program);
 
   program
     .command('audit')
@@ -54,6 +59,32 @@ function addNodes(program: Command): void {
     .action(async (name: string, options: Omit<DrainOptions, keyof CommandOptions>) =>
       (await import('./nodes.ts')).drainNode(name, { ...nodes.opts<CommandOptions>(), ...options }),
     );
+}
+
+function addActor(program: Command): void {
+  const actor = program
+    .command('actor')
+    .description('look at one actor of the running platform, or act on it; <path> is as `troupe tree --json` has it');
+  const add = (name: string, description: string) =>
+    actor
+      .command(`${name} <path>`)
+      .description(description)
+      .option('--node <node>', 'the process it lives in: its address, its id, or the beginning of that')
+      .option(...DATA)
+      .option(...PRINT_JSON);
+  add('show', 'what it does, what waits for it by type, its last crash').action(
+    async (path: string, options: ActorOptions) => (await import('./actor.ts')).showOneActor(path, options),
+  );
+  const verbs = {
+    stop: 'end it and all below it; a supervisor starts its child again',
+    reset: 'start it afresh: its children end, its state is made anew, what waits stays',
+    release: 'put an entity to sleep once it has handled what waits; the next message wakes it from storage',
+  } as const;
+  for (const verb of ['stop', 'reset', 'release'] as const) {
+    add(verb, verbs[verb])
+      .option('--force', 'although other actors depend on it')
+      .action(async (path: string, options: ActorOptions) => (await import('./actor.ts')).actOn(verb, path, options));
+  }
 }
 
 function addDeadLetters(program: Command): void {

@@ -1,50 +1,46 @@
 /** `troupe tree`: the actors of the running platform, as they stand under their supervisors. */
-import { resolve } from 'node:path';
-import { sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
-import { type ActorView, listActors } from '../../proto/auth/endpoints.ts';
-import { userByName } from '../../storage/auth/users.ts';
-import { CliError } from '../config/cli-error.ts';
-import { readEnvironment } from '../config/config.ts';
-import { openSecrets } from '../config/data-dir.ts';
-import { hint } from '../config/program.ts';
-import { findRunning } from '../config/running.ts';
-import { withDatabase } from '../node/database.ts';
-import { openLog } from '../observability/log.ts';
+import { type ActorProcess, type ActorView, listActors } from '../../proto/auth/actors.ts';
+import { callAsAdmin } from './admin-call.ts';
 import type { CommandOptions } from './command.ts';
 
-const TOKEN_SECONDS = 60;
-const TIMEOUT_MS = 10_000;
+/** Options as the command line gives them. */
+export interface TreeCommandOptions extends CommandOptions {
+  /** Only the process of this address, or node of this id. */
+  readonly node?: string;
+}
 
-/** Asks with a token made from the platform's own secret: who may read the data folder may see the tree. */
-export async function showTree(options: CommandOptions): Promise<void> {
-  const dataDir = resolve(options.data);
-  const environment = readEnvironment(process.env);
-  const { urls } = findRunning(dataDir);
-  const { jwtSecret } = openSecrets(dataDir, environment);
-  const issue = sessionTokens(jwtSecret, TOKEN_SECONDS, { now: Date.now });
-  const username = environment.ADMIN_USERNAME;
-  const log = openLog(environment.LOG_LEVEL ?? 'error');
-  const admin = await withDatabase(environment, dataDir, log, (db) => userByName(db, username));
-  if (admin === undefined)
-    throw new CliError(`There is no user ${username}: ADMIN_USERNAME is another than the platform has.`);
-  const { token } = await issue({ id: admin.id, username, isAdmin: true });
-  let response: Response;
-  try {
-    response = await fetch(urls.auth + listActors.path, {
-      headers: { authorization: `Bearer ${token}` },
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    });
-  } catch (cause) {
-    throw new CliError(
-      `Troupe does not answer at ${urls.auth}: it may have died. Start it again with ${hint('up', dataDir)}.`,
-      {
-        cause,
-      },
-    );
-  }
-  if (!response.ok) throw new CliError(`Troupe answers ${response.status}: ${await response.text()}`);
-  const { actors } = listActors.reply?.parse(await response.json()) ?? { actors: [] };
-  process.stdout.write(options.json ? `${JSON.stringify(actors)}\n` : drawTree(actors));
+/** Prints the trees of all processes. Those that are silent are named, with --json on stderr. */
+export async function showTree(options: TreeCommandOptions): Promise<void> {
+  const { node } = options;
+  const query = node === undefined ? { all: 'true' } : { node };
+  const { actors, processes = [] } = await callAsAdmin(options, listActors, { query });
+  const silent = processes.filter(({ status }) => status === 'silent');
+  if (options.json) {
+    process.stdout.write(`${JSON.stringify(actors)}\n`);
+    for (const one of silent) process.stderr.write(`${silentLine(one)}\n`);
+  } else process.stdout.write(drawForest(actors, processes));
+}
+
+/** A process under its address; without addresses where there is one alone. */
+export function drawForest(actors: readonly ActorView[], processes: readonly ActorProcess[]): string {
+  const [only] = processes;
+  if (processes.length < 2 && only?.status !== 'silent') return drawTree(actors);
+  return processes
+    .map((one) => {
+      if (one.status === 'silent') return `${silentLine(one)}\n`;
+      const tree = drawTree(actors.filter((actor) => actor.node === one.address));
+      return `${processText(one)}\n${tree.replaceAll(/^(?=.)/gm, '  ')}`;
+    })
+    .join('\n');
+}
+
+function processText({ address, id }: ActorProcess): string {
+  return id === undefined ? address : `${address}  (node ${id})`;
+}
+
+/** Of a process that did not answer. */
+export function silentLine(one: ActorProcess): string {
+  return `${processText(one)} did not answer${one.name === undefined ? '' : `; it ran ${one.name}`}.`;
 }
 
 /** One line an actor, indented by its place: name, kind, what is worth a look (messages, restarts, not idle). */
@@ -66,7 +62,8 @@ function drawTree(actors: readonly ActorView[]): string {
     .join('');
 }
 
-function spanText(ms: number): string {
+/** A time span for people. */
+export function spanText(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   return ms < 120_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms / 60_000)} min`;
 }

@@ -13,7 +13,7 @@ import { listen } from '../../transports/http/index.ts';
 import { auditMetrics } from '../observability/metrics.ts';
 import { servicePages } from '../observability/pages.ts';
 import { openNetwork } from './network.ts';
-import { withOperations, withProblem } from './operations.ts';
+import { ActorOperations, withOperations, withProblem } from './operations.ts';
 import { DRAIN_MS, type PlatformCore } from './platform-core.ts';
 import { openAuth } from './roles/auth.ts';
 import { openCompute } from './roles/compute.ts';
@@ -108,7 +108,7 @@ export async function openServices(
     return listening;
   };
   const listeners = {
-    auth: await serve('auth', withOperations(auth, system), auth.endpoints),
+    auth: await serve('auth', withOperations(auth, new ActorOperations(core.post, db)), auth.endpoints),
     compute: await serve('compute', compute),
     monitor: await serve('monitor', monitor.service),
     notify: await serve('notify', notify),

@@ -16,7 +16,7 @@ import { sharedSecret } from '../config/shared-secrets.ts';
 import { servicePages } from '../observability/pages.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
 import { givenDatabase } from './database.ts';
-import { withOperations, withProblem } from './operations.ts';
+import { ActorOperations, withOperations, withProblem } from './operations.ts';
 import type { AloneParts, Role } from './roles/role.ts';
 import { CLOCK, openDatabase, openRuntime } from './runtime.ts';
 import { openShared } from './shared.ts';
@@ -54,7 +54,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
   try {
     const database = await openDatabase(connection, { name, service: name, environment, log, teardown });
     const { db, sharedClock } = database;
-    const { bus, busProblem, besides, system, callers, metrics, failed } = await openRuntime({
+    const { bus, busProblem, besides, system, post, callers, metrics, failed } = await openRuntime({
       database,
       environment,
       secret: jwtSecret,
@@ -98,10 +98,9 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
     };
     const { service: bare, drain } = await role.open(parts);
     const sound = holds === 'none' ? bare : withProblem(bare, busProblem);
+    const operated = holds === 'entities' ? withOperations(sound, new ActorOperations(post, db)) : sound;
     // Balancers that ask take it out.
-    const service = withProblem(holds === 'entities' ? withOperations(sound, system) : sound, () =>
-      told.received() ? 'this process was told to end' : undefined,
-    );
+    const service = withProblem(operated, () => (told.received() ? 'this process was told to end' : undefined));
     await shared.join();
     const handlers = api({
       service,

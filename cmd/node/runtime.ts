@@ -9,12 +9,14 @@ import type { Log } from '../../proto/ports/log.ts';
 import { tokenDirectory } from '../../storage/auth/token-directory.ts';
 import { databaseClock } from '../../storage/clock.ts';
 import { type Db, type DbConnection, openDb } from '../../storage/db.ts';
+import { listNodes } from '../../storage/placement/nodes.ts';
 import type { ServiceWithRole } from '../../storage/rights.ts';
 import { type SystemRef, start, stop, stopped } from '../../supervision/index.ts';
 import { type Authentication, openAuthentication } from '../../transports/api/authentication.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 import { processMetrics } from '../observability/pages.ts';
+import { ActorPost } from './actor-post.ts';
 import { openBus } from './bus.ts';
 import { bringUpToDate, refuseWithoutRights } from './database.ts';
 import { Teardown } from './shutdown.ts';
@@ -89,6 +91,8 @@ export interface Runtime {
   /** Ends what the actors use, once they have ended. */
   readonly besides: Teardown;
   readonly system: SystemRef;
+  /** Asks other processes about their actors, and answers them. */
+  readonly post: ActorPost;
   readonly callers: Authentication;
   readonly metrics: ReturnType<typeof processMetrics>;
   /** Rejects with CliError when a service cannot be kept running: the process should end then. */
@@ -127,6 +131,15 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
     stop(system);
     await stopped(system);
   });
+  const post = new ActorPost({
+    system,
+    bus: opened.bus,
+    isShared: environment.NATS_URL !== undefined,
+    name,
+    log,
+    nodes: async () => (await listNodes(db)).filter(({ leaseMs }) => leaseMs > 0),
+  });
+  teardown.add('post about actors', () => post.close());
   const lastUse = startLastUse(system, { db, log });
   const callers = openAuthentication({
     directory: tokenDirectory(db),
@@ -142,6 +155,7 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
     busProblem: opened.problem,
     besides,
     system,
+    post,
     callers,
     metrics: processMetrics(system),
     failed,

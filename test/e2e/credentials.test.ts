@@ -5,7 +5,8 @@ import { createSecretKey, generateKeyPairSync } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { SignJWT } from 'jose';
 import { z } from 'zod';
-import { authEndpoints, listActors } from '../../proto/auth/endpoints.ts';
+import { runtimeEndpoints } from '../../proto/auth/actors.ts';
+import { authEndpoints } from '../../proto/auth/endpoints.ts';
 import { computeEndpoints } from '../../proto/compute/endpoints.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { newId } from '../../proto/ids.ts';
@@ -89,7 +90,7 @@ describe('credentials', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
     }
   }
 
-  const served: readonly AnyEndpoint[] = [...authEndpoints, listActors, ...computeEndpoints];
+  const served: readonly AnyEndpoint[] = [...authEndpoints, ...runtimeEndpoints, ...computeEndpoints];
 
   test('forged tokens, challenges and registry tokens open no endpoint', async () => {
     const now = Math.floor(Date.now() / 1000);

@@ -7,7 +7,8 @@ import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { z } from 'zod';
-import { actorSchema, authEndpoints, listActors } from '../../proto/auth/endpoints.ts';
+import { actorSchema, listActors, runtimeEndpoints } from '../../proto/auth/actors.ts';
+import { authEndpoints } from '../../proto/auth/endpoints.ts';
 import { computeEndpoints } from '../../proto/compute/endpoints.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { monitorEndpoints } from '../../proto/monitor/endpoints.ts';
@@ -20,7 +21,7 @@ import { tempDir } from '../support/temp.ts';
 
 const ADMIN_PASSWORD = 'the admin of this test';
 const NOBODYS_ID = 'aaaaaaaaaaaa';
-const servedByAuth: readonly AnyEndpoint[] = [...authEndpoints, listActors];
+const servedByAuth: readonly AnyEndpoint[] = [...authEndpoints, ...runtimeEndpoints];
 const endpoints: readonly AnyEndpoint[] = [
   ...servedByAuth,
   ...computeEndpoints,
@@ -139,9 +140,10 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
     }
     if (endpoint.body !== undefined) {
       test(`${endpoint.method} ${endpoint.path} refuses what is no such body`, async () => {
-        const broken = await call(endpoint, NOBODYS_ID, { token: ann, raw: '{"a":' });
+        const token = endpoint.access === 'admin' ? admin : ann;
+        const broken = await call(endpoint, NOBODYS_ID, { token, raw: '{"a":' });
         assert.deepEqual([broken.status, broken.json.code], [400, 'invalid_json']);
-        const empty = await call(endpoint, NOBODYS_ID, { token: ann, body: {} });
+        const empty = await call(endpoint, NOBODYS_ID, { token, body: {} });
         assert.deepEqual([empty.status, empty.json.code], [400, 'invalid_request']);
         assert.ok(
           z
@@ -149,7 +151,7 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
             .min(1)
             .parse(empty.json.fields),
         );
-        const large = await call(endpoint, NOBODYS_ID, { token: ann, raw: JSON.stringify('x'.repeat(1_100_000)) });
+        const large = await call(endpoint, NOBODYS_ID, { token, raw: JSON.stringify('x'.repeat(1_100_000)) });
         assert.deepEqual([large.status, large.json.code], [413, 'body_too_large']);
       });
     }

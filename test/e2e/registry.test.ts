@@ -9,7 +9,8 @@ import { SignJWT } from 'jose';
 import { z } from 'zod';
 import { parseRegistryKey, type RegistrySigner, registrySigner } from '../../actors/auth/registry/registry-key.ts';
 import { registryTokens } from '../../actors/auth/registry/registry-tokens.ts';
-import { authEndpoints, listActors } from '../../proto/auth/endpoints.ts';
+import { runtimeEndpoints } from '../../proto/auth/actors.ts';
+import { authEndpoints } from '../../proto/auth/endpoints.ts';
 import type { RepositoryAccess } from '../../proto/auth/registry.ts';
 import { REGISTRY_TOKEN_SECONDS } from '../../proto/auth/tokens.ts';
 import { computeEndpoints } from '../../proto/compute/endpoints.ts';
@@ -356,7 +357,7 @@ describe('a registry with the platform’s tokens', { skip, timeout: 180_000 }, 
     const shared = await registryTokens({
       ...{ clock: { now: Date.now }, issuer: ISSUER, signer: undefined, jwtSecret: JWT_SECRET },
     })({ subject: 'admin', service: registry.host, access: [] });
-    const all: readonly AnyEndpoint[] = [...authEndpoints, listActors, ...computeEndpoints];
+    const all: readonly AnyEndpoint[] = [...authEndpoints, ...runtimeEndpoints, ...computeEndpoints];
     const closed = all.filter(({ access }) => access !== 'none');
     assert.ok(closed.length > 20);
     for (const bearer of [signed, shared.token, `svc_${shared.token}`]) {
