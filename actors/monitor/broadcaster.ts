@@ -5,6 +5,7 @@
 import { type AnyEndpoint, type Caller, expiryMs } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { clusterEvents, clusterSocket, healthEvents } from '../../proto/monitor/endpoints.ts';
+import type { Connections } from '../service/parts.ts';
 import type { MonitorDeps } from './deps.ts';
 import { type Audience, audienceOf, type Encoded, type SnapshotKind, type Snapshots } from './snapshots.ts';
 
@@ -13,6 +14,8 @@ import { type Audience, audienceOf, type Encoded, type SnapshotKind, type Snapsh
  */
 export interface Subscription {
   readonly broadcaster: Broadcaster;
+  /** Has the actors of event streams. */
+  readonly connections: Pick<Connections, 'ref'>;
   readonly audience: Audience;
   readonly userId: string;
   readonly kinds: readonly SnapshotKind[];
@@ -152,7 +155,10 @@ export class Broadcaster {
  * Gives the subscription of a caller at an endpoint: the same one while the caller is the same object, which it is as
  * long as its token is known.
  */
-export function subscriptions(broadcaster: Broadcaster): (caller: Caller, endpoint: AnyEndpoint) => Subscription {
+export function subscriptions(
+  broadcaster: Broadcaster,
+  connections: Pick<Connections, 'ref'>,
+): (caller: Caller, endpoint: AnyEndpoint) => Subscription {
   const known = new WeakMap<Caller, Map<AnyEndpoint, Subscription>>();
   return (caller, endpoint) => {
     let ofCaller = known.get(caller);
@@ -164,6 +170,7 @@ export function subscriptions(broadcaster: Broadcaster): (caller: Caller, endpoi
     if (subscription === undefined) {
       subscription = {
         broadcaster,
+        connections,
         audience: audienceOf(caller),
         userId: caller.userId,
         kinds: kindsOf(endpoint),

@@ -4,6 +4,7 @@
  */
 import type { EventStream } from '../../proto/endpoint.ts';
 import type { ByteSink, Socket } from '../../proto/ports/http.ts';
+import { ActorError, type AnyRef, type SpawnOptions, spawn, stop } from '../../supervision/index.ts';
 import type { Connection } from '../service/connection.ts';
 import type { Client, Subscription } from './broadcaster.ts';
 import type { SnapshotKind } from './snapshots.ts';
@@ -60,21 +61,21 @@ abstract class Subscriber implements Client {
 
   tell(kind: SnapshotKind): void {
     if ((this.#flags & MARKS[kind]) !== 0) this.subscription.broadcaster.numbers.skipped += 1;
-    this.#send(MARKS[kind]);
+    this.send(MARKS[kind]);
   }
 
   ping(): void {
-    this.#send(MARKS.ping);
+    this.send(MARKS.ping);
   }
 
   /** It can take something. */
   drain(): void {
     this.#flags &= ~FULL;
-    this.#send(0);
+    this.send(0);
   }
 
-  /** Writes what waits, that too, as long as the reader takes it. */
-  #send(marks: number): void {
+  /** Writes what waits, that too, as long as the reader takes it. (As `#send` it would take a word of each.) */
+  protected send(marks: number): void {
     this.#flags |= marks;
     while ((this.#flags & (FULL | INSIDE)) === INSIDE && (this.#flags & WAITING) !== 0) {
       const what = (this.#flags & MARKS.cluster) !== 0 ? 'cluster' : (this.#flags & MARKS.pods) !== 0 ? 'pods' : 'ping';
@@ -87,10 +88,15 @@ abstract class Subscriber implements Client {
 /** How soon a browser comes back when the stream ends, and a comment that makes proxies pass the head on. */
 const GREETING = Buffer.from('retry: 3000\n: troupe\n\n');
 const PING = Buffer.from(': ping\n\n');
+const asItIs = (state: EventsClient) => state;
 
-/** Writes events to one client, from its request to the end of the stream. */
-export class EventsClient extends Subscriber implements EventStream {
+/**
+ * Writes events to one client, from its request to the end of the stream. Its actor ends it with the service; it is
+ * told nothing. The client is also its actor's options, and its state: most of what an object would cost only says so.
+ */
+export class EventsClient extends Subscriber implements EventStream, SpawnOptions<EventsClient, never> {
   #sink: ByteSink | undefined = undefined;
+  #actor: AnyRef | undefined = undefined;
 
   /** `lastEventId`: the event the client has, sent again unless it is the newest of its kind. Others are none. */
   constructor(subscription: Subscription, lastEventId: string | undefined) {
@@ -107,20 +113,48 @@ export class EventsClient extends Subscriber implements EventStream {
     return 'streams' as const;
   }
 
+  get kind(): string {
+    return 'monitor/events';
+  }
+
+  get initialState(): this {
+    return this;
+  }
+
   open(sink: ByteSink): void {
     this.#sink = sink;
     // It ended before it began.
     if (!this.isInside) sink.end();
-    else if (sink.write(GREETING)) this.drain();
+    else if (this.begin(this.subscription.connections.ref) && sink.write(GREETING)) this.drain();
   }
 
   closed(): void {
-    this.leave();
+    this.end();
   }
 
   end(): void {
     this.leave();
     this.#sink?.end();
+    if (this.#actor !== undefined) stop(this.#actor);
+    this.#actor = undefined;
+  }
+
+  /** Called without `this`, as options are. */
+  afterStop(client: EventsClient): void {
+    client.#actor = undefined;
+    client.end();
+  }
+
+  /** Spawns the actor; ends the stream when the service began to stop meanwhile. */
+  protected begin(parent: AnyRef): boolean {
+    try {
+      this.#actor = spawn<EventsClient, never>(parent, asItIs, this);
+      return true;
+    } catch (error) {
+      if (!(error instanceof ActorError)) throw error;
+      this.end();
+      return false;
+    }
   }
 
   protected write(what: Push): boolean {

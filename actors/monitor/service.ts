@@ -29,7 +29,6 @@ const PATIENCE = 2;
 export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promise<MonitorService> {
   const { clock, refreshMs } = deps;
   const broadcaster = new Broadcaster(deps, new Snapshots());
-  const subscriptionOf = subscriptions(broadcaster);
   const refresh = () => dispatch(collector.ref, 'refresh');
   const shares = deps.isShared
     ? new Shares(deps, {
@@ -53,6 +52,7 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
   };
   const collector = new ActorPart('monitor/collector', (parent) => startCollector(parent, deps, parts));
   const connections = new Connections('monitor', clock);
+  const subscriptionOf = subscriptions(broadcaster, connections);
   void publisher.prepare();
 
   const service = await startService(system, {

@@ -7,7 +7,11 @@ import { type MonitorDeps, monitorNumbers } from '../../actors/monitor/deps.ts';
 import { Readings } from '../../actors/monitor/readings.ts';
 import { type Audience, Snapshots } from '../../actors/monitor/snapshots.ts';
 import { cpuQuantity, memoryQuantity, percentOf } from '../../actors/monitor/views.ts';
+import { Connections } from '../../actors/service/parts.ts';
 import type { MetricsSource, PodSample } from '../../proto/ports/metrics-source.ts';
+import { start, stop, tree } from '../../supervision/index.ts';
+import { silentLog } from '../support/log.ts';
+import type { Cleanup } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
 function pod(userId: string, more: Partial<PodSample> = {}): PodSample {
@@ -19,19 +23,33 @@ function pod(userId: string, more: Partial<PodSample> = {}): PodSample {
   };
 }
 
-function openBroadcaster(more: { maxClients?: number; maxClientsOfUser?: number } = {}) {
+function openBroadcaster(t: Cleanup, more: { maxClients?: number; maxClientsOfUser?: number } = {}) {
   const numbers = monitorNumbers();
   const never: unknown = undefined;
   const unused = { db: never, bus: never, log: never, sources: [], own: () => [], graph: never, refreshMs: 1000 };
   // The broadcaster uses its clock, its limits and nothing else.
   const deps = { ...unused, clock: { now: Date.now }, numbers, ...more } as unknown as MonitorDeps;
   const broadcaster = new Broadcaster(deps, new Snapshots());
+  const system = start({ name: 'test', log: silentLog });
+  t.after(() => stop(system));
+  const connections = new Connections('monitor', { now: Date.now });
+  const parent = connections.start(system);
   const client = (userId: string, audience: Audience = { userId }) =>
     new EventsClient(
-      { broadcaster, audience, userId, kinds: ['pods'], isCombined: false, expiresAt: Number.POSITIVE_INFINITY },
+      {
+        broadcaster,
+        connections,
+        audience,
+        userId,
+        kinds: ['pods'],
+        isCombined: false,
+        expiresAt: Number.POSITIVE_INFINITY,
+      },
       undefined,
     );
-  return { broadcaster, numbers, client };
+  /** Of the actors of event streams. */
+  const kinds = () => tree(system).children.flatMap(({ children }) => children.map(({ kind }) => kind));
+  return { broadcaster, numbers, client, parent, kinds };
 }
 
 /** What a client was written; it reads no further while `isFull`. */
@@ -50,7 +68,7 @@ function reader(client: EventsClient) {
 }
 
 test('10,000 idle event streams cost one encoding for each audience, and one more is refused', async (t) => {
-  const { broadcaster, numbers, client } = openBroadcaster({ maxClients: 10_000, maxClientsOfUser: 1000 });
+  const { broadcaster, numbers, client } = openBroadcaster(t, { maxClients: 10_000, maxClientsOfUser: 1000 });
   t.after(() => broadcaster.close());
   const clients = Array.from({ length: 10_000 }, (_, index) => {
     const userId = `user${index % 10}`;
@@ -72,7 +90,7 @@ test('10,000 idle event streams cost one encoding for each audience, and one mor
 });
 
 test('one user cannot take all streams', (t) => {
-  const { broadcaster, client } = openBroadcaster({ maxClients: 10, maxClientsOfUser: 2 });
+  const { broadcaster, client } = openBroadcaster(t, { maxClients: 10, maxClientsOfUser: 2 });
   t.after(() => broadcaster.close());
   client('ann');
   client('ann');
@@ -81,7 +99,7 @@ test('one user cannot take all streams', (t) => {
 });
 
 test('a slow client gets the newest snapshot, and nothing is kept for it meanwhile', (t) => {
-  const { broadcaster, numbers, client } = openBroadcaster();
+  const { broadcaster, numbers, client } = openBroadcaster(t);
   t.after(() => broadcaster.close());
   const slow = client('ann');
   const sink = reader(slow);
@@ -100,7 +118,7 @@ test('a slow client gets the newest snapshot, and nothing is kept for it meanwhi
 });
 
 test('a stream that ended before it was opened is over at once, and leaves only once', (t) => {
-  const { broadcaster, numbers, client } = openBroadcaster();
+  const { broadcaster, numbers, client } = openBroadcaster(t);
   t.after(() => broadcaster.close());
   const early = client('ann');
   early.end();
@@ -156,6 +174,22 @@ test('a source that hangs is asked once, leaves its last sample with its time, a
   assert.deepEqual(readings.problems(6000, 10_000), []);
   assert.deepEqual(readings.problems(12_000, 10_000), ['docker: it does not answer (last measured 11 s ago)']);
   release();
+});
+
+test('an event stream has an actor among the connections: it ends with the stream, and the stream with it', async (t) => {
+  const { broadcaster, numbers, client, parent, kinds } = openBroadcaster(t);
+  const [gone, ended, left] = [client('ann'), client('ann'), client('bob')];
+  const readers = [gone, ended, left].map(reader);
+  assert.deepEqual(kinds(), ['monitor/events', 'monitor/events', 'monitor/events']);
+  gone.closed();
+  ended.end();
+  await until(() => kinds().length === 1, { what: 'two actors have ended' });
+  stop(parent);
+  await until(() => readers[2]?.isOver === true, { what: 'the stream of the third ends with its actor' });
+  assert.deepEqual([broadcaster.size, numbers.streams], [0, 0]);
+  const late = client('ann');
+  assert.equal(reader(late).isOver, true);
+  assert.equal(broadcaster.size, 0);
 });
 
 test('quantities are in the notation of Kubernetes', () => {
