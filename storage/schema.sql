@@ -419,6 +419,7 @@ create table placement_nodes (
   drain_asked boolean not null default false,
   format integer not null default 1,
   key_ids text[] not null default '{}'::text[],
+  weight double precision not null default 1,
   constraint placement_nodes_pkey PRIMARY KEY (id)
 );
 

@@ -91,6 +91,8 @@ const heartbeat = z
 /** How many shards a service may be cut into. */
 const MAX_SHARDS = 16_384;
 
+const WEIGHT_EXPECTED = 'must be 0.1 to 100, with two decimals at most';
+
 /** Most origins in PIPELINED_ORIGINS. */
 const MAX_PIPELINED = 100;
 
@@ -156,7 +158,13 @@ const variables = z.object({
     .regex(/^[1-9][0-9]{0,4}$/, `must be 1 to ${MAX_SHARDS}`)
     .transform(Number)
     .pipe(z.number().max(MAX_SHARDS, `must be 1 to ${MAX_SHARDS}`))
-    .prefault('256'),
+    .optional(),
+  CLUSTER_WEIGHT: z
+    .string()
+    .regex(/^[0-9]{1,3}(\.[0-9]{1,2})?$/, WEIGHT_EXPECTED)
+    .transform(Number)
+    .pipe(z.number().min(0.1, WEIGHT_EXPECTED).max(100, WEIGHT_EXPECTED))
+    .prefault('1'),
   CLUSTER_HEARTBEAT: heartbeat.prefault('1500ms'),
   JWT_SECRET: sharedSecret.optional(),
   JWT_SECRET_NEXT: sharedSecret.optional(),

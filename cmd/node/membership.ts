@@ -17,7 +17,7 @@ import { leaseStore } from '../../storage/placement/leases.ts';
 import { listNodes, listServiceShards, oddNode } from '../../storage/placement/nodes.ts';
 import { timerStore } from '../../storage/placement/timers.ts';
 import type { SystemRef } from '../../supervision/index.ts';
-import { Cluster, DEFAULT_SHARDS, TIMINGS, type Timings } from '../../supervision/placement/index.ts';
+import { Cluster, TIMINGS, type Timings } from '../../supervision/placement/index.ts';
 import { CliError } from '../config/cli-error.ts';
 import { version } from '../config/program.ts';
 import { unreadable } from './database.ts';
@@ -32,6 +32,12 @@ const ROLES = ['auth', 'compute', 'network', 'notify', 'outbox'];
 const LEASE_DB = { name: 'leases', max: 1, limits: { connectMs: 2000, statementMs: 2000 } };
 
 const LOOK_MS = 200;
+
+/**
+ * Into how many shards the services of a new database are cut: enough for 250 processes, while a process alone takes
+ * all of them in a tenth of a second.
+ */
+const NEW_SHARDS = 1024;
 
 export interface MembershipOptions {
   readonly database: DbConnection;
@@ -51,8 +57,10 @@ export interface MembershipOptions {
   readonly log: Log;
   /** Services whose entities it may hold, of which all kinds are placed before it joins. Default: all. */
   readonly roles?: readonly string[];
-  /** Into how many shards each service is cut. */
-  readonly shards?: number;
+  /** Into how many shards each service is cut. Default: what the database says, and of a new one 1,024. */
+  readonly shards?: number | undefined;
+  /** The process's part of the shards beside that of others. Default: 1. */
+  readonly weight?: number;
   readonly timings?: Partial<Timings>;
   /** Whether the start was told to stop. */
   readonly isLeaving?: (() => boolean) | undefined;
@@ -78,7 +86,7 @@ interface Membership {
  * format that this version does not read, or the entities are cut into another number of shards.
  */
 export async function openMembership(options: MembershipOptions): Promise<Membership> {
-  const { system, bus, log, nodeFile, isShared, shards = DEFAULT_SHARDS } = options;
+  const { system, bus, log, nodeFile, isShared, weight = 1 } = options;
   const timings = { ...TIMINGS, ...options.timings };
   const db = openDb(directly(options.database), { ...LEASE_DB, log });
   try {
@@ -91,11 +99,12 @@ export async function openMembership(options: MembershipOptions): Promise<Member
       writeFileSync(nodeFile, `${id}\n`, { mode: 0o600 });
     }
     await refuseUnreadable();
-    await refuseOtherShards();
+    const shards = options.shards ?? (await listServiceShards(db))[0]?.count ?? NEW_SHARDS;
+    await refuseOtherShards(shards);
     if (isShared) await refuseStrangers(keys);
     if (!isShared) await untilAlone();
 
-    const self = { id, roles: options.roles ?? ROLES, version, address: `${hostname()}:${process.pid}` };
+    const self = { id, roles: options.roles ?? ROLES, version, address: `${hostname()}:${process.pid}`, weight };
     const timers = timerStore(options.db);
     const causes = refusalCauses;
     const cluster = new Cluster({ parent: system, self, store, timers, bus, log, shards, timings, causes });
@@ -105,7 +114,7 @@ export async function openMembership(options: MembershipOptions): Promise<Member
       async join() {
         await cluster.join();
         // Others may have cut them since.
-        await refuseOtherShards();
+        await refuseOtherShards(shards);
         if (isShared) return;
         // Two that started at once did not see each other before, nor need they at their first beats; the later one
         // does at its second.
@@ -129,13 +138,13 @@ export async function openMembership(options: MembershipOptions): Promise<Member
     if (odd !== undefined) throw unreadable(odd, log);
   }
 
-  async function refuseOtherShards(): Promise<void> {
+  async function refuseOtherShards(shards: number): Promise<void> {
     const odd = (await listServiceShards(db)).find(({ count }) => count !== shards);
     if (odd === undefined) return;
     log.error({ service: odd.service, shards: odd.count }, 'refused to join: another number of shards');
     throw new CliError(
-      `The entities of this database are cut into ${odd.count} shards, and CLUSTER_SHARDS is ${shards}. ` +
-        `All processes need the same number: set CLUSTER_SHARDS=${odd.count}. ` +
+      `The entities of this database are cut into ${odd.count} shards, not ${shards}. ` +
+        `All processes need the same number: set CLUSTER_SHARDS=${odd.count}, or leave it out. ` +
         'To change it, see docs/engineering/placement.md.',
     );
   }

@@ -104,6 +104,7 @@ export async function openCore(options: PlatformOptions, teardown: Teardown): Pr
   besides.add('engine', () => engine.close());
   const membership = await openMembership({
     shards: environment.CLUSTER_SHARDS,
+    weight: environment.CLUSTER_WEIGHT,
     timings: timingsOf(environment.CLUSTER_HEARTBEAT),
     database: options.database,
     db,

@@ -14,7 +14,7 @@ import type { Teardown } from './shutdown.ts';
 
 /** What it is built from. */
 interface SharedOptions {
-  readonly environment: Pick<Environment, 'CLUSTER_SHARDS' | 'CLUSTER_HEARTBEAT'>;
+  readonly environment: Pick<Environment, 'CLUSTER_SHARDS' | 'CLUSTER_WEIGHT' | 'CLUSTER_HEARTBEAT'>;
   readonly database: DbConnection;
   readonly db: Db;
   readonly bus: Bus;
@@ -62,9 +62,10 @@ export async function openShared(options: SharedOptions): Promise<Shared> {
     return { placement: undefined, join };
   }
   const onProgress = (line: string) => log.warn({}, line);
-  const { CLUSTER_SHARDS: shards, CLUSTER_HEARTBEAT: beatMs } = options.environment;
+  const { CLUSTER_SHARDS: shards, CLUSTER_WEIGHT: weight, CLUSTER_HEARTBEAT: beatMs } = options.environment;
   const membership = await openMembership({
     shards,
+    weight,
     timings: timingsOf(beatMs),
     database,
     db,

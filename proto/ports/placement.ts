@@ -23,7 +23,12 @@ export interface NodeInfo {
   readonly address: string;
   /** It gives its shards away, and takes none. */
   readonly draining: boolean;
+  /** Its part of the shards beside that of others, more than 0: of twice the weight it should hold twice as many. */
+  readonly weight: number;
 }
+
+/** A node as it describes itself. Its weight is 1 unless said otherwise. */
+export type NodeSelf = Omit<NodeInfo, 'draining' | 'weight'> & { readonly weight?: number };
 
 /** A shard of a service: 0 up to the number of shards. */
 export interface Shard {

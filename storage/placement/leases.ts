@@ -27,6 +27,7 @@ const nodeRow = z.object({
   version: z.string(),
   address: z.string(),
   draining: z.boolean(),
+  weight: z.number(),
 });
 const viewRow = z.object({
   stamp: z.string(),
@@ -40,23 +41,25 @@ const viewRow = z.object({
     ),
 });
 const leaseRow = z.object({ service: z.string(), shard: z.int(), epoch: z.int() });
+const releasedRow = leaseRow.extend({ freed: z.boolean() });
 const takenRow = leaseRow.extend({ count: z.int() });
 
 // `changed` of a row is the transaction that wrote it; all transactions below a snapshot's xmin had ended when it was
 // taken, so whatever a reader did not see then has a `changed` of at least that xmin. No clock, no gap.
 const BEAT = `
   with mine as (
-    insert into placement_nodes as n (id, roles, version, address, draining, expires_at, format, key_ids)
-    values ($1, $2, $3, $4, $5, now() + $6 * interval '1 millisecond', ${NODE_FORMAT}, $9)
+    insert into placement_nodes as n (id, roles, version, address, draining, expires_at, format, key_ids, weight)
+    values ($1, $2, $3, $4, $5, now() + $6 * interval '1 millisecond', ${NODE_FORMAT}, $9, $10)
     on conflict (id) do update set roles = excluded.roles, draining = excluded.draining,
       expires_at = excluded.expires_at
     returning drain_asked
   ), forgotten as (
     delete from placement_nodes where id <> $1 and expires_at < now() - ${FORGET_AFTER}
   ), live as materialized (
-    select id, roles, version, address, draining from placement_nodes where id <> $1 and ${lives('expires_at')}
+    select id, roles, version, address, draining, weight from placement_nodes where id <> $1 and ${lives('expires_at')}
   ), seen as materialized (
-    select count(*) || ':' || coalesce(sum(hashtextextended(id || draining || roles::text, 0)), 0) as stamp from live
+    select count(*) || ':' || coalesce(sum(hashtextextended(id || draining || roles::text || weight, 0)), 0) as stamp
+    from live
   )
   select stamp, pg_snapshot_xmin(pg_current_snapshot())::text as mark,
     case when stamp <> $7 then coalesce((select json_agg(live) from live), '[]') end as nodes,
@@ -92,37 +95,50 @@ const TAKE = `
   )
   select * from taken union all select * from made union all select * from odd`;
 
+// Each shard is looked up by its key, one after the other: the plan of a join may be quadratic where a node gives
+// thousands away.
 const RELEASE = `
-  with given as (
-    select service, shard, epoch from unnest($2::text[], $3::int[], $4::bigint[]) as g (service, shard, epoch)
+  with given as materialized (
+    select * from unnest($2::text[], $3::int[], $4::bigint[]) as g (service, shard, epoch) order by service, shard
+  ), matching as materialized (
+    select s.* from given g cross join lateral (
+      select service, shard, epoch from placement_shards s
+      where (s.service, s.shard) = (g.service, g.shard) and s.epoch = g.epoch and s.owner = $1 limit 1
+    ) s
   ), held as materialized (
-    select s.service, s.shard, s.epoch from placement_shards s join given using (service, shard, epoch)
-    where s.owner = $1 order by s.service, s.shard for no key update of s skip locked
+    select s.* from matching m cross join lateral (
+      select service, shard, epoch from placement_shards s
+      where (s.service, s.shard) = (m.service, m.shard) and s.epoch = m.epoch and s.owner = $1
+      limit 1 for no key update of s skip locked
+    ) s
   ), freed as (
     update placement_shards s set owner = null, epoch = s.epoch + 1, changed = pg_current_xact_id()
-    from held where (s.service, s.shard, s.epoch) = (held.service, held.shard, held.epoch)
-    returning s.service, s.shard
+    from held where (s.service, s.shard) = (held.service, held.shard)
+    returning s.service, s.shard, held.epoch
   )
-  select s.service, s.shard, s.epoch from placement_shards s join given using (service, shard, epoch)
-  where s.owner = $1 and not exists (select from freed f where (f.service, f.shard) = (s.service, s.shard))`;
+  select service, shard, epoch, false as freed from matching union all
+  select service, shard, epoch, true from freed`;
 
 const LEAVE = `
   with gone as (
     delete from placement_nodes where id = $1
   ), held as materialized (
     select service, shard from placement_shards where owner = $1
-    order by service, shard for no key update skip locked
+    order by service, shard limit $2 for no key update skip locked
   )
   update placement_shards s set owner = null, epoch = s.epoch + 1, changed = pg_current_xact_id()
   from held where (s.service, s.shard) = (held.service, held.shard)`;
+
+/** Shards that a node which leaves lets go of in one statement, so that none takes long. */
+const LEFT_AT_ONCE = 4096;
 
 /** The lease store of a cluster on one database. `keyIds`: names of this node's secrets; it seals with the first. */
 export function leaseStore(db: Db, keyIds: readonly string[] = []): LeaseStore {
   return {
     async beat(node: NodeInfo, ttlMs: number, known: Known): Promise<BeatResult> {
-      const { id, roles, version, address, draining } = node;
+      const { id, roles, version, address, draining, weight } = node;
       const mark = known.mark === '' ? '0' : known.mark;
-      const values = [id, [...roles], version, address, draining, ttlMs, known.stamp, mark, [...keyIds]];
+      const values = [id, [...roles], version, address, draining, ttlMs, known.stamp, mark, [...keyIds], weight];
       const row = await db.one(viewRow, BEAT, values);
       if (row === undefined) throw new TypeError('a beat returns one row');
       return { ...row, nodes: row.nodes ?? undefined };
@@ -142,18 +158,21 @@ export function leaseStore(db: Db, keyIds: readonly string[] = []): LeaseStore {
       return rows.map(({ service, shard, epoch }) => ({ service, shard, epoch }));
     },
 
-    release(nodeId: string, leases: readonly ShardLease[]): Promise<ShardLease[]> {
-      if (leases.length === 0) return Promise.resolve([]);
-      return db.many(leaseRow, RELEASE, [
+    async release(nodeId: string, leases: readonly ShardLease[]): Promise<ShardLease[]> {
+      if (leases.length === 0) return [];
+      const rows = await db.many(releasedRow, RELEASE, [
         nodeId,
         leases.map(({ service }) => service),
         leases.map(({ shard }) => shard),
         leases.map(({ epoch }) => epoch),
       ]);
+      const freed = new Set(rows.filter((row) => row.freed).map(({ service, shard }) => `${service}/${shard}`));
+      const left = rows.filter((row) => !freed.has(`${row.service}/${row.shard}`));
+      return left.map(({ service, shard, epoch }) => ({ service, shard, epoch }));
     },
 
     async leave(nodeId: string): Promise<void> {
-      await db.run(LEAVE, [nodeId]);
+      while ((await db.run(LEAVE, [nodeId, LEFT_AT_ONCE])) === LEFT_AT_ONCE);
     },
   };
 }

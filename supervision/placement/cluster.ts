@@ -6,7 +6,7 @@ import type { Log } from '../../proto/ports/log.ts';
 import {
   type HeldShards,
   type LeaseStore,
-  type NodeInfo,
+  type NodeSelf,
   PlacementError,
   type Shard,
   type ShardLease,
@@ -20,7 +20,7 @@ import { AskDeduplicator } from './ask-deduplicator.ts';
 import { failed, lostOnTheWay, tooLarge, unreadable } from './ask-errors.ts';
 import { DurableTimers } from './durable-timers.ts';
 import { PlacementNode } from './node.ts';
-import type { NodeBus, Timings } from './node-options.ts';
+import { type NodeBus, TIMINGS, type Timings } from './node-options.ts';
 import { type ClusterContext, PlacedEntities, type PlacedInbound, type PlacedKind } from './placed-entities.ts';
 
 import { RefExchange } from './refs.ts';
@@ -30,7 +30,7 @@ import { type CauseCodec, packAnswer, readAsk, readRefNews, readTell } from './w
 export interface ClusterOptions {
   /** What the cluster's own actors live under. */
   readonly parent: AnyRef | SystemRef;
-  readonly self: Omit<NodeInfo, 'draining'>;
+  readonly self: NodeSelf;
   readonly store: LeaseStore;
   readonly bus: NodeBus;
   readonly log: Log;
@@ -54,6 +54,8 @@ const COMPLAIN_EVERY_MS = 60_000;
 const MAX_COMPLAINTS = 1000;
 /** What a beat that was asked for takes, with its pause before, and some. */
 const LEARN_MS = 500;
+/** More nodes than this are not all told at once who left: their next beats tell them, without a rush of early ones. */
+const CROWD = 50;
 
 /**
  * A process as a member of the cluster: its shards (node.ts), the entities placed by them (placed-entities.ts), and the
@@ -81,6 +83,7 @@ export class Cluster implements ClusterContext {
   readonly #answers = new Set<Promise<unknown>>();
   readonly #acquired = new Map<string, Set<() => void>>();
   readonly #complaints = new Map<string, number>();
+  readonly #beatMs: number;
   readonly #echoMs: number;
   #echoed = performance.now();
   /** Echoes in a row that did not come. */
@@ -99,7 +102,8 @@ export class Cluster implements ClusterContext {
     this.#prefix = options.prefix ?? 'node';
     this.#parent = spawn<null, never>(options.parent, (state) => state, { kind: 'placement' });
     this.refs = new RefExchange({ parent: this.#parent, self: self.id, log, send: this.send.bind(this) });
-    this.#echoMs = 2 * (timings?.beatMs ?? 1500);
+    this.#beatMs = timings?.beatMs ?? TIMINGS.beatMs;
+    this.#echoMs = 2 * this.#beatMs;
     this.node = new PlacementNode({
       self,
       store,
@@ -185,9 +189,7 @@ export class Cluster implements ClusterContext {
 
   /** The shards of a service that this node serves now. */
   held(service: string): HeldShards {
-    const count = this.node.shards;
-    const all = Array.from({ length: count }, (_, shard) => shard);
-    return { shards: all.filter((shard) => this.node.serves(service, shard)), count };
+    return { shards: this.node.serving(service), count: this.node.shards };
   }
 
   /** Calls `handler`, which must not throw, whenever this node took shards of the service. Returns how to end that. */
@@ -202,8 +204,9 @@ export class Cluster implements ClusterContext {
     await this.node.drain();
     const others = [...this.node.view.nodes.keys()];
     if (others.length === 0 || this.#closed) return;
-    for (const id of others) this.send(id, 'look', new Uint8Array());
-    await pause(LEARN_MS);
+    const isCrowd = others.length > CROWD;
+    if (!isCrowd) for (const id of others) this.send(id, 'look', new Uint8Array());
+    await pause(isCrowd ? LEARN_MS + this.#beatMs : LEARN_MS);
   }
 
   /** Leaves the cluster and ends all timers, subscriptions and actors of it. What is still held is lost at once. */

@@ -7,6 +7,7 @@ export {
   type Known,
   type LeaseStore,
   type NodeInfo,
+  type NodeSelf,
   PlacementError,
   type Shard,
   type ShardLease,

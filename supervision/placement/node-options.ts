@@ -2,7 +2,7 @@
 import type { BusMessage } from '../../proto/ports/bus.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import type { Log } from '../../proto/ports/log.ts';
-import type { LeaseStore, NodeInfo, Shard, ShardLease } from '../../proto/ports/placement.ts';
+import type { LeaseStore, NodeSelf, Shard, ShardLease } from '../../proto/ports/placement.ts';
 
 /** Times of a node, ms. */
 export interface Timings {
@@ -49,7 +49,7 @@ export interface NodeBus {
 
 /** What a node is made of. */
 export interface NodeOptions {
-  readonly self: Omit<NodeInfo, 'draining'>;
+  readonly self: NodeSelf;
   readonly store: LeaseStore;
   readonly hooks: NodeHooks;
   readonly log: Log;

@@ -1,18 +1,20 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { errorText } from '../../lib/errors.ts';
 import { withTimeout } from '../../lib/waiting.ts';
-import type { NodeInfo, Shard, ShardLease } from '../../proto/ports/placement.ts';
+import type { NodeInfo, Shard, ShardLease, ShardState } from '../../proto/ports/placement.ts';
+import { type Held, HeldLeases, keyOf } from './held-leases.ts';
 import { type NodeOptions, TIMINGS, type Timings } from './node-options.ts';
 import { DEFAULT_SHARDS } from './shards.ts';
 import { ClusterView, type EntityPlace } from './view.ts';
 
-/** A shard of ours. While `leaving` its entities may still write, but get no messages. */
-interface Held extends ShardLease {
-  leaving: boolean;
-}
-
-/** Shards stopped and released together: of one that is slow to stop, the others in its batch wait. */
+/**
+ * Shards stopped and released together: of one that is slow to stop, the others in its batch wait. Each batch looks at
+ * all entities that are awake, so many shards make larger batches, not more of them.
+ */
 const BATCH = 32;
+const BATCHES = 8;
+/** Shards in one statement: a beat, which uses the same connection, does not wait for long. */
+const AT_ONCE = 2048;
 
 /**
  * One node's part in placement.
@@ -34,7 +36,7 @@ export class PlacementNode {
   readonly #options: NodeOptions;
   readonly #timings: Timings;
   readonly #now: () => number;
-  readonly #held = new Map<string, (Held | undefined)[]>();
+  readonly #held: HeldLeases;
   readonly #giving = new Set<Held>();
   readonly #taking = new Set<string>();
   #servingUntil = Number.NEGATIVE_INFINITY;
@@ -56,23 +58,23 @@ export class PlacementNode {
 
   constructor(options: NodeOptions) {
     this.#options = options;
-    this.self = { ...options.self, draining: false };
+    this.self = { weight: 1, ...options.self, draining: false };
     this.shards = options.shards ?? DEFAULT_SHARDS;
     this.#timings = { ...TIMINGS, ...options.timings };
     this.#now = options.now ?? (() => performance.now());
     this.view = new ClusterView(this.self, this.shards);
-    for (const service of this.self.roles) this.#held.set(service, new Array(this.shards).fill(undefined));
+    this.#held = new HeldLeases(this.self.roles, this.shards);
   }
 
   /** Whether messages for this shard are for us. */
   serves(service: string, shard: number): boolean {
-    const held = this.#held.get(service)?.[shard];
+    const held = this.#held.get(service, shard);
     return held !== undefined && !held.leaving && this.#alive();
   }
 
   /** The epoch under which we hold a shard, also while it is being handed over; undefined when we do not. */
   epochOf(service: string, shard: number): number | undefined {
-    const held = this.#held.get(service)?.[shard];
+    const held = this.#held.get(service, shard);
     return held !== undefined && this.#alive() ? held.epoch : undefined;
   }
 
@@ -86,15 +88,20 @@ export class PlacementNode {
 
   /** How many shards we hold. */
   get holding(): number {
-    let count = 0;
-    for (const held of this.#all()) if (held !== undefined) count++;
-    return count;
+    return this.#held.size;
+  }
+
+  /** The shards of a service that we serve, ascending. */
+  serving(service: string): number[] {
+    if (!this.#alive()) return [];
+    const serving = [...this.#held.of(service)].filter(({ leaving }) => !leaving);
+    return serving.map(({ shard }) => shard).sort((a, b) => a - b);
   }
 
   /** Gives the shards of a service away at once, and takes none of it until `restore`. */
   withdraw(service: string): void {
     this.#down.add(service);
-    for (const held of this.#held.get(service) ?? []) if (held !== undefined) held.leaving = true;
+    for (const held of this.#held.of(service)) held.leaving = true;
     this.look();
   }
 
@@ -182,7 +189,7 @@ export class PlacementNode {
       this.#drainAsked = asked;
       // Who is to take shards again tells the others first.
       const gone = this.view.update(view, told && !asked ? roles : []);
-      this.#reckon();
+      this.#reckon(view.shards);
       hooks.onView?.(gone);
       if (this.#running) this.#armLapse();
       if (!wasAlive && this.#recovering) {
@@ -209,24 +216,21 @@ export class PlacementNode {
     this.#servingUntil = Number.NEGATIVE_INFINITY;
     this.#life++;
     this.#recovering = true;
-    this.#lose(
-      [...this.#all()].filter((held) => held !== undefined),
-      why,
-    );
+    this.#lose([...this.#held.all()], why);
   }
 
   /** Lets go of what turned out not to be ours. */
-  #reckon(): void {
-    const outdated = [...this.#all()].filter((held): held is Held => {
-      const state = held && this.view.state(held.service, held.shard);
-      return held !== undefined && state !== undefined && state.epoch > held.epoch;
+  #reckon(changed: readonly ShardState[]): void {
+    const outdated = changed.flatMap(({ service, shard, epoch }) => {
+      const held = this.#held.get(service, shard);
+      return held !== undefined && held.epoch < epoch ? [held] : [];
     });
     this.#lose(outdated, 'another node took it');
   }
 
   #lose(lost: readonly Held[], why: string): void {
     if (lost.length === 0) return;
-    for (const held of lost) this.#remove(held);
+    for (const held of lost) this.#held.remove(held);
     this.#options.log.warn({ node: this.self.id, shards: lost.length, why }, 'shards lost');
     this.#background(this.#options.hooks.stopEntities(lost));
     this.#options.hooks.onLost?.(lost, why);
@@ -235,21 +239,15 @@ export class PlacementNode {
   async #takeFree(): Promise<void> {
     const life = this.#life;
     const wanted = this.#wanted();
-    if (wanted.length === 0) return;
     for (const shard of wanted) this.#taking.add(keyOf(shard));
     try {
-      const leases = await this.#options.store.take(this.self.id, wanted, this.shards);
-      // What was granted to a former life is ours in the store only; it is taken anew, under a new epoch.
-      if (!this.#alive() || life !== this.#life) return;
-      const taken = leases.filter((lease) => {
-        const known = this.view.state(lease.service, lease.shard);
-        if (known !== undefined && known.epoch > lease.epoch) return false;
-        this.view.note({ ...lease, owner: this.self.id });
-        const shards = this.#held.get(lease.service);
-        if (shards !== undefined) shards[lease.shard] = { ...lease, leaving: this.#down.has(lease.service) };
-        return shards !== undefined;
-      });
-      if (taken.length > 0) this.#options.hooks.onAcquired?.(taken);
+      for (let at = 0; at < wanted.length; at += AT_ONCE) {
+        const leases = await this.#options.store.take(this.self.id, wanted.slice(at, at + AT_ONCE), this.shards);
+        // What was granted to a former life is ours in the store only; it is taken anew, under a new epoch.
+        if (!this.#alive() || life !== this.#life) return;
+        const taken = leases.filter((lease) => this.#took(lease));
+        if (taken.length > 0) this.#options.hooks.onAcquired?.(taken);
+      }
     } catch (error) {
       this.#warn(error, 'could not take shards');
     } finally {
@@ -257,13 +255,21 @@ export class PlacementNode {
     }
   }
 
+  /** Holds what was granted, unless it is outdated already. */
+  #took(lease: ShardLease): boolean {
+    const known = this.view.state(lease.service, lease.shard);
+    if (known !== undefined && known.epoch > lease.epoch) return false;
+    this.view.note({ ...lease, owner: this.self.id });
+    return this.#held.add({ ...lease, leaving: this.#down.has(lease.service) });
+  }
+
   /** Free shards that should be ours. */
   #wanted(): Shard[] {
     const wanted: Shard[] = [];
     for (const service of this.self.roles) {
       if (this.#down.has(service)) continue;
-      for (const [shard, node] of this.view.assignment(service).entries()) {
-        if (node !== this.self.id || this.#held.get(service)?.[shard] !== undefined) continue;
+      for (const shard of this.view.own(service)) {
+        if (this.#held.get(service, shard) !== undefined) continue;
         const place = this.view.placeOf(service, shard);
         if ((place === undefined || place.node === this.self.id) && !this.#taking.has(keyOf({ service, shard }))) {
           wanted.push({ service, shard });
@@ -276,42 +282,50 @@ export class PlacementNode {
   /** Hands over what should be another's. */
   async #giveAway(): Promise<void> {
     const leaving: Held[] = [];
-    const orphans: ShardLease[] = [];
-    for (const [service, shards] of this.#held) {
-      const assignment = this.view.assignment(service);
-      for (const [shard, held] of shards.entries()) {
-        if (held !== undefined) {
-          if ((held.leaving || assignment[shard] !== this.self.id) && !this.#giving.has(held)) leaving.push(held);
-          continue;
-        }
-        // Ours in the store, by a call of which we never got the answer.
-        const state = this.view.state(service, shard);
-        if (state?.owner !== this.self.id || assignment[shard] === this.self.id) continue;
-        if (!this.#taking.has(keyOf(state))) orphans.push({ service, shard, epoch: state.epoch });
-      }
+    for (const held of this.#held.all()) {
+      const isOurs = this.view.assignment(held.service)[held.shard] === this.self.id;
+      if ((held.leaving || !isOurs) && !this.#giving.has(held)) leaving.push(held);
     }
     for (const held of leaving) {
       held.leaving = true;
       this.#giving.add(held);
     }
+    const size = Math.max(BATCH, Math.ceil(leaving.length / BATCHES));
     const batches: Promise<void>[] = [];
-    for (let at = 0; at < leaving.length; at += BATCH) batches.push(this.#handOver(leaving.slice(at, at + BATCH)));
-    if (orphans.length > 0) batches.push(this.#release(orphans));
+    for (let at = 0; at < leaving.length; at += size) batches.push(this.#handOver(leaving.slice(at, at + size)));
+    batches.push(this.#release(this.#orphans()));
     await Promise.all(batches);
+  }
+
+  /** Shards that are ours in the store only, by a call of which we never got the answer, and should be another's. */
+  #orphans(): ShardLease[] {
+    const orphans: ShardLease[] = [];
+    for (const service of this.self.roles) {
+      for (const shard of this.view.owned(service)) {
+        const state = this.view.state(service, shard);
+        if (state === undefined || this.#held.get(service, shard) !== undefined) continue;
+        if (this.view.assignment(service)[shard] === this.self.id || this.#taking.has(keyOf(state))) continue;
+        orphans.push({ service, shard, epoch: state.epoch });
+      }
+    }
+    return orphans;
   }
 
   async #handOver(batch: readonly Held[]): Promise<void> {
     try {
       await this.#options.hooks.stopEntities(batch);
       // Some may have been lost meanwhile.
-      await this.#release(batch.filter((held) => this.#held.get(held.service)?.[held.shard] === held));
+      await this.#release(batch.filter((held) => this.#held.has(held)));
     } finally {
       for (const held of batch) this.#giving.delete(held);
     }
   }
 
   async #release(leases: readonly ShardLease[]): Promise<void> {
-    if (leases.length === 0) return;
+    for (let at = 0; at < leases.length; at += AT_ONCE) await this.#releaseSome(leases.slice(at, at + AT_ONCE));
+  }
+
+  async #releaseSome(leases: readonly ShardLease[]): Promise<void> {
     let left: ShardLease[];
     try {
       left = await this.#options.store.release(this.self.id, leases);
@@ -322,23 +336,14 @@ export class PlacementNode {
     const busy = new Set(left.map(keyOf));
     const freed = leases.filter((lease) => !busy.has(keyOf(lease)));
     for (const lease of freed) {
-      const held = this.#held.get(lease.service)?.[lease.shard];
-      if (held?.epoch === lease.epoch) this.#remove(held);
+      const held = this.#held.get(lease.service, lease.shard);
+      if (held?.epoch === lease.epoch) this.#held.remove(held);
       this.view.note({ ...lease, epoch: lease.epoch + 1, owner: undefined });
     }
     const next = new Set(freed.map(({ service, shard }) => this.view.assignment(service)[shard]));
     const ids = [...next].filter((id): id is string => id !== undefined && id !== this.self.id);
     if (ids.length > 0) this.#options.hooks.onFreed?.(ids);
     if (left.length > 0) this.look();
-  }
-
-  #remove(held: Held): void {
-    const shards = this.#held.get(held.service);
-    if (shards?.[held.shard] === held) shards[held.shard] = undefined;
-  }
-
-  *#all(): Iterable<Held | undefined> {
-    for (const shards of this.#held.values()) yield* shards;
   }
 
   #background(work: Promise<unknown>): void {
@@ -369,8 +374,4 @@ export class PlacementNode {
   #warn(error: unknown, message: string): void {
     this.#options.log.warn({ node: this.self.id, error: errorText(error, 'unknown') }, message);
   }
-}
-
-function keyOf({ service, shard }: Shard): string {
-  return `${service}/${shard}`;
 }

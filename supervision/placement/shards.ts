@@ -10,34 +10,19 @@ export function shardOf(kind: string, id: string, count: number = DEFAULT_SHARDS
   return mixed(hashed(id, hashed('/', hashed(kind, SEED)))) % count;
 }
 
-/**
- * The node that should hold each shard of a service: of all nodes the one with the highest weight for it (rendezvous
- * hashing), so that a node that comes or goes moves only what it gets or had. Undefined without nodes.
- */
-export function assign(service: string, count: number, nodeIds: readonly string[]): (string | undefined)[] {
-  const nodes = [...nodeIds].sort().map((id) => ({ id, seed: hashed(id, SEED) }));
-  return Array.from({ length: count }, (_, shard) => {
-    const shardSeed = seedOf(service, shard);
-    let best: string | undefined;
-    let highest = -1;
-    for (const { id, seed } of nodes) {
-      const weight = mixed(seed ^ shardSeed);
-      if (weight > highest) {
-        highest = weight;
-        best = id;
-      }
-    }
-    return best;
-  });
-}
-
-/** The weight of a node for a shard, 0 to 2^32 - 1: the highest holds it, the first by name of two equal ones. */
-export function weightOf(service: string, shard: number, nodeId: string): number {
-  return mixed(hashed(nodeId, SEED) ^ seedOf(service, shard));
-}
-
-function seedOf(service: string, shard: number): number {
+/** What a shard brings into `suits`. */
+export function shardSeed(service: string, shard: number): number {
   return mixed(hashed(service, SEED) + Math.imul(shard + 1, 0x9e3779b1));
+}
+
+/** What a node brings into `suits`. */
+export function nodeSeed(nodeId: string): number {
+  return hashed(nodeId, SEED);
+}
+
+/** How well a node suits a shard, 0 to 2^32 - 1: of nodes of the same weight the highest holds it. */
+export function suits(node: number, shard: number): number {
+  return mixed(node ^ shard);
 }
 
 const SEED = 0x811c9dc5;

@@ -1,10 +1,17 @@
 import type { BeatResult, Known, NodeInfo, ShardState } from '../../proto/ports/placement.ts';
-import { assign } from './shards.ts';
+import { Assignment } from './assignment.ts';
 
 /** Where a shard is: the node that owns it, under an epoch. */
 export interface EntityPlace {
   readonly node: string;
   readonly epoch: number;
+}
+
+/** The assignment of a service's shards to the nodes of one list, and which of them are this node's. */
+interface Assigned {
+  readonly assignment: Assignment;
+  own: readonly number[];
+  isOutdated: boolean;
 }
 
 /** The cluster as one node knows it: put together from the views of its beats. */
@@ -14,7 +21,9 @@ export class ClusterView {
   readonly #self: NodeInfo;
   readonly #count: number;
   readonly #shards = new Map<string, (ShardState | undefined)[]>();
-  #assigned = new Map<string, (string | undefined)[]>();
+  /** By service, the shards of which this node is the owner. */
+  readonly #owned = new Map<string, Set<number>>();
+  readonly #assigned = new Map<string, Assigned>();
   /** The services whose shards this node may hold. */
   #offered: readonly string[] = [];
   #known: Known = { stamp: '', mark: '' };
@@ -38,7 +47,9 @@ export class ClusterView {
       this.nodes.clear();
       for (const node of view.nodes) this.nodes.set(node.id, node);
     }
-    if (view.nodes !== undefined || offered.join() !== this.#offered.join()) this.#assigned = new Map();
+    if (view.nodes !== undefined || offered.join() !== this.#offered.join()) {
+      for (const assigned of this.#assigned.values()) assigned.isOutdated = true;
+    }
     this.#offered = offered;
     for (const shard of view.shards) this.note(shard);
     this.#known = { stamp: view.stamp, mark: view.mark };
@@ -53,7 +64,16 @@ export class ClusterView {
       this.#shards.set(state.service, shards);
     }
     const known = shards[state.shard];
-    if (known === undefined || known.epoch < state.epoch) shards[state.shard] = state;
+    if (known !== undefined && known.epoch >= state.epoch) return;
+    shards[state.shard] = state;
+    const owned = this.#owned.get(state.service) ?? new Set();
+    if (state.owner === this.#self.id) this.#owned.set(state.service, owned.add(state.shard));
+    else owned.delete(state.shard);
+  }
+
+  /** The shards of which this node is the owner as far as is known here, whether it holds them or not. */
+  owned(service: string): Iterable<number> {
+    return this.#owned.get(service) ?? [];
   }
 
   /** What is known of a shard; undefined when nobody ever had it. */
@@ -74,15 +94,26 @@ export class ClusterView {
 
   /** Which node should hold each shard of a service, by shard. */
   assignment(service: string): readonly (string | undefined)[] {
+    return this.#present(service).assignment.owners;
+  }
+
+  /** The shards of a service that this node should hold. */
+  own(service: string): readonly number[] {
+    return this.#present(service).own;
+  }
+
+  #present(service: string): Assigned {
     let assigned = this.#assigned.get(service);
     if (assigned === undefined) {
-      const ids = [...this.nodes.values()]
-        .filter(({ draining, roles }) => !draining && roles.includes(service))
-        .map(({ id }) => id);
-      if (this.#offered.includes(service)) ids.push(this.#self.id);
-      assigned = assign(service, this.#count, ids);
+      assigned = { assignment: new Assignment(service, this.#count), own: [], isOutdated: true };
       this.#assigned.set(service, assigned);
     }
+    if (!assigned.isOutdated) return assigned;
+    const able = [...this.nodes.values()].filter(({ draining, roles }) => !draining && roles.includes(service));
+    if (this.#offered.includes(service)) able.push(this.#self);
+    assigned.assignment.update(new Map(able.map(({ id, weight }) => [id, weight])));
+    assigned.own = assigned.assignment.owners.flatMap((id, shard) => (id === this.#self.id ? [shard] : []));
+    assigned.isOutdated = false;
     return assigned;
   }
 }

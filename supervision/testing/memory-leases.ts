@@ -32,7 +32,7 @@ export class MemoryLeases implements LeaseStore {
       .filter((node) => node.info.id !== info.id && this.lives(node.info.id))
       .map((node) => node.info)
       .sort((a, b) => (a.id < b.id ? -1 : 1));
-    const stamp = others.map(({ id, draining, roles }) => `${id}${draining}${roles}`).join() || 'none';
+    const stamp = others.map(({ id, draining, roles, weight }) => `${id}${draining}${roles}${weight}`).join() || 'none';
     const since = known.mark === '' ? 0 : Number(known.mark);
     return {
       nodes: stamp === known.stamp ? undefined : others,

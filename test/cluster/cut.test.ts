@@ -1,6 +1,7 @@
 /** Processes that are cut off, each from something else. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SHARDS } from '../support/cluster/chronicle.ts';
 import { skipWithoutCluster } from '../support/cluster/cluster.ts';
 import { setting } from '../support/cluster/setup.ts';
 import { until } from '../support/until.ts';
@@ -16,7 +17,7 @@ test('one process hears nothing of NATS, one nothing of PostgreSQL, one of neith
   await one.cut({ ...broker, direction: 'in' });
   await two.cut({ ...database, direction: 'in' });
   await three.cut({ ...broker, direction: 'both' }, { ...database, direction: 'both' });
-  await until(async () => (await cluster.shards()).get(four)?.length === 256, {
+  await until(async () => (await cluster.shards()).get(four)?.length === SHARDS, {
     what: 'the process that is well has taken everything',
     timeoutMs: 60_000,
     everyMs: 100,

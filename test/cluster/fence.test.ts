@@ -1,7 +1,7 @@
 /** The fence, from outside: a process that stood still in the middle of a write. And whether the judge would notice if there were none. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { startChronicle } from '../support/cluster/chronicle.ts';
+import { SHARDS, startChronicle } from '../support/cluster/chronicle.ts';
 import { skipWithoutCluster, startCluster } from '../support/cluster/cluster.ts';
 import type { Verdict } from '../support/cluster/history.ts';
 import { addClients, Load } from '../support/cluster/load.ts';
@@ -34,7 +34,7 @@ async function zombie(t: TestContext, nodeArgs: readonly string[]): Promise<{ ve
     await a.freeze();
   });
   // The update is done now; its commit is not.
-  await until(async () => (await cluster.shards()).get(b)?.length === 256, {
+  await until(async () => (await cluster.shards()).get(b)?.length === SHARDS, {
     what: 'the other process has taken everything',
     timeoutMs: 60_000,
     everyMs: 100,

@@ -1,6 +1,7 @@
 /** A service that fails whenever it is started, in a process beside one that is well. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SHARDS } from '../support/cluster/chronicle.ts';
 import { skipWithoutCluster } from '../support/cluster/cluster.ts';
 import { setting } from '../support/cluster/setup.ts';
 import { preloaded } from '../support/project.ts';
@@ -14,7 +15,7 @@ test('a service whose parts crash whenever they start gives its entities away, s
   assert.ok(well && broken?.pid !== undefined);
   const ended = broken.ended();
   process.kill(broken.pid, 'SIGUSR2');
-  await until(async () => (await cluster.shards()).get(well)?.length === 256, {
+  await until(async () => (await cluster.shards()).get(well)?.length === SHARDS, {
     what: 'the other has all entities',
     timeoutMs: 60_000,
     everyMs: 100,

@@ -13,13 +13,15 @@ test('an empty environment gives the defaults', () => {
   assert.equal(environment.SESSION_TTL, 86_400);
   assert.equal(environment.JWT_SECRET, undefined);
   assert.equal(environment.HTTP_ADAPTER, 'auto');
-  assert.deepEqual([environment.CLUSTER_SHARDS, environment.CLUSTER_HEARTBEAT], [256, 1500]);
+  const { CLUSTER_SHARDS, CLUSTER_WEIGHT, CLUSTER_HEARTBEAT } = environment;
+  assert.deepEqual([CLUSTER_SHARDS, CLUSTER_WEIGHT, CLUSTER_HEARTBEAT], [undefined, 1, 1500]);
 });
 
 test('good values are taken', () => {
   const environment = readEnvironment({
     SESSION_TTL: '90m',
     CLUSTER_SHARDS: '4096',
+    CLUSTER_WEIGHT: '2.5',
     CLUSTER_HEARTBEAT: '3s',
     ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'),
     PLATFORM_DOMAIN: 'Cloud.Example.com',
@@ -33,7 +35,8 @@ test('good values are taken', () => {
     PIPELINED_ORIGINS: '10.0.0.7:8080, [fd00::1]:80',
   });
   assert.equal(environment.SESSION_TTL, 5400);
-  assert.deepEqual([environment.CLUSTER_SHARDS, environment.CLUSTER_HEARTBEAT], [4096, 3000]);
+  const { CLUSTER_SHARDS, CLUSTER_WEIGHT, CLUSTER_HEARTBEAT } = environment;
+  assert.deepEqual([CLUSTER_SHARDS, CLUSTER_WEIGHT, CLUSTER_HEARTBEAT], [4096, 2.5, 3000]);
   assert.equal(environment.PLATFORM_DOMAIN, 'cloud.example.com');
   assert.equal(environment.WEBAUTHN_RP_ID, 'example.com');
   assert.deepEqual(environment.EGRESS_ALLOW, ['10.1.2.0/24', '192.168.7.7/32']);
@@ -57,6 +60,7 @@ test('every bad value is named with what was expected, and never shown', () => {
     CONTAINER_SUBNETS: ['8.8.8.0/24', /CONTAINER_SUBNETS: must be private addresses in the form 10\.192\.0\.0\/10/],
     EGRESS_ALLOW: ['10.1.2.3/24', /EGRESS_ALLOW: must be at most 64 IPv4 networks or addresses such as/],
     CLUSTER_SHARDS: ['16385', /CLUSTER_SHARDS: must be 1 to 16384/],
+    CLUSTER_WEIGHT: ['0.05', /CLUSTER_WEIGHT: must be 0\.1 to 100/],
     CLUSTER_HEARTBEAT: ['400ms', /CLUSTER_HEARTBEAT: must be 500ms to 5s/],
     SESSION_TTL: ['secret-8', /SESSION_TTL: must be a time such as 90m, 24h or 7d/],
     LOG_LEVEL: ['secret-9', /LOG_LEVEL: must be one of debug, info, warn, error/],

@@ -14,12 +14,20 @@ import { embeddedBus } from '../../transports/bus/embedded.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { silentLog } from '../support/log.ts';
 import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 const ROLES = ['auth', 'shop'];
-const SERVICES = ROLES.map((service) => ({ service, count: 256, held: 256 }));
+const SERVICES = ROLES.map((service) => ({ service, count: 1024, held: 1024 }));
 const UNKNOWN = { stamp: '', mark: '' };
 /** Another process on the database, as its lease shows it. */
-const other: NodeInfo = { id: newId(), roles: ['auth'], version: '0', address: 'elsewhere:7', draining: false };
+const other: NodeInfo = {
+  id: newId(),
+  roles: ['auth'],
+  version: '0',
+  address: 'elsewhere:7',
+  draining: false,
+  weight: 1,
+};
 
 async function setting(t: TestContext) {
   const database = await testDatabase();
@@ -77,8 +85,8 @@ test('a start on the folder of a process that was killed ends its lease and wait
   const { db, store, open, ids } = await setting(t);
   const nodeFile = join(await tempDir(t), 'node-id');
   await store.beat(other, 600_000, UNKNOWN);
-  const all = Array.from({ length: 256 }, (_, shard) => ({ service: 'auth', shard }));
-  assert.equal((await store.take(other.id, all, 256)).length, 256);
+  const all = Array.from({ length: 1024 }, (_, shard) => ({ service: 'auth', shard }));
+  assert.equal((await store.take(other.id, all, 1024)).length, 1024);
   await writeFile(nodeFile, `${other.id}\n`);
 
   const next = await open({ nodeFile });
@@ -122,21 +130,49 @@ test('a process that cuts the entities into another number of shards is refused 
     assert.ok(error instanceof CliError, String(error));
     assert.match(
       error.message,
-      /cut into (64|256) shards, and CLUSTER_SHARDS is (64|256)\..*set CLUSTER_SHARDS=(64|256)/,
+      /cut into (64|256) shards, not (64|256)\..*set CLUSTER_SHARDS=(64|256), or leave it out/,
     );
     return true;
   };
-  const [one, late] = [await open({ isShared: true, shards: 64 }), await open({ isShared: true })];
+  const [one, late] = [await open({ isShared: true, shards: 64 }), await open({ isShared: true, shards: 256 })];
   await one.join();
   await assert.rejects(late.join(), refusal);
   await late.leave();
-  await assert.rejects(open({ isShared: true }), refusal);
+  await assert.rejects(open({ isShared: true, shards: 256 }), refusal);
   assert.equal((await ids()).length, 1);
   assert.deepEqual(
     await listServiceShards(db),
     ROLES.map((service) => ({ service, count: 64, held: 64 })),
   );
   await one.leave();
+});
+
+test('a process that is not told a number of shards keeps the number of the database', async (t) => {
+  const { db, open } = await setting(t);
+  const one = await open({ isShared: true, shards: 64 });
+  await one.join();
+  const two = await open({ isShared: true });
+  await two.join();
+  await one.leave();
+  await two.leave();
+  const three = await open();
+  await three.join();
+  assert.deepEqual(
+    await listServiceShards(db),
+    ROLES.map((service) => ({ service, count: 64, held: 64 })),
+  );
+});
+
+test('of two processes the one of three times the weight holds three times as many shards', async (t) => {
+  const { db, open } = await setting(t);
+  const [big, small] = [await open({ isShared: true, weight: 3 }), await open({ isShared: true })];
+  await big.join();
+  await small.join();
+  await until(async () => {
+    const held = (await listNodes(db)).map(({ shards }) => shards.auth ?? 0);
+    const [most = 0, least = 0] = held.sort((a, b) => b - a);
+    return most + least === 1024 && most > 2.4 * least && most < 3.7 * least;
+  });
 });
 
 test('with a broker several share the entities', async (t) => {

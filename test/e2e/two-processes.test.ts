@@ -9,6 +9,7 @@ import { listNodes } from '../../storage/placement/nodes.ts';
 import { skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
 import { startBox } from '../support/clients/container.ts';
 import { websocket } from '../support/clients/websocket.ts';
+import { SHARDS } from '../support/cluster/chronicle.ts';
 import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
@@ -111,7 +112,7 @@ test('two processes are one platform: either answers for all, one is drained, on
   await bothAnswer();
   await says('two');
   const heldByB = async () => Object.values((await nodeOf(b))?.shards ?? {});
-  await until(async () => (await heldByB()).every((n) => n === 256), { what: 'B holds all', timeoutMs: 30_000 });
+  await until(async () => (await heldByB()).every((n) => n === SHARDS), { what: 'B holds all', timeoutMs: 30_000 });
 
   assert.equal((await cli('drain', '--cancel', String(a.child.pid))).code, 1, 'a pid is no name');
   assert.equal((await cli('drain', '--cancel', (await nodeOf(a))?.address ?? '')).code, 0);

@@ -133,7 +133,7 @@ test('a fenced transaction of a former owner writes nothing', async (t) => {
   t.after(close);
   await db.script('create table kept (n int)');
   const store = leaseStore(db);
-  const node = (id: string) => ({ id, roles: ['bank'], version: 'test', address: id, draining: false });
+  const node = (id: string) => ({ id, roles: ['bank'], version: 'test', address: id, draining: false, weight: 1 });
   for (const id of ['one', 'two']) await store.beat(node(id), 60_000, { stamp: '', mark: '' });
   const [lease] = await store.take('one', [{ service: 'bank', shard: 3 }], 16);
   assert.ok(lease);

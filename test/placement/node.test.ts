@@ -235,7 +235,7 @@ test('a shard that another node took, whatever our clocks say, is lost at the ne
   assert.equal(node.holding, SHARDS);
   // As if the clock of the store had jumped ahead.
   store.nodes.delete('a');
-  await store.beat({ id: 'b', roles: ['shop'], version: '1', address: 'b', draining: false }, 60_000, {
+  await store.beat({ id: 'b', roles: ['shop'], version: '1', address: 'b', draining: false, weight: 1 }, 60_000, {
     stamp: '',
     mark: '',
   });

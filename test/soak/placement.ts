@@ -42,7 +42,7 @@ async function measure(): Promise<void> {
       await db.script('truncate placement_nodes, placement_shards');
       const store = leaseStore(db);
       const infos = Array.from({ length: members }, (): NodeInfo => {
-        return { id: randomUUID(), roles: ['compute'], version: '1', address: 'host:1', draining: false };
+        return { id: randomUUID(), roles: ['compute'], version: '1', address: 'host:1', draining: false, weight: 1 };
       });
       const first = infos[0];
       if (first === undefined) return;

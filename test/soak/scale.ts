@@ -16,13 +16,14 @@ import type { BeatResult, NodeInfo } from '../../proto/ports/placement.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import { type EntityKind, entities as entitiesOf, start, stop, stopped } from '../../supervision/index.ts';
 import { TIMINGS } from '../../supervision/placement/index.ts';
-import { assign, shardOf } from '../../supervision/placement/shards.ts';
+import { shardOf } from '../../supervision/placement/shards.ts';
 import { ClusterView } from '../../supervision/placement/view.ts';
 import { startNats } from '../support/bus/nats-server.ts';
 import { percentile } from '../support/cluster/history.ts';
 import { startTestServer, testDatabase } from '../support/database/database.ts';
 import { silentLog } from '../support/log.ts';
 import { pause } from '../support/pause.ts';
+import { assigned } from '../support/placement/assigned.ts';
 
 const entityCount = Number(process.argv[2] ?? 10_000_000);
 const askUs = Number(process.argv[3] ?? 84);
@@ -86,13 +87,14 @@ async function main(t: Parameters<typeof startNats>[0]): Promise<void> {
         version: '0.1.0',
         address: 'host-of-a-node:12345',
         draining: false,
+        weight: 1,
       };
     });
     await database.db.script('truncate placement_nodes, placement_shards');
     for (const info of infos) await store.beat(info, 600_000, { stamp: '', mark: '' });
     const [first] = infos;
     if (first === undefined) throw new RangeError('no nodes');
-    const owners = assign(
+    const owners = assigned(
       'compute',
       shards,
       infos.map(({ id }) => id),
@@ -107,7 +109,7 @@ async function main(t: Parameters<typeof startNats>[0]): Promise<void> {
     const kept = viewBytes(first, shards, view);
     const began = process.cpuUsage();
     for (let n = 0; n < 10; n++)
-      assign(
+      assigned(
         'compute',
         shards,
         infos.map(({ id }) => id),

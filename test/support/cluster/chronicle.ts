@@ -1,8 +1,11 @@
 /** What storage saw of a trial: triggers in the test's database write down who wrote what, and who owned the entity then. */
 import { z } from 'zod';
 import type { Db } from '../../../storage/db.ts';
-import { DEFAULT_SHARDS, shardOf } from '../../../supervision/placement/index.ts';
+import { shardOf } from '../../../supervision/placement/index.ts';
 import type { Effect, Reign } from './history.ts';
+
+/** Shards of a service on a new database. */
+export const SHARDS = 1024;
 
 // The owner is looked up when the transaction commits, and by whom the row was written is where its connection came from: nothing that
 // the process under test says about itself counts.
@@ -62,7 +65,7 @@ export async function startChronicle(db: Db): Promise<Chronicle> {
   await db.script(TRIGGERS);
   return {
     async follow(userId) {
-      const shard = shardOf('auth/user', userId, DEFAULT_SHARDS);
+      const shard = shardOf('auth/user', userId, SHARDS);
       await db.run('insert into trial_users values ($1, $2)', [userId, shard]);
       return shard;
     },

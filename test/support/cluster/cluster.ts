@@ -12,6 +12,7 @@ import { silentLog } from '../log.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
 import { type Front, startFront } from './balancing-client.ts';
+import { SHARDS } from './chronicle.ts';
 import { Member } from './member.ts';
 import { type Cut, skipWithoutNetwork, startNetwork } from './network.ts';
 
@@ -128,7 +129,9 @@ async function build(t: Cleanup, options: ClusterOptions): Promise<TestCluster> 
           const held = await shards();
           const all = [...held.values()].reduce((sum, list) => sum + list.length, 0);
           return (
-            all === 256 && wanted.every((member) => (held.get(member)?.length ?? 0) > 0) && held.size === wanted.length
+            all === SHARDS &&
+            wanted.every((member) => (held.get(member)?.length ?? 0) > 0) &&
+            held.size === wanted.length
           );
         },
         { what: 'the members share all shards', timeoutMs: 60_000, everyMs: 100 },

@@ -18,6 +18,7 @@ import { skipWithoutDocker, tinyImage } from '../engine/docker-client.ts';
 import { type Cleanup, freePort, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
 import type { Target } from './balancing-client.ts';
+import { SHARDS } from './chronicle.ts';
 import { firstLine, troupeCommand } from './platform.ts';
 
 /** For the `skip` option of tests that need such processes. */
@@ -124,7 +125,7 @@ export async function layGround(
         await until(
           async () => {
             const shards = (await listServiceShards(db)).find(({ service }) => service === name);
-            return count === 0 || (shards?.held === 256 && (await holders(db, name)) === count);
+            return count === 0 || (shards?.held === SHARDS && (await holders(db, name)) === count);
           },
           { what: `${count} processes of ${name} share all shards`, timeoutMs: 60_000, everyMs: 100 },
         );

@@ -14,9 +14,11 @@ export interface StoreUnderTest {
 export const nobody = { stamp: '', mark: '' };
 const LONG = 60_000;
 const COUNT = 8;
+/** More than a store lets go of in one statement. */
+const MANY = 6000;
 
 export function nodeNamed(id: string, more: Partial<NodeInfo> = {}): NodeInfo {
-  return { id, roles: ['bank'], version: '1', address: `${id}:1`, draining: false, ...more };
+  return { id, roles: ['bank'], version: '1', address: `${id}:1`, draining: false, weight: 1, ...more };
 }
 
 export function shardsOf(...shards: number[]): { service: string; shard: number }[] {
@@ -97,6 +99,38 @@ export function leaseStoreSuite(name: string, make: (t: TestContext) => Promise<
     await store.leave('b');
     view = await store.beat(nodeNamed('a'), LONG, view);
     assert.deepEqual(view.nodes, []);
+  });
+
+  test(`${name}: a beat tells of a node's weight, and again when it has another`, async (t) => {
+    const { store } = await make(t);
+    let view = await store.beat(nodeNamed('a'), LONG, nobody);
+    for (const weight of [2.5, 1]) {
+      await store.beat(nodeNamed('b', { weight }), LONG, nobody);
+      view = await store.beat(nodeNamed('a'), LONG, view);
+      assert.deepEqual(view.nodes, [nodeNamed('b', { weight })]);
+      await store.leave('b');
+      view = await store.beat(nodeNamed('a'), LONG, view);
+    }
+  });
+
+  test(`${name}: thousands of shards are taken, released and left as few are`, async (t) => {
+    const { store, write } = await make(t);
+    await store.beat(nodeNamed('a'), LONG, nobody);
+    await store.beat(nodeNamed('b'), LONG, nobody);
+    const all = shardsOf(...Array(MANY).keys());
+    const leases = await store.take('a', all, MANY);
+    assert.equal(leases.length, MANY);
+    const [first, last] = [leases.slice(0, MANY / 2), leases.slice(MANY / 2)];
+    assert.deepEqual(await store.release('a', first), []);
+    for (const lease of last) assert.equal(lease.epoch, 1);
+    const [given, kept] = [first[0], last[0]];
+    assert.ok(given !== undefined && kept !== undefined);
+    await assert.rejects(write(given), fenced);
+    await write(kept);
+    assert.equal((await store.take('b', all, MANY)).length, MANY / 2);
+    await store.leave('a');
+    await assert.rejects(write(kept), fenced);
+    assert.equal((await store.take('b', all, MANY)).length, MANY);
   });
 
   test(`${name}: a beat tells of every shard that changed since the last one`, async (t) => {

@@ -1,6 +1,7 @@
 /** Which part of the entities moves when a node joins or leaves: the real placement code over many nodes and entities. */
 import { randomUUID } from 'node:crypto';
-import { assign, shardOf, weightOf } from '../../../supervision/placement/shards.ts';
+import { nodeSeed, shardOf, shardSeed, suits } from '../../../supervision/placement/shards.ts';
+import { assigned } from './assigned.ts';
 
 export interface Simulation {
   readonly nodes: number;
@@ -12,7 +13,7 @@ export interface Simulation {
   readonly out: (line: string) => void;
 }
 
-const CUTS = [256, 1024, 4096] as const;
+const CUTS = [256, 1024, 4096, 16_384] as const;
 
 /** For several numbers of shards. Returns whether a node that joins or leaves moves at most 1.1 / N of the entities on average. */
 export function simulateMoves({ nodes, entities, clusters, joins: joining, out }: Simulation): boolean {
@@ -37,17 +38,17 @@ export function simulateMoves({ nodes, entities, clusters, joins: joining, out }
     for (let cluster = 0; cluster < clusters; cluster++) {
       const ids = Array.from({ length: nodes }, () => randomUUID());
       const deciding = process.cpuUsage();
-      const owners = assign('compute', count, ids);
+      const owners = assigned('compute', count, ids);
       decisions += cpuMs(deciding);
       const had = new Map<string, number>(ids.map((id) => [id, 0]));
       for (const [shard, owner = ''] of owners.entries()) had.set(owner, (had.get(owner) ?? 0) + (counts[shard] ?? 0));
       for (const moved of had.values()) leaves.push(moved / entities);
-      const weights = owners.map((owner, shard) => weightOf('compute', shard, owner ?? ''));
+      const weights = owners.map((owner, shard) => suits(nodeSeed(owner ?? ''), shardSeed('compute', shard)));
       for (let join = 0; join < joining; join++) {
         const id = randomUUID();
         let moved = 0;
         for (let shard = 0; shard < count; shard++) {
-          if (weightOf('compute', shard, id) > (weights[shard] ?? 0)) moved += counts[shard] ?? 0;
+          if (suits(nodeSeed(id), shardSeed('compute', shard)) > (weights[shard] ?? 0)) moved += counts[shard] ?? 0;
         }
         joins.push(moved / entities);
       }
