@@ -7,8 +7,8 @@ import type { Effect, Reign } from './history.ts';
 /** Shards of a service on a new database. */
 export const SHARDS = 1024;
 
-// The owner is looked up when the transaction commits, and by whom the row was written is where its connection came from: nothing that
-// the process under test says about itself counts.
+// The owner is looked up when the transaction commits, and by whom the row was written is where its connection came from (behind a pooler:
+// the name that the test gave its connection): nothing that the process under test says about itself counts.
 const TRIGGERS = `
   create table trial_users (user_id text primary key, shard int not null);
   create table trial_nodes (id text primary key, address text not null);
@@ -25,7 +25,8 @@ const TRIGGERS = `
   create function trial_effect() returns trigger language plpgsql as $$
   begin
     insert into trial_effects (user_id, value, writer, owner)
-      select new.id, new.display_name, host(inet_client_addr()), n.address
+      select new.id, new.display_name,
+        coalesce(substring(current_setting('application_name') from '^at (.+)$'), host(inet_client_addr())), n.address
       from trial_users u left join placement_shards s on s.service = 'auth' and s.shard = u.shard
         left join trial_nodes n on n.id = s.owner
       where u.user_id = new.id;

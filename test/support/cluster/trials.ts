@@ -2,6 +2,7 @@
 
 import { pause } from '../pause.ts';
 import { until } from '../until.ts';
+import { SHARDS } from './chronicle.ts';
 import type { TestCluster } from './cluster.ts';
 import type { Client, Load } from './load.ts';
 import type { Member } from './member.ts';
@@ -74,7 +75,7 @@ async function chosen({ cluster, load, random }: TrialOptions): Promise<{ victim
       const held = await cluster.shards();
       const well = cluster.members.filter((member) => member.isWell && held.has(member));
       const all = well.reduce((sum, member) => sum + (held.get(member)?.length ?? 0), 0);
-      if (well.length <= cluster.members.length - MOST_OUT || all < 256) return undefined;
+      if (well.length <= cluster.members.length - MOST_OUT || all < SHARDS) return undefined;
       // Twelve users may all be elsewhere.
       const candidates = well
         .map((member) => {
