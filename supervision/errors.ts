@@ -7,8 +7,9 @@ import { CodedError } from '../lib/errors.ts';
  *  stopped     the actor has ended or is ending, the message was not handled to its end
  *  crashed     the handler threw before it replied, or the actor could not be started; see `cause`
  *  not_found   there is no such entity
+ *  cancelled   the signal of the ask was aborted; the message has no effect unless its handler had begun
  */
-export type ActorErrorCode = 'timeout' | 'overloaded' | 'stopped' | 'crashed' | 'not_found';
+export type ActorErrorCode = 'timeout' | 'overloaded' | 'stopped' | 'crashed' | 'not_found' | 'cancelled';
 
 /** The one error `query`, `ask` and a spawn under a stopped parent fail with. `cause` holds what was thrown. */
 export class ActorError extends Error {

@@ -37,9 +37,10 @@ export {
   isFailure,
   type MailboxOptions,
   type MailboxPolicy,
+  type QueryOptions,
   type SpawnOptions,
   type StatelessOptions,
   type StopReason,
   type SystemOptions,
 } from './types.ts';
-export { dispatch, query, spawn, spawnStateless, stop, stopped } from './verbs.ts';
+export { askSignal, dispatch, query, spawn, spawnStateless, stop, stopped } from './verbs.ts';

@@ -20,6 +20,8 @@ export interface KindNumbers {
   dropped: number;
   /** Asks that were over (their deadline, or answered otherwise) before their turn, and so not handled. */
   expired: number;
+  /** Asks whose asker gave up before their turn, and so not handled. */
+  cancelled: number;
 }
 
 /** What `stats` says. */
@@ -34,8 +36,9 @@ export function stats(system: SystemRef): SystemNumbers {
   const core = root.kind.system;
   core.queue.touch();
   const kinds = new Map<string, KindNumbers>();
-  for (const { kind, alive, handled, failed, restarts, dropped, expired } of core.kinds.values()) {
-    kinds.set(kind, { alive, depth: 0, oldestMs: 0, handled, failed, restarts, dropped, expired });
+  for (const { kind, alive, handled, failed, restarts, dropped, expired, cancelled } of core.kinds.values()) {
+    const counted = { handled, failed, restarts, dropped, expired, cancelled };
+    kinds.set(kind, { alive, depth: 0, oldestMs: 0, ...counted });
   }
   for (let cell = root.children?.first; cell !== undefined; cell = following(cell, root)) {
     // Most have nothing to do: a look at two of their fields is all they cost.

@@ -126,6 +126,12 @@ export interface StatelessOptions<Msg> extends CommonOptions<Msg> {
   readonly concurrency?: number;
 }
 
+/** How an ask is made. */
+export interface QueryOptions {
+  /** Aborted when the reply is of no use any more: the ask fails `cancelled`, and is not handled if it still waits. */
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** A message nobody handled. `late`: a reply after the ask was over. */
 export interface DeadLetter {
   readonly to: string;

@@ -1,4 +1,4 @@
-import { Ask } from './cell/asks.ts';
+import { Ask, givenUp } from './cell/asks.ts';
 import type { Behaviour } from './cell/behaviour.ts';
 import type { Cell } from './cell/cell.ts';
 import { cellOf, parentOf } from './cell/context.ts';
@@ -7,7 +7,7 @@ import { spawnCell } from './cell/spawning.ts';
 import { endOf, requestStop } from './cell/stopping.ts';
 import { atLeast } from './errors.ts';
 import type { AnyRef, Ref, SystemRef } from './ref.ts';
-import type { Context, SpawnOptions, StatelessOptions, StopReason } from './types.ts';
+import type { Context, QueryOptions, SpawnOptions, StatelessOptions, StopReason } from './types.ts';
 
 const noOptions: Behaviour = Object.freeze({});
 
@@ -57,25 +57,65 @@ export function query<Msg, Reply>(
   ref: Ref<Msg>,
   make: (replyTo: Ref<Reply>) => Msg,
   timeoutMs: number,
+  options?: QueryOptions,
 ): Promise<Reply> {
-  return askCell(cellOf(ref), make, timeoutMs);
+  return askCell(cellOf(ref), make, timeoutMs, options?.signal);
 }
 
 /** `query` for the engine: the same, of a cell. */
-export function askCell<Msg, Reply>(cell: Cell, make: (replyTo: Ref<Reply>) => Msg, timeoutMs: number): Promise<Reply> {
+export function askCell<Msg, Reply>(
+  cell: Cell,
+  make: (replyTo: Ref<Reply>) => Msg,
+  timeoutMs: number,
+  signal?: AbortSignal,
+): Promise<Reply> {
   atLeast(Number.MIN_VALUE, timeoutMs, 'timeoutMs');
   if ((cell.flags & (STOPPING | ENDED)) !== 0) return Promise.reject(cell.rare?.refusal ?? cell.stoppedError());
   const { system } = cell.kind;
   system.queue.wake();
+  if (signal !== undefined) return askWithSignal(cell, make, timeoutMs, signal);
   return new Promise<Reply>((resolve, reject) => {
-    const ask = new Ask(cell, system, timeoutMs, resolve, reject);
-    try {
-      cell.post(make(ask), ask);
-    } catch (error) {
-      ask.drop();
-      reject(error);
-    }
+    send(cell, make, new Ask(cell, system, timeoutMs, resolve, reject), reject);
   });
+}
+
+/** The same, until the signal is aborted. */
+function askWithSignal<Msg, Reply>(
+  cell: Cell,
+  make: (replyTo: Ref<Reply>) => Msg,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Reply> {
+  if (signal.aborted) return Promise.reject(givenUp(cell.path, signal));
+  let made: Ask | undefined;
+  const reply = new Promise<Reply>((resolve, reject) => {
+    made = new Ask(cell, cell.kind.system, timeoutMs, resolve, reject);
+    send(cell, make, made, reject);
+  });
+  made?.cancelWith(signal, reply);
+  return reply;
+}
+
+function send<Msg, Reply>(
+  cell: Cell,
+  make: (replyTo: Ref<Reply>) => Msg,
+  ask: Ask,
+  reject: (error: unknown) => void,
+): void {
+  try {
+    cell.post(make(ask), ask);
+  } catch (error) {
+    ask.drop();
+    reject(error);
+  }
+}
+
+/**
+ * For what a handler does on behalf of its asker: aborted when the asker gives up or its deadline is over, and from the
+ * start if the ask is over. For an address that belongs to no ask it is never aborted.
+ */
+export function askSignal<Reply>(replyTo: Ref<Reply>): AbortSignal {
+  return replyTo instanceof Ask ? replyTo.signal : new AbortController().signal;
 }
 
 /**

@@ -11,6 +11,16 @@ interface Settle {
   reject(error: unknown): void;
 }
 
+/** The deadline of an ask whose asker gave up. */
+const CANCELLED = -1;
+/** Of asks whose handlers want to know when nobody waits any more. */
+const watched = new WeakMap<Ask, AbortController>();
+
+/** What an ask fails with whose signal is aborted. */
+export function givenUp(target: string, { reason: cause }: { readonly reason: unknown }): ActorError {
+  return new ActorError('cancelled', `the asker of ${target} gave up`, { cause });
+}
+
 /**
  * The address of an asker: takes one reply, then is over. Over also when its deadline passed, or when it is known that
  * no reply will come (refused, stopped, crashed). May be forwarded like any ref.
@@ -90,6 +100,42 @@ export class Ask extends Ref<unknown> implements WaitingAsk {
   }
 
   expire(): void {
-    this.reject(new ActorError('timeout', `${this.target.path} did not reply in time`));
+    const error = new ActorError('timeout', `${this.target.path} did not reply in time`);
+    this.reject(error);
+    watched.get(this)?.abort(error);
+  }
+
+  /** Ends the ask because its asker gave up; nothing happens when it is over. */
+  cancel(cause: unknown): void {
+    if (this.list === undefined) return;
+    this.list.remove(this);
+    this.deadline = CANCELLED;
+    const error = givenUp(this.target.path, { reason: cause });
+    this.reject(error);
+    watched.get(this)?.abort(error);
+  }
+
+  /** Whether its asker gave up. */
+  get isCancelled(): boolean {
+    return this.deadline === CANCELLED;
+  }
+
+  /** Cancels the ask when `signal` is aborted, until `settled`. */
+  cancelWith(signal: AbortSignal, settled: Promise<unknown>): void {
+    const cancel = (): void => this.cancel(signal.reason);
+    const ended = (): void => signal.removeEventListener('abort', cancel);
+    signal.addEventListener('abort', cancel, { once: true });
+    settled.then(ended, ended);
+  }
+
+  /** Aborted when its asker gives up or its deadline is over. */
+  get signal(): AbortSignal {
+    if (!this.open) return AbortSignal.abort();
+    let controller = watched.get(this);
+    if (controller === undefined) {
+      controller = new AbortController();
+      watched.set(this, controller);
+    }
+    return controller.signal;
   }
 }

@@ -310,7 +310,7 @@ export class Cell extends Inbox implements Runnable {
   /** Whether nobody would hear the reply: after an overload, to work such asks off would only make others late. */
   private isOver(ask: Ask): boolean {
     if (ask.open) return false;
-    this.kind.expired++;
+    this.kind[ask.isCancelled ? 'cancelled' : 'expired']++;
     // Its turn counts in `run`, its message does not.
     this.kind.handled--;
     return true;

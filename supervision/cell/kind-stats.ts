@@ -22,6 +22,8 @@ export class KindStats {
   dropped = 0;
   /** Asks that were over before their turn. */
   expired = 0;
+  /** Asks whose asker gave up before their turn. */
+  cancelled = 0;
   /** Messages until one is looked at for its latency. */
   unsampled = SAMPLED;
   /** The coarse time at which one was last. */

@@ -15,7 +15,7 @@ import { ActorError, atLeast } from '../errors.ts';
 import { type AnyRef, pathSegment, type Ref, type SystemRef } from '../ref.ts';
 import { isFailure, type StopReason } from '../types.ts';
 import { askCell } from '../verbs.ts';
-import type { Entities, EntityContext, EntityKind } from './entity-kind.ts';
+import type { AskOptions, Entities, EntityContext, EntityKind } from './entity-kind.ts';
 
 const DEFAULT_INTENSITY = Object.freeze({ max: 5, withinMs: 60_000 });
 const DEFAULT_BACKOFF = Object.freeze({ minMs: 50, maxMs: 5000 });
@@ -138,9 +138,9 @@ class LocalEntities<Msg> implements Entities<Msg> {
     } else cell.deliver(msg);
   }
 
-  ask<Reply>(id: string, make: (replyTo: Ref<Reply>) => Msg, timeoutMs: number): Promise<Reply> {
+  ask<Reply>(id: string, make: (replyTo: Ref<Reply>) => Msg, timeoutMs: number, options?: AskOptions): Promise<Reply> {
     const cell = this.find(id);
-    return cell instanceof ActorError ? Promise.reject(cell) : askCell(cell, make, timeoutMs);
+    return cell instanceof ActorError ? Promise.reject(cell) : askCell(cell, make, timeoutMs, options?.signal);
   }
 
   awake(): number {

@@ -1,6 +1,6 @@
 import type { Decision } from '../decisions.ts';
 import type { AnyRef, Ref } from '../ref.ts';
-import type { Backoff, Context, CrashContext, Intensity, MailboxOptions } from '../types.ts';
+import type { Backoff, Context, CrashContext, Intensity, MailboxOptions, QueryOptions } from '../types.ts';
 
 /** What an entity can do besides what every actor can. */
 export interface EntityContext<Msg> extends Context<Msg> {
@@ -49,8 +49,8 @@ export interface EntityKind<Msg, State> {
   readonly shutdownMs?: number;
 }
 
-/** How an ask is made. */
-export interface AskOptions {
+/** How an entity is asked. */
+export interface AskOptions extends QueryOptions {
   /** Handling it twice does no harm: it is sent again when its owner is lost. Default: no. */
   readonly isSafe?: boolean;
 }

@@ -22,3 +22,13 @@ export function tooLarge(bytes: number): ActorError {
 export function unreadable(cause?: unknown): ActorError {
   return new ActorError('stopped', 'the message cannot be read there', cause === undefined ? {} : { cause });
 }
+
+/** What `work` comes to; rejects with the reason of `signal` once that is aborted. */
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  return new Promise<T>((resolve, reject) => {
+    const giveUp = (): void => reject(signal.reason);
+    signal.addEventListener('abort', giveUp, { once: true });
+    void work.then(resolve, reject).finally(() => signal.removeEventListener('abort', giveUp));
+  });
+}

@@ -16,16 +16,18 @@ import type { Entities } from '../entity/entity-kind.ts';
 import type { AnyRef, SystemRef } from '../ref.ts';
 import { spawn, stop, stopped } from '../verbs.ts';
 
+import { AskCancels } from './ask-cancels.ts';
 import { AskDeduplicator } from './ask-deduplicator.ts';
 import { failed, lostOnTheWay, tooLarge, unreadable } from './ask-errors.ts';
 import { DurableTimers } from './durable-timers.ts';
 import { PlacementNode } from './node.ts';
 import { type NodeBus, TIMINGS, type Timings } from './node-options.ts';
-import { type ClusterContext, PlacedEntities, type PlacedInbound, type PlacedKind } from './placed-entities.ts';
+import { PlacedEntities, type PlacedInbound } from './placed-entities.ts';
+import type { ClusterContext, PlacedKind } from './placed-kind.ts';
 
 import { RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';
-import { type CauseCodec, packAnswer, readAsk, readRefNews, readTell } from './wire.ts';
+import { type CauseCodec, packAnswer, readAsk, readCancel, readRefNews, readTell } from './wire.ts';
 
 export interface ClusterOptions {
   /** What the cluster's own actors live under. */
@@ -62,6 +64,7 @@ const CROWD = 50;
  * post between nodes:
  *
  *   <prefix>.<node>.ask    an ask for an entity, answered by reply         .tell  a message for an entity
+ *   <prefix>.<node>.cancel the asker of an ask gave up
  *   <prefix>.<node>.ref    a message for a ref that left this node         .hold, .ended   who holds it, and its end
  *   <prefix>.<node>.look   shards are free that this node should take      .echo  to oneself: is the bus there?
  */
@@ -81,6 +84,7 @@ export class Cluster implements ClusterContext {
   readonly #post: Ending;
   /** Answers that are being made for others. */
   readonly #answers = new Set<Promise<unknown>>();
+  readonly #cancels = new AskCancels();
   readonly #acquired = new Map<string, Set<() => void>>();
   readonly #complaints = new Map<string, number>();
   readonly #beatMs: number;
@@ -122,6 +126,7 @@ export class Cluster implements ClusterContext {
           for (const id of ids) this.send(id, 'look', new Uint8Array());
         },
         onView: (gone) => {
+          this.#cancels.onGone(gone);
           this.refs.onView(gone, (id) => this.node.view.lives(id));
           this.#flush();
           void this.#echo();
@@ -301,6 +306,7 @@ export class Cluster implements ClusterContext {
       else if (verb === 'ref') this.refs.onMessage(readRefNews(data));
       else if (verb === 'hold') this.refs.onHold(readRefNews(data));
       else if (verb === 'ended') this.refs.onEnded(readRefNews(data));
+      else if (verb === 'cancel') this.#cancels.cancel(readCancel(data));
       else if (verb === 'look') this.node.look();
       else if (verb === 'echo' && reply !== undefined) this.bus.publish(reply, new Uint8Array());
     } catch (error) {
@@ -345,7 +351,8 @@ export class Cluster implements ClusterContext {
       return;
     }
     let hadEffect = true;
-    const answer = placed.answer(envelope).then((given) => {
+    const answer = placed.answer(envelope, this.#cancels.begin(envelope)).then((given) => {
+      this.#cancels.end(envelope);
       hadEffect = given.type !== 'moved';
       return packAnswer(given, this.causes);
     });

@@ -8,7 +8,7 @@ import { nodeClock } from '../environment.ts';
 import { ActorError } from '../errors.ts';
 import type { Ref } from '../ref.ts';
 import type { JsonValue } from './codec.ts';
-import type { PlacedKind } from './placed-entities.ts';
+import type { PlacedKind } from './placed-kind.ts';
 
 /** What an entity wants to be told. */
 export interface WantedTimer {

@@ -18,6 +18,6 @@ export { Cluster, type ClusterOptions } from './cluster.ts';
 export { type Codec, field, type JsonValue as Wire, jsonCodec, type RefsIn, type RefsOut, toWire } from './codec.ts';
 export type { DurableTimers, WantedTimer } from './durable-timers.ts';
 export { type NodeBus, TIMINGS, type Timings, timingsOf } from './node-options.ts';
-export type { PlacedKind } from './placed-entities.ts';
+export type { PlacedKind } from './placed-kind.ts';
 export { DEFAULT_SHARDS, shardOf } from './shards.ts';
 export { type CauseCodec, RemoteError } from './wire.ts';

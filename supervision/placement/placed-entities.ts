@@ -1,55 +1,17 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { BusError } from '../../proto/ports/bus.ts';
-import type { Log } from '../../proto/ports/log.ts';
 import { isFenced } from '../../proto/ports/placement.ts';
-import type { FiredTimer } from '../../proto/ports/timers.ts';
+import { givenUp } from '../cell/asks.ts';
 import type { AskOptions, Entities } from '../entity/entity-kind.ts';
 import { ActorError } from '../errors.ts';
 import type { AnyRef, Ref } from '../ref.ts';
-import { failed, lostOnTheWay, unreadable } from './ask-errors.ts';
+import { failed, lostOnTheWay, unlessAborted, unreadable } from './ask-errors.ts';
 import { Incoming, Outgoing } from './ask-refs.ts';
-import type { Codec } from './codec.ts';
-import type { PlacementNode } from './node.ts';
-import type { NodeBus } from './node-options.ts';
 import { OpenAsks } from './open-asks.ts';
-import type { RefExchange } from './refs.ts';
+import type { ClusterContext, PlacedKind } from './placed-kind.ts';
 import { shardOf } from './shards.ts';
 import type { EntityPlace } from './view.ts';
-import {
-  type Answer,
-  type AskEnvelope,
-  type CauseCodec,
-  packAsk,
-  packTell,
-  readAnswer,
-  type TellEnvelope,
-} from './wire.ts';
-
-/** A kind of entity that is placed on the nodes of a service. */
-export interface PlacedKind<Msg> {
-  /** As in EntityKind, for example `compute/user`. */
-  readonly kind: string;
-  /** The role of the nodes that hold them. */
-  readonly service: string;
-  readonly codec: Codec<Msg>;
-  /** What a timer of it (durable-timers.ts) tells it. It sends `done` once the timer need not come again. */
-  timer?(timer: FiredTimer, done: Ref<'done'>): Msg;
-}
-
-/** What the entities of all kinds share on a node: the cluster. */
-export interface ClusterContext {
-  readonly node: PlacementNode;
-  readonly refs: RefExchange;
-  readonly bus: NodeBus;
-  readonly log: Log;
-  /** An ask without an answer is sent again after this, ms. */
-  readonly resendMs: number;
-  readonly causes: CauseCodec | undefined;
-  nextAsk(): number;
-  subject(node: string, verb: string): string;
-  send(node: string, verb: string, data: Uint8Array): void;
-  complain(node: string, error: unknown, message: string): void;
-}
+import { type Answer, type AskEnvelope, packAsk, packCancel, packTell, readAnswer, type TellEnvelope } from './wire.ts';
 
 /** A kind with its messages forgotten: what the post from other nodes is delivered to. */
 export interface PlacedInbound {
@@ -58,7 +20,7 @@ export interface PlacedInbound {
   isOf<Msg>(kind: PlacedKind<Msg>): this is PlacedEntities<Msg>;
   release(matches: (id: string) => boolean): Promise<void>;
   receive(envelope: TellEnvelope): void;
-  answer(envelope: AskEnvelope): Promise<Answer>;
+  answer(envelope: AskEnvelope, signal?: AbortSignal): Promise<Answer>;
   stillOwnedAt(envelope: AskEnvelope): boolean;
   flush(): void;
   close(): void;
@@ -82,11 +44,16 @@ interface Parked<Msg> {
   readonly until: number;
 }
 
-/** An ask, and how it was sent so far. */
-interface AskAttempt {
-  readonly ask: number;
+/** What is known of an ask wherever it goes. */
+interface AskTerms {
   readonly deadline: number;
   readonly isSafe: boolean;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** An ask, and how it was sent so far. */
+interface AskAttempt extends AskTerms {
+  readonly ask: number;
   /** When it was first sent to another node. */
   sent: number | undefined;
   /** The owner that may have got it and did not answer. */
@@ -154,17 +121,18 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     id: string,
     make: (replyTo: Ref<Reply>) => Msg,
     timeoutMs: number,
-    { isSafe = false }: AskOptions = {},
+    options: AskOptions = {},
   ): Promise<Reply> {
+    const { isSafe = false, signal } = options;
     const shard = this.#shardOf(id);
-    const deadline = performance.now() + timeoutMs;
+    const terms = { deadline: performance.now() + timeoutMs, isSafe, signal };
     if (this.#local !== undefined && this.#serves(shard)) {
-      return this.#local.ask(id, make, timeoutMs).catch((error: unknown) => {
+      return this.#local.ask(id, make, timeoutMs, options).catch((error: unknown) => {
         if (!this.#mayMove(error, shard, isSafe)) throw error;
-        return this.#askAround(id, shard, make, deadline, isSafe);
+        return this.#askAround(id, shard, make, terms);
       });
     }
-    return this.#askAround(id, shard, make, deadline, isSafe);
+    return this.#askAround(id, shard, make, terms);
   }
 
   /** The view is another: sends what waited for an owner, if there is one, and waits no more for former ones. */
@@ -213,7 +181,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
   }
 
   /** Asks the entity here for another node. Never rejects. */
-  async answer({ id, from, message, left }: AskEnvelope): Promise<Answer> {
+  async answer({ id, from, message, left }: AskEnvelope, signal?: AbortSignal): Promise<Answer> {
     const shard = this.#shardOf(id);
     if (this.#local === undefined || !this.#serves(shard)) return { type: 'moved' };
     const incoming = new Incoming(this.#cluster.refs, from);
@@ -231,6 +199,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
         },
         // What waits beyond the asker's deadline is not handled.
         Math.max(1, left),
+        { signal },
       );
       return { type: 'reply', reply: incoming.encodeReply(reply) };
     } catch (error) {
@@ -300,11 +269,11 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     id: string,
     shard: number,
     make: (replyTo: Ref<Reply>) => Msg,
-    deadline: number,
-    isSafe: boolean,
+    terms: AskTerms,
   ): Promise<Reply> {
     const { node } = this.#cluster;
-    let attempt = this.#attempt(deadline, isSafe);
+    const { deadline, isSafe, signal } = terms;
+    let attempt = this.#attempt(terms);
     let owned = performance.now();
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       const now = performance.now();
@@ -312,18 +281,19 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
       const place = node.ownerOf(this.#kind.service, shard);
       if (place !== undefined) owned = now;
       if (left <= 0 || now - owned > OWNERLESS_MS || this.#closed) throw this.#tooLate(id, attempt);
+      if (signal?.aborted) throw givenUp(`${this.#kind.kind} ${id}`, signal);
       const { unanswered } = attempt;
       if (unanswered !== undefined && (place?.node !== unanswered.node || place.epoch !== unanswered.epoch)) {
         if (!isSafe) throw lostOnTheWay();
-        attempt = this.#attempt(deadline, isSafe);
+        attempt = this.#attempt(terms);
       }
       if (place !== undefined && place.node !== node.self.id) {
         const reply = await this.#askThere<Reply>(place, id, make, attempt);
-        if (reply === 'lost') attempt = this.#attempt(deadline, isSafe);
+        if (reply === 'lost') attempt = this.#attempt(terms);
         else if (reply !== undefined) return reply.value;
       } else if (this.#local !== undefined && this.#serves(shard)) {
         try {
-          return await this.#local.ask(id, make, left);
+          return await this.#local.ask(id, make, left, { signal });
         } catch (error) {
           if (!this.#mayMove(error, shard, isSafe)) throw error;
         }
@@ -333,8 +303,8 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     }
   }
 
-  #attempt(deadline: number, isSafe: boolean): AskAttempt {
-    return { ask: this.#cluster.nextAsk(), deadline, isSafe, sent: undefined, unanswered: undefined };
+  #attempt({ deadline, isSafe, signal }: AskTerms): AskAttempt {
+    return { ask: this.#cluster.nextAsk(), deadline, isSafe, signal, sent: undefined, unanswered: undefined };
   }
 
   /** Sends an ask to its owner. Undefined when it has to be sent again, `lost` when a safe one has to as another. */
@@ -358,13 +328,21 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
       age: Math.floor(now - attempt.sent),
       epoch: attempt.unanswered?.epoch,
       left: Math.ceil(left),
+      isCancellable: attempt.signal !== undefined,
     });
     let data: Uint8Array;
     try {
       const waitMs = Math.max(1, Math.min(left, resendMs));
-      const asking = bus.request(this.#cluster.subject(place.node, 'ask'), envelope, waitMs);
+      const asking = unlessAborted(
+        bus.request(this.#cluster.subject(place.node, 'ask'), envelope, waitMs),
+        attempt.signal,
+      );
       data = await this.#open.answer(this.#shardOf(id), place, attempt.isSafe, asking);
     } catch (error) {
+      if (attempt.signal?.aborted) {
+        this.#cluster.send(place.node, 'cancel', packCancel({ from: node.self.id, ask: attempt.ask }));
+        return undefined;
+      }
       if (!(error instanceof BusError)) throw error;
       // It did not get there this time; an earlier time it may have.
       if (error.code === 'no_responders') return undefined;

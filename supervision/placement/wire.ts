@@ -33,7 +33,12 @@ export interface AskEnvelope extends Omit<TellEnvelope, 'hops'> {
   readonly epoch: number | undefined;
   /** How long the asker waits, ms. */
   readonly left: number;
+  /** A cancel may follow. Versions before neither send nor read it. */
+  readonly isCancellable: boolean;
 }
+
+/** The asker of an ask gave up. */
+type CancelEnvelope = Pick<AskEnvelope, 'from' | 'ask'>;
 
 /**
  * reply what the entity answered moved this node does not hold the shard: the message had no effect error an ask ended
@@ -85,15 +90,27 @@ export function readTell(data: Uint8Array): TellEnvelope {
   return { ...address(it), hops: whole(it, 'h') };
 }
 
-export function packAsk({ kind, id, from, message, ask, age, epoch, left }: AskEnvelope): Uint8Array {
-  return pack({ v: FORMAT, k: kind, i: id, f: from, m: message, n: ask, a: age, e: epoch, t: left });
+export function packAsk({ kind, id, from, message, ask, age, epoch, left, isCancellable }: AskEnvelope): Uint8Array {
+  const c = isCancellable || undefined;
+  return pack({ v: FORMAT, k: kind, i: id, f: from, m: message, n: ask, a: age, e: epoch, t: left, c });
 }
 
 export function readAsk(data: Uint8Array): AskEnvelope {
   const it = unpack(data);
   const epoch = field(it, 'e') === undefined ? undefined : whole(it, 'e');
   const { kind, id, from, message } = address(it);
-  return { kind, id, from, message, ask: whole(it, 'n'), age: whole(it, 'a'), epoch, left: whole(it, 't') };
+  const isCancellable = field(it, 'c') === true;
+  const [ask, age, left] = [whole(it, 'n'), whole(it, 'a'), whole(it, 't')];
+  return { kind, id, from, message, ask, age, epoch, left, isCancellable };
+}
+
+export function packCancel({ from, ask }: CancelEnvelope): Uint8Array {
+  return pack({ v: FORMAT, f: from, n: ask });
+}
+
+export function readCancel(data: Uint8Array): CancelEnvelope {
+  const it = unpack(data);
+  return { from: words(it, 'f'), ask: whole(it, 'n') };
 }
 
 /** How errors of the application cross as themselves, when they are the cause of a crash. Others become RemoteError. */
@@ -150,7 +167,14 @@ function causeOut(cause: Error, causes: CauseCodec | undefined): JsonValue {
   return { n: cause.name, c: typeof code === 'string' ? code : undefined, m: cause.message };
 }
 
-const ACTOR_CODES: readonly ActorErrorCode[] = ['timeout', 'overloaded', 'stopped', 'crashed', 'not_found'];
+const ACTOR_CODES: readonly ActorErrorCode[] = [
+  'timeout',
+  'overloaded',
+  'stopped',
+  'crashed',
+  'not_found',
+  'cancelled',
+];
 
 function errorIn(value: unknown, causes: CauseCodec | undefined): ActorError {
   const given = field(value, 'c');

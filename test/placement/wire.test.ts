@@ -22,6 +22,8 @@ test('fields that a later version added are ignored; missing and wrong ones are 
   const question = { v: FORMAT, k: 'a', i: 'b', f: 'c', m: { x: 1 }, n: 7, a: 0, t: 10, later: true };
   assert.deepEqual(readAsk(bytes(question)), {
     ...{ kind: 'a', id: 'b', from: 'c', message: { x: 1 }, ask: 7, age: 0, epoch: undefined, left: 10 },
+    // Of a version before, which sends no cancel.
+    isCancellable: false,
   });
   for (const bad of [{ k: 1 }, { i: null }, { n: -1 }, { n: 1.5 }, { a: 'x' }, { e: {} }]) {
     assert.throws(() => readAsk(bytes({ ...question, ...bad })), unknown, JSON.stringify(bad));

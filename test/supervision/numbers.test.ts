@@ -17,8 +17,28 @@ test('numbers are kept by kind of actor', () =>
     await until(() => stats(system).kinds.adder?.handled === 4, 'all messages');
     assert.deepEqual(stats(system), {
       kinds: {
-        actor: { alive: 0, depth: 0, oldestMs: 0, handled: 0, failed: 0, restarts: 0, dropped: 0, expired: 0 },
-        adder: { alive: 1, depth: 0, oldestMs: 0, handled: 4, failed: 1, restarts: 1, dropped: 0, expired: 0 },
+        actor: {
+          alive: 0,
+          depth: 0,
+          oldestMs: 0,
+          handled: 0,
+          failed: 0,
+          restarts: 0,
+          dropped: 0,
+          expired: 0,
+          cancelled: 0,
+        },
+        adder: {
+          alive: 1,
+          depth: 0,
+          oldestMs: 0,
+          handled: 4,
+          failed: 1,
+          restarts: 1,
+          dropped: 0,
+          expired: 0,
+          cancelled: 0,
+        },
       },
       deadLetters: 0,
     });
