@@ -27,6 +27,15 @@ export {
 } from './supervisor/supervisor.ts';
 export { start } from './system.ts';
 export {
+  currentTrace,
+  isTraceparent,
+  type Span,
+  type SpanSubject,
+  type Tracer,
+  tracedLog,
+  withTrace,
+} from './tracing.ts';
+export {
   type Backoff,
   type Cancel,
   type CommonOptions,

@@ -7,6 +7,7 @@ import { queueFor } from './cell/run-queue.ts';
 import { Watchdog } from './cell/watchdog.ts';
 import { atLeast } from './errors.ts';
 import type { SystemRef } from './ref.ts';
+import { safeTracer, tracedLog } from './tracing.ts';
 import type { SystemOptions } from './types.ts';
 
 joinLifecycle();
@@ -29,11 +30,13 @@ let nextSystem = 1;
  */
 export function start(options: SystemOptions = {}): SystemRef {
   const longHandlerMs = atLeast(1, options.longHandlerMs ?? LONG_HANDLER_MS, 'longHandlerMs');
-  const log = safeLog(options.log ?? silent);
+  const tracer = options.tracer === undefined ? undefined : safeTracer(options.tracer);
+  const plainLog = safeLog(options.log ?? silent);
+  const log = tracer === undefined ? plainLog : tracedLog(plainLog);
   const letters = new DeadLetters(log, options.onDeadLetter?.bind(options));
   const queue = queueFor(options.clock, options.schedule);
   const random = options.random?.bind(options) ?? (() => Math.random());
-  const core = new SystemCore(options.name ?? `system-${nextSystem++}`, log, letters, queue, random);
+  const core = new SystemCore(options.name ?? `system-${nextSystem++}`, log, letters, queue, random, tracer);
   core.messageType = options.messageType?.bind(options);
   core.onIllegalFlags = options.onIllegalFlags?.bind(options);
   core.onGivingUp = options.onGivingUp?.bind(options);

@@ -2,6 +2,7 @@ import type { Log } from '../proto/ports/log.ts';
 import type { Decision, Decisions } from './decisions.ts';
 import type { Schedule, SystemClock } from './environment.ts';
 import type { AnyRef, Ref } from './ref.ts';
+import type { Tracer } from './tracing.ts';
 
 /**
  * Why an actor ended.
@@ -40,7 +41,12 @@ export interface Context<Msg> extends Decisions {
   readonly path: string;
   /** A live view, in order of spawning. Finding an unnamed child by its name walks the list. */
   readonly children: ReadonlyMap<string, AnyRef>;
-  /** Adds the actor's path to every line. */
+  /**
+   * The W3C `traceparent` of the message that is handled; undefined without one, and without a tracer. Messages sent
+   * from here carry it on by themselves.
+   */
+  readonly trace: string | undefined;
+  /** Adds the actor's path to every line, and with a tracer `trace_id`, where there is a trace. */
   readonly log: Log;
   /** Aborted when the actor begins to stop or is reset; hand it to whatever the handler waits for. */
   readonly signal: AbortSignal;
@@ -144,6 +150,8 @@ export interface DeadLetter {
 export interface SystemOptions {
   readonly name?: string;
   readonly log?: Log;
+  /** Told of asks and handlers that belong to a trace (`withTrace`); without it messages carry none. */
+  readonly tracer?: Tracer;
   /**
    * A handler, or an initial state, that takes longer than so many ms is named in the log, and again when it ends.
    * Default 10,000; none with a `clock`. One that is not asynchronous is not seen.

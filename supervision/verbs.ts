@@ -5,8 +5,10 @@ import { cellOf, parentOf } from './cell/context.ts';
 import { ENDED, STOPPING } from './cell/flags.ts';
 import { spawnCell } from './cell/spawning.ts';
 import { endOf, requestStop } from './cell/stopping.ts';
+import { askTraced } from './cell/traced-ask.ts';
 import { atLeast } from './errors.ts';
 import type { AnyRef, Ref, SystemRef } from './ref.ts';
+import { currentTrace } from './tracing.ts';
 import type { Context, QueryOptions, SpawnOptions, StatelessOptions, StopReason } from './types.ts';
 
 const noOptions: Behaviour = Object.freeze({});
@@ -73,6 +75,9 @@ export function askCell<Msg, Reply>(
   if ((cell.flags & (STOPPING | ENDED)) !== 0) return Promise.reject(cell.rare?.refusal ?? cell.stoppedError());
   const { system } = cell.kind;
   system.queue.wake();
+  const { tracer } = cell.kind;
+  const parent = tracer === undefined ? undefined : currentTrace();
+  if (tracer !== undefined && parent !== undefined) return askTraced(cell, make, timeoutMs, { tracer, parent, signal });
   if (signal !== undefined) return askWithSignal(cell, make, timeoutMs, signal);
   return new Promise<Reply>((resolve, reject) => {
     send(cell, make, new Ask(cell, system, timeoutMs, resolve, reject), reject);

@@ -1,4 +1,3 @@
-import { Ask } from './asks.ts';
 import type { Cell } from './cell.ts';
 import type { Meta } from './mailbox.ts';
 
@@ -20,5 +19,5 @@ export function oldestAge(cell: Cell): number {
 }
 
 function stampOf(meta: Meta): number {
-  return meta instanceof Ask ? meta.at : meta;
+  return typeof meta === 'number' ? meta : meta.at;
 }

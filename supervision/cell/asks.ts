@@ -61,6 +61,11 @@ export class Ask extends Ref<unknown> implements WaitingAsk {
     return `${this.target.path}#ask`;
   }
 
+  /** The context of a trace that it belongs to. */
+  get trace(): string | undefined {
+    return undefined;
+  }
+
   /** Whether a reply would still be heard. */
   get open(): boolean {
     return this.list !== undefined;

@@ -2,7 +2,6 @@ import { isPromise } from '../../lib/waiting.ts';
 import { ActorError } from '../errors.ts';
 import { pathSegment } from '../ref.ts';
 import type { CrashContext, StopReason } from '../types.ts';
-import type { Ask } from './asks.ts';
 import type { Behaviour } from './behaviour.ts';
 import { AsyncRun, type CellHooks, type Children, Rare } from './cell-parts.ts';
 import {
@@ -164,9 +163,7 @@ export class Cell extends Inbox implements Runnable {
   }
 
   override deliver(msg: unknown): void {
-    const { queue } = this.kind;
-    queue.wake();
-    this.post(msg, queue.ms);
+    this.post(msg, this.kind.stamp());
   }
 
   /** Puts a message into the mailbox, or refuses it. The time of the queue must be fresh (`wake`). */
@@ -308,7 +305,7 @@ export class Cell extends Inbox implements Runnable {
   }
 
   /** Whether nobody would hear the reply: after an overload, to work such asks off would only make others late. */
-  private isOver(ask: Ask): boolean {
+  private isOver(ask: Exclude<Meta, number>): boolean {
     if (ask.open) return false;
     this.kind[ask.isCancelled ? 'cancelled' : 'expired']++;
     // Its turn counts in `run`, its message does not.
@@ -331,14 +328,14 @@ export class Cell extends Inbox implements Runnable {
         }
       },
       (error: unknown) => {
-        if (this.landed(run)) lifecycle.crashed(this, msg, meta, error, init);
+        if (this.landed(run, error)) lifecycle.crashed(this, msg, meta, error, init);
       },
     );
   }
 
   /** Whether `run` is still the one waited for. */
-  private landed(run: AsyncRun): boolean {
-    run.observed?.end();
+  private landed(run: AsyncRun, error?: unknown): boolean {
+    run.observed?.end(error);
     if (this.rare?.running !== run) return false;
     this.rare.running = undefined;
     this.flags &= ~AWAITING;
@@ -351,8 +348,8 @@ export class Cell extends Inbox implements Runnable {
     if (rare.inflight === undefined) rare.inflight = new Set();
     rare.inflight.add(run);
     if (rare.inflight.size >= rare.concurrency) this.flags |= AWAITING;
-    const land = (): boolean => {
-      run.observed?.end();
+    const land = (error?: unknown): boolean => {
+      run.observed?.end(error);
       if (rare.inflight?.delete(run) !== true) return false;
       this.flags &= ~AWAITING;
       return true;
@@ -362,7 +359,7 @@ export class Cell extends Inbox implements Runnable {
         if (land()) this.goOn();
       },
       (error: unknown) => {
-        if (!land()) return;
+        if (!land(error)) return;
         lifecycle.crashed(this, msg, meta, error, false);
         this.goOn();
       },

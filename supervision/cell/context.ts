@@ -2,6 +2,7 @@ import type { Log } from '../../proto/ports/log.ts';
 import * as decisions from '../decisions.ts';
 import { ActorError, SpawnError } from '../errors.ts';
 import { type AnyRef, Ref } from '../ref.ts';
+import { currentTrace } from '../tracing.ts';
 import type { Cancel, CrashContext, StopReason } from '../types.ts';
 import { Cell } from './cell.ts';
 import { ChildrenView } from './children-view.ts';
@@ -71,6 +72,10 @@ export class CellContext implements CrashContext<unknown> {
 
   get mailbox(): readonly unknown[] {
     return this.cell.waiting();
+  }
+
+  get trace(): string | undefined {
+    return this.cell.kind.tracer === undefined ? undefined : currentTrace();
   }
 
   get log(): Log {

@@ -11,6 +11,7 @@ import { INITIAL_STATE, messageType } from './handlers.ts';
 import { inTime } from './in-time.ts';
 import { lastResort } from './last-resort.ts';
 import type { Meta } from './mailbox.ts';
+import { onStack } from './observed.ts';
 import { release, requestReset, tooManyRestarts } from './restarting.ts';
 import { requestStop } from './stopping.ts';
 
@@ -46,6 +47,7 @@ function work({ cell }: Crash, first: DecisionStep): void {
 /** A handler or (`init`) the making of a state threw: the asker hears of it at once, then supervision decides. */
 export function crashed(cell: Cell, msg: unknown, meta: Meta, error: unknown, init: boolean): void {
   cell.kind.failed++;
+  if (!init) onStack.handler?.threw(error);
   cell.kind.system.crashes.add(cell.path, init ? INITIAL_STATE : messageType(cell, msg), error);
   if (meta instanceof Ask) meta.fail(new ActorError('crashed', `${cell.path} crashed`, { cause: error }));
   if ((cell.flags & ENDED) !== 0) return;

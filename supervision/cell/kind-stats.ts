@@ -1,9 +1,11 @@
 import type { Log } from '../../proto/ports/log.ts';
+import { currentTrace, type Tracer } from '../tracing.ts';
 import { CrashNotes } from './crash-notes.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import { Latencies } from './latency.ts';
 import { SAMPLED } from './observed.ts';
 import type { RunQueue } from './run-queue.ts';
+import { TracedTell } from './traced-tell.ts';
 
 /** Running numbers of one kind of actor in one system. Depth and age are read from the mailboxes when asked for. */
 export class KindStats {
@@ -11,6 +13,8 @@ export class KindStats {
   readonly system: SystemCore;
   /** The system's: messages reach it this way. */
   readonly queue: RunQueue;
+  /** The system's, if it has one. */
+  readonly tracer: Tracer | undefined;
   alive = 0;
   /** Messages handed to a handler. */
   handled = 0;
@@ -33,6 +37,17 @@ export class KindStats {
     this.kind = kind;
     this.system = system;
     this.queue = system.queue;
+    this.tracer = system.tracer;
+    // Each is looked at then.
+    if (this.tracer !== undefined) this.unsampled = 0;
+  }
+
+  /** What a tell that is sent now waits with. */
+  stamp(): number | TracedTell {
+    const { queue } = this;
+    queue.wake();
+    const trace = this.tracer === undefined ? undefined : currentTrace();
+    return trace === undefined ? queue.ms : new TracedTell(queue.ms, trace);
   }
 
   /** Whether one of the next `limit` messages is to be looked at. */
@@ -57,6 +72,7 @@ export class SystemCore {
   readonly queue: RunQueue;
   /** At least 0 and below 1. */
   readonly random: () => number;
+  readonly tracer: Tracer | undefined;
   /** Hears of each actor whose flags do not go together; nothing is looked at without it. */
   onIllegalFlags: ((problem: string) => void) | undefined = undefined;
   /** Called for a supervisor at the top that had too many restarts. */
@@ -73,12 +89,13 @@ export class SystemCore {
   /** Makes names for unnamed actors. */
   nextLabel = 1;
 
-  constructor(name: string, log: Log, letters: DeadLetters, queue: RunQueue, random: () => number) {
+  constructor(name: string, log: Log, letters: DeadLetters, queue: RunQueue, random: () => number, tracer?: Tracer) {
     this.name = name;
     this.log = log;
     this.letters = letters;
     this.queue = queue;
     this.random = random;
+    this.tracer = tracer;
     this.plain = this.kindOf('actor');
   }
 

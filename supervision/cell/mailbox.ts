@@ -1,7 +1,10 @@
 import type { Ask } from './asks.ts';
+import type { TracedTell } from './traced-tell.ts';
 
-/** What a waiting message carries: its ask, or for a tell the coarse clock (`clock.ms`) at which it arrived. */
-export type Meta = Ask | number;
+/**
+ * What a waiting message carries: its ask, or for a tell its trace if it has one, else the coarse time of its arrival.
+ */
+export type Meta = Ask | TracedTell | number;
 
 /** The clock's stamps are never negative. */
 const NO_STAMP = -1;

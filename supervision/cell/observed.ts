@@ -1,5 +1,6 @@
 /** Handlers that are looked at: a sample of them, for the numbers. */
 import type { SystemClock } from '../environment.ts';
+import type { Span } from '../tracing.ts';
 import type { Latency } from './latency.ts';
 
 /**
@@ -14,13 +15,16 @@ export class Observed {
   private readonly clock: SystemClock;
   private readonly latency: Latency;
   private readonly queueMs: number;
+  private readonly span: Span | undefined;
   private isPending = false;
+  private error: unknown = undefined;
 
-  constructor(latency: Latency, clock: SystemClock, queueMs: number) {
+  constructor(latency: Latency, clock: SystemClock, queueMs: number, span: Span | undefined) {
     this.clock = clock;
     this.start = clock.now();
     this.latency = latency;
     this.queueMs = queueMs;
+    this.span = span;
   }
 
   /** The handler gave a promise. */
@@ -29,13 +33,19 @@ export class Observed {
     return this;
   }
 
+  /** The handler's call threw. */
+  threw(error: unknown): void {
+    this.error = error;
+  }
+
   /** The handler's call is over. */
   returned(): void {
-    if (!this.isPending) this.end();
+    if (!this.isPending) this.end(this.error);
   }
 
   /** The handler is over. */
-  end(): void {
+  end(error?: unknown): void {
+    this.span?.end(error);
     this.latency.queue.add(this.queueMs);
     this.latency.handler.add(this.clock.now() - this.start);
   }

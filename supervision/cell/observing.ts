@@ -1,3 +1,4 @@
+import { type Tracer, withTrace } from '../tracing.ts';
 import type { Cell } from './cell.ts';
 import { BLOCKED, RUNNING, WAITING } from './flags.ts';
 import { messageType } from './handlers.ts';
@@ -7,6 +8,7 @@ import { Observed, onStack, SAMPLED } from './observed.ts';
 /** Handles up to `limit` messages as `Cell.handle` does, and looks at the one whose turn it is. */
 export function handleObserved(cell: Cell, limit: number): number {
   const { kind } = cell;
+  if (kind.tracer !== undefined) return handleTraced(cell, kind.tracer, limit);
   const { queue } = kind;
   const before = kind.sampledAt === queue.ms ? kind.unsampled - 1 : 0;
   let n = before > 0 ? cell.handle(before) : 0;
@@ -18,23 +20,36 @@ export function handleObserved(cell: Cell, limit: number): number {
   return n < limit && goesOn(cell) ? n + cell.handle(limit - n) : n;
 }
 
+/** With a tracer each is looked at. */
+function handleTraced(cell: Cell, tracer: Tracer, limit: number): number {
+  let n = 0;
+  while (n < limit && goesOn(cell)) n += handleOne(cell, tracer);
+  cell.kind.unsampled = n;
+  return n;
+}
+
 /** Whether the next message may be handled at once. */
 function goesOn({ flags }: Cell): boolean {
   return (flags & RUNNING) !== 0 && (flags & BLOCKED) === 0 && (flags & WAITING) !== 0;
 }
 
-function handleOne(cell: Cell): number {
+function handleOne(cell: Cell, tracer?: Tracer): number {
   const msg = cell.peek();
   const { meta } = taken;
   // One that is over is not handled.
   if (typeof meta !== 'number' && !meta.open) return cell.handle(1);
   const { kind } = cell;
   const { queue } = kind;
-  const latency = kind.system.latencies.of(kind.kind, messageType(cell, msg));
-  const handler = new Observed(latency, queue.clock, queue.ageOf(typeof meta === 'number' ? meta : meta.at));
+  const message = messageType(cell, msg);
+  const latency = kind.system.latencies.of(kind.kind, message);
+  const trace = typeof meta === 'number' ? undefined : meta.trace;
+  const subject = () => ({ operation: 'handler', kind: kind.kind, message, path: cell.path }) as const;
+  const span = trace === undefined ? undefined : tracer?.startSpan(subject(), trace);
+  const handler = new Observed(latency, queue.clock, queue.ageOf(typeof meta === 'number' ? meta : meta.at), span);
   onStack.handler = handler;
   try {
-    return cell.handle(1);
+    // Also without a trace: whoever scheduled this run may have one.
+    return tracer === undefined ? cell.handle(1) : withTrace(span?.traceparent ?? trace, () => cell.handle(1));
   } finally {
     onStack.handler = undefined;
     handler.returned();

@@ -31,7 +31,11 @@ export function every(cell: Cell, ms: number, msg: unknown): Cancel {
   atLeast(1, ms, 'every');
   if (!cell.taking) return nothing;
   const beat = (): void => {
-    if (!cell.holds(msg)) cell.deliver(msg);
+    if (cell.holds(msg)) return;
+    const { queue } = cell.kind;
+    queue.wake();
+    // Not by `deliver`: a beat belongs to no trace, least of all for ever to that of whoever set it.
+    cell.post(msg, queue.ms);
   };
   return owned(timersOf(cell), new Timer(cell.kind.queue.clock, beat, ms, true));
 }

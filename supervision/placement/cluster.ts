@@ -20,6 +20,7 @@ import { AskCancels } from './ask-cancels.ts';
 import { AskDeduplicator } from './ask-deduplicator.ts';
 import { failed, lostOnTheWay, tooLarge, unreadable } from './ask-errors.ts';
 import { DurableTimers } from './durable-timers.ts';
+import { inTrace } from './in-trace.ts';
 import { PlacementNode } from './node.ts';
 import { type NodeBus, TIMINGS, type Timings } from './node-options.ts';
 import { PlacedEntities, type PlacedInbound } from './placed-entities.ts';
@@ -321,7 +322,7 @@ export class Cluster implements ClusterContext {
     const placed = this.#inbound.get(envelope.kind);
     if (placed === undefined)
       this.complain(envelope.from, new Error(envelope.kind), 'a message for a kind that is not here');
-    else placed.receive(envelope);
+    else inTrace(this.#parent, envelope.trace, () => placed.receive(envelope));
   }
 
   #receiveAsk(data: Uint8Array, reply: string | undefined): void {
@@ -351,7 +352,8 @@ export class Cluster implements ClusterContext {
       return;
     }
     let hadEffect = true;
-    const answer = placed.answer(envelope, this.#cancels.begin(envelope)).then((given) => {
+    const cancel = this.#cancels.begin(envelope);
+    const answer = inTrace(this.#parent, envelope.trace, () => placed.answer(envelope, cancel)).then((given) => {
       this.#cancels.end(envelope);
       hadEffect = given.type !== 'moved';
       return packAnswer(given, this.causes);

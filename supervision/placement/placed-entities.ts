@@ -5,6 +5,7 @@ import { givenUp } from '../cell/asks.ts';
 import type { AskOptions, Entities } from '../entity/entity-kind.ts';
 import { ActorError } from '../errors.ts';
 import type { AnyRef, Ref } from '../ref.ts';
+import { currentTrace, withTrace } from '../tracing.ts';
 import { failed, lostOnTheWay, unlessAborted, unreadable } from './ask-errors.ts';
 import { Incoming, Outgoing } from './ask-refs.ts';
 import { OpenAsks } from './open-asks.ts';
@@ -37,10 +38,8 @@ const OWNERLESS_MS = 10_000;
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 200;
 
-interface Parked<Msg> {
-  readonly id: string;
+interface Parked<Msg> extends Pick<TellEnvelope, 'id' | 'hops' | 'trace'> {
   readonly message: Msg;
-  readonly hops: number;
   readonly until: number;
 }
 
@@ -145,8 +144,8 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
       if (!owned && parked.every(({ until }) => until > now)) continue;
       this.#parked.delete(shard);
       this.#waiting -= parked.length;
-      for (const { id, message, hops, until } of parked) {
-        if (until > now) this.#tell(id, message, hops, until);
+      for (const { id, message, hops, until, trace } of parked) {
+        if (until > now) withTrace(trace, () => this.#tell(id, message, hops, until));
         else this.#lost(id);
       }
     }
@@ -248,7 +247,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
       this.#lost(id);
       return;
     }
-    const entry = { id, message, hops, until: until ?? performance.now() + PARKED_MS };
+    const entry = { id, message, hops, until: until ?? performance.now() + PARKED_MS, trace: currentTrace() };
     this.#waiting++;
     if (parked === undefined) this.#parked.set(shard, [entry]);
     else parked.push(entry);
@@ -258,7 +257,11 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     const { kind, codec } = this.#kind;
     const from = this.#cluster.node.self.id;
     const wire = codec.encode(message, this.#cluster.refs.to(node));
-    this.#cluster.send(node, 'tell', packTell({ kind, id, from, message: wire, hops: hops + 1 }));
+    this.#cluster.send(
+      node,
+      'tell',
+      packTell({ kind, id, from, message: wire, hops: hops + 1, trace: currentTrace() }),
+    );
   }
 
   #lost(id: string): void {
@@ -329,6 +332,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
       epoch: attempt.unanswered?.epoch,
       left: Math.ceil(left),
       isCancellable: attempt.signal !== undefined,
+      trace: currentTrace(),
     });
     let data: Uint8Array;
     try {

@@ -1,8 +1,10 @@
 import type { Log } from '../../proto/ports/log.ts';
 import { Cell } from '../cell/cell.ts';
 import { type AnyRef, Ref } from '../ref.ts';
+import { currentTrace } from '../tracing.ts';
 import { dispatch, spawn, spawnStateless, stop, stopped } from '../verbs.ts';
 import { type Codec, field, type JsonValue, type RefsIn, type RefsOut } from './codec.ts';
+import { inTrace } from './in-trace.ts';
 import { packRefNews, type RefNews } from './wire.ts';
 
 /** A ref of this node that others know by number. */
@@ -82,10 +84,10 @@ export class RefExchange implements RefsIn {
   }
 
   /** A message for one of ours. */
-  onMessage({ ref, from, message }: RefNews): void {
+  onMessage({ ref, from, message, trace }: RefNews): void {
     const entry = this.#exported.get(ref);
     if (entry === undefined) this.#tellEnd(from, ref);
-    else dispatch(entry.ref, entry.codec.decode(message, this));
+    else inTrace(this.#host, trace, () => dispatch(entry.ref, entry.codec.decode(message, this)));
   }
 
   /** Somebody holds one of ours. */
@@ -159,7 +161,8 @@ export class RefExchange implements RefsIn {
     const standIn = spawnStateless<Msg>(
       this.#host,
       (message) => {
-        const data = packRefNews({ ref: number, from: self, message: codec.encode(message, this.to(node)) });
+        const wire = codec.encode(message, this.to(node));
+        const data = packRefNews({ ref: number, from: self, message: wire, trace: currentTrace() });
         send(node, 'ref', data);
       },
       { kind: 'placement/remote-ref' },

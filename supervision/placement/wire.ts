@@ -6,6 +6,7 @@
 import { isUtf8 } from 'node:buffer';
 import { NODE_FORMAT, PlacementError } from '../../proto/ports/placement.ts';
 import { ActorError, type ActorErrorCode } from '../errors.ts';
+import { isTraceparent } from '../tracing.ts';
 import { field, isWire, type JsonValue } from './codec.ts';
 
 /** The version of the envelopes below. */
@@ -19,6 +20,8 @@ export interface TellEnvelope {
   readonly message: JsonValue;
   /** How often it was passed on. */
   readonly hops: number;
+  /** The context of the trace that it belongs to. */
+  readonly trace: string | undefined;
 }
 
 /** A message to an entity that is answered. Sent again, it has the same `ask`. */
@@ -54,6 +57,8 @@ export interface RefNews {
   readonly ref: number;
   readonly from: string;
   readonly message: JsonValue | undefined;
+  /** The context of the trace that the message belongs to. */
+  readonly trace?: string | undefined;
 }
 
 /** An envelope as bytes. */
@@ -81,8 +86,8 @@ function unpack(data: Uint8Array): object {
   return value;
 }
 
-export function packTell({ kind, id, from, message, hops }: TellEnvelope): Uint8Array {
-  return pack({ v: FORMAT, k: kind, i: id, f: from, m: message, h: hops });
+export function packTell({ kind, id, from, message, hops, trace }: TellEnvelope): Uint8Array {
+  return pack({ v: FORMAT, k: kind, i: id, f: from, m: message, h: hops, p: trace });
 }
 
 export function readTell(data: Uint8Array): TellEnvelope {
@@ -90,18 +95,19 @@ export function readTell(data: Uint8Array): TellEnvelope {
   return { ...address(it), hops: whole(it, 'h') };
 }
 
-export function packAsk({ kind, id, from, message, ask, age, epoch, left, isCancellable }: AskEnvelope): Uint8Array {
+export function packAsk(envelope: AskEnvelope): Uint8Array {
+  const { kind, id, from, message, ask, age, epoch, left, isCancellable, trace } = envelope;
   const c = isCancellable || undefined;
-  return pack({ v: FORMAT, k: kind, i: id, f: from, m: message, n: ask, a: age, e: epoch, t: left, c });
+  return pack({ v: FORMAT, k: kind, i: id, f: from, m: message, n: ask, a: age, e: epoch, t: left, c, p: trace });
 }
 
 export function readAsk(data: Uint8Array): AskEnvelope {
   const it = unpack(data);
   const epoch = field(it, 'e') === undefined ? undefined : whole(it, 'e');
-  const { kind, id, from, message } = address(it);
+  const { kind, id, from, message, trace } = address(it);
   const isCancellable = field(it, 'c') === true;
   const [ask, age, left] = [whole(it, 'n'), whole(it, 'a'), whole(it, 't')];
-  return { kind, id, from, message, ask, age, epoch, left, isCancellable };
+  return { kind, id, from, message, ask, age, epoch, left, isCancellable, trace };
 }
 
 export function packCancel({ from, ask }: CancelEnvelope): Uint8Array {
@@ -136,14 +142,19 @@ export function readAnswer(data: Uint8Array, causes?: CauseCodec): Answer {
     : { type: 'error', error: errorIn(error, causes) };
 }
 
-export function packRefNews({ ref, from, message }: RefNews): Uint8Array {
-  return pack({ v: FORMAT, r: ref, f: from, m: message });
+export function packRefNews({ ref, from, message, trace }: RefNews): Uint8Array {
+  return pack({ v: FORMAT, r: ref, f: from, m: message, p: trace });
 }
 
 export function readRefNews(data: Uint8Array): RefNews {
   const it = unpack(data);
   const message = field(it, 'm');
-  return { ref: whole(it, 'r'), from: words(it, 'f'), message: message === undefined ? undefined : wireOf(message) };
+  return {
+    ref: whole(it, 'r'),
+    from: words(it, 'f'),
+    message: message === undefined ? undefined : wireOf(message),
+    trace: traceIn(it),
+  };
 }
 
 /** An error that was thrown on another node: its name, code and message. */
@@ -196,7 +207,19 @@ function remoteError(value: unknown): RemoteError {
 }
 
 function address(it: object): Omit<TellEnvelope, 'hops'> {
-  return { kind: words(it, 'k'), id: words(it, 'i'), from: words(it, 'f'), message: wireOf(field(it, 'm')) };
+  return {
+    kind: words(it, 'k'),
+    id: words(it, 'i'),
+    from: words(it, 'f'),
+    message: wireOf(field(it, 'm')),
+    trace: traceIn(it),
+  };
+}
+
+/** Absent in what a node without a tracer sends, or one of a version without traces. */
+function traceIn(it: object): string | undefined {
+  const trace = field(it, 'p');
+  return isTraceparent(trace) ? trace : undefined;
 }
 
 function words(it: object, name: string): string {

@@ -24,7 +24,12 @@ test('fields that a later version added are ignored; missing and wrong ones are 
     ...{ kind: 'a', id: 'b', from: 'c', message: { x: 1 }, ask: 7, age: 0, epoch: undefined, left: 10 },
     // Of a version before, which sends no cancel.
     isCancellable: false,
+    trace: undefined,
   });
+  const trace = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
+  assert.equal(readAsk(bytes({ ...question, p: trace })).trace, trace);
+  for (const p of [1, {}, '', `${trace}00`, trace.toUpperCase()])
+    assert.equal(readAsk(bytes({ ...question, p })).trace, undefined);
   for (const bad of [{ k: 1 }, { i: null }, { n: -1 }, { n: 1.5 }, { a: 'x' }, { e: {} }]) {
     assert.throws(() => readAsk(bytes({ ...question, ...bad })), unknown, JSON.stringify(bad));
   }
