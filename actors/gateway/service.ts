@@ -14,6 +14,7 @@ import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gatewa
 import { type AnyRef, type SystemRef, spawn, stop } from '../../supervision/index.ts';
 import { connectionSupervisor, startParts } from '../service/supervisor.ts';
 import { Arrivals } from './arrivals.ts';
+import { SupervisedClients } from './client-connections.ts';
 import type { GatewayDeps } from './deps.ts';
 import { startRoutes } from './routes.ts';
 import { NOT_RUNNING, Routing } from './routing.ts';
@@ -41,6 +42,7 @@ interface StartedControl {
  */
 export class GatewayControl implements GatewayDecider {
   readonly ssh: SshAuthorizer;
+  readonly clients = new SupervisedClients(() => this.#connections);
   readonly #deps: GatewayDeps;
   readonly #ssh: ReturnType<typeof sshControl>;
   #running: StartedControl | undefined;

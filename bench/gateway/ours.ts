@@ -1,9 +1,12 @@
 /** The gateway as it is put together for a platform, without database and engine: its routes are given. Told `gc` on stdin, it collects. */
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import { SupervisedClients } from '../../actors/gateway/client-connections.ts';
 import { Routing } from '../../actors/gateway/routing.ts';
+import { connectionSupervisor } from '../../actors/service/supervisor.ts';
 import { RouteTable } from '../../proto/gateway/routes.ts';
 import type { Log } from '../../proto/ports/log.ts';
+import { start } from '../../supervision/index.ts';
 import { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
 import { GatewayListeners } from '../../transports/gateway/listeners.ts';
 import { certificateContext } from '../../transports/gateway/tls/front.ts';
@@ -18,6 +21,7 @@ export async function serveOurs(folder: string, origins: Origins, isPiped: boole
     cert: readFileSync(`${folder}/cert.pem`, 'utf8'),
     key: readFileSync(`${folder}/key.pem`, 'utf8'),
   });
+  const connections = connectionSupervisor(start({ name: 'bench', log }), 'gateway', 'connections');
   let routing: Routing | undefined;
   const cache = new ResponseCache();
   const listeners = await GatewayListeners.open({
@@ -30,6 +34,7 @@ export async function serveOurs(folder: string, origins: Origins, isPiped: boole
       decide: (request) => routing?.decide(request) ?? { reply: { status: 503 } },
       decideName: (name, port) => routing?.decideName(name, port) ?? 'refuse',
       adopt: () => nothing,
+      clients: new SupervisedClients(() => connections),
     },
     certificates: { platform: { context: certificate } },
     cache,

@@ -24,6 +24,19 @@ export interface LongConnection {
   readonly end: () => void;
 }
 
+/** A client's connection for requests, one after the other. */
+export interface EndableConnection {
+  /** Ends it: now if it is idle, else with the answer under way. */
+  drain(): void;
+}
+
+/** Connections for requests, by the address of the client. */
+export interface ClientConnections {
+  /** Takes it under supervision until `remove`. */
+  add(address: string, connection: EndableConnection): void;
+  remove(address: string, connection: EndableConnection): void;
+}
+
 /** Decides about traffic. Decisions are synchronous whenever they can be, and never throw or reject. */
 export interface GatewayDecider {
   /** About one request. */
@@ -35,6 +48,8 @@ export interface GatewayDecider {
   decideName(serverName: string | undefined, port: number, isChallenge: boolean): NameDecision | Promise<NameDecision>;
   /** Takes a long connection under supervision; call what comes back when it ended. */
   adopt(connection: LongConnection): () => void;
+  /** Has those of all clients. */
+  readonly clients: ClientConnections;
   /** About logins by SSH. */
   readonly ssh: SshAuthorizer;
 }

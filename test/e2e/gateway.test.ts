@@ -126,10 +126,13 @@ describe('the gateway', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
       ...{ servername: 'compute.troupe.localhost', ca },
     });
     assert.equal(z.object({ type: z.string() }).parse(await socket.json()).type, 'containers');
+    // It keeps its connection.
+    await (await fetch(`http://127.0.0.1:${ports().http}/healthz`)).text();
     const { actors } = z
       .object({ actors: z.array(z.object({ kind: z.string() })) })
       .parse((await request('GET', `${platform.ready.urls.auth}/api/runtime/actors`, { token })).json);
     assert.ok(actors.some(({ kind }) => kind === 'gateway/upgrade'));
+    assert.ok(actors.some(({ kind }) => kind === 'gateway/client'));
     await socket.close();
     // The token of the query is not for the log.
     await until(() => platform.log().includes('/compute/ws?token=...'), { what: 'the access log' });

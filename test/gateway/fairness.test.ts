@@ -248,6 +248,7 @@ test('a port of a container that cannot be opened is told of once, and opened wh
       decide: () => ({ reply: { status: 200, body: 'ok' } }),
       decideName: () => 'refuse',
       adopt: () => () => {},
+      clients: { add: () => {}, remove: () => {} },
     },
     certificates: { platform: { context: createSecureContext() } },
     retryMs: 50,

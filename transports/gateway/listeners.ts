@@ -43,7 +43,7 @@ export interface GatewayListenerOptions {
   readonly ports: { readonly http: number; readonly https: number; readonly ssh: number };
   /** Serves SSH on its port, and on ports where the first bytes are SSH; undefined: there is no SSH. */
   readonly ssh: Pick<SshGateway, 'serve' | 'close'> | undefined;
-  readonly decider: Pick<GatewayDecider, 'decide' | 'decideName' | 'adopt'>;
+  readonly decider: Pick<GatewayDecider, 'decide' | 'decideName' | 'adopt' | 'clients'>;
   readonly certificates: GatewayCertificates;
   /** Is asked before a request is forwarded; undefined: nothing is kept. */
   readonly cache?: CacheHook | undefined;
@@ -117,6 +117,7 @@ export class GatewayListeners implements IngressListeners {
     this.#raw = { proxiesWithHeader: proxies?.sendHeader ? proxies.isTrusted : undefined, copy: options.copyListener };
     this.#proxy = new HttpProxy({
       decider: options.decider,
+      clients: options.decider.clients,
       upstreams: this.#upstreams,
       cache: options.cache,
       onAccess: options.onAccess,

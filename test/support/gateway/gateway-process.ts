@@ -79,6 +79,7 @@ async function main(): Promise<void> {
       }),
       decideName: () => 'refuse',
       adopt: () => () => {},
+      clients: { add: () => {}, remove: () => {} },
     },
     certificates: { platform: { context: createSecureContext() } },
     onAccess: () => {},

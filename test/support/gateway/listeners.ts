@@ -71,6 +71,7 @@ export async function openListeners(
         long.push(connection);
         return () => {};
       },
+      clients: { add: () => {}, remove: () => {} },
     },
     certificates: {
       platform: { context: contexts.own },

@@ -22,7 +22,7 @@ type Phase = 'head' | 'idle' | 'exchange' | 'closing';
 /** A connection. It reads its wire from the moment it is made. */
 export class ClientConnection extends ClientWire implements ExchangeClient, WireReader {
   /** Who is on the other side: the client, or a proxy before it. */
-  readonly #peer: string;
+  readonly peer: string;
   readonly #serverName: string | undefined;
   /** The client of the request under way. */
   #address: string;
@@ -47,7 +47,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   constructor(wire: Wire, context: ClientContext, peer: string, first?: Buffer, serverName?: string) {
     super(wire, context);
     this.#inflow = new Inflow(wire);
-    this.#peer = peer;
+    this.peer = peer;
     this.#address = peer;
     this.#serverName = serverName;
     wire.reader = this;
@@ -122,7 +122,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.#isBroken = false;
     this.#wait('exchange', this.context.timeouts.stallMs);
     this.#inflow.keep(chunk, found.next);
-    this.#address = clientOf(head, this.context, this.#peer);
+    this.#address = clientOf(head, this.context, this.peer);
     const decision = decisionOf(head, this.context, this.#address, this.#serverName);
     if (decision instanceof Promise) void decision.then((later) => this.#decided(head, later));
     else this.#decided(head, decision);

@@ -1,7 +1,7 @@
 /** Serves HTTP/1.1 on sockets that somebody else took: a listener, after TLS, after detection. */
 import type { Socket } from 'node:net';
 import { waitAtMost } from '../../../lib/waiting.ts';
-import type { GatewayDecider } from '../../../proto/gateway/gateway-decider.ts';
+import type { ClientConnections, GatewayDecider } from '../../../proto/gateway/gateway-decider.ts';
 import type { AccessEntry } from '../../../proto/gateway/traffic.ts';
 import { Deadlines } from '../../wire/deadlines.ts';
 import type { IsTrusted } from '../../wire/peer-address.ts';
@@ -15,6 +15,8 @@ import type { Upstreams } from './upstreams.ts';
 
 interface ProxyOptions {
   readonly decider: Pick<GatewayDecider, 'decide'>;
+  /** Supervises the connections. */
+  readonly clients?: ClientConnections | undefined;
   readonly upstreams: Upstreams;
   /** Is asked before a request is forwarded. */
   readonly cache?: CacheHook | undefined;
@@ -54,7 +56,9 @@ export class HttpProxy {
   /** The same on a wire. */
   serveWire(wire: Wire, port: number, address: string, first?: Buffer, serverName?: string): void {
     const context = this.#contextOf(port, serverName !== undefined);
-    this.#connections.add(new ClientConnection(wire, context, address, first, serverName));
+    const connection = new ClientConnection(wire, context, address, first, serverName);
+    this.#connections.add(connection);
+    this.#options.clients?.add(address, connection);
   }
 
   /** Lets answers under way finish, at most `graceMs`, and ends all connections. */
@@ -88,7 +92,8 @@ export class HttpProxy {
         timeouts: { ...CLIENT_TIMEOUTS, ...timeouts },
         onAccess: onAccess ?? (() => {}),
         onDone: (connection) => {
-          if (connection instanceof ClientConnection) this.#connections.delete(connection);
+          if (connection instanceof ClientConnection && this.#connections.delete(connection))
+            this.#options.clients?.remove(connection.peer, connection);
           if (this.#connections.size === 0) this.#idle?.();
         },
       };
