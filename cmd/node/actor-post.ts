@@ -217,7 +217,7 @@ export class ActorPost {
   /** Of a tree whose answer would be too large, fewer actors. */
   async #bounded(question: ActorQuestion): Promise<ActorAnswer> {
     const answer = await this.askSelf(question);
-    if (question.what !== 'tree' || JSON.stringify(answer).length <= MAX_BYTES) return answer;
+    if (question.what !== 'tree' || Buffer.byteLength(JSON.stringify(answer)) <= MAX_BYTES) return answer;
     const maxActors = Math.floor((answer.actors?.length ?? 0) / 4);
     return this.#bounded({ ...question, maxChildren: Math.floor(question.maxChildren / 4), maxActors });
   }
