@@ -5,9 +5,12 @@ import type { CertificateAuthority } from '../../proto/ports/acme.ts';
 import type { FindAddresses } from '../../proto/ports/dns.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
+import type { Placement } from '../service/placement.ts';
 
 export interface CertificateDeps {
   readonly db: Db;
+  /** Where orders are placed; undefined in a process that is no member of the cluster, which has its own. */
+  readonly placement: Placement | undefined;
   readonly log: Log;
   readonly sealKey: KeyObject;
   /** Undefined: there is none, and nothing is ordered. */

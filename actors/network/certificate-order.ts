@@ -35,6 +35,7 @@ import {
   whatToCheck,
 } from './certificate-rules.ts';
 import { registrableOf } from './hostname-rules.ts';
+import type { WriteRight } from './placed.ts';
 
 /** What a node leaves behind that dies is taken up within this and a look for what is due. */
 const LEASE_MS = 10_000;
@@ -44,27 +45,31 @@ const SHARE_PAUSE_MS = 3_600_000;
 /** Why an order ends without a failure of anybody: another node holds it, or its mapping is gone. */
 class LostOrder extends Error {}
 
-/** Orders the certificate of `hostname` if it is due and nobody else does. Rejects only when storage does. */
+/**
+ * Orders the certificate of `hostname` if it is due and nobody else does. `right`: to begin with it; then the order's
+ * lease counts. Rejects only when storage does, and as `right`.
+ */
 export async function orderCertificate(
   deps: CertificateDeps,
   authority: CertificateAuthority,
   hostname: string,
   signal: AbortSignal,
+  right: WriteRight,
 ): Promise<void> {
   const { db, sealKey, log, numbers } = deps;
   const { directoryUrl } = authority;
   const leaseMs = deps.leaseMs ?? LEASE_MS;
-  if (await isNowhere(deps, hostname)) {
+  if (await isNowhere(deps, hostname, right)) {
     await tellDetail(deps, authority, hostname);
     return;
   }
   const registrable = registrableOf(hostname);
-  const lease = await startOrder(db, hostname, { directoryUrl, leaseMs, sealKey, registrable });
+  const lease = await startOrder(right, hostname, { directoryUrl, leaseMs, sealKey, registrable });
   if (lease === 'no_share') {
     const text =
       `As many certificates as one account gets in a day have been ordered for yours (${DAILY_SHARE.ofDomain} of ` +
       `new names below ${registrable}, ${DAILY_SHARE.ofUser} in all): the day ends at midnight UTC.`;
-    await postponeOrder(db, hostname, { inMs: SHARE_PAUSE_MS, code: 'daily_share', text });
+    await postponeOrder(right, hostname, { inMs: SHARE_PAUSE_MS, code: 'daily_share', text });
     await tellDetail(deps, authority, hostname);
     return;
   }
@@ -114,12 +119,12 @@ export async function orderCertificate(
 }
 
 /** Whether the hostname has no address yet: an authority would count a failure. Stores that with the next look. */
-async function isNowhere({ db, dns, log }: CertificateDeps, hostname: string): Promise<boolean> {
+async function isNowhere({ db, dns, log }: CertificateDeps, hostname: string, right: WriteRight): Promise<boolean> {
   if (dns === undefined || (await dns.find(hostname)).kind !== 'none') return false;
   const { attempts = 0 } = (await certificateStatus(db, hostname)) ?? {};
   const inMs = retryIn({ code: NO_ADDRESS }, attempts + 1, Math.random());
   const text = leadsNowhere(hostname, dns.ingressHost);
-  if (await postponeOrder(db, hostname, { inMs, code: NO_ADDRESS, text })) log.info({ hostname, inMs }, text);
+  if (await postponeOrder(right, hostname, { inMs, code: NO_ADDRESS, text })) log.info({ hostname, inMs }, text);
   return true;
 }
 

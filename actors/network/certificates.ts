@@ -2,12 +2,13 @@
 import { dueHostnames } from '../../storage/network/certificate-orders.ts';
 import { purgeCertificates, tellUncertified } from '../../storage/network/certificates.ts';
 import type { SystemRef } from '../../supervision/index.ts';
-import { localEntities } from '../service/parts.ts';
+import { type EntitiesPart, localEntities, placedEntities } from '../service/parts.ts';
 import { periodic } from '../service/periodic.ts';
 import { startParts } from '../service/supervisor.ts';
 import { certificateKind } from './certificate.ts';
 import type { CertificateDeps } from './certificate-deps.ts';
 import { NO_AUTHORITY } from './certificate-rules.ts';
+import { CERTIFICATE, ORDERS } from './placed.ts';
 
 const LOOK_MS = 5000;
 const PURGE_EVERY_MS = 3600_000;
@@ -16,14 +17,17 @@ const AT_ONCE = 20;
 
 /** Starts what orders certificates under `system`; it ends with it. Rejects when it cannot start. */
 export async function startCertificates(system: SystemRef, deps: CertificateDeps): Promise<void> {
-  const { db, log, authority, news, lookMs = LOOK_MS } = deps;
-  const certificates = localEntities(certificateKind(deps));
+  const { db, log, authority, news, placement, lookMs = LOOK_MS } = deps;
+  const kind = certificateKind(deps);
+  const certificates: EntitiesPart<'look'> =
+    placement === undefined ? localEntities(kind) : placedEntities(placement, CERTIFICATE, kind);
   const order = async () => {
     const room = AT_ONCE - certificates.awake();
-    for (const hostname of room > 0 ? await dueHostnames(db, room) : []) certificates.tell(hostname, 'look');
+    const due = room > 0 ? await dueHostnames(db, room, placement?.held(ORDERS)) : [];
+    for (const hostname of due) certificates.tell(hostname, 'look');
   };
   const common = { service: 'network', log } as const;
-  await startParts(system, 'network-certificates', {
+  const parts = {
     certificates,
     due: periodic({
       ...common,
@@ -40,5 +44,6 @@ export async function startCertificates(system: SystemRef, deps: CertificateDeps
       failure: 'old certificates could not be purged',
       work: () => purgeCertificates(db),
     }),
-  });
+  };
+  await startParts(system, 'network-certificates', parts, (isUp) => placement?.setUp(ORDERS, isUp));
 }

@@ -61,7 +61,7 @@ export function mappingHandlers(
 
   /** Whoever asks has perhaps mended what its certificate waits for. */
   const hasten = ({ right }: MappingState, row: MappingRow) =>
-    right.write(async (tx) => {
+    right.tx(async (tx) => {
       if (await hastenOrder(tx, row.hostname, PAUSE_BEFORE_HASTE_MS))
         await tellNetwork(tx, { kind: 'verified', mappingId: row.id, hostname: row.hostname });
     });
@@ -83,7 +83,7 @@ export function mappingHandlers(
       const now = clock.now();
       if (row.status === 'failed') {
         const times = { now: new Date(now), nextCheckAt: new Date(now) };
-        if ((await right.write((tx) => retryMapping(tx, row, times))) === 'taken') throw taken();
+        if ((await right.tx((tx) => retryMapping(tx, row, times))) === 'taken') throw taken();
         return { status: 'pending', detail: `it had failed and is looked at again from now on: ${toDo(row)}` };
       }
       const seen = await checks.look(row);
@@ -91,7 +91,7 @@ export function mappingHandlers(
       if (seen.kind === 'taken') throw taken();
       // Whoever asks has just changed something: back to the first pace.
       const nextCheckAt = new Date(nextCheck(clock.now(), 0, row.pendingSince.getTime()));
-      await right.write((tx) => noteCheck(tx, id, { detail: seen.detail, checks: 0, nextCheckAt }));
+      await right.tx((tx) => noteCheck(tx, id, { detail: seen.detail, checks: 0, nextCheckAt }));
       return { status: 'pending', detail: seen.detail };
     }),
   );

@@ -58,13 +58,13 @@ export class MappingCheck {
     const now = clock.now();
     // Not for our own resolvers being down: the next look decides.
     if (seen.isConclusive && now >= row.pendingSince.getTime() + EXPIRY_MS) {
-      await this.#right.write((tx) => failMapping(tx, row.id, `not verified within 72 hours: ${seen.detail}`));
+      await this.#right.tx((tx) => failMapping(tx, row.id, `not verified within 72 hours: ${seen.detail}`));
       log.info({ mappingId: row.id, hostname: row.hostname }, 'mapping failed');
       return;
     }
     const checks = row.checks + 1;
     const nextCheckAt = new Date(nextCheck(now, checks, row.pendingSince.getTime()));
-    await this.#right.write((tx) => noteCheck(tx, row.id, { detail: seen.detail, checks, nextCheckAt }));
+    await this.#right.tx((tx) => noteCheck(tx, row.id, { detail: seen.detail, checks, nextCheckAt }));
   }
 
   /** Looks for the proof of a pending mapping, and turns it verified when there is one. */
@@ -73,7 +73,7 @@ export class MappingCheck {
     if (row.record === 'wanted' && integration !== undefined) {
       const made = await makeRecord(this.#deps, integration, row, this.#right);
       if ('recordId' in made) return this.#verified(row, 'provider', made);
-      if (made.kind === 'refused') await this.#right.write((tx) => setRecord(tx, row.id, 'refused'));
+      if (made.kind === 'refused') await this.#right.tx((tx) => setRecord(tx, row.id, 'refused'));
       const instead = `; without it, ${toDo(row)}`;
       return { kind: 'unproven', detail: made.detail + instead, isConclusive: made.kind === 'refused' };
     }
@@ -92,7 +92,7 @@ export class MappingCheck {
     const isHere = isProven(answers, row.verifyToken) || (await leadsHere(dns, row.hostname));
     const now = clock.now();
     const noted = (unprovenSince: Date | null, detail: string, inMs: number) =>
-      this.#right.write((tx) => noteProof(tx, row.id, { unprovenSince, detail, nextCheckAt: new Date(now + inMs) }));
+      this.#right.tx((tx) => noteProof(tx, row.id, { unprovenSince, detail, nextCheckAt: new Date(now + inMs) }));
     if (isHere === true) return noted(null, '', RECHECK_MS);
     if (isHere === undefined || answers.every(({ answer }) => answer.kind === 'failed'))
       return noted(row.unprovenSince, row.detail, RECHECK_FAILED_MS);
@@ -102,7 +102,7 @@ export class MappingCheck {
       const detail =
         `${row.hostname} does not lead here any more, and its TXT record is gone: ${toDo(row)} before ` +
         `${end.toISOString()}, or the mapping ends.`;
-      await this.#right.write(async (tx) => {
+      await this.#right.tx(async (tx) => {
         if (row.unprovenSince === null)
           await append(tx, noticeOf(row, now, `${row.hostname} is about to lapse`, detail));
         await noteProof(tx, row.id, { unprovenSince: since, detail, nextCheckAt: new Date(now + RECHECK_UNPROVEN_MS) });
@@ -120,7 +120,7 @@ export class MappingCheck {
   ): Promise<Look> {
     const { clock, log } = this.#deps;
     const now = clock.now();
-    const proven = await this.#right.write(async (tx) => {
+    const proven = await this.#right.tx(async (tx) => {
       const nextCheckAt = by === 'txt' ? new Date(now + RECHECK_MS) : null;
       const outcome = await verifyMapping(tx, row.id, new Date(now), { lost: LOST, nextCheckAt });
       if (record !== undefined) await setRecord(tx, row.id, record);
@@ -147,7 +147,7 @@ export class MappingCheck {
     const { clock, log } = this.#deps;
     const now = clock.now();
     const why = `its proof has been missing since ${since.toISOString()}: ${toDo(row)}, then verify it`;
-    await this.#right.write(async (tx) => {
+    await this.#right.tx(async (tx) => {
       if ((await lapseMapping(tx, row.id, why)) === undefined) return;
       await audit(tx, {
         userId: row.userId,

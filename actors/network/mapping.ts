@@ -36,7 +36,7 @@ export function mappingKind(
 
   const gone = async ({ right }: MappingState, row: MappingRow, call: Call | undefined): Promise<void> => {
     if (integration !== undefined) await removeRecord(deps, integration, row, right);
-    await right.write(async (tx) => {
+    await right.tx(async (tx) => {
       if ((await deleteMapping(tx, row.id)) === undefined) return;
       const detail = { domain: row.hostname };
       const entry =
@@ -63,7 +63,7 @@ export function mappingKind(
       const seen = await checks.look(row);
       automated = seen.kind === 'verified';
       if (seen.kind === 'unproven')
-        await right.write((tx) =>
+        await right.tx((tx) =>
           noteCheck(tx, id, {
             detail: seen.detail,
             checks: 0,

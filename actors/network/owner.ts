@@ -65,7 +65,7 @@ export function ownerKind(deps: NetworkDeps): AnsweringKind<CallMessage, OwnerSt
     }
     if (zones.length === 0)
       throw new Refusal('bad_gateway', { message: 'the token sees no zone at the DNS provider any more' });
-    await right.write((tx) => replaceZones(tx, row.id, rowsOf(zones), new Date(clock.now())));
+    await right.tx((tx) => replaceZones(tx, row.id, rowsOf(zones), new Date(clock.now())));
     return namesOf(zones);
   };
 
@@ -96,7 +96,7 @@ export function ownerKind(deps: NetworkDeps): AnsweringKind<CallMessage, OwnerSt
       const zones = await zonesOf(provider, token);
       const id = newId();
       const sealed = sealToken(sealKey, id, token);
-      await right.write(async (tx) => {
+      await right.tx(async (tx) => {
         const owned = { id, userId, token: sealed, zones: rowsOf(zones) };
         if (!(await insertOwned(tx, owned, new Date(clock.now()), MAX_OWNED_DOMAINS)))
           throw new Refusal('limit_reached', {
@@ -115,7 +115,7 @@ export function ownerKind(deps: NetworkDeps): AnsweringKind<CallMessage, OwnerSt
     handler(disconnectDomain, async ({ userId, right }: OwnerState, call) => {
       configured();
       const { id } = call.params;
-      await right.write(async (tx) => {
+      await right.tx(async (tx) => {
         const zones = await deleteOwned(tx, userId, id);
         if (zones === undefined) throw new Refusal('not_found');
         await audit(tx, auditEntry(call, 'domain.disconnect', id, { zones: zones.slice(0, 20) }));

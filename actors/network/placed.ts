@@ -10,7 +10,7 @@ import {
   ownedDomainEndpoints,
   verifyMapping as verifyEndpoint,
 } from '../../proto/network/endpoints.ts';
-import type { Db, Tx } from '../../storage/db.ts';
+import type { Db } from '../../storage/db.ts';
 import { fenced } from '../../storage/fenced.ts';
 import type { Ref } from '../../supervision/index.ts';
 import { field, jsonCodec, type PlacedKind } from '../../supervision/placement/index.ts';
@@ -30,6 +30,16 @@ export type MappingMessage =
   | { readonly type: 'check' }
   /** Its container is gone. */
   | { readonly type: 'orphaned' };
+
+/** The role of nodes that order certificates: those of the networking API that know a certificate authority. */
+export const ORDERS = 'certificates';
+
+/** Each node tells its own: what is due in its shards. */
+export const CERTIFICATE: PlacedKind<'look'> = {
+  kind: 'network/certificate',
+  service: ORDERS,
+  codec: jsonCodec(() => 'look'),
+};
 
 /** What the actor of a user is told. */
 export type NetworkUserMessage =
@@ -94,10 +104,8 @@ export const MAPPING: PlacedKind<MappingMessage> = {
   },
 };
 
-/** By what right an entity writes. */
-export interface WriteRight {
-  /** A transaction that commits only while the entity is here. Rejects as `fenced`. */
-  write<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
+/** By what right an entity writes: `tx` commits only while the entity is here, and rejects as `fenced`. */
+export interface WriteRight extends Pick<Db, 'tx'> {
   /** Throws PlacementError `fenced` once it may be elsewhere: asked before each change that no transaction guards. */
   check(): void;
 }
@@ -111,7 +119,7 @@ export function writeRight(
   kind: Pick<PlacedKind<never>, 'service' | 'kind'>,
   id: string,
 ): WriteRight {
-  if (placement === undefined) return { write: (work) => db.tx(work), check() {} };
+  if (placement === undefined) return { tx: (work) => db.tx(work), check() {} };
   const lease = placement.lease(kind, id);
-  return { write: (work) => fenced(db, lease, work), check: () => mustHold(placement, kind, id, lease) };
+  return { tx: (work) => fenced(db, lease, work), check: () => mustHold(placement, kind, id, lease) };
 }

@@ -52,7 +52,7 @@ export function userKind(deps: NetworkDeps): AnsweringKind<NetworkUserMessage, N
       if (zone === undefined && !isProvable(hostname))
         throw new Refusal('invalid_request', { message: SAYS.invalidDomain });
       const now = clock.now();
-      const row = await right.write(async (tx) => {
+      const row = await right.tx(async (tx) => {
         const inserted = await insertMapping(
           tx,
           {

@@ -95,6 +95,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     const mapped = await openMappedHosts({
       system,
       db,
+      placement: undefined,
       sealKey: encryptionKey,
       authority: authorityOf(environment),
       log,

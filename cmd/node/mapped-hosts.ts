@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs';
 import type { Registry } from 'prom-client';
 import { certificateNumbers, type DnsView } from '../../actors/network/certificate-deps.ts';
 import { startCertificates } from '../../actors/network/certificates.ts';
+import type { Placement } from '../../actors/service/placement.ts';
 import type { CertificateAuthority, MappingSource } from '../../proto/ports/acme.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
@@ -24,10 +25,15 @@ import { certificateMetrics } from '../observability/metrics.ts';
 /** The largest public authority. Naming an address to reach the operator by accepts its terms. */
 const PUBLIC_DIRECTORY = 'https://acme-v02.api.letsencrypt.org/directory';
 
+/** Where the authority is that the environment names; undefined: it names none, and nothing is ordered. */
+export function directoryOf({ ACME_DIRECTORY_URL: url, ACME_EMAIL: email }: Environment): string | undefined {
+  return url ?? (email === undefined ? undefined : PUBLIC_DIRECTORY);
+}
+
 /** The authority that the environment names, if any. Throws CliError for a file that cannot be read. */
 export function authorityOf(environment: Environment): CertificateAuthority | undefined {
   const { ACME_EMAIL: email, ACME_CA_FILE: caFile, ACME_EAB_KID: kid, ACME_EAB_HMAC_KEY: hmacKey } = environment;
-  const directoryUrl = environment.ACME_DIRECTORY_URL ?? (email === undefined ? undefined : PUBLIC_DIRECTORY);
+  const directoryUrl = directoryOf(environment);
   if ((kid === undefined) !== (hmacKey === undefined))
     throw new CliError('ACME_EAB_KID and ACME_EAB_HMAC_KEY go together: give both.');
   if (directoryUrl === undefined) return undefined;
@@ -49,17 +55,19 @@ function read(file: string): string {
 }
 
 /** What a gateway is given, and how it ends. */
-interface MappedHosts {
+export interface MappedHosts {
   readonly mappings: MappingSource;
   /** Undefined without a key that opens certificates. */
   readonly certificates: MappedCertificates | undefined;
   close(): Promise<void>;
 }
 
-/** Starts what orders certificates, under `system`, and opens what serves them. */
+/** Opens what serves certificates, and starts what orders them, under `system`; before the process joins a cluster. */
 export async function openMappedHosts(options: {
   readonly system: SystemRef;
   readonly db: Db;
+  /** Undefined in a process that is no member of the cluster. */
+  readonly placement: Placement | undefined;
   /** Without it nothing is ordered here, and no certificate opens: HTTPS of mapped hosts is refused. */
   readonly sealKey: KeyObject | undefined;
   readonly authority: CertificateAuthority | undefined;

@@ -23,7 +23,7 @@ import { version } from '../config/program.ts';
 import { unreadable } from './database.ts';
 
 /** What processes hold unless told otherwise: the services whose entities are placed, and publishing the outbox. */
-const ROLES = ['auth', 'compute', 'network', 'notify', 'outbox'];
+export const ROLES = ['auth', 'compute', 'network', 'notify', 'outbox'];
 
 /**
  * A beat that waits behind other work, in this process or at a pooler, is a lost lease: it has a connection of its own,

@@ -13,7 +13,8 @@ import type { LiveCertificate } from '../../transports/gateway/tls/live-certific
 import type { Environment, Ports } from '../config/config.ts';
 import type { Secrets } from '../config/data-dir.ts';
 import { platformKeys } from '../config/platform-keys.ts';
-import { formerNode, openMembership } from './membership.ts';
+import { directoryOf } from './mapped-hosts.ts';
+import { formerNode, openMembership, ROLES } from './membership.ts';
 import { CLOCK, openDatabase, openRuntime, type ProcessDatabase, type Runtime } from './runtime.ts';
 import type { Teardown } from './shutdown.ts';
 
@@ -105,6 +106,8 @@ export async function openCore(options: PlatformOptions, teardown: Teardown): Pr
   const membership = await openMembership({
     shards: environment.CLUSTER_SHARDS,
     weight: environment.CLUSTER_WEIGHT,
+    // Whoever knows no authority orders nothing, and leaves that to the others.
+    roles: directoryOf(environment) === undefined ? ROLES : [...ROLES, 'certificates'],
     timings: timingsOf(environment.CLUSTER_HEARTBEAT),
     database: options.database,
     db,

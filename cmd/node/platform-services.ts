@@ -12,6 +12,7 @@ import { clientAddress } from '../../transports/api/client-address.ts';
 import { listen } from '../../transports/http/index.ts';
 import { auditMetrics } from '../observability/metrics.ts';
 import { servicePages } from '../observability/pages.ts';
+import { authorityOf, dnsOf, type MappedHosts, openMappedHosts } from './mapped-hosts.ts';
 import { openNetwork } from './network.ts';
 import { ActorOperations, withOperations, withProblem } from './operations.ts';
 import { DRAIN_MS, type PlatformCore } from './platform-core.ts';
@@ -34,6 +35,7 @@ interface Listening {
 /** All that listen here, the networking API, and how the address of a client is found for a service. */
 export interface PlatformServices extends Readonly<Record<Exclude<RoutedServiceName, 'net'>, Listening>> {
   readonly network: Service;
+  readonly mapped: MappedHosts;
   readonly addressOf: (name: RoutedServiceName) => ReturnType<typeof clientAddress>;
 }
 
@@ -69,6 +71,17 @@ export async function openServices(
     installation: core.installation,
     encryptionKey: secrets.encryptionKey,
   });
+  const mapped = await openMappedHosts({
+    system,
+    db,
+    placement,
+    sealKey: secrets.encryptionKey,
+    authority: authorityOf(environment),
+    dns: dnsOf(environment, options.domain),
+    log: log.child({ service: 'network' }),
+    registry: metrics.registry,
+  });
+  teardown.add('mapped hosts', () => mapped.close());
   startOutboxRelay(system, { db, bus, placement, log });
   await membership.join();
   auditMetrics(metrics.registry, db);
@@ -114,7 +127,7 @@ export async function openServices(
     notify: await serve('notify', notify),
   };
   teardown.add('streams of the monitor', async () => monitor.service.drain());
-  return { ...listeners, network, addressOf };
+  return { ...listeners, network, mapped, addressOf };
 }
 
 /** Starts the monitor of this process, which draws the services that listen. */

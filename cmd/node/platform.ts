@@ -10,7 +10,6 @@ import { NETWORK_HOST } from '../config/config.ts';
 import { sshHostKeys } from '../config/platform-keys.ts';
 import { servicePages } from '../observability/pages.ts';
 import { openGateway } from './gateway.ts';
-import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
 import { listenNetwork } from './network.ts';
 import { DRAIN_MS, openCore, type PlatformCore, type PlatformOptions } from './platform-core.ts';
 import { openServices, type PlatformServices } from './platform-services.ts';
@@ -75,7 +74,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
 async function openEntrance(core: PlatformCore, services: PlatformServices) {
   const { options, teardown, db, system, engine, installation, metrics, busProblem, sharedClock } = core;
   const { environment, secrets, log, domain, host } = options;
-  const { network } = services;
+  const { network, mapped } = services;
   const listener = await listenNetwork(network, {
     log,
     environment,
@@ -102,16 +101,6 @@ async function openEntrance(core: PlatformCore, services: PlatformServices) {
   await replaceManagedRoutes(db, announced);
   await setNodeRoutes(db, core.membership.id, announced);
   const sshKeys = { host: await sshHostKeys(db, secrets.encryptionKey), platform: core.keys.privateKey };
-  const mapped = await openMappedHosts({
-    system,
-    db,
-    sealKey: secrets.encryptionKey,
-    authority: authorityOf(environment),
-    dns: dnsOf(environment, domain),
-    log: log.child({ service: 'network' }),
-    registry: metrics.registry,
-  });
-  teardown.add('mapped hosts', () => mapped.close());
   const gateway = await openGateway({
     sshKeys,
     mapped,

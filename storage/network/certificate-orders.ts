@@ -4,7 +4,9 @@
  */
 import type { KeyObject } from 'node:crypto';
 import { z } from 'zod';
+import type { HeldShards } from '../../proto/ports/placement.ts';
 import type { Db, Queries } from '../db.ts';
+import { ofShards } from '../placement/shards.ts';
 import { open, seal } from '../seal.ts';
 import { isShareUsed, KEPT_FOR_RENEWALS, noteShare, takeOrder } from './acme.ts';
 
@@ -56,7 +58,7 @@ const ownerRow = z.object({ user_id: z.string() });
  * ask, one gets it.
  */
 export function startOrder(
-  db: Db,
+  db: Pick<Db, 'tx'>,
   hostname: string,
   options: {
     readonly directoryUrl: string;
@@ -177,7 +179,7 @@ export async function failOrder(
 
 /** Puts off what is due and nobody does, without asking any authority. False when there is nothing to put off. */
 export function postponeOrder(
-  db: Db,
+  db: Pick<Db, 'tx'>,
   hostname: string,
   { inMs, code, text }: { readonly inMs: number; readonly code: string; readonly text: string },
 ): Promise<boolean> {
@@ -215,10 +217,12 @@ export async function releaseOrder(db: Queries, { hostname, epoch }: OrderLease)
 }
 
 /**
- * At most `limit` verified hostnames for which something is to be ordered now: renewals first, those that end soonest
- * before others; then new names, one of each user in turn, and first of who has had the fewest orders today.
+ * At most `limit` verified hostnames (with `held`: of these shards) for which something is to be ordered now: renewals
+ * first, those that end soonest before others; then new names, one of each user in turn, and first of who has had the
+ * fewest orders today.
  */
-export async function dueHostnames(db: Queries, limit: number): Promise<string[]> {
+export async function dueHostnames(db: Queries, limit: number, held?: HeldShards): Promise<string[]> {
+  const { filter, values } = ofShards('network/certificate', 'm.domain', held, 2);
   const rows = await db.many(
     hostnameRow,
     `with due as (
@@ -226,6 +230,7 @@ export async function dueHostnames(db: Queries, limit: number): Promise<string[]
        from domain_mappings m left join certificates c on c.hostname = m.domain
        where m.status = 'verified' and coalesce(c.renew_at <= clock_timestamp(), true)
          and coalesce(c.next_try <= clock_timestamp(), true) and coalesce(c.lease_until <= clock_timestamp(), true)
+         and ${filter}
      ), had as (
        select user_id, sum(orders) as orders from acme_shares
        where day = (clock_timestamp() at time zone 'UTC')::date group by user_id
@@ -233,7 +238,7 @@ export async function dueHostnames(db: Queries, limit: number): Promise<string[]
      select hostname from due left join had using (user_id)
      order by not_after nulls last, coalesce(had.orders, 0) + row_number()
        over (partition by user_id, not_after is null order by verified_at, hostname), hostname limit $1`,
-    [limit],
+    [limit, ...values],
   );
   return rows.map(({ hostname }) => hostname);
 }

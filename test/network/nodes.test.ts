@@ -116,7 +116,7 @@ describe('two nodes', { skip: skipWithoutNats() }, () => {
     await until(() => heir.node.placement.holds(MAPPING, id), { what: 'the other has the mapping' });
     let isReached = false;
     await assert.rejects(
-      right.write(async (tx) => {
+      right.tx(async (tx) => {
         isReached = true;
         return failMapping(tx, id, 'by a node that has it no more');
       }),

@@ -21,6 +21,7 @@ import { testDatabase } from '../database/database.ts';
 import { addContainer, runningState } from '../gateway/containers.ts';
 import { startGateway } from '../gateway/gateway.ts';
 import { silentLog } from '../log.ts';
+import { SHORT_LEASES, startNode } from '../service/node.ts';
 import { type Cleanup, freePort } from '../temp.ts';
 import { verifiedMapping } from './verified-mapping.ts';
 
@@ -32,6 +33,8 @@ export interface GatewayParts {
   readonly leaseMs?: number;
   readonly dns?: DnsView;
   readonly sealKey?: KeyObject;
+  /** A broker, as `host:port`: the gateway is a node of a cluster then. */
+  readonly nats?: string;
 }
 
 /** Maps a hostname to the container, verified at once; the mapping's id. */
@@ -60,17 +63,20 @@ export async function openMappedGateways(t: Cleanup, origin: number) {
   let isFirst = true;
   /** Opens a gateway; the first takes `httpsPort`. */
   const open = async (authority: CertificateAuthority | undefined, options: GatewayParts = {}) => {
-    const { log = silentLog, leaseMs, dns, sealKey = SEAL_KEY } = options;
+    const { log = silentLog, leaseMs, dns, sealKey = SEAL_KEY, nats } = options;
     const https = isFirst ? httpsPort : 0;
     isFirst = false;
     // As a process of its own has it.
     const ownDb = openDb(database.connection, { log: silentLog, name: 'gateway', max: 4 });
-    const system = start({ name: 'gateway', log });
+    const member = nats === undefined ? undefined : { database, nats, roles: ['certificates'], timings: SHORT_LEASES };
+    const node = member && (await startNode(t, member));
+    const { system, placement } = node ?? { system: start({ name: 'gateway', log }), placement: undefined };
     const registry = new Registry();
     const mapped = await openMappedHosts({
-      ...{ system, db: ownDb, sealKey, authority, log, registry, dns, lookMs: 200 },
+      ...{ system, db: ownDb, placement, sealKey, authority, log, registry, dns, lookMs: 200 },
       ...(leaseMs === undefined ? {} : { leaseMs }),
     });
+    await node?.join();
     const state = runningState(CONTAINER);
     const gateway = await startGateway(t, {
       system,
@@ -91,6 +97,7 @@ export async function openMappedGateways(t: Cleanup, origin: number) {
     let ending: Promise<void> | undefined;
     const end = () => {
       ending ??= (async () => {
+        await node?.end();
         await gateway.end();
         await mapped.close();
         await ownDb.close();
@@ -100,7 +107,7 @@ export async function openMappedGateways(t: Cleanup, origin: number) {
     t.after(end);
     const { ports } = gateway;
     return {
-      ...{ ports, gateway, registry, stop: end },
+      ...{ ports, gateway, registry, node, stop: end },
       dial: async (servername: string, more: ConnectionOptions = {}) => {
         const socket = connect({ host: '127.0.0.1', port: ports.https, servername, ...more });
         t.after(() => void socket.destroy());
