@@ -22,7 +22,7 @@ interface Reading {
 }
 
 /** What was measured last of a part. */
-interface Known extends SharedSample {
+interface HeardSample extends SharedSample {
   readonly isOwn: boolean;
   /** Of the process's own clock: those of other machines differ. */
   readonly heardAt: number;
@@ -61,7 +61,7 @@ export class Readings {
   readonly #readings: readonly Reading[];
   readonly #refreshMs: number;
   readonly #shares: Shares | undefined;
-  readonly #known = new Map<string, Known>();
+  readonly #known = new Map<string, HeardSample>();
   /** What came from others, or grew stale, since the listener was told. */
   readonly #news = { nodes: false, pods: false };
   #stale = '';
@@ -231,7 +231,7 @@ export class Readings {
   }
 }
 
-function isStale({ heardAt, refreshMs }: Known): boolean {
+function isStale({ heardAt, refreshMs }: HeardSample): boolean {
   return performance.now() - heardAt > PATIENCE * refreshMs + TAKE_OVER_MS;
 }
 

@@ -4,7 +4,7 @@
 export const LATENCY_BOUNDS_MS: readonly number[] = [1, 5, 25, 100, 500, 2500, 10_000];
 
 /** Counts by bucket, not cumulative. */
-export class Histogram {
+class Histogram {
   readonly counts: number[] = new Array<number>(LATENCY_BOUNDS_MS.length + 1).fill(0);
   sumMs = 0;
 
