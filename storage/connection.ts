@@ -1,6 +1,7 @@
 import type pg from 'pg';
-import type { z } from 'zod';
+import { z } from 'zod';
 import { isStalePlan, StorageError, toStorageError } from './errors.ts';
+import type { NewsCarrier, NewsItem } from './news/carriers.ts';
 import type { Tx, TxOptions } from './queries.ts';
 import type { Statements } from './statements.ts';
 
@@ -9,7 +10,11 @@ export interface DatabaseSession {
   readonly statements: Statements;
   /** Settings that each transaction sets for itself, ms; undefined: the connection has them. */
   readonly bounds: Readonly<Record<string, number>> | undefined;
+  readonly news: Pick<NewsCarrier, 'prepare'>;
 }
+
+/** Of several statements at once, each has its result. */
+const commandRow = z.object({ command: z.string() });
 
 /** Statements on one checked-out connection. */
 export class ConnectionQueries implements Tx {
@@ -19,6 +24,8 @@ export class ConnectionQueries implements Tx {
   readonly #session: DatabaseSession;
   readonly #timeoutMs: number | undefined;
   #ended = false;
+  /** What the transaction tells at its commit. */
+  #news: NewsItem[] = [];
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(client: pg.PoolClient, session: DatabaseSession, timeoutMs: number | undefined) {
@@ -55,7 +62,11 @@ export class ConnectionQueries implements Tx {
   }
 
   async notify(channel: string, payload = ''): Promise<void> {
-    await this.#query('select pg_notify($1, $2)', [channel, payload]);
+    this.#tell({ channel, payload, isKept: true });
+  }
+
+  async hint(channel: string): Promise<void> {
+    this.#tell({ channel, payload: '', isKept: false });
   }
 
   async ping(): Promise<void> {
@@ -71,12 +82,32 @@ export class ConnectionQueries implements Tx {
       await this.#rollback();
       throw error;
     }
-    const { command } = await this.#query('commit');
+    await this.#commit();
+    return result;
+  }
+
+  /** With all news in one round trip: NOTIFY holds a lock of the database from there on. */
+  async #commit(): Promise<void> {
+    const { statements, committed } = this.#session.news.prepare(this.#news);
+    let results: unknown;
+    try {
+      results = await this.#query([...statements, 'commit'].join('; '));
+    } catch (error) {
+      await this.#rollback();
+      throw error;
+    }
+    const [commit] = commandRow.array().parse([results].flat().slice(-1));
     // The server answers ROLLBACK when a statement had failed and `fn` swallowed its error.
-    if (command !== 'COMMIT') {
+    if (commit?.command !== 'COMMIT') {
       throw new StorageError('internal', 'The transaction was rolled back: one of its statements had failed.');
     }
-    return result;
+    committed();
+  }
+
+  /** Once, however often it is told: as NOTIFY does. */
+  #tell(item: NewsItem): void {
+    const { channel, payload } = item;
+    if (!this.#news.some((told) => told.channel === channel && told.payload === payload)) this.#news.push(item);
   }
 
   /** One round trip, whatever is set. */

@@ -7,6 +7,9 @@ import type { Log } from '../proto/ports/log.ts';
 import { ConnectionQueries, type DatabaseSession } from './connection.ts';
 import { isStalePlan, StorageError, toStorageError } from './errors.ts';
 import { Listener } from './listener.ts';
+import type { NewsBus } from './news/carriers.ts';
+import { READS_NEWS } from './news/catch-up.ts';
+import { News, type NewsTimings } from './news/news.ts';
 import type { Queries, Tx, TxOptions } from './queries.ts';
 import { Statements, valueParsers } from './statements.ts';
 
@@ -41,9 +44,10 @@ interface DbOptions {
   readonly log: Log;
   /** Most connections. Default 10. */
   readonly max?: number;
-  /** What the server shows for us: `troupe/<name>`. */
+  /** What the server shows for us: `troupe/<name> reads news`. */
   readonly name: string;
   readonly limits?: DbLimits;
+  readonly news?: NewsTimings;
 }
 
 export interface Db extends Queries {
@@ -54,9 +58,11 @@ export interface Db extends Queries {
   tx<T>(fn: (tx: Tx) => Promise<T>, options?: TxOptions): Promise<T>;
   /**
    * Calls `handler` with each payload sent to `channel`, and with '' whenever notifications may have been missed (once
-   * it listens, and after every reconnection): look for yourself.
+   * it listens, and after every reconnection): look for yourself. A payload may come twice.
    */
   listen(channel: string, handler: (payload: string) => void): Ending;
+  /** From now on notifications and hints go over `bus`, which reaches all processes. Before anybody listens. */
+  tellOver(bus: NewsBus): void;
   /** Refuses new work, waits for what runs, ends all connections. Idempotent. */
   close(): Promise<void>;
 }
@@ -74,16 +80,17 @@ export function openDb(connection: DbConnection, options: DbOptions): Db {
 class PoolDb implements Db {
   readonly #pool: pg.Pool;
   readonly #listener: Listener;
+  readonly #news: News;
   readonly #session: DatabaseSession;
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
-  constructor(connection: DbConnection, { log, max = 10, name, limits = {} }: DbOptions) {
+  constructor(connection: DbConnection, { log, max = 10, name, limits = {}, news }: DbOptions) {
     const statementMs = limits.statementMs ?? 30_000;
     const idleMs = limits.idleInTransactionMs ?? 30_000;
     const isPooled = directly(connection) !== connection;
     const config: pg.ClientConfig = {
-      application_name: `troupe/${name}`.slice(0, 63),
+      application_name: `troupe/${name}`.slice(0, 63 - READS_NEWS.length) + READS_NEWS,
       types: valueParsers,
       keepAlive: true,
       connectionTimeoutMillis: limits.connectMs ?? 5000,
@@ -91,10 +98,12 @@ class PoolDb implements Db {
       query_timeout: statementMs + 5000,
     };
     const bounds = { statement_timeout: statementMs, idle_in_transaction_session_timeout: idleMs };
+    this.#listener = new Listener({ ...config, ...clientAddress(directly(connection)), ...bounds }, log);
+    this.#news = new News({ listener: this.#listener, db: this, log, timings: news });
     // A pooler gives each transaction whichever connection is free: nothing may depend on what a connection was told.
     this.#session = isPooled
-      ? { statements: new Statements(0), bounds }
-      : { statements: new Statements(), bounds: undefined };
+      ? { statements: new Statements(0), bounds, news: this.#news }
+      : { statements: new Statements(), bounds: undefined, news: this.#news };
     const address = clientAddress(connection);
     this.#pool = new pg.Pool({
       ...config,
@@ -108,7 +117,6 @@ class PoolDb implements Db {
     this.#pool.on('connect', (client) =>
       client.on('error', (error) => log.debug({ error: error.message }, 'a database connection was lost')),
     );
-    this.#listener = new Listener({ ...config, ...clientAddress(directly(connection)), ...bounds }, log);
   }
 
   many<S extends z.ZodType>(schema: S, text: string, values?: readonly unknown[]): Promise<z.output<S>[]> {
@@ -128,7 +136,11 @@ class PoolDb implements Db {
   }
 
   notify(channel: string, payload?: string): Promise<void> {
-    return this.#use((queries) => queries.notify(channel, payload));
+    return this.tx((tx) => tx.notify(channel, payload));
+  }
+
+  hint(channel: string): Promise<void> {
+    return this.tx((tx) => tx.hint(channel));
   }
 
   ping(): Promise<void> {
@@ -141,11 +153,16 @@ class PoolDb implements Db {
 
   listen(channel: string, handler: (payload: string) => void): Ending {
     if (this.#closing !== undefined) throw closed();
-    return this.#listener.listen(channel, handler);
+    return this.#news.listen(channel, handler);
+  }
+
+  tellOver(bus: NewsBus): void {
+    this.#news.useBus(bus);
   }
 
   close(): Promise<void> {
     this.#closing ??= (async () => {
+      await this.#news.close();
       await this.#listener.close();
       while (this.#running.size > 0) await Promise.allSettled(this.#running);
       await this.#pool.end();

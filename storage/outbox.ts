@@ -24,20 +24,18 @@ export function append(tx: Queries, event: OutboxEvent): Promise<void> {
 /** The same for many events, in their order. */
 export async function appendAll(tx: Queries, events: readonly OutboxEvent[]): Promise<void> {
   await tx.run(
-    `with written as (
-       insert into outbox (msg_id, subject, data)
-       select msg_id, subject, data from unnest($1::text[], $2::text[], $3::bytea[])
-         with ordinality as new (msg_id, subject, data, place)
-       order by place
-       on conflict (msg_id) do nothing
-     )
-     select pg_notify('${CHANNEL}', '')`,
+    `insert into outbox (msg_id, subject, data)
+     select msg_id, subject, data from unnest($1::text[], $2::text[], $3::bytea[])
+       with ordinality as new (msg_id, subject, data, place)
+     order by place
+     on conflict (msg_id) do nothing`,
     [
       events.map(({ msgId }) => msgId),
       events.map(({ subject }) => subject),
       events.map(({ data }) => Buffer.from(data.buffer, data.byteOffset, data.byteLength)),
     ],
   );
+  await tx.hint(CHANNEL);
 }
 
 const entryRow = z.object({ id: z.number(), msgId: z.string(), subject: z.string(), data: z.instanceof(Buffer) });

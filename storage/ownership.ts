@@ -41,6 +41,7 @@ export const OWNED = {
     'owned_domains',
     'owned_zones',
   ],
+  news: ['news'],
   notify: ['notification_mutes', 'notification_turn', 'notifications'],
   outbox: ['outbox'],
   placement: ['entity_timers', 'placement_nodes', 'placement_shards'],

@@ -14,8 +14,12 @@ export interface Queries {
   run(text: string, values?: readonly unknown[]): Promise<number>;
   /** Several statements at once, without parameters (migrations). */
   script(text: string): Promise<void>;
-  /** Tells listeners of `channel`; inside a transaction, at its commit. `payload` is at most 7,999 bytes. */
+  /**
+   * Tells listeners of `channel`, at the commit. Who misses it hears of it later. `payload` is at most 7,999 bytes.
+   */
   notify(channel: string, payload?: string): Promise<void>;
+  /** Tells them, at the commit, that there is something to look for. They look from time to time anyway. */
+  hint(channel: string): Promise<void>;
   /** Resolves when the server answers. */
   ping(): Promise<void>;
 }

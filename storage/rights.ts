@@ -32,7 +32,7 @@ const allOf = <R extends Relation>(relations: readonly R[]) =>
 
 /** Of every service: whether the schema is this version's, whose a token is, and where messages wait. */
 const COMMON: readonly RightsByRelation[] = [
-  { migrations: READ, placement_nodes: READ },
+  { migrations: READ, placement_nodes: READ, news: { select: true, insert: true, delete: true } },
   {
     users: { select: 'id, username, disabled_at, sessions_from, sessions_epoch, kept_session' },
     api_tokens: { select: 'id, user_id, service_account_id, scopes, expires_at, last_used_at', update: 'last_used_at' },

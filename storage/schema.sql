@@ -338,6 +338,15 @@ create table migrations (
   constraint migrations_pkey PRIMARY KEY (id)
 );
 
+create table news (
+  changed xid8 not null default pg_current_xact_id(),
+  at timestamp with time zone not null default now(),
+  id text not null,
+  channel text not null,
+  payload text not null,
+  constraint news_payload_check CHECK ((octet_length(payload) < 8000))
+);
+
 create table node_routes (
   node_id text not null,
   host text not null,
@@ -585,6 +594,8 @@ CREATE INDEX login_networks_by_age ON public.login_networks USING btree (last_at
 CREATE INDEX login_sessions_by_expiry ON public.login_sessions USING btree (expires_at);
 
 CREATE INDEX login_sessions_by_user ON public.login_sessions USING btree (user_id, expires_at);
+
+CREATE INDEX news_by_change ON public.news USING btree (channel, changed);
 
 CREATE INDEX notifications_created_at ON public.notifications USING brin (created_at);
 

@@ -122,8 +122,9 @@ async function serve(port: number, round: () => void): Promise<void> {
 function noDb() {
   const never = () => Promise.reject(new Error('The benchmark has no storage.'));
   return failingDb({
-    ...{ many: never, one: never, run: never, script: never, notify: never, ping: never, tx: never },
+    ...{ many: never, one: never, run: never, script: never, notify: never, hint: never, ping: never, tx: never },
     listen: () => ({ close: async () => {} }),
+    tellOver: () => {},
     close: async () => {},
   });
 }

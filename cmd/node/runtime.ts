@@ -105,6 +105,7 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   const { db, sharedClock } = options.database;
   const opened = openBus({ environment, db, log, name: options.busName, secret, clock: sharedClock });
   teardown.add('bus', () => opened.bus.close());
+  if (environment.NATS_URL !== undefined) db.tellOver(opened.bus);
   if (options.waitsForBus) await opened.ready(options.onProgress, options.isLeaving);
   const besides = new Teardown(log);
   teardown.add('what the actors use', () => besides.run());

@@ -196,7 +196,7 @@ suite('embedded bus and its store', () => {
     for (let i = 0; i < 40; i++) {
       if (i % 10 === 5) {
         await database.db.run(
-          "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'troupe/away'",
+          "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'troupe/away%'",
         );
       }
       await other.append('away.x', Buffer.from(String(i))).then(

@@ -23,6 +23,7 @@ export function failingDb(db: Db): FailingDb {
     run: (text, values) => guarded(() => db.run(text, values)),
     script: (text) => guarded(() => db.script(text)),
     notify: (channel, payload) => guarded(() => db.notify(channel, payload)),
+    hint: (channel) => guarded(() => db.hint(channel)),
     ping: () => guarded(() => db.ping()),
     tx: (work, options) =>
       guarded(() => db.tx(work, options)).catch((error: unknown) => {
@@ -30,6 +31,7 @@ export function failingDb(db: Db): FailingDb {
         throw error;
       }),
     listen: (channel, handler) => db.listen(channel, handler),
+    tellOver: (bus) => db.tellOver(bus),
     close: () => db.close(),
   };
   return failing;
