@@ -35,16 +35,15 @@ const SET = `
   on conflict (kind, id, name) do update set service = excluded.service, key = excluded.key, at = excluded.at,
     due = excluded.due, message = excluded.message, tries = 0`;
 
-// Of a shard the parts are read that have timers of it. The order is by part and time, so each is a few rows of the
-// index.
+// The index is by part and time: each part is a few rows of it.
 const DUE = `
   select t.service, t.kind, t.id, t.name, t.key, (extract(epoch from t.at) * 1000)::float8 as at, t.message, t.tries,
     (extract(epoch from t.due - now()) * 1000)::float8 as "inMs"
-  from unnest($1::text[], $2::int[], $3::int[], $4::int[]) as h (service, part, shard, count)
+  from unnest($1::text[], $2::int[], $3::int[], $4::text[]) as h (service, part, count, shards)
   cross join lateral (
     select * from entity_timers t
     where t.service = h.service and t.hash % ${PARTS} = h.part and t.due <= now() + $5 * interval '1 millisecond'
-      and t.hash % h.count = h.shard
+      and (h.shards is null or t.hash % h.count = any(h.shards::int[]))
     order by t.due limit $6) t
   order by t.due limit $7`;
 
@@ -74,8 +73,8 @@ export function timerStore(db: Db): TimerStore {
       return db.many(dueRow, DUE, [
         probes.map(({ service }) => service),
         probes.map(({ part }) => part),
-        probes.map(({ shard }) => shard),
         probes.map(({ count }) => count),
+        probes.map(({ shards }) => shards),
         withinMs,
         ofEach,
         limit,
@@ -104,12 +103,20 @@ export function timerStore(db: Db): TimerStore {
   };
 }
 
-/** The parts of the index in which timers of these shards are. */
+/** The parts of the index in which timers of these shards are, with those of the shards that are in each. */
 function probesOf({ service, shards, count }: TimerShards) {
   const step = greatestCommonDivisor(count, PARTS);
-  return shards.flatMap((shard) =>
-    Array.from({ length: PARTS / step }, (_, n) => ({ service, part: n * step + (shard % step), shard, count })),
-  );
+  const byRest = new Map<number, number[]>();
+  for (const shard of shards) {
+    const own = byRest.get(shard % step);
+    if (own === undefined) byRest.set(shard % step, [shard]);
+    else own.push(shard);
+  }
+  return Array.from({ length: PARTS }, (_, part) => part).flatMap((part) => {
+    const own = byRest.get(part % step);
+    if (own === undefined) return [];
+    return [{ service, part, count, shards: own.length === count / step ? null : `{${own}}` }];
+  });
 }
 
 /** Of two whole numbers. */

@@ -144,7 +144,7 @@ export class DurableTimers {
       () => {
         this.#scheduleLook(this.#lookMs);
         // What is late is worked off first.
-        if (!this.#looking && this.#queued.size === 0) this.#background(this.#lookNow());
+        if (!this.#looking && this.#queued.size < SLICE / 2) this.#background(this.#lookNow());
       },
       ms,
     ).unref();
