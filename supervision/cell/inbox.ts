@@ -88,6 +88,13 @@ export abstract class Inbox extends Ref<unknown> {
     return (this.flags & SLOT) !== 0 ? this.slotMeta : undefined;
   }
 
+  /** The message that will be handled next; undefined when none waits. */
+  get nextMessage(): unknown {
+    const signals = this.rare?.signals;
+    if (signals !== undefined) return signals.peek();
+    return this.mailbox === undefined ? this.slotMsg : this.mailbox.peek();
+  }
+
   /** A copy of what waits, in the order in which it will be handled. */
   waiting(): unknown[] {
     const signals = this.rare?.signals?.toArray() ?? [];

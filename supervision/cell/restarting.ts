@@ -84,10 +84,7 @@ export function requestReset(cell: Cell): boolean {
   if (parts.restarts === undefined) parts.restarts = [];
   const { queue } = cell.kind;
   queue.touch();
-  if (!countRestart(parts.restarts, cell.options.intensity ?? DEFAULT_INTENSITY, queue.exact)) {
-    parts.restarts = undefined;
-    return false;
-  }
+  if (!countRestart(parts.restarts, cell.options.intensity ?? DEFAULT_INTENSITY, queue.exact)) return false;
   cell.kind.restarts++;
   keepAwake(cell, false);
   cell.flags = (cell.flags | HELD | RESETTING) & ~(SLEEPY | CHILDREN_TOLD);

@@ -39,6 +39,11 @@ export class SignalQueue {
     return this.first;
   }
 
+  /** The oldest message. */
+  peek(): unknown {
+    return this.first?.msg;
+  }
+
   /** A copy of the messages, oldest first. */
   toArray(): unknown[] {
     const messages: unknown[] = [];

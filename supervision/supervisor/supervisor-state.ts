@@ -63,9 +63,11 @@ export class SupervisorState {
 
   /** All children, in order. */
   children(): SupervisedChild[] {
+    // Nobody starts them again.
+    const isOver = ((this.cell?.flags ?? ENDED) & ENDED) !== 0;
     return Array.from(this.entries.values(), (entry) => {
       const { id, restart } = entry.spec;
-      return { id, restart, status: statusOf(entry), ref: this.child(id) };
+      return { id, restart, status: isOver ? 'ended' : statusOf(entry), ref: this.child(id) };
     });
   }
 

@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { cellOf } from '../cell/context.ts';
+import type { SystemClock } from '../environment.ts';
 import { ActorError, atLeast } from '../errors.ts';
 import type { AnyRef, SystemRef } from '../ref.ts';
 import { start } from '../system.ts';
@@ -46,6 +47,11 @@ export class TestSystem {
       },
     };
     this.ref = start({ name: 'test', onIllegalFlags: fail, ...options, clock: this.#clock, random, schedule });
+  }
+
+  /** The time of the system, for other parts of the test. */
+  get clock(): SystemClock {
+    return this.#clock;
   }
 
   /** Milliseconds since the start of the system. */
@@ -119,8 +125,7 @@ export class TestSystem {
   }
 
   #note(actor: AnyRef): void {
-    const [message] = cellOf(actor).waiting();
-    this.#steps.push(`${this.now} ${actor.path} ${describeMessage(message)}`);
+    this.#steps.push(`${this.now} ${actor.path} ${describeMessage(cellOf(actor).nextMessage)}`);
   }
 
   #fire(): void {

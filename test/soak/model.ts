@@ -5,6 +5,7 @@
  * order in which actors run comes from a seed, and time is virtual; `real:NAME` runs a model on the event loop's own. A failure prints
  * its seed and the shortest program that shows it: the same seed with the same name replays it.
  */
+import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { models } from '../support/supervision/models/index.ts';
 
@@ -15,7 +16,7 @@ const BATCH = 200;
 const [only = 'all', minutes = MINUTES, seed] = process.argv.slice(2);
 const all = Object.entries(models).flatMap(([name, { real, seeded }]) => [
   { name, property: seeded },
-  { name: `real:${name}`, property: real },
+  ...(real === undefined ? [] : [{ name: `real:${name}`, property: real }]),
 ]);
 const chosen = all.filter(({ name }) => (only === 'all' ? !name.startsWith('real:') : name === only));
 if (chosen.length === 0) throw new Error(`the models are ${all.map(({ name }) => name).join(', ')}`);
@@ -31,7 +32,7 @@ for (const { name, property } of chosen) {
     const details = await fc.check(property, { numRuns: BATCH, seed: next++ });
     programs += details.numRuns;
     if (!details.failed) continue;
-    process.stdout.write(`${await fc.asyncDefaultReportMessage(details)}\n`);
+    process.stdout.write(`${await fc.asyncDefaultReportMessage(details)}\n${inspect(details.errorInstance)}\n`);
     process.exitCode = 1;
     break;
   }

@@ -270,6 +270,23 @@ test('past the intensity of a child its parent decides', () =>
     assert.equal(decisions, 1);
   }));
 
+test('a parent that always resets a child that crashes too often does not keep a crash loop going', () =>
+  withSystem(async (system) => {
+    let starts = 0;
+    const parent = spawn(system, () => undefined, { onCrash: (_msg, _error, ctx) => ctx.resetChild });
+    const ref = spawn<undefined, string>(parent, () => undefined, {
+      intensity: { max: 3, withinMs: 60_000 },
+      initialStateFunc: () => {
+        if (++starts > 100) return undefined;
+        throw new Error('no state');
+      },
+      onCrash: (_msg, _error, ctx) => ctx.reset,
+    });
+    assert.equal((await stopped(ref)).kind, 'intensity');
+    assert.equal(starts, 4);
+    stop(parent);
+  }));
+
 test('restarts are counted within a moving window', () => {
   const times: number[] = [];
   const limit = { max: 2, withinMs: 100 };

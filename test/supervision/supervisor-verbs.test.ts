@@ -16,6 +16,7 @@ import {
   terminateChild,
   whichChildren,
 } from '../../supervision/index.ts';
+import { TestSystem } from '../../supervision/testing/index.ts';
 import { plan, Troupe } from '../support/supervision/supervised-children.ts';
 import { gate, rejectsWith, until, withSystem } from '../support/supervision/system.ts';
 
@@ -141,3 +142,20 @@ test('a child that does not stop is killed after its time when it is terminated'
     assert.equal((await stopped(ref)).kind, 'killed');
     assert.equal(picture(top), 'a ended');
   }));
+
+test('no child of a supervisor that has ended is said to run or to be restarted', async () => {
+  const time = new TestSystem();
+  const troupe = new Troupe();
+  const limits = { intensity: { max: 1, withinMs: 1000 }, backoff: { minMs: 60_000, maxMs: 60_000 } };
+  const top = await time.until(startSupervisor(time.ref, plan([troupe.spec('a'), troupe.spec('b')], limits)));
+  for (const id of ['a', 'b']) {
+    const ref = child(top, id);
+    assert.ok(ref !== undefined);
+    stop(ref);
+    await time.settle();
+    if (id === 'a') assert.equal(picture(top), 'a restarting, b running');
+  }
+  assert.equal((await stopped(top)).kind, 'intensity');
+  assert.equal(picture(top), 'a ended, b ended');
+  await time.end();
+});

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { churnProgram, playChurn } from './churn.ts';
 import { entityProgram, playEntities } from './entities.ts';
+import { liveProgram, playLiveness } from './liveness.ts';
 import { mailboxProgram, playMailbox } from './mailboxes.ts';
 import { realStage, SeededStage, type Stage } from './stage.ts';
 import { playSupervisors, supervisorProgram } from './supervisors.ts';
@@ -10,8 +11,8 @@ import { playTree, treeProgram } from './tree-play.ts';
 export interface Model {
   readonly title: string;
   readonly runs: number;
-  /** Programs on the run queue and the time of this process. */
-  readonly real: fc.IAsyncProperty<unknown>;
+  /** Programs on the run queue and the time of this process, for those that can do without virtual time. */
+  readonly real?: fc.IAsyncProperty<unknown>;
   /** Programs whose order of actors comes from a seed, on virtual time: a failure is the same in each run. */
   readonly seeded: fc.IAsyncProperty<unknown>;
 }
@@ -62,4 +63,9 @@ export const models: Readonly<Record<string, Model>> = {
     churnProgram,
     playChurn,
   ),
+  liveness: {
+    title: 'whatever happens over time, whoever lives answers in the end, and all of it ends',
+    runs: 500,
+    seeded: fc.asyncProperty(liveProgram, fc.nat(), playLiveness),
+  },
 };

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { cellOf } from '../../../../supervision/cell/context.ts';
 import { type SystemOptions, type SystemRef, start } from '../../../../supervision/index.ts';
 import { TestSystem } from '../../../../supervision/testing/index.ts';
 import { pause } from '../../pause.ts';
@@ -67,9 +66,8 @@ export class SeededStage implements Stage {
   }
 
   pause(ms: number): Promise<void> {
-    const { clock } = cellOf(this.#now.ref).kind.queue;
     const { opened, open } = gate();
-    clock.setTimeout(open, ms);
+    this.#now.clock.setTimeout(open, ms);
     return opened;
   }
 

@@ -361,7 +361,6 @@ export class TreeModel {
       this.advance(target);
       return;
     }
-    target.resets = 0;
     const above = decider.parent;
     if (above === undefined || above === this.root) {
       this.stop(target, 'intensity');
