@@ -3,14 +3,14 @@ import type { ClientConnections, EndableConnection } from '../../proto/gateway/g
 import { ActorError, type AnyRef, type SpawnOptions, spawn, stop } from '../../supervision/index.ts';
 
 /** A client. It is also its actor's options, and its state: most of what an object would cost only says so. */
-class Client implements SpawnOptions<Client, never> {
+class GatewayClient implements SpawnOptions<GatewayClient, never> {
   readonly address: string;
-  readonly clients: Map<string, Client>;
+  readonly clients: Map<string, GatewayClient>;
   actor: AnyRef | undefined = undefined;
   /** One by itself: a set weighs more than all the rest, and many clients have no other. */
   connections: EndableConnection | Set<EndableConnection>;
 
-  constructor(address: string, clients: Map<string, Client>, first: EndableConnection) {
+  constructor(address: string, clients: Map<string, GatewayClient>, first: EndableConnection) {
     this.address = address;
     this.clients = clients;
     this.connections = first;
@@ -25,21 +25,21 @@ class Client implements SpawnOptions<Client, never> {
   }
 
   /** Called without `this`, as options are. */
-  afterStop(client: Client): void {
+  afterStop(client: GatewayClient): void {
     const { address, clients, connections } = client;
     if (clients.get(address) === client) clients.delete(address);
     for (const connection of connections instanceof Set ? connections : [connections]) connection.drain();
   }
 }
 
-const asItIs = (state: Client) => state;
+const asItIs = (state: GatewayClient) => state;
 /** Of a client that has left: never changed. */
 const NONE = new Set<EndableConnection>();
 
 /** What they are below; nobody has an actor before that has started. */
 export class SupervisedClients implements ClientConnections {
   readonly #parent: () => AnyRef | undefined;
-  readonly #clients = new Map<string, Client>();
+  readonly #clients = new Map<string, GatewayClient>();
 
   constructor(parent: () => AnyRef | undefined) {
     this.#parent = parent;
@@ -68,9 +68,9 @@ export class SupervisedClients implements ClientConnections {
   #begin(address: string, connection: EndableConnection): void {
     const parent = this.#parent();
     if (parent === undefined) return;
-    const client = new Client(address, this.#clients, connection);
+    const client = new GatewayClient(address, this.#clients, connection);
     try {
-      client.actor = spawn<Client, never>(parent, asItIs, client);
+      client.actor = spawn<GatewayClient, never>(parent, asItIs, client);
       this.#clients.set(address, client);
     } catch (error) {
       if (!(error instanceof ActorError)) throw error;

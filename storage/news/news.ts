@@ -23,7 +23,7 @@ const LOOKS_PER_CLEANING = 30;
 /** Ids remembered of each round. Of those forgotten the news come twice. */
 const MAX_IDS = 100_000;
 
-type Handler = (payload: string) => void;
+type PayloadHandler = (payload: string) => void;
 
 /** How it is timed; for tests. */
 export interface NewsTimings {
@@ -63,7 +63,7 @@ export class News {
   readonly #options: NewsOptions;
   readonly #notices: NotifyCarrier;
   #carrier: NewsCarrier;
-  readonly #handlers = new Map<string, Set<Handler>>();
+  readonly #handlers = new Map<string, Set<PayloadHandler>>();
   readonly #pause = new InterruptiblePause();
   #running: Promise<void> | undefined;
   #begun: Promise<void> | undefined;
@@ -94,9 +94,9 @@ export class News {
   }
 
   /** As Db.listen. */
-  listen(channel: string, handler: Handler): Ending {
+  listen(channel: string, handler: PayloadHandler): Ending {
     if (!CHANNEL_NAME.test(channel)) throw new StorageError('internal', `Not a channel name: ${channel}`);
-    const own: Handler = (payload) => handler(payload);
+    const own: PayloadHandler = (payload) => handler(payload);
     const handlers = this.#handlers.get(channel) ?? new Set();
     this.#handlers.set(channel, handlers.add(own));
     const carrier = this.#carrier;
