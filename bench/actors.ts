@@ -10,6 +10,7 @@ import { spawnSync } from 'node:child_process';
 import { cpus } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { errorText } from '../lib/errors.ts';
 import { type Engine, type EngineRef, type Handler, nact, ours } from './actors/engines.ts';
 import { startErlang } from './actors/erlang.ts';
 import { type Row, rows } from './actors/rows.ts';
@@ -65,22 +66,30 @@ function median(numbers: readonly number[]): number {
 interface Result {
   readonly row: string;
   readonly unit: string;
-  readonly ours: number;
-  readonly peers: Readonly<Record<string, number>>;
+  /** The median, or why there is none. */
+  readonly ours: number | string;
+  readonly peers: Readonly<Record<string, number | string>>;
 }
 
 async function measure(row: string, unit: string, by: Map<string, () => Promise<number>>, rounds: number) {
   const seen = new Map<string, number[]>();
   for (const name of by.keys()) seen.set(name, []);
+  const failures = new Map<string, string>();
   for (let round = 0; round <= rounds; round++) {
     for (const [name, once] of by) {
-      const measured = await once();
-      if (round > 0) seen.get(name)?.push(measured);
+      if (failures.has(name)) continue;
+      try {
+        const measured = await once();
+        if (round > 0) seen.get(name)?.push(measured);
+      } catch (error) {
+        // A peer may not keep up: the table says so, and goes on.
+        failures.set(name, `failed: ${errorText(error)}`);
+      }
     }
   }
-  const medians = [...seen].map(([name, rates]) => [name, Math.round(median(rates))] as const);
+  const medians = [...seen].map(([name, rates]) => [name, failures.get(name) ?? Math.round(median(rates))] as const);
   const peers = Object.fromEntries(medians.filter(([name]) => name !== 'ours'));
-  const result: Result = { row, unit, ours: new Map(medians).get('ours') ?? 0, peers };
+  const result: Result = { row, unit, ours: new Map(medians).get('ours') ?? 'none', peers };
   show(result);
   return result;
 }
@@ -100,6 +109,10 @@ async function measureAll(rounds: number, words: string): Promise<Result[]> {
 function show({ row, unit, ours: mine, peers }: Result): void {
   const cells = [row.padEnd(56), mine.toLocaleString('en').padStart(12)];
   for (const [name, theirs] of Object.entries(peers)) {
+    if (typeof theirs === 'string' || typeof mine === 'string') {
+      cells.push(` ${name} ${theirs.toLocaleString('en')}`);
+      continue;
+    }
     // For bytes less is better; either way a ratio over 1 speaks for ours.
     const ratio = unit === 'bytes' ? theirs / mine : mine / theirs;
     cells.push(` ${name} ${theirs.toLocaleString('en')}`.padEnd(22), `x ${ratio.toPrecision(3)}`.padEnd(10));
