@@ -251,6 +251,12 @@ const variables = z.object({
     .prefault('60'),
   SESSION_TTL: seconds.prefault('24h'),
   LEAVE_DELAY: leaveDelay.optional(),
+  OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
+  TRACE_EVERY: z
+    .string()
+    .regex(/^[0-9]{1,9}$/, 'must be 0 or a number of requests')
+    .transform(Number)
+    .prefault('100'),
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).optional(),
   HTTP_ADAPTER: z.enum(['auto', 'own', 'uws', 'node']).default('auto'),
   GATEWAY_IO: z.enum(['auto', 'streams']).default('auto'),

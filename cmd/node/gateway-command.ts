@@ -72,7 +72,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     const { db, sharedClock } = database;
     const installation = await getSetting(db, 'installation');
     const { encryptionKey, jwtSecret } = openGivenSecrets(dataDir, environment);
-    const { busProblem, besides, system, callers, metrics, failed } = await openRuntime({
+    const { busProblem, besides, system, callers, metrics, tracing, failed } = await openRuntime({
       database,
       environment,
       secret: jwtSecret,
@@ -114,6 +114,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       clientAddress: clientAddress({ isGatewayToken, isTrusted: proxies?.isTrusted, log, hostsOfOthers: hosts }),
       port: options.netPort,
       onReply: onReply('network'),
+      trace: tracing?.requests('network'),
       pages: servicePages(network, processRegistry, environment),
     });
     teardown.add('network listener', () => listener.close(DRAIN_MS));

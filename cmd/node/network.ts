@@ -7,7 +7,7 @@ import { plainText } from '../../proto/network/endpoints.ts';
 import type { HttpServer } from '../../proto/ports/http.ts';
 import { containerOwner } from '../../storage/compute/containers.ts';
 import { computeNews } from '../../storage/compute/news.ts';
-import { api, type Pages } from '../../transports/api/api.ts';
+import { api, type Pages, type RequestTrace } from '../../transports/api/api.ts';
 import type { Changes } from '../../transports/api/authentication.ts';
 import type { ClientAddress } from '../../transports/api/client-address.ts';
 import { dashboardPages, withCors } from '../../transports/api/cors.ts';
@@ -60,6 +60,7 @@ interface NetworkListenerOptions
   readonly changes?: Changes;
   readonly pages: Pages;
   readonly onReply: (endpoint: string, status: number) => void;
+  readonly trace?: RequestTrace | undefined;
   readonly clientAddress?: ClientAddress;
 }
 
@@ -79,6 +80,7 @@ export function listenNetwork(service: Service, options: NetworkListenerOptions)
     pages: options.pages,
     cookie: { name: 'token', isOwnPage },
     onReply: options.onReply,
+    trace: options.trace,
     ...(options.changes === undefined ? {} : { changes: options.changes }),
     ...(options.clientAddress === undefined ? {} : { clientAddress: options.clientAddress }),
   });

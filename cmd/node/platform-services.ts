@@ -109,6 +109,7 @@ export async function openServices(
       log,
       clientAddress: addressOf(name),
       onReply: metrics.onReply(service.name),
+      trace: core.tracing?.requests(service.name),
     });
     const server = await listen(
       { host: options.host, port: options.ports[name], ...handlers },

@@ -86,6 +86,7 @@ async function openEntrance(core: PlatformCore, services: PlatformServices) {
     clientAddress: services.addressOf('net'),
     pages: servicePages(network, metrics.registry, environment),
     onReply: metrics.onReply('network'),
+    trace: core.tracing?.requests('network'),
   });
   teardown.add('network listener', () => listener.close(DRAIN_MS));
   const net = `${NETWORK_HOST}:${listener.port}`;

@@ -54,7 +54,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
   try {
     const database = await openDatabase(connection, { name, service: name, environment, log, teardown });
     const { db, sharedClock } = database;
-    const { bus, busProblem, besides, system, post, callers, metrics, failed } = await openRuntime({
+    const { bus, busProblem, besides, system, post, callers, metrics, tracing, failed } = await openRuntime({
       database,
       environment,
       secret: jwtSecret,
@@ -111,6 +111,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
       log,
       pages: servicePages(service, metrics.registry, environment),
       onReply: metrics.onReply(service.name),
+      trace: tracing?.requests(service.name),
       clientAddress: clientAddress({
         isGatewayToken: gatewayTokenVerifier(jwtSecret, sharedClock),
         hostsOfOthers: hostsOfOthers(name, domain),

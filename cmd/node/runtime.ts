@@ -16,6 +16,7 @@ import { type Authentication, openAuthentication } from '../../transports/api/au
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 import { processMetrics } from '../observability/pages.ts';
+import { openTracing, type Tracing } from '../observability/tracing.ts';
 import { ActorPost } from './actor-post.ts';
 import { openBus } from './bus.ts';
 import { bringUpToDate, refuseWithoutRights } from './database.ts';
@@ -95,6 +96,8 @@ export interface Runtime {
   readonly post: ActorPost;
   readonly callers: Authentication;
   readonly metrics: ReturnType<typeof processMetrics>;
+  /** Undefined without a collector. */
+  readonly tracing: Tracing | undefined;
   /** Rejects with CliError when a service cannot be kept running: the process should end then. */
   readonly failed: Promise<never>;
 }
@@ -115,9 +118,12 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   });
   // Also while nobody waits for it: the process may be starting, or ending.
   failed.catch(() => {});
+  const tracing = openTracing(environment, name);
+  if (tracing !== undefined) teardown.add('spans', () => tracing.close());
   const system = start({
     name,
     log,
+    ...(tracing === undefined ? {} : { tracer: tracing }),
     messageType,
     onDeadLetter: ({ to, reason }) => log.debug({ to, reason }, 'dead letter'),
     onGivingUp: (service, cause) => {
@@ -151,6 +157,8 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
     onUse: (tokenId, at) => noteUse(lastUse, tokenId, at),
   });
   teardown.add('callers', () => callers.close());
+  const metrics = processMetrics(system);
+  tracing?.metrics(metrics.registry);
   return {
     bus: opened.bus,
     busProblem: opened.problem,
@@ -158,7 +166,8 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
     system,
     post,
     callers,
-    metrics: processMetrics(system),
+    metrics,
+    tracing,
     failed,
   };
 }

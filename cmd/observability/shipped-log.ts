@@ -4,6 +4,7 @@
  */
 import type { Registry } from 'prom-client';
 import type { Log } from '../../proto/ports/log.ts';
+import { tracedLog } from '../../supervision/index.ts';
 import { openLog, standardError } from './log.ts';
 import { readNumbers } from './metrics.ts';
 
@@ -36,7 +37,7 @@ export async function openShippedLog(
 ): Promise<ShippedLog> {
   const shipped = await openTarget(level, options, source);
   logUncaught(shipped.log);
-  return shipped;
+  return { ...shipped, log: tracedLog(shipped.log) };
 }
 
 async function openTarget(

@@ -47,6 +47,13 @@ export interface Page {
   readonly refuse?: (request: HttpRequest) => Refusal | undefined;
 }
 
+/** Runs the handling of a request as part of a trace. `traceparent`: what the request brought. */
+export type RequestTrace = (
+  endpoint: string,
+  traceparent: string | undefined,
+  run: () => Promise<HttpAnswer>,
+) => Promise<HttpAnswer>;
+
 interface ApiOptions {
   readonly service: Service;
   readonly authenticate: Authenticate;
@@ -63,13 +70,15 @@ interface ApiOptions {
   readonly clientAddress?: ClientAddress;
   /** Bounds how much a user changes; without it nothing does. */
   readonly changes?: Changes;
+  /** Without it no request is traced. */
+  readonly trace?: RequestTrace | undefined;
   /** Told of every finished request, for metrics. */
   readonly onReply?: (endpoint: string, status: number) => void;
 }
 
 /** Makes the two handlers of a listener for one service. */
 export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRequest' | 'onUpgrade' | 'onFault'>> {
-  const { service, authenticate, streams, pages, log, onReply } = options;
+  const { service, authenticate, streams, pages, log, onReply, trace } = options;
   const clientAddress = options.clientAddress ?? ((request: HttpRequest) => request.remoteAddress);
   const find = router(service.endpoints);
   const prefix = randomBytes(4).toString('hex');
@@ -142,7 +151,8 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
     }
     if (match.endpoint.socket)
       return finish(match.endpoint.name, requestId, refusalReply(new Refusal('upgrade_required')));
-    return answer(match.endpoint, match.params, request, requestId);
+    const run = () => answer(match.endpoint, match.params, request, requestId);
+    return trace === undefined ? run() : trace(match.endpoint.name, request.header('traceparent'), run);
   };
 
   const onUpgrade: UpgradeHandler = async (request) => {
