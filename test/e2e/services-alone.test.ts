@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { listServiceShards } from '../../storage/placement/nodes.ts';
 import { skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
 import { startBox } from '../support/clients/container.ts';
+import { SHARDS } from '../support/cluster/chronicle.ts';
 import { deleteAll, logIn, request, spawnTroupe, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
@@ -76,9 +77,9 @@ test('services run alone, several of each: a container is looked after by whiche
   assert.deepEqual(
     shards.map(({ service, held }) => [service, held]),
     [
-      ['auth', 256],
-      ['compute', 256],
-      ['outbox', 256],
+      ['auth', SHARDS],
+      ['compute', SHARDS],
+      ['outbox', SHARDS],
     ],
   );
 
