@@ -10,6 +10,7 @@ import { z } from 'zod';
 import { audit } from '../../storage/audit.ts';
 import type { Db, Tx } from '../../storage/db.ts';
 import { resealNetwork } from '../../storage/network/reseal.ts';
+import { READS_NEWS } from '../../storage/news/catch-up.ts';
 import { open, parseSealKey, SealError, seal } from '../../storage/seal.ts';
 import { getSetting, holdSettings, setSetting } from '../../storage/settings.ts';
 import { CliError } from '../config/cli-error.ts';
@@ -99,10 +100,9 @@ async function refuseWhileUsed(tx: Tx): Promise<void> {
      where datname = current_database() and application_name like 'troupe/%' and pid <> pg_backend_pid()
        and application_name <> (select application_name from pg_stat_activity where pid = pg_backend_pid())`,
   );
-  if (users.length > 0)
-    throw new CliError(
-      `Parts of the platform run on this database (${users.map(({ name }) => name).join(', ')}): stop them first.`,
-    );
+  if (users.length === 0) return;
+  const names = users.map(({ name }) => name.replace(READS_NEWS, '')).join(', ');
+  throw new CliError(`Parts of the platform run on this database (${names}): stop them first.`);
 }
 
 async function sealedSettings(tx: Tx) {
