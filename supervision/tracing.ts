@@ -50,7 +50,7 @@ export function isTraceparent(value: unknown): value is string {
 }
 
 /** The trace of a context: the same for all that one request brings about. */
-export function traceIdOf(traceparent: string): string {
+function traceIdOf(traceparent: string): string {
   return traceparent.slice(3, 35);
 }
 
