@@ -23,6 +23,8 @@ interface Crash {
   readonly reason: StopReason;
   /** The state could not be made: what waits for the actor will not be handled by it. */
   readonly init: boolean;
+  /** The actor handles nothing until it is decided. A stateless one goes on: a decision counts though it has ended since. */
+  readonly isHeld: boolean;
   /** Why the policy that it waits for was given up. */
   late?: ActorError;
 }
@@ -61,9 +63,10 @@ export function crashed(cell: Cell, msg: unknown, meta: Meta, error: unknown, in
     cell.advance();
     return;
   }
-  const crash: Crash = { cell, msg, error, reason: { kind: 'crashed', error }, init };
   // A stateless actor has no state to protect: its other messages go on while this one is being decided.
-  if ((cell.flags & STATELESS) === 0) {
+  const isHeld = (cell.flags & STATELESS) === 0;
+  const crash: Crash = { cell, msg, error, reason: { kind: 'crashed', error }, init, isHeld };
+  if (isHeld) {
     cell.flags |= HELD;
     cell.parts.crash = crash;
   }
@@ -114,7 +117,7 @@ function apply(decider: Cell, crash: Crash, child: Cell | undefined, decision: D
   const { cell } = crash;
   // A decision that took its time may find that everything has changed: the actor was stopped or reset by another one.
   if ((decider.flags & ENDED) !== 0) return;
-  if ((cell.flags & STATELESS) === 0 && cell.rare?.crash !== crash) return;
+  if (crash.isHeld && cell.rare?.crash !== crash) return;
   const above = decider.parent;
   if (above !== undefined && isEscalation(decision)) {
     steps.push((next) => decide(above, crash, decider, next));
@@ -174,7 +177,7 @@ function resetOr(target: Cell, decider: Cell, crash: Crash, steps: DecisionStep[
     return;
   }
   // The escalation is a crash of its own: the one it grew from has been decided.
-  const next: Crash = { ...crash, cell: target, error, reason };
+  const next: Crash = { ...crash, cell: target, error, reason, isHeld: true };
   target.flags |= HELD;
   target.parts.crash = next;
   steps.push((then) => decide(above, next, decider, then));

@@ -10,6 +10,7 @@ import {
   type Ref,
   type SystemRef,
   spawn,
+  spawnStateless,
   stats,
   stop,
   stopped,
@@ -190,6 +191,33 @@ test('a decision may take its time; messages wait for it', () =>
     assert.ok(symbol !== undefined);
     decided.open(symbol);
     assert.equal(await ask, 0);
+  }));
+
+test('what a parent decides late about a stateless child counts, though the child has ended since', () =>
+  withSystem(async (system) => {
+    const asked = gate();
+    const decided = gate();
+    const parent = spawn(system, (state: number) => state, {
+      name: 'parent',
+      initialState: 0,
+      onCrash: (_msg, _error, ctx) => {
+        asked.open();
+        return decided.opened.then(() => ctx.stop);
+      },
+    });
+    const child = spawnStateless<string>(
+      parent,
+      () => {
+        throw new Error('child crashed');
+      },
+      { name: 'child', onCrash: (_msg, _error, ctx) => ctx.escalate },
+    );
+    dispatch(child, 'anything');
+    await asked.opened;
+    stop(child);
+    await stopped(child);
+    decided.open();
+    assert.equal((await stopped(parent)).kind, 'crashed');
   }));
 
 test('a policy that throws or rejects is contained: the actor stops', () =>
