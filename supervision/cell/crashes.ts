@@ -23,7 +23,7 @@ interface Crash {
   readonly reason: StopReason;
   /** The state could not be made: what waits for the actor will not be handled by it. */
   readonly init: boolean;
-  /** The actor handles nothing until it is decided. A stateless one goes on: a decision counts though it has ended since. */
+  /** The actor handles nothing until it is decided. A stateless one goes on, and may have ended by then. */
   readonly isHeld: boolean;
   /** Why the policy that it waits for was given up. */
   late?: ActorError;

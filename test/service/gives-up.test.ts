@@ -3,9 +3,18 @@ import assert from 'node:assert/strict';
 import { performance } from 'node:perf_hooks';
 import { type TestContext, test } from 'node:test';
 import { startService } from '../../actors/service/start-service.ts';
-import { type AnyRef, type SystemRef, spawn, start, stop, stopped } from '../../supervision/index.ts';
+import { type AnyRef, type SystemClock, type SystemRef, spawn, start, stop, stopped } from '../../supervision/index.ts';
 
 const MINUTE_MS = 60_000;
+
+/** The process's clock, whose mocked timers lack `close`. */
+const MOCKED: SystemClock = {
+  now: () => performance.now(),
+  setTimeout: (f, ms) => {
+    const timer = setTimeout(f, ms);
+    return { close: () => clearTimeout(timer), ref: () => timer.ref(), unref: () => timer.unref() };
+  },
+};
 
 /** Lets `ms` pass on the clock and for the timers, until `isOver`. */
 async function pass(t: TestContext, ms: number, isOver: () => boolean, clock: { passed: number }): Promise<void> {
@@ -22,7 +31,7 @@ async function setting(t: TestContext, failing: number) {
   t.mock.method(performance, 'now', () => now() + clock.passed);
   t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
   const seen = { up: [] as boolean[], gaveUp: [] as string[], fails: false };
-  const system: SystemRef = start({ onGivingUp: (name) => seen.gaveUp.push(name) });
+  const system: SystemRef = start({ clock: MOCKED, onGivingUp: (name) => seen.gaveUp.push(name) });
   const part = (id: number) => (parent: AnyRef) =>
     spawn<null, 'beat'>(
       parent,
