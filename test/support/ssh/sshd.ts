@@ -51,6 +51,8 @@ export async function startSshd(t: Cleanup, config: readonly string[] = []): Pro
     'PasswordAuthentication no',
     'PrintMotd no',
     'PrintLastLog no',
+    // The login shell reads nobody's own start files: what they do, and how long, is not the test's.
+    `SetEnv HOME=${dir}`,
     'UseDNS no',
     'Subsystem sftp internal-sftp',
   ];
