@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import type { AnyRef } from './ref.ts';
 
 /** A timer of a SystemClock. */

@@ -27,9 +27,8 @@ export class DeadlineList {
   }
 
   add(item: WaitingAsk): void {
-    const { queue } = this.all;
     item.list = this;
-    item.deadline = (queue.draining ? queue.exact : queue.clock.now()) + this.ms;
+    item.deadline = this.all.queue.now() + this.ms;
     item.before = this.last;
     if (this.last === undefined) this.first = item;
     else this.last.after = item;
@@ -76,9 +75,10 @@ export class DeadlineList {
 /** The run queue, as far as deadlines need it. */
 interface AskTime {
   readonly clock: SystemClock;
-  /** Whether handlers run right now; then `exact` is the time. */
+  /** Whether handlers run right now. */
   readonly draining: boolean;
-  readonly exact: number;
+  /** The time, for whoever has just called `wake`. */
+  now(): number;
 }
 
 /** The deadlines of all asks of one run queue. */
@@ -87,6 +87,9 @@ export class AskDeadlines {
   /** How many asks are open. */
   waiting = 0;
   private readonly lists = new Map<number, DeadlineList>();
+  /** What was asked for last: most askers ask for the same. */
+  private lastMs = 0;
+  private lastList: DeadlineList | undefined = undefined;
   private held = false;
   private keeper: NodeJS.Timeout | undefined = undefined;
 
@@ -96,6 +99,7 @@ export class AskDeadlines {
 
   /** The list for a timeout. Long ones are rounded up by less than 1%, so that there are never many lists. */
   list(timeoutMs: number): DeadlineList {
+    if (timeoutMs === this.lastMs && this.lastList !== undefined) return this.lastList;
     let ms = Math.max(1, Math.ceil(timeoutMs));
     if (ms > 256) {
       const step = 2 ** (Math.floor(Math.log2(ms)) - 7);
@@ -106,6 +110,8 @@ export class AskDeadlines {
       list = new DeadlineList(ms, this);
       this.lists.set(ms, list);
     }
+    this.lastMs = timeoutMs;
+    this.lastList = list;
     return list;
   }
 
@@ -124,6 +130,7 @@ export class AskDeadlines {
 
   forget(list: DeadlineList): void {
     this.lists.delete(list.ms);
+    this.lastList = undefined;
   }
 
   /** The lists' timers outlive their asks and so are unref'd; a timer of its own keeps the process alive. */
@@ -134,6 +141,7 @@ export class AskDeadlines {
       if (on) return;
       for (const list of this.lists.values()) list.disarm();
       this.lists.clear();
+      this.lastList = undefined;
     } else if (on) {
       if (this.keeper === undefined) this.keeper = setInterval(() => {}, MAX_TIMER_MS);
       else this.keeper.ref();

@@ -3,9 +3,8 @@ import { ActorError } from '../errors.ts';
 import { pathSegment } from '../ref.ts';
 import type { CrashContext, StopReason } from '../types.ts';
 import type { Behaviour } from './behaviour.ts';
-import { AsyncRun, type CellHooks, type Children, Rare } from './cell-parts.ts';
+import { type CellHooks, type Children, Rare } from './cell-parts.ts';
 import {
-  AWAITING,
   BLOCKED,
   CLOSED,
   ENDED,
@@ -38,11 +37,16 @@ interface Lifecycle {
   /** The mailbox ran empty and the cell asked to hear of it. */
   emptied(cell: Cell): void;
   context(cell: Cell): CrashContext<unknown>;
+  /** A stateful handler gave a promise: nothing else is handled until it has settled. */
+  awaited(cell: Cell, promise: PromiseLike<unknown>, msg: unknown, meta: Meta, init: boolean): void;
+  /** A stateless handler gave a promise. */
+  launched(cell: Cell, promise: PromiseLike<unknown>, msg: unknown, meta: Meta): void;
   /** Handles up to `limit` messages, and looks at some. */
   observe(cell: Cell, limit: number): number;
 }
 
-let lifecycle: Lifecycle;
+/** What lifecycle.ts has joined. */
+export let lifecycle: Lifecycle;
 
 /** Called once, by lifecycle.ts. */
 export function setLifecycle(implementation: Lifecycle): void {
@@ -163,7 +167,9 @@ export class Cell extends Inbox implements Runnable {
   }
 
   override deliver(msg: unknown): void {
-    this.post(msg, this.kind.stamp());
+    const { queue } = this.kind;
+    queue.wake();
+    this.post(msg, queue.ms);
   }
 
   /** Puts a message into the mailbox, or refuses it. The time of the queue must be fresh (`wake`). */
@@ -230,14 +236,12 @@ export class Cell extends Inbox implements Runnable {
   /** Handles up to `limit` messages. Called by the run queue only. */
   run(limit: number): number {
     const flags = this.flags & ~QUEUED;
-    if ((flags & BLOCKED) !== 0) {
-      this.flags = flags;
-      return 0;
-    }
+    this.flags = flags;
+    if ((flags & BLOCKED) !== 0) return 0;
     this.flags = flags | RUNNING;
     const { kind } = this;
-    const n = kind.isSampled(limit) ? lifecycle.observe(this, limit) : this.handle(limit);
-    kind.unsampled -= n;
+    const isSampled = kind.handled + limit >= kind.nextSample || kind.sampledAt !== kind.queue.ms;
+    const n = isSampled || (flags & STATELESS) !== 0 ? this.runOtherwise(isSampled, limit) : this.runStateful(limit);
     kind.handled += n;
     const after = this.flags;
     if ((after & RUNNING) !== 0) {
@@ -245,6 +249,11 @@ export class Cell extends Inbox implements Runnable {
       if ((after & GO_ON) !== 0) this.goOn();
     }
     return n;
+  }
+
+  /** What `run` seldom does, apart from it so that the compiler puts the rest into the queue's loop. */
+  private runOtherwise(isSampled: boolean, limit: number): number {
+    return isSampled ? lifecycle.observe(this, limit) : this.runStateless(limit);
   }
 
   /** Handles up to `limit` messages, which `run` counts. */
@@ -269,7 +278,7 @@ export class Cell extends Inbox implements Runnable {
         const next = f(state, msg, ctx);
         if (next !== state) {
           if (isPromise(next)) {
-            this.awaitRun(next, msg, meta, false);
+            lifecycle.awaited(this, next, msg, meta, false);
             break;
           }
           this.state = next;
@@ -295,7 +304,7 @@ export class Cell extends Inbox implements Runnable {
       if (typeof meta !== 'number' && this.isOver(meta)) continue;
       try {
         const result = f(msg, ctx);
-        if (isPromise(result)) this.launch(result, msg, meta);
+        if (isPromise(result)) lifecycle.launched(this, result, msg, meta);
       } catch (error) {
         lifecycle.crashed(this, msg, meta, error, false);
       }
@@ -311,59 +320,6 @@ export class Cell extends Inbox implements Runnable {
     // Its turn counts in `run`, its message does not.
     this.kind.handled--;
     return true;
-  }
-
-  /** Waits for a stateful handler or an initial state. */
-  awaitRun(promise: PromiseLike<unknown>, msg: unknown, meta: Meta, init: boolean): void {
-    const run = new AsyncRun(msg, meta, init, this.kind.queue.ms);
-    this.parts.running = run;
-    this.flags |= AWAITING;
-    Promise.resolve(promise).then(
-      (state) => {
-        if (!this.landed(run)) return;
-        if (init) lifecycle.initialised(this, state);
-        else {
-          this.state = state;
-          this.goOn();
-        }
-      },
-      (error: unknown) => {
-        if (this.landed(run, error)) lifecycle.crashed(this, msg, meta, error, init);
-      },
-    );
-  }
-
-  /** Whether `run` is still the one waited for. */
-  private landed(run: AsyncRun, error?: unknown): boolean {
-    run.observed?.end(error);
-    if (this.rare?.running !== run) return false;
-    this.rare.running = undefined;
-    this.flags &= ~AWAITING;
-    return true;
-  }
-
-  private launch(promise: PromiseLike<unknown>, msg: unknown, meta: Meta): void {
-    const rare = this.parts;
-    const run = new AsyncRun(msg, meta, false, this.kind.queue.ms);
-    if (rare.inflight === undefined) rare.inflight = new Set();
-    rare.inflight.add(run);
-    if (rare.inflight.size >= rare.concurrency) this.flags |= AWAITING;
-    const land = (error?: unknown): boolean => {
-      run.observed?.end(error);
-      if (rare.inflight?.delete(run) !== true) return false;
-      this.flags &= ~AWAITING;
-      return true;
-    };
-    Promise.resolve(promise).then(
-      () => {
-        if (land()) this.goOn();
-      },
-      (error: unknown) => {
-        if (!land(error)) return;
-        lifecycle.crashed(this, msg, meta, error, false);
-        this.goOn();
-      },
-    );
   }
 
   /** After a handler: goes on with what waits, or with the stop or reset that waited for it. */

@@ -25,9 +25,10 @@ export class CrashNotes {
     // Last again, so that the oldest are first.
     this.notes.delete(path);
     this.notes.set(path, noteOf(message, error));
+    if (this.notes.size <= MAX_NOTES) return;
     for (const oldest of this.notes.keys()) {
-      if (this.notes.size <= MAX_NOTES) break;
       this.notes.delete(oldest);
+      return;
     }
   }
 
@@ -39,14 +40,10 @@ export class CrashNotes {
 function noteOf(message: string, error: unknown): CrashNote {
   const at = Date.now();
   try {
+    const name = (error instanceof Error ? error.name : typeof error).slice(0, MAX_NAME);
+    const note = { at, message, error: name, text: withoutPasswords(errorText(error)).slice(0, MAX_TEXT) };
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    return {
-      at,
-      message,
-      error: (error instanceof Error ? error.name : typeof error).slice(0, MAX_NAME),
-      ...(typeof code === 'string' ? { code: code.slice(0, MAX_NAME) } : {}),
-      text: withoutPasswords(errorText(error)).slice(0, MAX_TEXT),
-    };
+    return typeof code === 'string' ? { ...note, code: code.slice(0, MAX_NAME) } : note;
   } catch {
     return { at, message, error: 'unknown', text: '' };
   }
@@ -54,5 +51,5 @@ function noteOf(message: string, error: unknown): CrashNote {
 
 /** Errors hold no secrets, but those of libraries may quote a URL. */
 function withoutPasswords(text: string): string {
-  return text.replace(/\/\/[^\s/@]*@/g, '//***@');
+  return text.includes('@') ? text.replace(/\/\/[^\s/@]*@/g, '//***@') : text;
 }

@@ -50,6 +50,8 @@ export const SIGNALS = 65536;
 
 /** Messages wait. */
 export const WAITING = SLOT | PILE | SIGNALS;
+/** Not only in the slot. */
+export const BEYOND_SLOT = PILE | SIGNALS;
 /** Takes no messages. */
 export const CLOSED = STOPPING | ENDED;
 /** Handles no messages. */

@@ -1,5 +1,5 @@
 import { Ref } from '../ref.ts';
-import { PILE, SIGNALS, SLOT } from './flags.ts';
+import { BEYOND_SLOT, PILE, SIGNALS, SLOT } from './flags.ts';
 import { giveMailbox, type Mailbox, type Meta, takeMailbox } from './mailbox.ts';
 import type { SignalQueue } from './signals.ts';
 
@@ -38,7 +38,11 @@ export abstract class Inbox extends Ref<unknown> {
 
   /** The oldest signal, or else the oldest message; its meta is then in `taken`. Only when something waits. */
   protected take(): unknown {
-    return (this.flags & SIGNALS) === 0 ? this.takeMail() : this.takeSignal();
+    if ((this.flags & BEYOND_SLOT) !== 0) return (this.flags & SIGNALS) === 0 ? this.takeFromPile() : this.takeSignal();
+    const msg = this.slotMsg;
+    taken.meta = this.slotMeta;
+    this.emptySlot();
+    return msg;
   }
 
   private takeSignal(): unknown {

@@ -1,11 +1,10 @@
 import type { Log } from '../../proto/ports/log.ts';
-import { currentTrace, type Tracer } from '../tracing.ts';
+import type { Tracer } from '../tracing.ts';
 import { CrashNotes } from './crash-notes.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import { Latencies } from './latency.ts';
 import { SAMPLED } from './observed.ts';
 import type { RunQueue } from './run-queue.ts';
-import { TracedTell } from './traced-tell.ts';
 
 /** Running numbers of one kind of actor in one system. Depth and age are read from the mailboxes when asked for. */
 export class KindStats {
@@ -28,8 +27,8 @@ export class KindStats {
   expired = 0;
   /** Asks whose asker gave up before their turn. */
   cancelled = 0;
-  /** Messages until one is looked at for its latency. */
-  unsampled = SAMPLED;
+  /** Which message, counted as `handled` is, will be looked at for its latency. */
+  nextSample = SAMPLED;
   /** The coarse time at which one was last. */
   sampledAt = -1;
 
@@ -39,20 +38,7 @@ export class KindStats {
     this.queue = system.queue;
     this.tracer = system.tracer;
     // Each is looked at then.
-    if (this.tracer !== undefined) this.unsampled = 0;
-  }
-
-  /** What a tell that is sent now waits with. */
-  stamp(): number | TracedTell {
-    const { queue } = this;
-    queue.wake();
-    const trace = this.tracer === undefined ? undefined : currentTrace();
-    return trace === undefined ? queue.ms : new TracedTell(queue.ms, trace);
-  }
-
-  /** Whether one of the next `limit` messages is to be looked at. */
-  isSampled(limit: number): boolean {
-    return this.unsampled <= limit || this.sampledAt !== this.queue.ms;
+    if (this.tracer !== undefined) this.nextSample = 0;
   }
 }
 

@@ -5,6 +5,7 @@ import { crashed } from './crashes.ts';
 import { emptied } from './idle.ts';
 import { lastResort } from './last-resort.ts';
 import { handleObserved } from './observing.ts';
+import { awaitRun, launch } from './pending.ts';
 import { initialised } from './restarting.ts';
 
 /** Joins the cell with the files that handle its rare events; importing this file is enough. */
@@ -26,6 +27,8 @@ export function joinLifecycle(): void {
     },
     emptied,
     advance,
+    awaited: awaitRun,
+    launched: launch,
     observe: handleObserved,
     context: (cell) => cell.hooks?.context?.(cell) ?? new CellContext(cell),
   });

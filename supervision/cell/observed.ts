@@ -7,7 +7,7 @@ import type { Latency } from './latency.ts';
  * Of each kind of actor the first message in a millisecond is looked at, and one in so many: few when many come, nearly
  * all when few do. A prime, so that messages which come in turns have their turn.
  */
-export const SAMPLED = 509;
+export const SAMPLED = 4093;
 
 /** One handler, from before its call until its promise has settled. */
 export class Observed {

@@ -10,13 +10,13 @@ export function handleObserved(cell: Cell, limit: number): number {
   const { kind } = cell;
   if (kind.tracer !== undefined) return handleTraced(cell, kind.tracer, limit);
   const { queue } = kind;
-  const before = kind.sampledAt === queue.ms ? kind.unsampled - 1 : 0;
+  const before = kind.sampledAt === queue.ms ? kind.nextSample - kind.handled - 1 : 0;
   let n = before > 0 ? cell.handle(before) : 0;
   if (n < before || !goesOn(cell)) return n;
   n += handleOne(cell);
   kind.sampledAt = queue.ms;
-  // The caller takes off all that were handled.
-  kind.unsampled = SAMPLED + n;
+  // The caller counts them when all are handled.
+  kind.nextSample = kind.handled + n + SAMPLED;
   return n < limit && goesOn(cell) ? n + cell.handle(limit - n) : n;
 }
 
@@ -24,7 +24,6 @@ export function handleObserved(cell: Cell, limit: number): number {
 function handleTraced(cell: Cell, tracer: Tracer, limit: number): number {
   let n = 0;
   while (n < limit && goesOn(cell)) n += handleOne(cell, tracer);
-  cell.kind.unsampled = n;
   return n;
 }
 

@@ -5,6 +5,7 @@ import type { Cell } from './cell.ts';
 import { checked } from './checked.ts';
 import { CHILDREN_HOOK, CHILDREN_TOLD, ENDED, HELD, RESETTING, RUNNING, SLEEPY, STOPPING } from './flags.ts';
 import { keepAwake } from './idle.ts';
+import { awaitRun } from './pending.ts';
 import { abandon, endGrace, quieten, requestStop, stopChildren, withGrace } from './stopping.ts';
 import { Timer } from './timer.ts';
 
@@ -36,7 +37,7 @@ export function initialise(cell: Cell): void {
     if (initialStateFunc !== undefined && isPromise(state)) {
       const { queue } = cell.kind;
       queue.touch();
-      cell.awaitRun(state, undefined, queue.ms, true);
+      awaitRun(cell, state, undefined, queue.ms, true);
       pending = true;
     }
   } catch (error) {

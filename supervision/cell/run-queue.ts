@@ -56,6 +56,11 @@ export class RunQueue {
     this.ms = now & 0x7fff_ffff;
   }
 
+  /** The clock's time; `wake` has been called just before. Only a drain that is still to come leaves it old. */
+  now(): number {
+    return this.draining || !this.scheduled ? this.exact : this.clock.now();
+  }
+
   /** Refreshes the time unless a drain is coming or going on, which does so itself. */
   wake(): void {
     if (!this.scheduled) this.touch();
@@ -102,26 +107,8 @@ export class RunQueue {
     if (this.draining) return;
     this.draining = true;
     this.touch();
-    let seen = this.exact;
-    let handled = 0;
     try {
-      while (this.head !== undefined) {
-        const item: Runnable = this.head;
-        this.head = item.nextRun;
-        if (this.head !== undefined) item.nextRun = undefined;
-        else if (this.tail !== undefined) this.tail = undefined;
-        // An actor that does nothing still counts, so that a queue of them ends the slice too.
-        handled += item.run(this.stride) || 1;
-        if (handled >= this.stride) {
-          handled = 0;
-          this.touch();
-          const took = this.exact - seen;
-          seen = this.exact;
-          if (took > SLICE_MS / 4) this.stride = Math.max(1, this.stride >> 1);
-          else if (this.stride < MAX_STRIDE) this.stride <<= 1;
-          if (this.exact - this.turnStart >= SLICE_MS) break;
-        }
-      }
+      this.runSlice();
     } finally {
       this.draining = false;
       this.scheduled = this.head !== undefined;
@@ -129,6 +116,29 @@ export class RunQueue {
       if (this.scheduled && !this.turnOpen) {
         this.turnOpen = true;
         setImmediate(this.onTurn);
+      }
+    }
+  }
+
+  /** Runs what is queued until the slice is over. Apart from `drain`, so that the compiler has room for `run` in it. */
+  private runSlice(): void {
+    let seen = this.exact;
+    let handled = 0;
+    while (this.head !== undefined) {
+      const item: Runnable = this.head;
+      this.head = item.nextRun;
+      if (this.head !== undefined) item.nextRun = undefined;
+      else if (this.tail !== undefined) this.tail = undefined;
+      // An actor that does nothing still counts, so that a queue of them ends the slice too.
+      handled += item.run(this.stride) || 1;
+      if (handled >= this.stride) {
+        handled = 0;
+        this.touch();
+        const took = this.exact - seen;
+        seen = this.exact;
+        if (took > SLICE_MS / 4) this.stride = Math.max(1, this.stride >> 1);
+        else if (this.stride < MAX_STRIDE) this.stride <<= 1;
+        if (this.exact - this.turnStart >= SLICE_MS) return;
       }
     }
   }

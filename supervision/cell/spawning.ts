@@ -8,6 +8,7 @@ import { stopWhenIdle } from './idle.ts';
 import { joinLifecycle } from './lifecycle.ts';
 import { initialise } from './restarting.ts';
 import { stoppedParent } from './stopping.ts';
+import { TracedCell } from './traced-cell.ts';
 
 joinLifecycle();
 
@@ -37,7 +38,8 @@ export function spawnCell(parent: Cell, f: MessageHandler, options: Behaviour, e
   const kind = options.kind === undefined ? system.plain : system.kindOf(options.kind);
   const capacity = Math.min(options.mailbox?.capacity ?? DEFAULT_CAPACITY, MAX_CAPACITY);
   const label = name ?? extras?.label ?? system.nextLabel++;
-  const cell = new Cell(parent, label, kind, f, options, capacity, extras?.hooks);
+  const Kind = kind.tracer === undefined ? Cell : TracedCell;
+  const cell = new Kind(parent, label, kind, f, options, capacity, extras?.hooks);
   if (siblings === undefined) {
     siblings = new Children<Cell>();
     parent.children = siblings;

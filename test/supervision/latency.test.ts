@@ -92,9 +92,9 @@ test('of a flood a sample is taken, in which messages that come in turns have th
     for (let n = 0; n < MESSAGES; n++) dispatch(sink, { type: n % 2 === 0 ? 'slow' : 'fast' });
     await until(() => stats(system).kinds.sink?.handled === MESSAGES, 'all');
     const [slow, fast] = ['slow', 'fast'].map((type) => total(of(system, 'sink', type).handler.counts));
-    assert.ok(slow !== undefined && slow > 300, `${slow} of one`);
-    assert.ok(fast !== undefined && fast > 300, `${fast} of the other`);
-    // One of 509, and one each millisecond.
+    assert.ok(slow !== undefined && slow > 50, `${slow} of one`);
+    assert.ok(fast !== undefined && fast > 50, `${fast} of the other`);
+    // One of 4,093, and one each millisecond.
     assert.ok(slow + fast < MESSAGES / 10, `${slow + fast} in all`);
   }));
 
