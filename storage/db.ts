@@ -10,7 +10,7 @@ import { Listener } from './listener.ts';
 import type { NewsBus } from './news/carriers.ts';
 import { READS_NEWS } from './news/catch-up.ts';
 import { News, type NewsTimings } from './news/news.ts';
-import type { Queries, Tx, TxOptions } from './queries.ts';
+import type { DirectQueries, Queries, Tx, TxOptions } from './queries.ts';
 import { Statements, valueParsers } from './statements.ts';
 
 export { isConstraint, StorageError, type StorageErrorCode } from './errors.ts';
@@ -23,6 +23,12 @@ export type { Queries, Tx, TxOptions } from './queries.ts';
 export type DbConnection =
   | { readonly connectionString: string; readonly direct?: string | undefined }
   | { readonly socketDir: string; readonly port?: number; readonly user: string; readonly database: string };
+
+/**
+ * Of the connection past the pooler. It renews the lease of the process: a beat that waits behind other work is a lost
+ * lease, so a statement gives up before the lease is over. Listening ends with a connection, so it stays open.
+ */
+const DIRECT = { max: 1, idleTimeoutMillis: 0, ...timeouts(2000, 2000), statement_timeout: 2000 };
 
 /** Bounds of waiting, in milliseconds. */
 interface DbLimits {
@@ -42,7 +48,7 @@ export function directly(connection: DbConnection): DbConnection {
 
 interface DbOptions {
   readonly log: Log;
-  /** Most connections. Default 10. */
+  /** Most connections, besides the one of `direct` and `listen`. Default 10. */
   readonly max?: number;
   /** What the server shows for us: `troupe/<name> reads news`. */
   readonly name: string;
@@ -51,6 +57,11 @@ interface DbOptions {
 }
 
 export interface Db extends Queries {
+  /**
+   * Statements of at most 2 seconds on a connection of their own, past any pooler. It opens at the first use, and they
+   * share it with `listen` alone.
+   */
+  readonly direct: DirectQueries;
   /**
    * Runs `fn` in a transaction: committed when it resolves, rolled back when it rejects. After a serialization failure
    * or a deadlock it runs again, a few times, so `fn` must have no effect outside the transaction.
@@ -77,46 +88,53 @@ export function openDb(connection: DbConnection, options: DbOptions): Db {
   return new PoolDb(connection, options);
 }
 
+/** Connections that work shares. */
+interface SessionPool {
+  readonly pool: pg.Pool;
+  readonly session: DatabaseSession;
+}
+
 class PoolDb implements Db {
-  readonly #pool: pg.Pool;
+  readonly direct: DirectQueries;
+  readonly #own: SessionPool;
+  readonly #shared: SessionPool;
   readonly #listener: Listener;
   readonly #news: News;
-  readonly #session: DatabaseSession;
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
   constructor(connection: DbConnection, { log, max = 10, name, limits = {}, news }: DbOptions) {
-    const statementMs = limits.statementMs ?? 30_000;
-    const idleMs = limits.idleInTransactionMs ?? 30_000;
+    const { connectMs = 5000, statementMs = 30_000, idleInTransactionMs: idleMs = 30_000 } = limits;
     const isPooled = directly(connection) !== connection;
-    const config: pg.ClientConfig = {
+    const common = {
       application_name: `troupe/${name}`.slice(0, 63 - READS_NEWS.length) + READS_NEWS,
       types: valueParsers,
       keepAlive: true,
-      connectionTimeoutMillis: limits.connectMs ?? 5000,
-      // A server that stopped answering altogether does not cancel anything: our own clock does, a little later.
-      query_timeout: statementMs + 5000,
     };
     const bounds = { statement_timeout: statementMs, idle_in_transaction_session_timeout: idleMs };
-    this.#listener = new Listener({ ...config, ...clientAddress(directly(connection)), ...bounds }, log);
+    const ownPool = openPool({ ...common, ...clientAddress(directly(connection)), ...DIRECT }, log);
+    this.#listener = new Listener(ownPool, log);
     this.#news = new News({ listener: this.#listener, db: this, log, timings: news });
-    // A pooler gives each transaction whichever connection is free: nothing may depend on what a connection was told.
-    this.#session = isPooled
-      ? { statements: new Statements(0), bounds, news: this.#news }
-      : { statements: new Statements(), bounds: undefined, news: this.#news };
-    const address = clientAddress(connection);
-    this.#pool = new pg.Pool({
-      ...config,
-      ...address,
+    const session = { statements: new Statements(), bounds: undefined, news: this.#news };
+    this.#own = { pool: ownPool, session };
+    const sharedConfig = {
+      ...common,
+      ...clientAddress(connection),
+      ...timeouts(connectMs, statementMs),
       ...(isPooled ? {} : bounds),
       max,
       idleTimeoutMillis: 30_000,
-    });
-    this.#pool.on('error', (error) => log.warn({ error: error.message }, 'an idle database connection was lost'));
-    // A connection can also die while it is checked out and between two statements.
-    this.#pool.on('connect', (client) =>
-      client.on('error', (error) => log.debug({ error: error.message }, 'a database connection was lost')),
-    );
+    };
+    this.#shared = {
+      pool: openPool(sharedConfig, log),
+      // A pooler gives each transaction whichever connection is free: nothing may depend on what a connection was told.
+      session: isPooled ? { ...session, statements: new Statements(0), bounds } : session,
+    };
+    this.direct = {
+      many: (schema, text, values) => this.#single((queries) => queries.many(schema, text, values), this.#own),
+      one: (schema, text, values) => this.#single((queries) => queries.one(schema, text, values), this.#own),
+      run: (text, values) => this.#single((queries) => queries.run(text, values), this.#own),
+    };
   }
 
   many<S extends z.ZodType>(schema: S, text: string, values?: readonly unknown[]): Promise<z.output<S>[]> {
@@ -148,7 +166,8 @@ class PoolDb implements Db {
   }
 
   tx<T>(fn: (tx: Tx) => Promise<T>, options: TxOptions = {}): Promise<T> {
-    return this.#retried(() => this.#use((queries) => queries.transaction(fn, options), options.timeoutMs));
+    const work = (queries: ConnectionQueries) => queries.transaction(fn, options);
+    return this.#retried(() => this.#use(work, this.#shared, options.timeoutMs), this.#shared);
   }
 
   listen(channel: string, handler: (payload: string) => void): Ending {
@@ -165,19 +184,19 @@ class PoolDb implements Db {
       await this.#news.close();
       await this.#listener.close();
       while (this.#running.size > 0) await Promise.allSettled(this.#running);
-      await this.#pool.end();
+      await Promise.all([this.#shared.pool.end(), this.#own.pool.end()]);
     })();
     return this.#closing;
   }
 
   /** One statement on its own that lost a conflict did nothing, so it runs again like a transaction. */
-  #single<T>(work: (queries: ConnectionQueries) => Promise<T>): Promise<T> {
-    return this.#retried(() => this.#use(work));
+  #single<T>(work: (queries: ConnectionQueries) => Promise<T>, on = this.#shared): Promise<T> {
+    return this.#retried(() => this.#use(work, on), on);
   }
 
-  async #retried<T>(work: () => Promise<T>): Promise<T> {
+  async #retried<T>(work: () => Promise<T>, { pool }: SessionPool): Promise<T> {
     // Every connection may hold an outdated plan, and each refuses once.
-    const attempts = MAX_ATTEMPTS + this.#pool.options.max;
+    const attempts = MAX_ATTEMPTS + pool.options.max;
     for (let attempt = 1; ; attempt++) {
       try {
         return await work();
@@ -189,31 +208,50 @@ class PoolDb implements Db {
     }
   }
 
-  #use<T>(work: (queries: ConnectionQueries) => Promise<T>, timeoutMs?: number): Promise<T> {
+  #use<T>(work: (queries: ConnectionQueries) => Promise<T>, on = this.#shared, timeoutMs?: number): Promise<T> {
     if (this.#closing !== undefined) return Promise.reject(closed());
-    if (this.#pool.waitingCount >= MAX_WAITING) {
+    if (on.pool.waitingCount >= MAX_WAITING) {
       return Promise.reject(new StorageError('unavailable', 'Too many statements wait for the database.'));
     }
-    const running = this.#withClient(work, timeoutMs).finally(() => this.#running.delete(running));
+    const running = withClient(work, on, timeoutMs).finally(() => this.#running.delete(running));
     this.#running.add(running);
     return running;
   }
+}
 
-  async #withClient<T>(work: (queries: ConnectionQueries) => Promise<T>, timeoutMs?: number): Promise<T> {
-    let client: pg.PoolClient;
-    try {
-      client = await this.#pool.connect();
-    } catch (error) {
-      throw toStorageError(error);
-    }
-    const queries = new ConnectionQueries(client, this.#session, timeoutMs);
-    try {
-      return await work(queries);
-    } finally {
-      queries.end();
-      client.release(queries.broken);
-    }
+async function withClient<T>(
+  work: (queries: ConnectionQueries) => Promise<T>,
+  { pool, session }: SessionPool,
+  timeoutMs: number | undefined,
+): Promise<T> {
+  let client: pg.PoolClient;
+  try {
+    client = await pool.connect();
+  } catch (error) {
+    throw toStorageError(error);
   }
+  const queries = new ConnectionQueries(client, session, timeoutMs);
+  try {
+    return await work(queries);
+  } finally {
+    queries.end();
+    client.release(queries.broken);
+  }
+}
+
+function openPool(config: pg.PoolConfig, log: Log): pg.Pool {
+  const pool = new pg.Pool(config);
+  pool.on('error', (error) => log.warn({ error: error.message }, 'an idle database connection was lost'));
+  // A connection can also die while it is checked out and between two statements.
+  pool.on('connect', (client) =>
+    client.on('error', (error) => log.debug({ error: error.message }, 'a database connection was lost')),
+  );
+  return pool;
+}
+
+/** A server that stopped answering altogether does not cancel anything: our own clock does, a little later. */
+function timeouts(connectMs: number, statementMs: number): pg.PoolConfig {
+  return { connectionTimeoutMillis: connectMs, query_timeout: statementMs + 5000 };
 }
 
 function clientAddress(connection: DbConnection): pg.ClientConfig {

@@ -1,108 +1,131 @@
-import pg from 'pg';
+import type pg from 'pg';
 import { errorText } from '../lib/errors.ts';
-import { backoffMs, HALF_JITTER } from '../lib/waiting.ts';
+import { backoffMs, HALF_JITTER, InterruptiblePause } from '../lib/waiting.ts';
 import type { Ending } from '../proto/ports/ending.ts';
 import type { Log } from '../proto/ports/log.ts';
 
+/** A connection that was silent for so long is tried. */
 const PING_MS = 30_000;
 const BACKOFF = { minMs: 50, maxMs: 5000 };
 
 type NoticeHandler = (payload: string) => void;
 
 /**
- * The one connection that listens. It opens with the first subscription, comes back by itself, and then calls every
- * handler with '' since notifications sent meanwhile are gone.
+ * Listens on the only connection of a pool, which others use between its statements. It connects with the first
+ * subscription, and again after each loss. Then it calls every handler with '', since notifications sent meanwhile are
+ * gone.
  */
 export class Listener {
-  readonly #config: pg.ClientConfig;
+  readonly #pool: pg.Pool;
   readonly #log: Log;
   readonly #handlers = new Map<string, Set<NoticeHandler>>();
-  #client: pg.Client | undefined;
-  #ready = false;
-  #last: Promise<unknown> = Promise.resolve();
+  /** Channels that `#client` listens to. */
+  readonly #listened = new Set<string>();
+  /** Ends with a change of what is listened to, and with the loss of the connection. */
+  readonly #pause = new InterruptiblePause();
+  #client: pg.PoolClient | undefined;
+  #usedAt = 0;
   #running: Promise<void> | undefined;
-  #wake: (() => void) | undefined;
   #closed = false;
 
-  constructor(config: pg.ClientConfig, log: Log) {
-    this.#config = config;
+  /** `pool` has at most one connection, and never closes it because it is idle. */
+  constructor(pool: pg.Pool, log: Log) {
+    this.#pool = pool;
     this.#log = log;
+    pool.on('connect', (client) => this.#adopt(client));
   }
 
   /** `channel` is a plain name. */
   listen(channel: string, handler: NoticeHandler): Ending {
     // The same function may be given twice; each subscription is its own.
     const own: NoticeHandler = (payload) => handler(payload);
-    const handlers = this.#handlers.get(channel);
-    if (handlers === undefined) {
-      this.#handlers.set(channel, new Set([own]));
-      if (this.#ready) this.#send(`listen ${channel}`, () => this.#deliver(channel, ''));
-    } else {
-      handlers.add(own);
-      if (this.#ready) queueMicrotask(() => this.#call(own, ''));
-    }
+    const handlers = this.#handlers.get(channel) ?? new Set();
+    this.#handlers.set(channel, handlers.add(own));
+    if (this.#listened.has(channel)) queueMicrotask(() => this.#call(own, ''));
+    else this.#pause.wake();
     this.#running ??= this.#run();
     return {
       close: async () => {
-        const left = this.#handlers.get(channel);
-        if (left === undefined || !left.delete(own) || left.size > 0) return;
+        if (!handlers.delete(own) || handlers.size > 0 || this.#handlers.get(channel) !== handlers) return;
         this.#handlers.delete(channel);
-        if (this.#ready) this.#send(`unlisten ${channel}`);
+        this.#pause.wake();
       },
     };
   }
 
+  /** Before the pool is ended. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#handlers.clear();
-    this.#wake?.();
+    this.#pause.wake();
     await this.#running;
   }
 
-  /** Connects, waits for the end of the connection, again and again. */
   async #run(): Promise<void> {
     let failures = 0;
     while (!this.#closed) {
-      const client = new pg.Client(this.#config);
-      const lost = new Promise<void>((resolve) => {
-        client.on('error', () => resolve());
-        client.on('end', () => resolve());
-      });
-      client.on('notification', ({ channel, payload }) => this.#deliver(channel, payload ?? ''));
+      this.#pause.reset();
       try {
-        await client.connect();
-        if (this.#closed) break;
-        this.#client = client;
-        this.#ready = true;
-        this.#last = Promise.resolve();
-        for (const channel of this.#handlers.keys()) this.#send(`listen ${channel}`, () => this.#deliver(channel, ''));
+        await this.#reconcile();
         failures = 0;
-        const alive = setInterval(() => this.#send('select 1'), PING_MS);
-        alive.unref();
-        await this.#until(lost);
-        clearInterval(alive);
       } catch (error) {
         this.#log.debug({ error: errorText(error, 'unknown') }, 'cannot listen to the database');
-      } finally {
-        this.#ready = false;
-        this.#client = undefined;
-        await client.end().catch(() => undefined);
+        failures += 1;
       }
-      if (this.#closed) break;
-      failures += 1;
-      await this.#pause(backoffMs(failures, BACKOFF, HALF_JITTER));
+      await this.#pause.wait(failures === 0 ? PING_MS : backoffMs(failures, BACKOFF, HALF_JITTER));
     }
   }
 
-  /** One after the other: pg wants no second query while one runs. */
-  #send(text: string, then?: () => void): void {
-    const client = this.#client;
-    if (client === undefined) return;
-    this.#last = this.#last
-      .then(() => client.query(text))
-      // When it did not answer it is of no use: end it, and the loop connects anew.
-      .then(then, () => (this.#client === client ? client.end() : undefined))
-      .catch(() => undefined);
+  /** Lets the connection listen to what has handlers, and to nothing else. */
+  async #reconcile(): Promise<void> {
+    const client = await this.#pool.connect();
+    let isFine = false;
+    try {
+      if (performance.now() - this.#usedAt >= PING_MS / 2) await this.#send('select 1', client);
+      for (const channel of this.#listened) {
+        if (this.#handlers.has(channel)) continue;
+        // Whoever comes meanwhile is listened for again.
+        this.#listened.delete(channel);
+        await this.#send(`unlisten ${channel}`, client);
+      }
+      for (const channel of this.#handlers.keys()) {
+        if (this.#listened.has(channel)) continue;
+        await this.#send(`listen ${channel}`, client);
+        if (this.#client !== client) return;
+        this.#listened.add(channel);
+        this.#deliver(channel, '');
+      }
+      isFine = true;
+    } finally {
+      if (!isFine) this.#lose(client);
+      client.release(!isFine);
+    }
+  }
+
+  /** From now on this is the connection, whoever has opened it. The one before may take minutes to end. */
+  #adopt(client: pg.PoolClient): void {
+    const lost = (): void => {
+      if (this.#lose(client)) this.#pause.wake();
+    };
+    client.once('error', lost);
+    client.once('end', lost);
+    client.on('notification', ({ channel, payload }) => this.#deliver(channel, payload ?? ''));
+    this.#client = client;
+    this.#listened.clear();
+    this.#pause.wake();
+  }
+
+  /** Whether it was the connection until now. */
+  #lose(client: pg.PoolClient): boolean {
+    if (this.#client !== client) return false;
+    this.#client = undefined;
+    this.#listened.clear();
+    return true;
+  }
+
+  async #send(text: string, client: pg.PoolClient): Promise<void> {
+    await client.query(text);
+    this.#usedAt = performance.now();
   }
 
   #deliver(channel: string, payload: string): void {
@@ -115,18 +138,5 @@ export class Listener {
     } catch (error) {
       this.#log.error({ error: errorText(error, 'unknown') }, 'a notification handler threw');
     }
-  }
-
-  /** Resolves with `event`, or when close() wakes us. */
-  async #until(event: Promise<void>): Promise<void> {
-    if (this.#closed) return;
-    await Promise.race([event, new Promise<void>((resolve) => (this.#wake = resolve))]);
-    this.#wake = undefined;
-  }
-
-  async #pause(ms: number): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    await this.#until(new Promise<void>((resolve) => (timer = setTimeout(resolve, ms))));
-    clearTimeout(timer);
   }
 }

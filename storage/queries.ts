@@ -24,6 +24,9 @@ export interface Queries {
   ping(): Promise<void>;
 }
 
+/** Statements that are no part of a transaction. */
+export type DirectQueries = Pick<Queries, 'many' | 'one' | 'run'>;
+
 /** One open transaction; unusable once it ended. Its statements run one after the other. */
 export interface Tx extends Queries {}
 

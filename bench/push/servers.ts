@@ -123,6 +123,7 @@ function noDb() {
   const never = () => Promise.reject(new Error('The benchmark has no storage.'));
   return failingDb({
     ...{ many: never, one: never, run: never, script: never, notify: never, hint: never, ping: never, tx: never },
+    direct: { many: never, one: never, run: never },
     listen: () => ({ close: async () => {} }),
     tellOver: () => {},
     close: async () => {},

@@ -12,7 +12,7 @@ import { newId } from '../../proto/ids.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';
-import { type Db, type DbConnection, directly, openDb } from '../../storage/db.ts';
+import type { Db } from '../../storage/db.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import { listNodes, listServiceShards, oddNode } from '../../storage/placement/nodes.ts';
 import { timerStore } from '../../storage/placement/timers.ts';
@@ -25,12 +25,6 @@ import { unreadable } from './database.ts';
 /** What processes hold unless told otherwise: the services whose entities are placed, and publishing the outbox. */
 export const ROLES = ['auth', 'compute', 'network', 'notify', 'outbox'];
 
-/**
- * A beat that waits behind other work, in this process or at a pooler, is a lost lease: it has a connection of its own,
- * and gives up before the lease is over.
- */
-const LEASE_DB = { name: 'leases', max: 1, limits: { connectMs: 2000, statementMs: 2000 } };
-
 const LOOK_MS = 200;
 
 /**
@@ -40,8 +34,7 @@ const LOOK_MS = 200;
 const NEW_SHARDS = 1024;
 
 export interface MembershipOptions {
-  readonly database: DbConnection;
-  /** Of the process: where timers of entities are. */
+  /** Of the process. */
   readonly db: Db;
   readonly system: SystemRef;
   readonly bus: Bus;
@@ -86,52 +79,45 @@ interface Membership {
  * format that this version does not read, or the entities are cut into another number of shards.
  */
 export async function openMembership(options: MembershipOptions): Promise<Membership> {
-  const { system, bus, log, nodeFile, isShared, weight = 1 } = options;
+  const { db, system, bus, log, nodeFile, isShared, weight = 1 } = options;
   const timings = { ...TIMINGS, ...options.timings };
-  const db = openDb(directly(options.database), { ...LEASE_DB, log });
-  try {
-    const keys = options.secret === undefined ? [] : keyIds(options.secret);
-    const store = leaseStore(db, keys);
-    const id = newId();
-    if (nodeFile !== undefined) {
-      const former = formerNode(nodeFile);
-      if (former !== undefined) await store.leave(former);
-      writeFileSync(nodeFile, `${id}\n`, { mode: 0o600 });
-    }
-    await refuseUnreadable();
-    const shards = options.shards ?? (await listServiceShards(db))[0]?.count ?? NEW_SHARDS;
-    await refuseOtherShards(shards);
-    if (isShared) await refuseStrangers(keys);
-    if (!isShared) await untilAlone();
-
-    const self = { id, roles: options.roles ?? ROLES, version, address: `${hostname()}:${process.pid}`, weight };
-    const timers = timerStore(options.db);
-    const causes = refusalCauses;
-    const cluster = new Cluster({ parent: system, self, store, timers, bus, log, shards, timings, causes });
-    return {
-      id,
-      placement: cluster,
-      async join() {
-        await cluster.join();
-        // Others may have cut them since.
-        await refuseOtherShards(shards);
-        if (isShared) return;
-        // Two that started at once did not see each other before, nor need they at their first beats; the later one
-        // does at its second.
-        await cluster.node.beat();
-        const other = [...cluster.node.view.nodes.values()][0];
-        if (other !== undefined) throw needsBroker(other.address);
-      },
-      async leave() {
-        await cluster.drain();
-        await cluster.leave();
-        await db.close();
-      },
-    };
-  } catch (error) {
-    await db.close();
-    throw error;
+  const keys = options.secret === undefined ? [] : keyIds(options.secret);
+  const store = leaseStore(db.direct, keys);
+  const id = newId();
+  if (nodeFile !== undefined) {
+    const former = formerNode(nodeFile);
+    if (former !== undefined) await store.leave(former);
+    writeFileSync(nodeFile, `${id}\n`, { mode: 0o600 });
   }
+  await refuseUnreadable();
+  const shards = options.shards ?? (await listServiceShards(db))[0]?.count ?? NEW_SHARDS;
+  await refuseOtherShards(shards);
+  if (isShared) await refuseStrangers(keys);
+  if (!isShared) await untilAlone();
+
+  const self = { id, roles: options.roles ?? ROLES, version, address: `${hostname()}:${process.pid}`, weight };
+  const timers = timerStore(db);
+  const causes = refusalCauses;
+  const cluster = new Cluster({ parent: system, self, store, timers, bus, log, shards, timings, causes });
+  return {
+    id,
+    placement: cluster,
+    async join() {
+      await cluster.join();
+      // Others may have cut them since.
+      await refuseOtherShards(shards);
+      if (isShared) return;
+      // Two that started at once did not see each other before, nor need they at their first beats; the later one
+      // does at its second.
+      await cluster.node.beat();
+      const other = [...cluster.node.view.nodes.values()][0];
+      if (other !== undefined) throw needsBroker(other.address);
+    },
+    async leave() {
+      await cluster.drain();
+      await cluster.leave();
+    },
+  };
 
   async function refuseUnreadable(): Promise<void> {
     const odd = await oddNode(db, NODE_FORMAT);

@@ -109,7 +109,6 @@ export async function openCore(options: PlatformOptions, teardown: Teardown): Pr
     // Whoever knows no authority orders nothing, and leaves that to the others.
     roles: directoryOf(environment) === undefined ? ROLES : [...ROLES, 'certificates'],
     timings: timingsOf(environment.CLUSTER_HEARTBEAT),
-    database: options.database,
     db,
     nodeFile: options.nodeFile,
     system,

@@ -69,7 +69,6 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
     shipped.metrics(metrics.registry);
     const shared = await openShared({
       environment,
-      database: connection,
       db,
       bus,
       system,

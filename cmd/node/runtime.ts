@@ -28,8 +28,8 @@ process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= '16384';
 /** The clock of this machine. */
 export const CLOCK: Clock = { now: Date.now };
 
-/** Connections that a process has besides those for everything: one listens, one renews its lease. */
-const RESERVED = 2;
+/** Connections that a process has besides those for everything: one listens, and renews its lease. */
+const RESERVED = 1;
 
 /** A database whose schema is this version's, and its clock, which all processes share. */
 export interface ProcessDatabase {

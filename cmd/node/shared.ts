@@ -3,7 +3,7 @@ import { type Placement, startSingleton } from '../../actors/service/placement.t
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import type { Log } from '../../proto/ports/log.ts';
-import type { Db, DbConnection } from '../../storage/db.ts';
+import type { Db } from '../../storage/db.ts';
 import { outboxStore } from '../../storage/outbox.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import { timingsOf } from '../../supervision/placement/index.ts';
@@ -15,7 +15,6 @@ import type { Teardown } from './shutdown.ts';
 /** What it is built from. */
 interface SharedOptions {
   readonly environment: Pick<Environment, 'CLUSTER_SHARDS' | 'CLUSTER_WEIGHT' | 'CLUSTER_HEARTBEAT'>;
-  readonly database: DbConnection;
   readonly db: Db;
   readonly bus: Bus;
   readonly system: SystemRef;
@@ -49,7 +48,7 @@ interface Shared {
  * takes an event once. Ends with `teardown`. Throws CliError as `openMembership`.
  */
 export async function openShared(options: SharedOptions): Promise<Shared> {
-  const { database, db, bus, system, log, teardown, isLeaving, roles, isShared, mustBeAlone, secret } = options;
+  const { db, bus, system, log, teardown, isLeaving, roles, isShared, mustBeAlone, secret } = options;
   if (!isShared && !mustBeAlone) {
     const join = async () => {
       const relaying = new AbortController();
@@ -67,7 +66,6 @@ export async function openShared(options: SharedOptions): Promise<Shared> {
     shards,
     weight,
     timings: timingsOf(beatMs),
-    database,
     db,
     system,
     bus,

@@ -10,7 +10,7 @@ import {
   type Shard,
   type ShardLease,
 } from '../../proto/ports/placement.ts';
-import type { Db } from '../db.ts';
+import type { DirectQueries } from '../queries.ts';
 
 /** A node whose lease ended so long ago is forgotten; until then `troupe nodes` shows that it is gone. */
 const FORGET_AFTER = "interval '10 minutes'";
@@ -133,7 +133,7 @@ const LEAVE = `
 const LEFT_AT_ONCE = 4096;
 
 /** The lease store of a cluster on one database. `keyIds`: names of this node's secrets; it seals with the first. */
-export function leaseStore(db: Db, keyIds: readonly string[] = []): LeaseStore {
+export function leaseStore(db: DirectQueries, keyIds: readonly string[] = []): LeaseStore {
   return {
     async beat(node: NodeInfo, ttlMs: number, known: Known): Promise<BeatResult> {
       const { id, roles, version, address, draining, weight } = node;

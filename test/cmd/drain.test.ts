@@ -27,7 +27,7 @@ test('troupe nodes drain empties a node, once and for all, until it is taken bac
     await database.close();
   });
   const add = async (roles: string[]) => {
-    const parts = { database: database.connection, db, system, bus, isShared: true, log: silentLog, roles };
+    const parts = { db, system, bus, isShared: true, log: silentLog, roles };
     const known = new Set((await listNodes(db)).map(({ id }) => id));
     const member = await openMembership(parts);
     await member.join();

@@ -45,7 +45,7 @@ async function setting(t: TestContext) {
       await bus.close();
     });
     const membership = await openMembership({
-      ...{ database: database.connection, db, system, bus, isShared: false, log: silentLog, roles: ROLES },
+      ...{ db, system, bus, isShared: false, log: silentLog, roles: ROLES },
       onProgress: (line) => lines.push(line),
       ...options,
     });

@@ -2,9 +2,9 @@
  * Do many processes hold together behind a pooler?
  *
  * `npm run soak -- fifty-nodes [PROCESSES] [TRIALS] [STOP_SECONDS] [SEED]`: as `cluster`, with 50 processes that work through a real
- * PgBouncer in transaction mode (Debian package `pgbouncer`), of which one is killed or stands still. PostgreSQL accepts its default of 100 connections, or 130
- * for 50 processes: two of each go past the pooler. Fails when a finding is left, or p99
- * of an entity's recovery is above 10 s.
+ * PgBouncer in transaction mode (Debian package `pgbouncer`), of which one is killed or stands still. PostgreSQL accepts
+ * its default of 100 connections: one of each process goes past the pooler. Fails when a finding is left, or p99 of an
+ * entity's recovery is above 10 s.
  */
 import { longTrials } from '../support/cluster/long-trials.ts';
 

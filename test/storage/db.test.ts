@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
 import { z } from 'zod';
 import { type Db, isConstraint, openDb, StorageError, type StorageErrorCode } from '../../storage/db.ts';
+import type { DirectQueries } from '../../storage/queries.ts';
 import { type TestDatabase, testDatabase } from '../support/database/database.ts';
 import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
@@ -287,5 +288,94 @@ suite('bounds', () => {
     const db = openDb({ connectionString: database.url }, { log: silentLog, name: 'url' });
     await db.ping();
     await db.close();
+  });
+});
+
+suite('the connection that is for leases and notifications', () => {
+  const pidRow = z.object({ pid: z.number() });
+  let database: TestDatabase;
+  let db: Db;
+  before(async () => {
+    database = await testDatabase();
+  });
+  after(() => database.close());
+  beforeEach(() => {
+    db = openDb(database.connection, { log: silentLog, name: 'own', max: 1 });
+  });
+  afterEach(() => db.close());
+
+  const pidOf = async (queries: DirectQueries) => (await queries.one(pidRow, 'select pg_backend_pid() as pid'))?.pid;
+  const pids = async () => {
+    const text =
+      "select pid from pg_stat_activity where datname = current_database() and application_name like 'troupe/own%'";
+    return (await database.db.many(pidRow, text)).map(({ pid }) => pid).sort();
+  };
+  const listening = async () => {
+    const heard: string[] = [];
+    db.listen('news', (payload) => heard.push(payload));
+    await until(() => heard.length === 1, { what: 'it listens' });
+    return heard;
+  };
+
+  test('is one for both, beside those for all other work', async () => {
+    const heard = await listening();
+    const both = [await pidOf(db), await pidOf(db.direct)].sort();
+    assert.deepEqual(await pids(), both);
+    assert.equal(new Set(both).size, 2);
+    await database.db.notify('news', 'told');
+    await until(() => heard.includes('told'));
+  });
+
+  test('is free while all others are busy', async () => {
+    let release: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const holding = db.tx(async (tx) => {
+      await tx.ping();
+      await held;
+    });
+    assert.equal(await db.direct.run('select 1'), 1);
+    release();
+    await holding;
+  });
+
+  test('gives a statement up after two seconds and stays', async () => {
+    const heard = await listening();
+    const pid = await pidOf(db.direct);
+    await assert.rejects(db.direct.run('select pg_sleep(30)'), fails('timeout'));
+    assert.equal(await pidOf(db.direct), pid);
+    await database.db.notify('news', 'told');
+    await until(() => heard.includes('told'));
+    assert.deepEqual(heard, ['', 'told']);
+  });
+
+  test('comes back for both when it is lost, idle or in the middle of a statement', async () => {
+    const heard = await listening();
+    const kill = (pid: number | undefined) => database.db.run('select pg_terminate_backend($1)', [pid]);
+    await kill(await pidOf(db.direct));
+    await until(() => heard.length === 2, { what: 'the look after the loss' });
+    const second = await pidOf(db.direct);
+    const cut = db.direct.run('select pg_sleep(1)');
+    const lost = assert.rejects(cut, fails('unavailable'));
+    await until(async () => {
+      const row = await database.db.one(
+        n,
+        "select count(*) as n from pg_stat_activity where pid = $1 and state = 'active'",
+        [second],
+      );
+      return row?.n === 1;
+    });
+    await kill(second);
+    await lost;
+    await until(() => heard.length === 3, { what: 'the look after the second loss' });
+    await database.db.notify('news', 'told');
+    await until(() => heard.includes('told'));
+    const third = await pidOf(db.direct);
+    assert.ok(third !== undefined && (await pids()).includes(third));
+    assert.ok((await pids()).length <= 2);
+  });
+
+  test('opens at its first use', async () => {
+    await db.ping();
+    assert.equal((await pids()).length, 1);
   });
 });

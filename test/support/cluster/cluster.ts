@@ -32,8 +32,8 @@ export interface ClusterOptions {
   /** How many are started at once; the others by `member.start()`. Default: all. */
   readonly started?: number;
   /**
-   * All processes work through PgBouncer with so many connections. PostgreSQL accepts its default of 100, or as many as
-   * the processes need. Default: no pooler.
+   * All processes work through PgBouncer with so many connections, and PostgreSQL accepts its default of 100: one of
+   * each process, and those of the pooler and of the test. Default: no pooler.
    */
   readonly poolSize?: number;
 }
@@ -62,11 +62,6 @@ const PORT = 7001;
 const POOLER_PORT = 6432;
 const shardRow = z.object({ address: z.string(), shard: z.int() });
 
-/** What PostgreSQL has to accept: its default, or two of each process, those of the pooler, and of whoever looks. */
-export function connectionsFor(size: number, poolSize: number): number {
-  return Math.max(100, 2 * size + poolSize + 10);
-}
-
 /** Starts it; it ends with `t`. Rejects with the log of a process that does not come up. */
 export async function startCluster(t: Cleanup, options: ClusterOptions): Promise<TestCluster> {
   const ends: (() => Promise<void> | void)[] = [];
@@ -88,7 +83,7 @@ async function build(t: Cleanup, options: ClusterOptions): Promise<TestCluster> 
   const server = await startTestServer({
     listen_addresses: network.broadcaster,
     hba_file: access,
-    ...(poolSize === undefined ? {} : { max_connections: String(connectionsFor(size, poolSize)) }),
+    ...(poolSize === undefined ? {} : { max_connections: '100' }),
   });
   t.after(() => server.stop());
   const connection = { socketDir: server.socketDir, port: 5432, user: 'troupe', database: 'troupe' };

@@ -2,9 +2,10 @@
 import { cpus, loadavg } from 'node:os';
 import { z } from 'zod';
 import { seeded } from '../chaos/chaos.ts';
+import { residentMb } from '../process-state.ts';
 import type { Cleanup } from '../temp.ts';
 import { startChronicle } from './chronicle.ts';
-import { connectionsFor, startCluster } from './cluster.ts';
+import { startCluster } from './cluster.ts';
 import { percentile, type Verdict } from './history.ts';
 import { addClients, Load } from './load.ts';
 import { type Kind, runTrials, type Trial } from './trials.ts';
@@ -48,10 +49,11 @@ export async function longTrials(options: LongTrials): Promise<void> {
   }
 }
 
-const connectionsRow = z.object({ all: z.number(), own: z.number() });
+const connectionsRow = z.object({ all: z.number(), own: z.number(), accepted: z.number() });
 /** `own`: of the processes, without those of the pooler and of the test. */
 const CONNECTIONS = `
-  select count(*) as all, count(*) filter (where application_name like 'troupe/%' and application_name <> 'troupe/test') as own
+  select count(*) as all, count(*) filter (where application_name like 'troupe/%' and application_name not like 'troupe/test%') as own,
+    current_setting('max_connections')::int as accepted
   from pg_stat_activity where backend_type = 'client backend'`;
 
 function kindsOf({ goals }: LongTrials): Kind[] {
@@ -61,15 +63,18 @@ function kindsOf({ goals }: LongTrials): Kind[] {
 async function run(t: Cleanup, options: LongTrials, interruption: { readonly came: boolean }): Promise<void> {
   const { processes: size, trials: count, stopSeconds, poolSize } = options;
   const cluster = await startCluster(t, { size, started: 0, ...(poolSize === undefined ? {} : { poolSize }) });
-  if (poolSize !== undefined) out(`PostgreSQL accepts ${connectionsFor(size, poolSize)} connections`);
   const chronicle = await startChronicle(cluster.db);
   const starting = performance.now();
   for (const member of cluster.members) await member.start();
   await cluster.settled();
-  const { all = 0, own = 0 } = (await cluster.db.one(connectionsRow, CONNECTIONS)) ?? {};
+  const { all = 0, own = 0, accepted = 0 } = (await cluster.db.one(connectionsRow, CONNECTIONS)) ?? {};
   out(
-    `all hold shards after ${seconds(performance.now() - starting)}; of ${all} connections to PostgreSQL ${own} are of processes`,
+    `all hold shards after ${seconds(performance.now() - starting)} (${load1()}); ` +
+      `of ${all} connections to PostgreSQL, which accepts ${accepted}, ${own} are of processes`,
   );
+  const memory = cluster.members.map(({ pid }) => residentMb(pid));
+  const sum = memory.reduce((all, one) => all + one, 0);
+  out(`memory of processes: ${Math.round(sum)} MiB, of one ${Math.round(Math.max(...memory))} at most`);
   const clients = await addClients(cluster.db, cluster.front, chronicle, CLIENTS);
   const load = await Load.over({ front: cluster.front, chronicle, clients, pauseMs: 600 });
   const began = performance.now();

@@ -15,6 +15,7 @@ export function failingDb(db: Db): FailingDb {
   let fenced = 0;
   const failing: FailingDb = {
     failure: undefined,
+    direct: db.direct,
     get fenced() {
       return fenced;
     },
