@@ -2,7 +2,9 @@
 import { cpus, loadavg } from 'node:os';
 import { z } from 'zod';
 import { seeded } from '../chaos/chaos.ts';
+import { FENCED_LINE } from '../preload/fence-statements.ts';
 import { residentMb } from '../process-state.ts';
+import { preloaded } from '../project.ts';
 import type { Cleanup } from '../temp.ts';
 import { startChronicle } from './chronicle.ts';
 import { startCluster } from './cluster.ts';
@@ -14,6 +16,8 @@ export interface LongTrials {
   readonly processes: number;
   readonly trials: number;
   readonly stopSeconds: number;
+  /** So many processes are struck at the same time. Default: one. */
+  readonly together?: number;
   readonly seed: number;
   /** What is done in turn, and the p99 of an entity's recovery that is asked for, ms. */
   readonly goals: Readonly<Partial<Record<Kind, number>>>;
@@ -30,9 +34,9 @@ const load1 = () => `load ${(loadavg()[0] ?? 0).toFixed(1)}`;
 
 /** Makes them, prints them, and sets the exit code when one missed its goal or the judge found something. Ends also at a signal. */
 export async function longTrials(options: LongTrials): Promise<void> {
-  const { processes, trials, stopSeconds, seed } = options;
+  const { processes, trials, stopSeconds, together = 1, seed } = options;
   out(
-    `${processes} processes, ${trials} trials, ${stopSeconds} s stops, seed ${seed}; ${cpus().length} processors, ${load1()}`,
+    `${processes} processes, ${trials} trials, ${together} at the same time, ${stopSeconds} s stops, seed ${seed}; ${cpus().length} processors, ${load1()}`,
   );
   const ends: (() => Promise<void> | void)[] = [];
   const interruption = { came: false };
@@ -61,8 +65,11 @@ function kindsOf({ goals }: LongTrials): Kind[] {
 }
 
 async function run(t: Cleanup, options: LongTrials, interruption: { readonly came: boolean }): Promise<void> {
-  const { processes: size, trials: count, stopSeconds, poolSize } = options;
-  const cluster = await startCluster(t, { size, started: 0, ...(poolSize === undefined ? {} : { poolSize }) });
+  const { processes: size, trials: count, stopSeconds, together = 1, poolSize } = options;
+  const cluster = await startCluster(t, {
+    ...{ size, started: 0, nodeArgs: preloaded('shown-fence') },
+    ...(poolSize === undefined ? {} : { poolSize }),
+  });
   const chronicle = await startChronicle(cluster.db);
   const starting = performance.now();
   for (const member of cluster.members) await member.start();
@@ -85,7 +92,7 @@ async function run(t: Cleanup, options: LongTrials, interruption: { readonly cam
   const trials: Trial[] = [];
   try {
     await runTrials({
-      ...{ cluster, load, kinds, stopMs: stopSeconds * 1000, random },
+      ...{ cluster, load, kinds, together, stopMs: stopSeconds * 1000, random },
       onTrial: (trial, n) => {
         trials.push(trial);
         const { kind, detail, victim, recoveries } = trial;
@@ -103,10 +110,20 @@ async function run(t: Cleanup, options: LongTrials, interruption: { readonly cam
   }
   await load.stop();
   const verdict = await load.verdict();
-  report(options, trials, verdict, load, performance.now() - began);
+  const fenced = cluster.members.reduce((sum, { log }) => sum + log.split(FENCED_LINE).length - 1, 0);
+  report(options, { trials, verdict, load, fenced, tookMs: performance.now() - began });
 }
 
-function report(options: LongTrials, trials: readonly Trial[], verdict: Verdict, load: Load, tookMs: number): void {
+interface Outcome {
+  readonly trials: readonly Trial[];
+  readonly verdict: Verdict;
+  readonly load: Load;
+  /** Writes that the fence refused. */
+  readonly fenced: number;
+  readonly tookMs: number;
+}
+
+function report(options: LongTrials, { trials, verdict, load, fenced, tookMs }: Outcome): void {
   out(`\n${trials.length} trials in ${(tookMs / 60_000).toFixed(1)} minutes`);
   for (const kind of kindsOf(options)) {
     // Processes do not talk to each other directly: cut off from one, nothing moves.
@@ -130,7 +147,8 @@ function report(options: LongTrials, trials: readonly Trial[], verdict: Verdict,
   );
   const counted = (fault: string) => findings.filter((finding) => finding.fault === fault).length;
   out(
-    `acknowledged and lost ${counted('lost') + counted('forgotten')}, duplicated ${counted('duplicated')}, of a fenced owner ${counted('fenced')}`,
+    `acknowledged and lost ${counted('lost') + counted('forgotten')}, duplicated ${counted('duplicated')}; ` +
+      `of a fenced owner ${counted('fenced')} accepted, ${fenced} refused by the fence`,
   );
   const failures = new Map<string, number>();
   for (const failure of load.failures) failures.set(failure, (failures.get(failure) ?? 0) + 1);

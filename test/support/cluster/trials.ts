@@ -24,6 +24,8 @@ export interface TrialOptions {
   readonly cluster: TestCluster;
   readonly load: Load;
   readonly kinds: readonly Kind[];
+  /** So many processes are struck at the same time. Default: one. */
+  readonly together?: number;
   /** How long a process stands still, ms; longer than a lease. Other trials go on meanwhile. */
   readonly stopMs: number;
   /** 0 to 1, as Math.random. */
@@ -33,34 +35,53 @@ export interface TrialOptions {
 
 /** Entities of a victim that are watched. */
 const WATCHED = 6;
-/** Processes that are out at once, at most. */
+/** Rounds whose processes are out at once, at most. */
 const MOST_OUT = 2;
 /** An entity that does not answer for so long never will. */
 const GIVE_UP_MS = 90_000;
 
-/** Runs the trials one after the other; afterwards all processes are well and hold shards. */
+interface Victim {
+  readonly victim: Member;
+  readonly watched: readonly Client[];
+}
+
+/** Runs the trials, round after round; afterwards all processes are well and hold shards. */
 export async function runTrials(options: TrialOptions): Promise<Trial[]> {
-  const { cluster, kinds, onTrial } = options;
+  const { cluster, kinds, together = 1, onTrial } = options;
   const trials: Trial[] = [];
   const comingBack = new Set<Promise<void>>();
   const failures: unknown[] = [];
-  for (const [n, kind] of kinds.entries()) {
-    const { victim, watched } = await chosen(options);
-    const { detail, undo } = await strike(options, kind, victim);
-    const struck = performance.now();
+  for (let n = 0; n < kinds.length; n += together) {
+    const round = kinds.slice(n, n + together);
+    const victims = await chosen(options, round.length);
+    const struck = await Promise.all(
+      victims.map(async ({ victim, watched }, k) => {
+        const kind = round[k] ?? 'kill';
+        const { detail, undo } = await strike(options, kind, victim);
+        return { kind, detail, undo, victim, watched, at: performance.now() };
+      }),
+    );
     const others = cluster.members.filter((member) => member.isWell);
-    const recoveries = await Promise.all(watched.map((client) => recovered(options.load, client, others, struck)));
-    const trial = { kind, detail, victim: victim.number, recoveries };
-    trials.push(trial);
-    onTrial?.(trial, n);
-    const back = undo()
-      .then(() => returned(cluster, victim))
-      .catch((error: unknown) => void failures.push(error))
-      .finally(() => comingBack.delete(back));
-    comingBack.add(back);
-    // A process that stands still does so beside the next trials.
-    if (kind !== 'stop') await back;
-    else if (comingBack.size >= MOST_OUT) await Promise.race(comingBack);
+    const returns = await Promise.all(
+      struck.map(async ({ kind, detail, undo, victim, watched, at }) => {
+        const recoveries = await Promise.all(watched.map((client) => recovered(options.load, client, others, at)));
+        const trial = { kind, detail, victim: victim.number, recoveries };
+        trials.push(trial);
+        onTrial?.(trial, trials.length - 1);
+        return { kind, undo, victim };
+      }),
+    );
+    const backs = returns.map(({ kind, undo, victim }) => {
+      const back = undo()
+        .then(() => returned(cluster, victim))
+        .catch((error: unknown) => void failures.push(error))
+        .finally(() => comingBack.delete(back));
+      comingBack.add(back);
+      // A process that stands still does so beside the next trials; of many, one that starts again does, too.
+      return kind === 'stop' || together > 1 ? undefined : back;
+    });
+    await Promise.all(backs);
+    while (comingBack.size > (MOST_OUT - 1) * together) await Promise.race(comingBack);
     if (failures.length > 0) break;
   }
   await Promise.all(comingBack);
@@ -68,14 +89,14 @@ export async function runTrials(options: TrialOptions): Promise<Trial[]> {
   return trials;
 }
 
-/** Somebody who is well and holds entities of the load, while enough others are well. */
-async function chosen({ cluster, load, random }: TrialOptions): Promise<{ victim: Member; watched: Client[] }> {
+/** So many that are well and hold entities of the load, while enough others are well. */
+async function chosen({ cluster, load, random, together = 1 }: TrialOptions, count: number): Promise<Victim[]> {
   return until(
     async () => {
       const held = await cluster.shards();
       const well = cluster.members.filter((member) => member.isWell && held.has(member));
       const all = well.reduce((sum, member) => sum + (held.get(member)?.length ?? 0), 0);
-      if (well.length <= cluster.members.length - MOST_OUT || all < SHARDS) return undefined;
+      if (well.length - count < cluster.members.length - MOST_OUT * together || all < SHARDS) return undefined;
       // Twelve users may all be elsewhere.
       const candidates = well
         .map((member) => {
@@ -83,9 +104,10 @@ async function chosen({ cluster, load, random }: TrialOptions): Promise<{ victim
           return { victim: member, watched: load.clients.filter(({ shard }) => shards.has(shard)).slice(0, WATCHED) };
         })
         .filter(({ watched }) => watched.length > 0);
-      return candidates[Math.floor(random() * candidates.length)];
+      if (candidates.length < count) return undefined;
+      return Array.from({ length: count }, () => candidates.splice(Math.floor(random() * candidates.length), 1)).flat();
     },
-    { what: 'a process that can be struck', timeoutMs: 120_000, everyMs: 200 },
+    { what: 'processes that can be struck', timeoutMs: 120_000, everyMs: 200 },
   );
 }
 
