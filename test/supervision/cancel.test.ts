@@ -88,7 +88,7 @@ test('a handler hears through the signal of its ask that the asker gave up, or t
     );
     const leaving = new AbortController();
     const given = rejectsWith(query(worker, asking<string>, LONG_MS, { signal: leaving.signal }), 'cancelled');
-    await rejectsWith(query(worker, asking<string>, 5), 'timeout');
+    await rejectsWith(query(worker, asking<string>, 200), 'timeout');
     assert.deepEqual(reasons, ['timeout']);
     leaving.abort();
     await given;
@@ -133,7 +133,7 @@ test('an ask with the signal of its asker ends with that actor', () =>
       );
     });
     dispatch(asker, 'ask');
-    await until(() => stats(system).kinds.slow?.depth === 1, 'the second ask waits');
+    await until(() => begun === 1 && stats(system).kinds.slow?.depth === 1, 'the second ask waits');
     stop(asker);
     await stopped(asker);
     assert.equal(await first, 'done');
