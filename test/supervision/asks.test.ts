@@ -110,14 +110,15 @@ for (const [what, make] of [
 test('a reply that is a promise is settled under the deadline, and rejects with nothing but an ActorError', () =>
   withSystem(async (system, { letters }) => {
     const late = gate<string>();
-    const replies: Promise<unknown>[] = [
-      Promise.resolve('kept'),
-      Promise.reject(new TypeError('broken')),
-      new Promise(() => {}),
-      late.opened,
+    // Each promise is made when it becomes a reply: a rejected one must not wait without a handler.
+    const replies: (() => Promise<unknown>)[] = [
+      () => Promise.resolve('kept'),
+      () => Promise.reject(new TypeError('broken')),
+      () => new Promise(() => {}),
+      () => late.opened,
     ];
     const forgetful = spawn<undefined, Asking<unknown>>(system, (_, { replyTo }) => {
-      dispatch(replyTo, replies.shift());
+      dispatch(replyTo, replies.shift()?.());
       return undefined;
     });
     assert.equal(await query(forgetful, asking<unknown>, 1000), 'kept');
