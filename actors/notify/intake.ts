@@ -39,9 +39,9 @@ interface Item {
 }
 
 /**
- * The notifications of some users that wait, in order. While those of one partition are stored, those of the other are
- * in the database already and wait for their turn there. All of one user pass the same partition, so they are stored in
- * the order in which they came.
+ * The notifications of some users that wait, in order. Those of the two partitions are stored beside each other: the
+ * database has no lock that users of both share. All of one user pass the same partition, so they are stored in the
+ * order in which they came.
  */
 interface Partition {
   /** Read and not stored yet; the bus bounds how many. */

@@ -1,6 +1,6 @@
 /**
  * SQL of notifications that arrive: one transaction a batch (`store_notifications` of the migrations), one row an
- * event, ids that become visible in their order.
+ * event, ids that become visible in their order for each user.
  */
 import { z } from 'zod';
 import type { Notification } from '../../proto/notify/notification.ts';

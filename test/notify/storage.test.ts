@@ -11,6 +11,7 @@ import {
   notificationsAfter,
   purgeNotifications,
 } from '../../storage/notify/notifications.ts';
+import type { Queries } from '../../storage/queries.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 
@@ -60,6 +61,59 @@ test('a reader that follows rivals who add at the same time misses no id and see
   );
   for (const [index, { createdAt }] of all.entries())
     assert.ok(index === 0 || createdAt >= (all[index - 1]?.createdAt ?? 0));
+});
+
+test('who stores for one user does not wait for a transaction that stores for another', async (t) => {
+  const { db, close } = await testDatabase();
+  t.after(close);
+  // By the last letter of their ids, these two are never in one part.
+  const [ann, bob] = ['annannannana', 'bobbobbobbob'];
+  await insertUser(db, { id: ann, username: 'ann', passwordHash: 'none' });
+  await insertUser(db, { id: bob, username: 'bob', passwordHash: 'none' });
+  const store = (tx: Queries, userId: string, eventId: string) =>
+    tx.run(`select * from store_notifications($1, $2, '{t}', '{m}', '{""}', '{""}', '{""}', '{}', false)`, [
+      [userId],
+      [eventId],
+    ]);
+  await db.tx(async (open) => {
+    await store(open, ann, 'held');
+    await db.tx(async (other) => {
+      await other.run("set local lock_timeout = '10s'");
+      await store(other, bob, 'beside');
+    });
+    const sameUser = db.tx(async (other) => {
+      await other.run("set local lock_timeout = '50ms'");
+      await store(other, ann, 'behind');
+    });
+    await assert.rejects(sameUser, /lock timeout/);
+    const pages = await notificationsAfter(
+      db,
+      [ann, bob].map((userId) => ({ userId, since: 0 })),
+      10,
+    );
+    assert.deepEqual(
+      pages.map((page) => page.map(({ title }) => title)),
+      [[], ['t']],
+    );
+  });
+});
+
+test('batches of the same users in any order do not block each other for good', async (t) => {
+  const { db, close } = await testDatabase();
+  t.after(close);
+  const users = Array.from({ length: 100 }, newId);
+  for (const id of users) await insertUser(db, { id, username: id, passwordHash: 'none' });
+  await Promise.all(
+    Array.from({ length: 6 }, async (_, rival) => {
+      for (let round = 0; round < 10; round++) {
+        const turned = [...users.slice(rival * 15), ...users.slice(0, rival * 15)];
+        const order = (rival + round) % 2 === 0 ? turned : turned.reverse();
+        const batch = order.map((userId) => one(userId, `${rival}.${round}`));
+        const { arrivals } = await storeNotifications(db, batch, FAST);
+        assert.ok(arrivals.every((arrival) => typeof arrival === 'object'));
+      }
+    }),
+  );
 });
 
 test('times follow the ids even when the clock was set back', async (t) => {
