@@ -704,7 +704,8 @@ create view known_containers as
     containers.status,
     containers.desired,
     containers.storage_gb,
-    containers.created_at
+    containers.created_at,
+    containers.changed
    FROM containers;
 
 create view known_users as

@@ -1,6 +1,6 @@
 /**
- * The actor that keeps the gateway's snapshot current. It reads routes and containers every 5 seconds, and at once when
- * routes or open ports change, a container runs or is to stop: its address may be another container's next.
+ * The actor that keeps the gateway's snapshot current. It looks at routes and containers every 5 seconds, and at once
+ * when routes or open ports change, a container runs or is to stop: its address may be another container's next.
  */
 import { hostname } from 'node:os';
 import { errorText } from '../../lib/errors.ts';
@@ -22,7 +22,7 @@ import type { ContainerTarget, GatewayDeps } from './deps.ts';
 import type { Routing } from './routing.ts';
 import { ContainerTargets } from './targets.ts';
 
-/** How often all routes and containers are read. */
+/** How often routes are read, and of containers what changed. */
 const EVERY_MS = 5000;
 /** The shortest time between two looks because of news, ms. */
 const NEWS_MS = 100;
@@ -160,6 +160,8 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
       const onNews = (news: ComputeNews) => {
         if (news.kind === 'key' || news.kind === 'ssh' || news.kind === 'user') return;
         if (news.kind === 'status' && !concerns(news)) return;
+        if (news.kind === 'all') targets.containers.suspectAll();
+        else targets.containers.suspect(news.containerId);
         if (news.kind === 'ingress' || news.kind === 'status') changed.add(news.containerId);
         else isUnsure = true;
         lookSoon();

@@ -1,19 +1,25 @@
 /** Where containers are reached: what the database wants of them, and the addresses that the engine gave them. */
 import type { ContainerState } from '../../proto/ports/engine.ts';
-import { openPorts, wantedContainers } from '../../storage/gateway/routes.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
+import { OpenContainers } from './open-containers.ts';
 
 /** Containers that are asked about one by one; for more, one question about all is cheaper. */
 const FEW = 20;
+/** The shortest time between two pages of all containers, ms. */
+const SWEEP_MS = 4000;
 
 /** Finds containers that have a port open, with the address they have now. */
 export class ContainerTargets {
-  readonly #deps: Pick<GatewayDeps, 'db' | 'engine'>;
+  /** What the database says of them. */
+  readonly containers: OpenContainers;
+  readonly #engine: GatewayDeps['engine'];
   /** Addresses of those that run, as they were seen last. */
   #addresses = new Map<string, string>();
+  #sweptAt = Number.NEGATIVE_INFINITY;
 
-  constructor(deps: Pick<GatewayDeps, 'db' | 'engine'>) {
-    this.#deps = deps;
+  constructor({ db, engine }: Pick<GatewayDeps, 'db' | 'engine'>) {
+    this.containers = new OpenContainers(db);
+    this.#engine = engine;
   }
 
   /**
@@ -25,34 +31,30 @@ export class ContainerTargets {
     also: ReadonlySet<string>,
     changed: ReadonlySet<string> | 'all',
   ): Promise<ReadonlyMap<string, ContainerTarget>> {
-    const { db } = this.#deps;
-    const rows = await openPorts(db);
-    const ids = [...new Set([...also, ...rows.map(({ containerId }) => containerId)])];
+    await this.containers.read(also);
+    if (changed === 'all' && performance.now() - this.#sweptAt >= SWEEP_MS) {
+      await this.containers.sweep(also);
+      this.#sweptAt = performance.now();
+    }
+    const ids = this.containers.ids(also);
     if (ids.length === 0) return new Map();
     await this.#observe(ids, changed);
-    // Asked last: what was to stop by now may be listed as it was before.
-    const wanted = await wantedContainers(db, ids);
-    return targetsOf(ids, rows, (id) => {
-      const status = wanted.get(id);
-      const address = status === undefined ? undefined : this.#addresses.get(id);
-      const isComing = address === undefined && status !== undefined && status !== 'failed' && status !== 'stopped';
-      return { address, isComing };
-    });
+    // Read once more: what was to stop by now may be listed as it was before.
+    await this.containers.read(also);
+    return new Map(ids.map((id) => [id, this.#targetOf(id)]));
   }
 
   async #observe(ids: readonly string[], changed: ReadonlySet<string> | 'all'): Promise<void> {
-    const { db, engine } = this.#deps;
     if (changed !== 'all') {
-      const unsure = await wantedContainers(
-        db,
-        ids.filter((id) => changed.has(id) || !this.#addresses.has(id)),
+      const unsure = ids.filter(
+        (id) => (changed.has(id) || !this.#addresses.has(id)) && this.containers.get(id)?.isWanted === true,
       );
-      if (unsure.size <= FEW) {
-        await Promise.all([...unsure.keys()].map(async (id) => this.#note(id, await engine.inspect(id))));
+      if (unsure.length <= FEW) {
+        await Promise.all(unsure.map(async (id) => this.#note(id, await this.#engine.inspect(id))));
         return;
       }
     }
-    const states = await engine.list();
+    const states = await this.#engine.list();
     this.#addresses = new Map();
     for (const state of states) this.#note(state.id, state);
   }
@@ -61,14 +63,13 @@ export class ContainerTargets {
     if (state?.phase === 'running' && state.address !== null) this.#addresses.set(id, state.address);
     else this.#addresses.delete(id);
   }
-}
 
-function targetsOf(
-  ids: readonly string[],
-  rows: Awaited<ReturnType<typeof openPorts>>,
-  stateOf: (id: string) => Pick<ContainerTarget, 'address' | 'isComing'>,
-): ReadonlyMap<string, ContainerTarget> {
-  const ports = new Map(ids.map((id) => [id, new Map<number, number>()]));
-  for (const { containerId, port, targetPort } of rows) ports.get(containerId)?.set(port, targetPort);
-  return new Map([...ports].map(([id, open]) => [id, { ...stateOf(id), ports: open }]));
+  #targetOf(id: string): ContainerTarget {
+    const row = this.containers.get(id);
+    const ports = new Map(row?.ports);
+    if (row?.isWanted !== true) return { address: undefined, isComing: false, ports };
+    const address = this.#addresses.get(id);
+    const isComing = address === undefined && row.status !== 'failed' && row.status !== 'stopped';
+    return { address, isComing, ports };
+  }
 }

@@ -3,7 +3,7 @@
  * outside.
  */
 import { z } from 'zod';
-import { type ContainerStatus, statusSchema } from '../../proto/compute/fields.ts';
+import { statusSchema } from '../../proto/compute/fields.ts';
 import type { NewRoute } from '../../proto/gateway/routes.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import type { Db, Queries } from '../db.ts';
@@ -138,27 +138,49 @@ export function watchRoutes(db: Db, onChange: () => void): Ending {
   return db.listen(CHANNEL, () => onChange());
 }
 
-const portRow = z.object({ containerId: z.string(), port: z.number(), targetPort: z.number() });
+const openRow = z.object({
+  id: z.string(),
+  status: statusSchema,
+  /** It is to run: the address of any other may soon be another container's. */
+  isWanted: z.boolean(),
+  /** It is being deleted, and its row goes next. */
+  isGoing: z.boolean(),
+  /** Its ingress rules: external port, and the port inside. */
+  ports: z.array(z.tuple([z.number(), z.number()])),
+});
 
-/** All ingress rules of all containers: external port, and the port inside. */
-export function openPorts(db: Queries): Promise<z.output<typeof portRow>[]> {
+/** What the database says of a container to gateways. */
+export type OpenContainer = z.output<typeof openRow>;
+
+const OPEN = `select c.id, c.status, c.desired = 'running' as "isWanted", c.desired = 'deleted' as "isGoing",
+    array(select array[p.port, p.target_port] from open_ports p where p.container_id = c.id order by p.port) as ports
+  from known_containers c`;
+
+const snapshotRow = z.object({ snapshot: z.string() });
+
+/** The database as it is now, from which `changedContainers` goes on. */
+export async function containersSnapshot(db: Queries): Promise<string> {
+  const row = await db.one(snapshotRow, 'select pg_current_snapshot()::text as snapshot');
+  return row?.snapshot ?? '';
+}
+
+/**
+ * The containers whose transactions ended since `snapshot`, in whatever order they began, and those of
+ * `ids` that there are. A change of a container's rules is one of the container. Those that are gone are not told of.
+ */
+export function changedContainers(db: Queries, snapshot: string, ids: readonly string[]): Promise<OpenContainer[]> {
+  // A change beyond the snapshot is of another server, whose data this one was made from.
   return db.many(
-    portRow,
-    `select container_id as "containerId", port, target_port as "targetPort" from open_ports
-     order by container_id, port`,
+    openRow,
+    `${OPEN} where c.id = any($2::text[])
+       or (c.changed >= pg_snapshot_xmin($1::text::pg_snapshot)
+         and c.changed < pg_snapshot_xmax(pg_current_snapshot())
+         and not pg_visible_in_snapshot(c.changed, $1::text::pg_snapshot))`,
+    [snapshot, ids],
   );
 }
 
-const wantedRow = z.object({ id: z.string(), status: statusSchema });
-
-/**
- * Those of the containers that are to run, with their status: the address of any other may soon be another container's.
- */
-export async function wantedContainers(db: Queries, ids: readonly string[]): Promise<Map<string, ContainerStatus>> {
-  const rows = await db.many(
-    wantedRow,
-    `select id, status from known_containers where id = any($1::text[]) and desired = 'running'`,
-    [ids],
-  );
-  return new Map(rows.map(({ id, status }) => [id, status]));
+/** The next containers after `id`, in the order of ids, at most `limit`. */
+export function containersAfter(db: Queries, id: string, limit: number): Promise<OpenContainer[]> {
+  return db.many(openRow, `${OPEN} where c.id > $1 order by c.id limit $2`, [id, limit]);
 }

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import type { BeatResult, NodeInfo, ShardLease } from '../../../proto/ports/placement.ts';
 import { changedOutlines, containerOutlines } from '../../../storage/compute/outlines.ts';
 import { type Db, openDb } from '../../../storage/db.ts';
-import { openPorts, wantedContainers } from '../../../storage/gateway/routes.ts';
+import { changedContainers, containersAfter, containersSnapshot } from '../../../storage/gateway/routes.ts';
 import { append } from '../../../storage/outbox.ts';
 import { fence } from '../../../storage/placement/fence.ts';
 import { leaseStore } from '../../../storage/placement/leases.ts';
@@ -42,6 +42,9 @@ const BEATING = 20;
 /** Of a watcher and a gateway, ms. */
 const LOOK_MS = 5000;
 const SWEEP_MS = 60_000;
+/** Containers that a gateway reads again with each look: at least so many, and one of so many parts. */
+const GATEWAY_PAGE = 1000;
+const GATEWAY_PAGES = 60;
 /** One node in so many is a gateway. */
 const NODES_A_GATEWAY = 10;
 /** Writes of entities in a second over the whole cluster: each user once a day, and half as much again for containers. */
@@ -197,11 +200,19 @@ class Measurement {
       containerOutlines(this.#db, held),
     );
     const gateways = Math.ceil(nodes / NODES_A_GATEWAY);
-    await this.#measure('look of a gateway', (gateways * 1000) / LOOK_MS, containers > 100_000 ? 1 : 5, async () => {
-      const ports = await openPorts(this.#db);
-      const ids = [...new Set(ports.map(({ containerId }) => containerId))];
-      return [ports, [...(await wantedContainers(this.#db, ids))]];
+    const looks = (gateways * 1000) / LOOK_MS;
+    let since = await containersSnapshot(this.#db);
+    await this.#measure('look of a gateway', looks, times, async () => {
+      // Before it asks the engine, and after.
+      for (let n = 0; n < 2; n++) {
+        const snapshot = await containersSnapshot(this.#db);
+        await changedContainers(this.#db, since, []);
+        since = snapshot;
+      }
+      return since;
     });
+    const page = Math.max(GATEWAY_PAGE, Math.ceil(containers / GATEWAY_PAGES));
+    await this.#measure('page of a gateway', looks, Math.min(times, 20), () => containersAfter(this.#db, 'c8', page));
   }
 
   /** What entities write, and the event that goes with it. */

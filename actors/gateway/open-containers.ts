@@ -1,0 +1,127 @@
+/**
+ * What the database says of containers, as a gateway knows it. A look reads what changed since the one before. Beside
+ * that all are read again, a page at a time: it finds what was changed past the platform's own statements.
+ */
+import type { Queries } from '../../storage/db.ts';
+import {
+  changedContainers,
+  containersAfter,
+  containersSnapshot,
+  type OpenContainer,
+} from '../../storage/gateway/routes.ts';
+
+/** Containers in a page at least: as many as these are read again at each sweep. */
+const PAGE = 1000;
+/** Pages in which all are read. */
+const PAGES = 60;
+/** Containers in a page when all are read at once. */
+const LARGE_PAGE = 10_000;
+
+/** Containers that have a port open, and named ones. */
+export class OpenContainers {
+  readonly #db: Queries;
+  readonly #known = new Map<string, OpenContainer>();
+  /** Containers that there is news of, and those whose rows go next. */
+  readonly #suspects = new Set<string>();
+  readonly #going = new Set<string>();
+  /** The database at the last look; undefined: all is to be read. */
+  #snapshot: string | undefined;
+  #hasMissed = false;
+  /** Where the next page begins, what was read on the way there, and whom the pages have not shown yet. */
+  #after = '';
+  #count = 0;
+  #unseen = new Set<string>();
+  /** How many containers there were when all had been read. */
+  #total = 0;
+
+  constructor(db: Queries) {
+    this.#db = db;
+  }
+
+  /** There is news of a container: the next look reads it, whatever its row says. */
+  suspect(id: string): void {
+    this.#suspects.add(id);
+  }
+
+  /** News may have been missed: the next look reads all. */
+  suspectAll(): void {
+    this.#hasMissed = true;
+  }
+
+  /** What is known of a container. */
+  get(id: string): OpenContainer | undefined {
+    return this.#known.get(id);
+  }
+
+  /** Those that have a port open, and `also`. */
+  ids(also: ReadonlySet<string>): string[] {
+    const ids = new Set(also);
+    for (const { id, ports } of this.#known.values()) if (ports.length > 0) ids.add(id);
+    return [...ids];
+  }
+
+  /** Reads what changed since the last look. `also` are kept without an open port. Rejects with StorageError. */
+  async read(also: ReadonlySet<string>): Promise<void> {
+    const since = this.#hasMissed ? undefined : this.#snapshot;
+    this.#hasMissed = false;
+    this.#snapshot = undefined;
+    // What commits from here on may be missing in the rows, so the next look starts here.
+    const snapshot = await containersSnapshot(this.#db);
+    const suspects = [...this.#suspects];
+    if (since === undefined) await this.#readAll(also);
+    else {
+      const unknown = [...also].filter((id) => !this.#known.has(id));
+      const asked = new Set([...suspects, ...this.#going, ...unknown]);
+      for (const row of await changedContainers(this.#db, since, [...asked])) {
+        this.#note(row, also);
+        asked.delete(row.id);
+      }
+      for (const id of asked) this.#forget(id);
+    }
+    for (const id of suspects) this.#suspects.delete(id);
+    this.#snapshot = snapshot;
+  }
+
+  /** Reads the next page of all containers. Rejects with StorageError. */
+  async sweep(also: ReadonlySet<string>): Promise<void> {
+    await this.#page(also, Math.max(PAGE, Math.ceil(this.#total / PAGES)));
+  }
+
+  async #readAll(also: ReadonlySet<string>): Promise<void> {
+    this.#after = '';
+    while (!(await this.#page(also, LARGE_PAGE)));
+  }
+
+  /** Resolves with whether it was the last. */
+  async #page(also: ReadonlySet<string>, size: number): Promise<boolean> {
+    if (this.#after === '') {
+      this.#unseen = new Set(this.#known.keys());
+      this.#count = 0;
+    }
+    const rows = await containersAfter(this.#db, this.#after, size);
+    for (const row of rows) this.#note(row, also);
+    this.#count += rows.length;
+    const last = rows.at(-1);
+    if (last !== undefined && rows.length === size) {
+      this.#after = last.id;
+      return false;
+    }
+    for (const id of this.#unseen) this.#forget(id);
+    this.#after = '';
+    this.#total = this.#count;
+    return true;
+  }
+
+  #note(row: OpenContainer, also: ReadonlySet<string>): void {
+    this.#unseen.delete(row.id);
+    if (row.ports.length > 0 || also.has(row.id)) this.#known.set(row.id, row);
+    else this.#known.delete(row.id);
+    if (row.isGoing && this.#known.has(row.id)) this.#going.add(row.id);
+    else this.#going.delete(row.id);
+  }
+
+  #forget(id: string): void {
+    this.#known.delete(id);
+    this.#going.delete(id);
+  }
+}
