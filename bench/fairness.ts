@@ -12,6 +12,7 @@ import { once } from 'node:events';
 import { Agent, get } from 'node:http';
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { errorText } from '../lib/errors.ts';
 import { dispatch, query, type Ref, type SystemRef, spawn, start, stop, stopped } from '../supervision/index.ts';
 import { listen } from '../transports/http/index.ts';
 
@@ -73,10 +74,14 @@ async function client(port: number): Promise<void> {
   process.disconnect?.();
 }
 
-async function reported(child: ChildProcess): Promise<number[]> {
+/** What the client measured; rejects when it ends instead. */
+async function reported(child: ChildProcess, ended: Promise<unknown[]>): Promise<number[]> {
   const answer = once(child, 'message');
-  child.send('report');
-  const [samples] = await answer;
+  if (child.connected) child.send('report');
+  const failed = ended.then(([code]) => {
+    throw new Error(`the client ended with exit code ${code}`);
+  });
+  const [samples] = await Promise.race([answer, failed]);
   return Array.isArray(samples) ? samples.filter((each) => typeof each === 'number') : [];
 }
 
@@ -181,25 +186,29 @@ async function measure(rounds: number): Promise<Result[]> {
     onUpgrade: () => ({ refuse: { status: 404, headers: [] } }),
   });
   const child = fork(fileURLToPath(import.meta.url), ['client', String(server.port)]);
+  const ended = once(child, 'exit');
   const seen = new Map<string, { timer: number[]; http: number[] }>();
   try {
     for (let round = 0; round <= rounds; round++) {
       for (const [name, flood] of floods) {
-        child.send('begin');
+        if (child.connected) child.send('begin');
         const timer = lateness();
         const until = performance.now() + LEAST_MS;
         while (performance.now() < until) await flood(system);
         timer.end();
-        const http = await reported(child);
+        const http = await reported(child, ended);
         if (round === 0) continue; // Lets the compiler settle.
         const all = seen.get(name) ?? { timer: [], http: [] };
         seen.set(name, { timer: [...all.timer, ...timer.samples], http: [...all.http, ...http] });
       }
     }
+  } catch (error) {
+    // The table has what was measured until then.
+    process.stderr.write(`${errorText(error)}\n`);
+    process.exitCode = 1;
   } finally {
-    const left = once(child, 'exit');
-    child.send('end');
-    await left;
+    if (child.connected) child.send('end');
+    await ended;
     await server.close(1000);
     stop(system);
     await stopped(system);
