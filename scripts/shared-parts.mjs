@@ -13,11 +13,12 @@ const silent = { debug() {}, info() {}, warn() {}, error() {}, child: () => sile
 
 /**
  * Starts what can be started here. Resolves with `env` for the tests, `notes` for people (what runs, and why something
- * does not), and `stop()`. A part that fails to start is noted: the tests that need it skip themselves, or fail.
+ * does not), `failed` (those notes that tell of a part that should have started), and `stop()`.
  */
 export async function startSharedParts(root) {
   const env = {};
   const notes = [];
+  const failed = [];
   const stops = [];
   const parts = { PostgreSQL: startPostgres, Docker: startDocker };
   for (const [name, start] of Object.entries(parts)) {
@@ -27,7 +28,7 @@ export async function startSharedParts(root) {
       if (part.stop) stops.unshift([name, part.stop]);
       notes.push(`${name}: ${part.note}`);
     } catch (error) {
-      notes.push(`${name}: did not start: ${error instanceof Error ? error.message : error}`);
+      failed.push(`${name}: did not start: ${error instanceof Error ? error.message : error}`);
     }
   }
   const stop = async () => {
@@ -35,7 +36,7 @@ export async function startSharedParts(root) {
       await end().catch((error) => process.stderr.write(`${name} did not stop: ${error}\n`));
     }
   };
-  return { env, notes, stop };
+  return { env, notes: [...notes, ...failed], failed, stop };
 }
 
 async function startPostgres(root) {
@@ -63,8 +64,10 @@ async function startDocker(root) {
     await stopPrivateDockerd({ dataDir, log: silent, graceSeconds: 0 });
     if (!cache) await rm(dataDir, { recursive: true, force: true, maxRetries: 5 });
   };
-  // dockerd outlives a run that was killed.
-  for (const dataDir of await abandonedFolders()) await end(dataDir);
+  // dockerd outlives a run that was killed. What cannot be tidied up of that one does not hold up this one.
+  for (const dataDir of await abandonedFolders()) {
+    await end(dataDir).catch((error) => process.stderr.write(`cannot remove ${dataDir}: ${error}\n`));
+  }
   const dataDir = cache || (await mkdtemp(FOLDER_PREFIX));
   await mkdir(dataDir, { recursive: true });
   await writeFile(join(dataDir, OWNER_FILE), String(process.pid));
@@ -73,7 +76,7 @@ async function startDocker(root) {
     const { host } = await startPrivateDockerd({ dataDir, log: silent });
     return { note: `a private dockerd in ${dataDir}`, env: { DOCKER_HOST: host }, stop };
   } catch (error) {
-    await stop();
+    await stop().catch((left) => process.stderr.write(`cannot remove ${dataDir}: ${left}\n`));
     throw error;
   }
 }

@@ -8,7 +8,7 @@
  * build. TROUPE_TEST_BUILDING names a folder in which such a build (scripts/kubernetes-build.sh), begun before, writes its `log` and in
  * the end its exit code as `result`: they wait for it.
  *
- * TROUPE_TEST_REAL=required makes a skipped test a failure. TROUPE_TEST_CACHE names a folder where slow parts keep their
+ * TROUPE_TEST_REAL=required makes a skipped test a failure, and ends a run of everything at once when a shared part does not start. TROUPE_TEST_CACHE names a folder where slow parts keep their
  * data between runs.
  */
 import { spawn } from 'node:child_process';
@@ -65,6 +65,10 @@ async function main(args) {
   const parts = await startSharedParts(root);
   try {
     for (const note of parts.notes) print(note);
+    if (isWhole && isRequired && parts.failed.length > 0) {
+      for (const part of parts.failed) print(`FAILED: ${part}`);
+      return 1;
+    }
     const problems = [];
     const notes = [];
     const result = { skipped: [], summary: [], failures: [], problems: [], left: [] };

@@ -140,6 +140,18 @@ describe('private dockerd', { skip }, () => {
     }
   });
 
+  it('leaves a folder that can be removed when it is stopped after it was killed', async () => {
+    const dataDir = join(folder, 'killed');
+    const { pid } = await startPrivateDockerd({ dataDir, log: silentLog });
+    const mounts = (): string[] => mountsBelow(readFileSync('/proc/self/mounts', 'utf8'), [dataDir]);
+    process.kill(pid, 'SIGKILL');
+    await eventually(() => assert.equal(isAlive(pid), false));
+    assert.notDeepEqual(mounts(), [], 'a killed dockerd leaves no mount: this test needs one');
+    assert.equal(await stopPrivateDockerd({ dataDir, log: silentLog }), false);
+    assert.deepEqual(mounts(), []);
+    rmSync(dataDir, { recursive: true });
+  });
+
   it('comes up although it was killed while it wrote a network down, and panics over that', async () => {
     const dataDir = join(folder, 'half');
     const files = join(dockerdFiles(dataDir).dataRoot, 'network', 'files');

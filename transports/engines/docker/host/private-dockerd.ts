@@ -42,8 +42,8 @@ interface PrivateDockerd {
 
 /** A log larger than this is set aside at the next start. */
 const LARGE_LOG_BYTES = 10 * 1024 * 1024;
-/** How long dockerd may take to answer. */
-const ANSWER_MS = 60_000;
+/** How long dockerd may take to answer: its first start on a busy disk takes long. */
+const ANSWER_MS = 180_000;
 
 /** Whether `startPrivateDockerd` has something to start. */
 export function dockerdInstalled(): boolean {
@@ -165,7 +165,10 @@ export async function privateDockerHost(dataDir: string): Promise<string | undef
   return runningDockerd(files) === undefined ? undefined : `unix://${files.socket}`;
 }
 
-/** Stops the containers of a data folder's private dockerd, then itself. Resolves with whether one ran. */
+/**
+ * Stops the containers of a data folder's private dockerd, then itself. What one left that was killed is ended and
+ * unmounted too, so that the folder can be removed. Resolves with whether one ran.
+ */
 export async function stopPrivateDockerd(options: {
   dataDir: string;
   log: Log;
@@ -174,17 +177,19 @@ export async function stopPrivateDockerd(options: {
   if (!existsSync(join(options.dataDir, 'docker'))) return false;
   const files = dockerdFiles(options.dataDir);
   const pid = runningDockerd(files);
-  if (pid === undefined) return false;
   // With live restore, containers would outlive it.
-  await stopAllContainers(`unix://${files.socket}`, options.graceSeconds ?? 10).catch((error: unknown) => {
-    options.log.warn({ reason: errorText(error) }, 'cannot stop the containers of the private dockerd');
-  });
+  if (pid !== undefined) {
+    await stopAllContainers(`unix://${files.socket}`, options.graceSeconds ?? 10).catch((error: unknown) => {
+      options.log.warn({ reason: errorText(error) }, 'cannot stop the containers of the private dockerd');
+    });
+  }
   const containerd = runningContainerd(files);
-  await endProcess(pid, 30_000);
+  if (pid !== undefined) await endProcess(pid, 30_000);
   // It ends its containerd itself, unless it was killed.
   if (containerd !== undefined) await endProcess(containerd, 10_000);
   await endShims(files.execRoot);
   await unmountLeftovers([files.dataRoot, files.execRoot]);
+  if (pid === undefined) return false;
   options.log.info({ pid }, 'stopped the private dockerd');
   return true;
 }
