@@ -1,7 +1,8 @@
 /** Where the log of nact's actors goes. */
+import { SpawnError } from '../errors.ts';
 import { LogLevel, type LogMsg } from './logger.ts';
 import type { NactSystem } from './nact-system.ts';
-import { type ActorSystemReference, type NactRef, pathOf } from './references.ts';
+import { type ActorSystemReference, NactRef, Nobody, pathOf } from './references.ts';
 import { spawnStateless } from './verbs.ts';
 
 const LEVEL_NAMES = Object.keys(LogLevel);
@@ -9,16 +10,21 @@ const LEVEL_NAMES = Object.keys(LogLevel);
 /** Makes the logging actor of a system. */
 export type LoggingEngine = (system: ActorSystemReference) => NactRef<LogMsg>;
 
-/** A plugin of `start`: `ctx.log`, and the crashes of actors, go to the actor that `engine` makes. */
-export function configureLogging(engine: LoggingEngine): (system: NactSystem) => void {
+/**
+ * A plugin of `start`: `ctx.log`, and the crashes of actors, go to the actor that `engine` makes. `start` throws
+ * SpawnError `invalid` when it makes none.
+ */
+export function configureLogging(engine: LoggingEngine | NactRef<LogMsg>): (system: NactSystem) => void {
   return (system) => {
-    system.logTo(engine(system.reference));
+    const logger = typeof engine === 'function' ? engine(system.reference) : engine;
+    if (!(logger instanceof NactRef)) throw new SpawnError('invalid', 'a logging engine gives the ref of its actor');
+    system.logTo(logger);
   };
 }
 
-/** A logging engine that logs nothing. */
-export function logNothing(): LoggingEngine {
-  return (system) => spawnStateless(system, () => {});
+/** A logging engine that logs nothing. nact takes it as `logNothing`; what it gives will do, too. */
+export function logNothing(): NactRef<LogMsg> {
+  return new Nobody();
 }
 
 /** What lines are written with; a missing level takes the one below it. */

@@ -1,4 +1,6 @@
 /** Actors whose state is made of the messages that they persisted, as in nact. */
+
+import { MAX_TIMER_MS } from '../cell/timer.ts';
 import type { Decision } from '../decisions.ts';
 import { SpawnError } from '../errors.ts';
 import { DECISIONS, placeUnder, spawnActor } from './actor.ts';
@@ -16,7 +18,7 @@ export interface PersistentQueryProps<State, Msg> extends JournalProps<State, Ms
   readonly initialState?: State;
   /** Where its snapshots are kept; needed with `snapshotEvery`. */
   readonly snapshotKey?: string;
-  /** What was read is kept this long, ms; then all is read again. Default: for ever. */
+  /** What was read is kept this long, ms, up to 24.8 days; then all is read again. Default: for ever. */
   readonly cacheDuration?: number;
 }
 
@@ -112,8 +114,9 @@ export function persistentQuery<State, Msg>(
   key: string,
   properties: PersistentQueryProps<State, Msg> = {},
 ): () => Promise<State> {
-  const { snapshotKey, snapshotEvery, cacheDuration } = properties;
-  if (snapshotEvery && snapshotKey === undefined) throw new SpawnError('invalid', 'snapshotEvery needs a snapshotKey');
+  const { snapshotKey, snapshotEvery } = properties;
+  if (snapshotEvery && !snapshotKey) throw new SpawnError('invalid', 'snapshotEvery needs a snapshotKey');
+  const cacheDuration = Math.min(numberOf(properties.cacheDuration, 'cacheDuration'), MAX_TIMER_MS);
   const journal = openJournal<State, Msg>(placeUnder(parent).system, key, snapshotKey, properties);
   let known: { readonly state: State } | undefined;
   let reading: Promise<State> | undefined;
@@ -130,7 +133,7 @@ export function persistentQuery<State, Msg>(
           : await journal.readOn(known.state, f);
       known = { state };
       journal.snapshotIfDue(state);
-      if (cacheDuration) expiry = setTimeout(forget, cacheDuration).unref();
+      if (cacheDuration > 0) expiry = setTimeout(forget, cacheDuration).unref();
       return state;
     } catch (error) {
       forget();
@@ -145,6 +148,13 @@ export function persistentQuery<State, Msg>(
   };
 }
 
+/** A number, or 0 where there is none; plain JavaScript may hand in anything. Throws SpawnError `invalid`. */
+function numberOf(value: number | undefined, name: string): number {
+  if (!value) return 0;
+  if (typeof value === 'number') return value;
+  throw new SpawnError('invalid', `${name} is a number`);
+}
+
 function openJournal<State, Msg>(
   system: NactSystem,
   key: string,
@@ -152,6 +162,8 @@ function openJournal<State, Msg>(
   props: JournalProps<State, Msg>,
 ): Journal<State, Msg> {
   if (typeof key !== 'string' || key === '') throw new SpawnError('invalid', 'a persistence key is a text');
+  if (snapshotKey && typeof snapshotKey !== 'string') throw new SpawnError('invalid', 'snapshotKey is a text');
+  numberOf(props.snapshotEvery, 'snapshotEvery');
   const engine = system.persistenceEngine;
   if (engine === undefined) throw new SpawnError('invalid', 'the system was started without configurePersistence');
   return new Journal(engine, key, snapshotKey, props, system.loggerOf(system.reference));

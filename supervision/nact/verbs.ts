@@ -25,8 +25,13 @@ export function start(
   ...rest: readonly Plugin[]
 ): ActorSystemReference {
   const system = new NactSystem(typeof first === 'string' ? first : first === undefined ? undefined : nameIn(first));
-  if (typeof first === 'function') first(system);
-  for (const plugin of rest) plugin(system);
+  try {
+    if (typeof first === 'function') first(system);
+    for (const plugin of rest) plugin(system);
+  } catch (error) {
+    stop(system.reference);
+    throw error;
+  }
   return system.reference;
 }
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import * as ours from '../../supervision/nact/index.ts';
+import { pause } from '../support/pause.ts';
 import { until } from '../support/until.ts';
 
 type Nact = Omit<typeof ours, 'LogLevel'>;
@@ -345,4 +346,59 @@ test('troupe/nact: crashes go to the logging engine, and a crash of the logging 
   await until(() => lines.length === 2);
   assert.deepEqual(lines, ['exception', 'exception']);
   ours.stop(system);
+});
+
+check('what is no number or no key is refused before anything is read', async (nact) => {
+  const { configurePersistence, persistentQuery, spawnPersistent, start, stop } = nact;
+  const system = start(configurePersistence(new MemoryEngine()));
+  const keep = (state: string | undefined, message: string) => `${state ?? ''}${message}`;
+  // As plain JavaScript would: the types say no.
+  const odd = (properties: object): object => properties;
+  assert.throws(() => spawnPersistent(system, keep, 'a', undefined, odd({ snapshotEvery: {} })));
+  for (const snapshotKey of [undefined, null, 1, []]) {
+    assert.throws(() => persistentQuery(system, keep, 'a', odd({ snapshotEvery: 1, snapshotKey })));
+  }
+  assert.throws(() => persistentQuery(system, keep, 'a', odd({ cacheDuration: '1' })));
+  stop(system);
+});
+
+test('troupe/nact: a query keeps what it read, for times too long for a timer, too', async () => {
+  const { configurePersistence, persistentQuery, start, stop } = ours;
+  let readings = 0;
+  class CountingEngine extends MemoryEngine {
+    override events(key: string, offset: number): ours.PersistedEvent[] {
+      if (offset === 0) readings++;
+      return super.events(key, offset);
+    }
+  }
+  const engine = new CountingEngine();
+  const system = start(configurePersistence(engine));
+  await engine.persist({ key: 'a', sequenceNumber: 1, data: 'one', createdAt: 0, isDeleted: false, tags: [] });
+  const read = persistentQuery(
+    system,
+    (state: string | undefined, message: string) => `${state ?? ''}${message}`,
+    'a',
+    {
+      cacheDuration: Number.MAX_SAFE_INTEGER,
+    },
+  );
+  assert.equal(await read(), 'one');
+  await pause(5, 'watch');
+  assert.equal(await read(), 'one');
+  assert.equal(readings, 1);
+  stop(system);
+});
+
+check('a system may log nothing, and one whose logging engine makes no actor does not start', async (nact) => {
+  const { configureLogging, dispatch, logNothing, Nobody, query, spawnStateless, start, stop } = nact;
+  assert.ok(logNothing() instanceof Nobody);
+  const system = start(configureLogging(logNothing));
+  const talker = spawnStateless(system, (_message: string, ctx) => {
+    ctx.log.info('nobody hears it');
+    dispatch(ctx.sender, 'said', ctx.self);
+  });
+  assert.equal(await query(talker, 'say', 1000), 'said');
+  stop(system);
+  // As plain JavaScript would: the types say no.
+  assert.throws(() => start(Reflect.apply(configureLogging, undefined, [() => undefined])));
 });
