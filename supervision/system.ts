@@ -39,6 +39,7 @@ export function start(options: SystemOptions = {}): SystemRef {
   const core = new SystemCore(options.name ?? `system-${nextSystem++}`, log, letters, queue, random, tracer);
   core.messageType = options.messageType?.bind(options);
   core.onIllegalFlags = options.onIllegalFlags?.bind(options);
+  core.freezesMessages = options.freezeMessages === true;
   core.onGivingUp = options.onGivingUp?.bind(options);
   // A kind of its own, outside the numbers: the root is no actor of anyone's.
   const kind = new KindStats('system', core);

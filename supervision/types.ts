@@ -169,6 +169,11 @@ export interface SystemOptions {
    * it. What it throws is logged and goes no further.
    */
   onGivingUp?(name: string, cause: unknown): void;
+  /**
+   * For development: the plain objects and arrays of messages and of replies to asks are frozen, so that whoever
+   * changes what it has sent or got throws a TypeError. Not of signals (`watch`, `after`). Default: false.
+   */
+  readonly freezeMessages?: boolean;
   /** All times of the system are on it. Default: those of the process. */
   readonly clock?: SystemClock;
   /** At least 0 and below 1. Default: Math.random. */

@@ -61,6 +61,8 @@ export class SystemCore {
   readonly tracer: Tracer | undefined;
   /** Hears of each actor whose flags do not go together; nothing is looked at without it. */
   onIllegalFlags: ((problem: string) => void) | undefined = undefined;
+  /** Whether actors get messages that nobody can change. */
+  freezesMessages = false;
   /** Called for a supervisor at the top that had too many restarts. */
   onGivingUp: ((name: string, cause: unknown) => void) | undefined = undefined;
   /** The type of a message for people. */

@@ -4,7 +4,9 @@ import type { Behaviour } from './behaviour.ts';
 import { Cell, type MessageHandler } from './cell.ts';
 import { type CellHooks, Children } from './cell-parts.ts';
 import { CHILDREN_TOLD, ENDED, STATELESS, STOPPING } from './flags.ts';
+import { FreezingCell } from './freezing-cell.ts';
 import { stopWhenIdle } from './idle.ts';
+import type { KindStats } from './kind-stats.ts';
 import { joinLifecycle } from './lifecycle.ts';
 import { initialise } from './restarting.ts';
 import { stoppedParent } from './stopping.ts';
@@ -38,7 +40,7 @@ export function spawnCell(parent: Cell, f: MessageHandler, options: Behaviour, e
   const kind = options.kind === undefined ? system.plain : system.kindOf(options.kind);
   const capacity = Math.min(options.mailbox?.capacity ?? DEFAULT_CAPACITY, MAX_CAPACITY);
   const label = name ?? extras?.label ?? system.nextLabel++;
-  const Kind = kind.tracer === undefined ? Cell : TracedCell;
+  const Kind = classOf(kind);
   const cell = new Kind(parent, label, kind, f, options, capacity, extras?.hooks);
   if (siblings === undefined) {
     siblings = new Children<Cell>();
@@ -58,6 +60,11 @@ export function spawnCell(parent: Cell, f: MessageHandler, options: Behaviour, e
   if (options.initialStateFunc === undefined) cell.state = options.initialState;
   else initialise(cell);
   return cell;
+}
+
+function classOf({ tracer, system }: KindStats): typeof Cell {
+  if (system.freezesMessages) return FreezingCell;
+  return tracer === undefined ? Cell : TracedCell;
 }
 
 function link(siblings: Children<Cell>, cell: Cell): void {

@@ -46,7 +46,15 @@ export class TestSystem {
         return at;
       },
     };
-    this.ref = start({ name: 'test', onIllegalFlags: fail, ...options, clock: this.#clock, random, schedule });
+    this.ref = start({
+      name: 'test',
+      freezeMessages: true,
+      onIllegalFlags: fail,
+      ...options,
+      clock: this.#clock,
+      random,
+      schedule,
+    });
   }
 
   /** The time of the system, for other parts of the test. */

@@ -25,7 +25,7 @@ export async function withSystem(
 ): Promise<void> {
   const log = keptLog();
   const letters: DeadLetter[] = [];
-  const system = start({ name: 'test', log, onDeadLetter: (letter) => letters.push(letter) });
+  const system = start({ name: 'test', log, freezeMessages: true, onDeadLetter: (letter) => letters.push(letter) });
   try {
     await f(system, { lines: log.lines, letters });
   } finally {
