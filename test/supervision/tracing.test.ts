@@ -14,6 +14,7 @@ import {
   type Tracer,
   withTrace,
 } from '../../supervision/index.ts';
+import { TestSystem } from '../../supervision/testing/index.ts';
 import { keptLog } from '../support/log.ts';
 import { rejectsWith, until, withSystem } from '../support/supervision/system.ts';
 import { KeepingTracer } from '../support/supervision/tracer.ts';
@@ -135,21 +136,22 @@ for (const [how, handle] of [
     }));
 }
 
-test('an ask that nobody answers ends its span with the timeout', () =>
-  traced(async (system, { spans }) => {
-    const silent = spawn<null, Asking>(system, (state) => state, { initialState: null });
-    await rejectsWith(
-      withTrace(REQUEST, () => query(silent, greet, 5)),
-      'timeout',
-    );
-    assert.deepEqual(
-      spans.map(({ operation, error }) => [operation, error instanceof Error && 'code' in error && error.code]),
-      [
-        ['ask', 'timeout'],
-        ['handler', false],
-      ],
-    );
-  }));
+test('an ask that nobody answers ends its span with the timeout', async () => {
+  const tracer = new KeepingTracer();
+  // Its time passes once the ask was handled, and not before.
+  const system = new TestSystem({ tracer });
+  const silent = spawn<null, Asking>(system.ref, (state) => state, { initialState: null });
+  const asked = withTrace(REQUEST, () => query(silent, greet, 5));
+  await rejectsWith(system.until(asked), 'timeout');
+  assert.deepEqual(
+    tracer.spans.map(({ operation, error }) => [operation, error instanceof Error && 'code' in error && error.code]),
+    [
+      ['ask', 'timeout'],
+      ['handler', false],
+    ],
+  );
+  await system.end();
+});
 
 test('an asker that gives up ends the span of its ask', () =>
   traced(async (system, { spans }) => {
