@@ -7,7 +7,7 @@ import { realStage, SeededStage, type Stage } from './stage.ts';
 import { playSupervisors, supervisorProgram } from './supervisors.ts';
 import { playTree, treeProgram } from './tree-play.ts';
 
-/** A model: what its programs must do, and how many of them a run of all tests affords. */
+/** A model: what its programs must do, and how many of them a run of all tests affords (`npm run soak -- model` runs more). */
 export interface Model {
   readonly title: string;
   readonly runs: number;
@@ -35,37 +35,37 @@ function model<Program>(
 export const models: Readonly<Record<string, Model>> = {
   mailboxes: model(
     'random messages to a bounded mailbox are handled, dropped or refused as the model says',
-    1000,
+    400,
     mailboxProgram,
     playMailbox,
   ),
   supervisors: model(
     'random ends of supervised children start again what the model says, in its order',
-    800,
+    320,
     supervisorProgram,
     playSupervisors,
   ),
   trees: model(
     'random trees, messages, crashes, decisions, watches and stops do what the model says, step by step',
-    600,
+    240,
     treeProgram,
     playTree,
   ),
   entities: model(
     'random messages, sleeps, crashes and releases of entities do what the model says',
-    400,
+    160,
     entityProgram,
     playEntities,
   ),
   churn: model(
     'whatever happens at once, messages and asks are accounted for, in order, one at a time, and nothing stays',
-    200,
+    100,
     churnProgram,
     playChurn,
   ),
   liveness: {
     title: 'whatever happens over time, whoever lives answers in the end, and all of it ends',
-    runs: 500,
+    runs: 200,
     seeded: fc.asyncProperty(liveProgram, fc.nat(), playLiveness),
   },
 };
