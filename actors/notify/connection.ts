@@ -1,5 +1,6 @@
 /** One socket of `/ws/notifications`: what its user's actor tells it goes through a DeliveryCursor to the client. */
 import { BatchLoader } from '../../lib/batching.ts';
+import type { NotificationSocketEvent } from '../../proto/notify/endpoints.ts';
 import type { Socket } from '../../proto/ports/http.ts';
 import type { Db } from '../../storage/db.ts';
 import { type After, headsOf, type NotificationRow, notificationsAfter } from '../../storage/notify/notifications.ts';
@@ -17,7 +18,9 @@ export type SocketNews =
   /** These were stored; the one before them was `after`. */
   | { readonly type: 'arrived'; readonly after: number; readonly frames: readonly Frame[] }
   /** Something was stored: which, storage knows. */
-  | { readonly type: 'look' };
+  | { readonly type: 'look' }
+  /** The user has read this one, or all: null. */
+  | { readonly type: 'read'; readonly id: number | null };
 
 /** A socket as the user's actor knows it. */
 export type SocketRef = Ref<ConnectionMessage<SocketNews>>;
@@ -41,14 +44,23 @@ const DEFAULT_SLOW_MS = 30_000;
 /** Pause after a read that failed: up to this many ms, at random, so that many clients do not come back at once. */
 const RETRY_MS = 3000;
 
+/** How messages are written: `1` as plain notifications, `2` as events with a type, reads among them. */
+export type SocketVersion = '1' | '2';
+
 /** The socket of a user that has all up to the id `since`. */
-export function notificationConnection(parts: SocketParts, userId: string, since: number): Connection<SocketNews> {
-  return new NotificationConnection(parts, userId, since);
+export function notificationConnection(
+  parts: SocketParts,
+  userId: string,
+  since: number,
+  version: SocketVersion,
+): Connection<SocketNews> {
+  return new NotificationConnection(parts, userId, since, version);
 }
 
 class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   readonly #parts: SocketParts;
   readonly #userId: string;
+  readonly #version: SocketVersion;
   /** Undefined once it is over. */
   #cursor: DeliveryCursor | undefined;
   #socket: Socket | undefined;
@@ -56,9 +68,10 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   #slow: NodeJS.Timeout | undefined;
   #retry: NodeJS.Timeout | undefined;
 
-  constructor(parts: SocketParts, userId: string, since: number) {
+  constructor(parts: SocketParts, userId: string, since: number, version: SocketVersion) {
     this.#parts = parts;
     this.#userId = userId;
+    this.#version = version;
     this.#cursor = new DeliveryCursor(since, this);
   }
 
@@ -77,6 +90,7 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   news(news: SocketNews): void {
     if (news.type === 'arrived') this.#cursor?.arrived(news.after, news.frames);
     else if (news.type === 'look') this.#cursor?.look();
+    else if (news.type === 'read') this.#tellRead(news.id);
     else this.#cursor?.attached();
   }
 
@@ -102,7 +116,8 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
 
   send(frames: readonly Frame[]): { readonly taken: number; readonly isReady: boolean } {
     const { numbers, slowMs = DEFAULT_SLOW_MS } = this.#parts.deps;
-    const result = this.#socket === undefined ? nothingSent : sendAll(this.#socket, frames);
+    const written = this.#version === '2' ? frames.map(asEvent) : frames;
+    const result = this.#socket === undefined ? nothingSent : sendAll(this.#socket, written);
     numbers.pushed += result.taken;
     if (!result.isReady && this.#slow === undefined) this.#slow = setTimeout(() => this.#tooSlow(), slowMs);
     return result;
@@ -129,6 +144,13 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
     }
   }
 
+  /** At most once: a reader that is slow, or reads what was stored before, is told nothing. */
+  #tellRead(id: number | null): void {
+    if (this.#version !== '2' || this.#slow !== undefined) return;
+    const event: NotificationSocketEvent = { type: 'read', id };
+    this.#socket?.send(JSON.stringify(event));
+  }
+
   #count(change: 1 | -1): void {
     const { deps, present } = this.#parts;
     deps.numbers.sockets += change;
@@ -140,6 +162,11 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   #tooSlow(): void {
     if (this.#self !== undefined) dispatch(this.#self, TOO_SLOW);
   }
+}
+
+/** The frame of a notification as an event. Its text is one object, made once for all sockets. */
+function asEvent({ id, text }: Frame): Frame {
+  return { id, text: `{"type":"notification",${text.slice(1)}` };
 }
 
 const nothingSent = { taken: 0, isReady: false };

@@ -19,11 +19,16 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
   const reader = notificationReader(db);
   const present = new Map<string, number>();
   const quota = placement && placedEntities(placement, CONNECTION_QUOTA, quotaKind());
-  const users = localEntities(userKind(deps, quota));
-  const socketParts: SocketParts = { deps, reader, present, users };
-  const others = new PeerHints(bus, (userId) => {
-    if (present.has(userId)) users.tell(userId, { type: 'look' });
+  const others = new PeerHints(bus, {
+    stored: (userId) => {
+      if (present.has(userId)) users.tell(userId, { type: 'look' });
+    },
+    read: (userId, id) => {
+      if (present.has(userId)) users.tell(userId, { type: 'read', id });
+    },
   });
+  const users = localEntities(userKind(deps, others, quota));
+  const socketParts: SocketParts = { deps, reader, present, users };
   const connections = new Connections('notify', clock);
   const headOf = (userId: string) =>
     reader.head(userId).catch((error: unknown) => {
@@ -47,8 +52,9 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
     sockets: [
       streamHandler(notificationSocket, async ({ query }, caller) => {
         // Read before the upgrade: whoever is connected misses nothing from then on.
-        const { since = await headOf(caller.userId) } = query;
-        return connections.open('notify/socket', caller, notificationConnection(socketParts, caller.userId, since));
+        const { since = await headOf(caller.userId), v } = query;
+        const connection = notificationConnection(socketParts, caller.userId, since, v);
+        return connections.open('notify/socket', caller, connection);
       }),
     ],
   });

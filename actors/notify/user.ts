@@ -33,6 +33,7 @@ import type { SocketMessage, SocketNews, SocketRef } from './connection.ts';
 import type { NodeConnections, QuotaMessage } from './connection-quota.ts';
 import type { Frame } from './delivery-cursor.ts';
 import type { NotifyDeps } from './deps.ts';
+import type { PeerHints } from './peer-hints.ts';
 import { muteView, notificationView } from './views.ts';
 
 /** What the actor understands. */
@@ -43,7 +44,9 @@ export type NotifyUserMessage =
   /** These were stored, in order; the user's last one before them was `after`. */
   | { readonly type: 'arrived'; readonly after: number; readonly rows: readonly NotificationRow[] }
   /** Something was stored earlier of which nobody may have been told. */
-  | { readonly type: 'look' };
+  | { readonly type: 'look' }
+  /** The user has read this one, or all: null. */
+  | { readonly type: 'read'; readonly id: number | null };
 
 interface NotifyUserState {
   readonly userId: string;
@@ -75,23 +78,35 @@ const FULL = { type: 'close', code: 1008, reason: 'connection limit reached' } a
 /** Counts the sockets of users over all processes. */
 type Quota = EntitiesPart<QuotaMessage>;
 
-/** The kind, for the service's tree. `quota`: undefined when no other process has sockets. */
-export function userKind({ db, clock }: NotifyDeps, quota?: Quota): AnsweringKind<NotifyUserMessage, NotifyUserState> {
+/**
+ * The kind, for the service's tree. `others`: the processes that are told of what was read here. `quota`: undefined
+ * when no other process has sockets.
+ */
+export function userKind(
+  { db, clock }: NotifyDeps,
+  others: PeerHints,
+  quota?: Quota,
+): AnsweringKind<NotifyUserMessage, NotifyUserState> {
   const ok = { status: 'ok' } as const;
+  const readHereAndElsewhere = (state: NotifyUserState, id: number | null) => {
+    tellAll(state, { type: 'read', id });
+    others.tellRead(state.userId, id);
+    return ok;
+  };
 
   const table = handlers<NotifyUserState>(
     handler(listNotifications, async ({ userId }: NotifyUserState, call) =>
       (await notificationsOf(db, userId, call.query)).map(notificationView),
     ),
     handler(unreadCount, async ({ userId }: NotifyUserState) => ({ count: await countUnread(db, userId) })),
-    handler(markRead, async ({ userId }: NotifyUserState, call) => {
-      if (!(await setRead(db, userId, call.params.id)))
+    handler(markRead, async (state: NotifyUserState, call) => {
+      if (!(await setRead(db, state.userId, call.params.id)))
         throw new Refusal('not_found', { message: 'You have no notification with this id.' });
-      return ok;
+      return readHereAndElsewhere(state, call.params.id);
     }),
-    handler(markAllRead, async ({ userId }: NotifyUserState) => {
-      await setAllRead(db, userId);
-      return ok;
+    handler(markAllRead, async (state: NotifyUserState) => {
+      await setAllRead(db, state.userId);
+      return readHereAndElsewhere(state, null);
     }),
     handler(listMutes, async ({ userId }: NotifyUserState) => (await mutesOf(db, userId)).map(muteView)),
     handler(addMute, async ({ userId }: NotifyUserState, call) => {
@@ -131,6 +146,9 @@ export function userKind({ db, clock }: NotifyDeps, quota?: Quota): AnsweringKin
           break;
         case 'look':
           tellAll(state, { type: 'look' });
+          break;
+        case 'read':
+          tellAll(state, message);
           break;
         case 'counted':
           state.unheard?.();

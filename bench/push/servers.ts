@@ -6,6 +6,7 @@ import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import { notificationConnection, PAGE, type SocketParts } from '../../actors/notify/connection.ts';
 import { notifyNumbers } from '../../actors/notify/deps.ts';
+import { PeerHints } from '../../actors/notify/peer-hints.ts';
 import { userKind } from '../../actors/notify/user.ts';
 import { Connections, localEntities } from '../../actors/service/parts.ts';
 import type { Caller } from '../../proto/endpoint.ts';
@@ -36,7 +37,8 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
   const system = start({ log: silentLog });
   const numbers = notifyNumbers();
   const deps = { db: noDb(), bus: noBus(), log: silentLog, clock: { now: Date.now }, numbers };
-  const users = localEntities(userKind(deps));
+  const others = new PeerHints(deps.bus, { stored: () => {}, read: () => {} });
+  const users = localEntities(userKind(deps, others));
   const connections = new Connections('notify', deps.clock);
   for (const part of [users, connections]) await part.start(system);
   const userIds = Array.from({ length: sockets / perUser }, (_, index) => String(index));
@@ -62,7 +64,7 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
       const caller = callers[Number(path.slice(4))];
       if (caller === undefined) return { refuse: { status: 404, headers: [] } };
       const { userId } = caller;
-      const connection = notificationConnection(parts, userId, FIRST_ID);
+      const connection = notificationConnection(parts, userId, FIRST_ID, '1');
       const accept = connections.open('notify/socket', caller, connection);
       return { accept, watch: streams.watchOf(caller, undefined, streams.news) };
     },

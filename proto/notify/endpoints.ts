@@ -4,6 +4,9 @@ import { endpoint } from '../endpoint.ts';
 
 /** Sockets of `/ws/notifications` that a user may have open. */
 export const MAX_SOCKETS = 5;
+/** Longest category and scope, in characters: of notifications as of mutes. */
+export const MAX_CATEGORY_LENGTH = 64;
+export const MAX_SCOPE_LENGTH = 256;
 const DEFAULT_PAGE = 20;
 const MAX_PAGE = 100;
 /** Mutes that a user may have: far above what anybody needs. */
@@ -22,6 +25,14 @@ export const notificationSchema = z.object({
   created_at: z.iso.datetime(),
 });
 export type NotificationView = z.output<typeof notificationSchema>;
+
+/** A message of `/ws/notifications?v=2`. */
+const socketEventSchema = z.discriminatedUnion('type', [
+  notificationSchema.extend({ type: z.literal('notification') }),
+  /** Was marked as read, here or elsewhere; `id` null: all of them were. */
+  z.object({ type: z.literal('read'), id: z.int().nullable() }),
+]);
+export type NotificationSocketEvent = z.output<typeof socketEventSchema>;
 
 /** What a user does not want to be told. */
 export const muteSchema = z.object({
@@ -44,10 +55,6 @@ const muted = (longest: number) =>
     .max(longest, `must be at most ${longest} characters`)
     .refine((text) => !text.includes('\0'), 'must not contain NUL');
 
-/** Longest category and scope, in characters: of notifications as of mutes. */
-export const MAX_CATEGORY_LENGTH = 64;
-export const MAX_SCOPE_LENGTH = 256;
-
 /** What is muted. */
 const muteBody = z.object({ category: muted(MAX_CATEGORY_LENGTH), scope: muted(MAX_SCOPE_LENGTH) });
 
@@ -63,6 +70,12 @@ export const listNotifications = endpoint({
   query: z.object({
     limit: wholeNumber.transform((limit) => Math.min(limit, MAX_PAGE)).default(DEFAULT_PAGE),
     offset: wholeNumber.default(0),
+    before: wholeNumber.optional().describe('only those with a lower id: a page stays the same while new ones come'),
+    unread: z
+      .enum(['0', '1'])
+      .transform((given) => given === '1')
+      .default(false),
+    category: z.string().max(MAX_CATEGORY_LENGTH).optional(),
   }),
   reply: z.array(notificationSchema),
 });
@@ -138,9 +151,10 @@ export const notificationSocket = endpoint({
   name: 'notificationSocket',
   method: 'GET',
   path: '/ws/notifications',
-  summary: 'Notifications as they come; with `since`, first those with a higher id',
-  query: z.object({ since: wholeNumber.optional() }),
-  reply: notificationSchema,
+  summary:
+    'Notifications as they come; with `since`, first those with a higher id. With `v=2` also what was read elsewhere',
+  query: z.object({ since: wholeNumber.optional(), v: z.enum(['1', '2']).default('1') }),
+  reply: z.union([notificationSchema, socketEventSchema]),
   socket: true,
   ownPages: true,
 });

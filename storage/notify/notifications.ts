@@ -24,16 +24,27 @@ export type NotificationRow = z.output<typeof notificationRow>;
 
 const COLUMNS = `id, user_id as "userId", title, message, link, category, scope, read, created_at as "createdAt"`;
 
+/** Which of a user's notifications. */
+export interface NotificationPage {
+  readonly limit: number;
+  readonly offset: number;
+  /** Only those with a lower id. */
+  readonly before?: number | undefined;
+  /** Only those that were not read. */
+  readonly unread?: boolean;
+  readonly category?: string | undefined;
+}
+
 /** A page of a user's notifications, newest first. The order of ids is that of `created_at`. */
-export function listNotifications(
-  db: Queries,
-  userId: string,
-  page: { readonly limit: number; readonly offset: number },
-): Promise<NotificationRow[]> {
+export function listNotifications(db: Queries, userId: string, page: NotificationPage): Promise<NotificationRow[]> {
+  const { limit, offset, before, unread = false, category } = page;
   return db.many(
     notificationRow,
-    `select ${COLUMNS} from notifications where user_id = $1 order by id desc limit $2 offset $3`,
-    [userId, page.limit, page.offset],
+    `select ${COLUMNS} from notifications
+     where user_id = $1 and ($4::bigint is null or id < $4) and (not $5 or not read)
+       and ($6::text is null or category = $6)
+     order by id desc limit $2 offset $3`,
+    [userId, limit, offset, before ?? null, unread, category ?? null],
   );
 }
 

@@ -99,6 +99,27 @@ describe('the REST interface', () => {
     }
   });
 
+  test('lists those before an id, those unread and those of a category, alone and together', async () => {
+    const pat = await notify.person('pat');
+    await notify.stored(pat, titles(1, 4));
+    await notify.stored(pat, ['s1', 's2'], { category: 'storage' });
+    const all = await notify.list(pat);
+    const [newest, , third] = all;
+    assert.ok(newest && third);
+    const listed = async (query: string) => (await notify.list(pat, query)).map(({ title }) => title);
+    assert.deepEqual(await listed(`?before=${third.id}`), ['n3', 'n2', 'n1']);
+    assert.deepEqual(await listed(`?before=${third.id}&limit=1&offset=1`), ['n2']);
+    assert.deepEqual(await listed('?before=0'), []);
+    assert.deepEqual(await listed('?category=storage'), ['s2', 's1']);
+    assert.deepEqual(await listed('?category=none'), []);
+    await notify.request(pat, 'POST', `/api/notifications/${newest.id}/read`);
+    assert.deepEqual(await listed('?unread=1'), ['s1', 'n4', 'n3', 'n2', 'n1']);
+    assert.deepEqual(await listed('?unread=0&limit=1'), ['s2']);
+    assert.deepEqual(await listed('?unread=1&category=storage'), ['s1']);
+    for (const query of ['before=x', 'before=-1', 'unread=yes', `category=${'c'.repeat(65)}`])
+      assert.equal((await notify.get(pat, `/api/notifications?${query}`)).status, 400, query);
+  });
+
   test('counts what is unread, marks one and all as read, of the caller only', async () => {
     const [cid, dot] = [await notify.person('cid'), await notify.person('dot')];
     assert.deepEqual(await count(cid), { count: 0 });

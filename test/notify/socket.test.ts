@@ -318,3 +318,25 @@ test('the service stops: sockets are told to come back', async (t) => {
   stop(notify.system);
   assert.deepEqual(await socket.closed, { code: 1012, reason: 'service restarts' });
 });
+
+test('with v=2 messages have a type, and tell what was read; without it nothing changes', async (t) => {
+  const notify = await openNotify(t);
+  const [ann, bob] = [await notify.person('ann'), await notify.person('bob')];
+  const [plain, events, stranger] = [
+    await notify.socket(t, ann),
+    await notify.socket(t, ann, '?v=2&since=0'),
+    await notify.socket(t, bob, '?v=2'),
+  ];
+  await notify.publish(ann, { title: 'first' });
+  const { id } = await nextOf(plain);
+  const [first] = await notify.list(ann);
+  assert.deepEqual(await events.json(), { type: 'notification', ...first });
+  await notify.request(ann, 'POST', `/api/notifications/${id}/read`);
+  assert.deepEqual(await events.json(), { type: 'read', id });
+  await notify.request(ann, 'POST', '/api/notifications/read-all');
+  assert.deepEqual(await events.json(), { type: 'read', id: null });
+  // Nobody else, and no plain socket, was told of it.
+  await nothingMore(notify, ann, plain);
+  await notify.publish(bob, { title: 'his' });
+  assert.equal(z.object({ title: z.string() }).parse(await stranger.json()).title, 'his');
+});

@@ -11,7 +11,7 @@ import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
 import { type TestSocket, websocket } from '../support/clients/websocket.ts';
-import { spawnTroupe } from '../support/cluster/platform.ts';
+import { request, spawnTroupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { silentLog } from '../support/log.ts';
@@ -57,9 +57,12 @@ test('two processes share the stream, and sockets of both hear at once of what e
     child.stderr.pipe(process.stderr);
     const [line] = await once(createInterface({ input: child.stdout }), 'line');
     const { port } = z.object({ port: z.number() }).parse(JSON.parse(String(line)));
-    return websocket(t, `ws://127.0.0.1:${port}/ws/notifications?token=${token}&since=0`);
+    return port;
   };
-  const sockets = [await start(), await start()];
+  const [one, other] = [await start(), await start()];
+  const socketOf = (port: number, query: string) =>
+    websocket(t, `ws://127.0.0.1:${port}/ws/notifications?token=${token}&${query}`);
+  const sockets = [await socketOf(one, 'since=0'), await socketOf(other, 'since=0')];
   const soon = AbortSignal.timeout(SOON_MS);
   const late = new Promise<never>((_, reject) => {
     soon.addEventListener('abort', () => reject(new Error('a socket was told too late')));
@@ -80,4 +83,10 @@ test('two processes share the stream, and sockets of both hear at once of what e
     await bus.append(subject, data, { msgId });
   }
   assert.deepEqual(await told, [wanted.sort(), wanted]);
+
+  // What is read in one process is told in both, to the sockets that asked for events.
+  const readers = [await socketOf(one, 'v=2&since=0'), await socketOf(other, 'v=2&since=0')];
+  for (const reader of readers) for (let n = 0; n < COUNT; n++) await reader.json();
+  await request('POST', `http://127.0.0.1:${one}/api/notifications/read-all`, { token });
+  for (const reader of readers) assert.deepEqual(await reader.json(), { type: 'read', id: null });
 });
