@@ -35,6 +35,8 @@ export interface Caller {
   readonly expiresAt: number;
   /** Only for sessions and challenges: when it began (Unix seconds), and under which epoch of its user. */
   readonly session?: SessionBirth;
+  /** Who acts in the place of this user: the administrator, whom the audit trail names. */
+  readonly by?: { readonly userId: string; readonly username: string };
   /** Only for API tokens: what it may do now. */
   readonly scopes?: Scopes;
   /** Only for API tokens: the service account it belongs to, or null. */

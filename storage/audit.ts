@@ -54,12 +54,14 @@ export type AuditRow = z.output<typeof auditRow>;
 
 /** Which entries: all conditions hold. */
 export interface AuditFilter {
-  readonly username?: string;
+  readonly username?: string | undefined;
   /** An action, or a noun before its dot: `token` finds `token.create`. */
-  readonly action?: string;
+  readonly action?: string | undefined;
   readonly since?: Date;
   /** Only entries with a higher id. Ids are given before the commit: a lower one may still come after a higher one. */
   readonly afterId?: number;
+  /** Only entries with a lower id. */
+  readonly beforeId?: number;
   readonly limit: number;
 }
 
@@ -72,8 +74,16 @@ export async function readAudit(db: Queries, filter: AuditFilter): Promise<Audit
      where ($1::text is null or username = $1)
        and ($2::text is null or action = $2 or split_part(action, '.', 1) = $2)
        and ($3::timestamptz is null or at >= $3) and ($4::bigint is null or id > $4)
+       and ($6::bigint is null or id < $6)
      order by id desc limit $5`,
-    [filter.username ?? null, filter.action ?? null, filter.since ?? null, filter.afterId ?? null, filter.limit],
+    [
+      filter.username ?? null,
+      filter.action ?? null,
+      filter.since ?? null,
+      filter.afterId ?? null,
+      filter.limit,
+      filter.beforeId ?? null,
+    ],
   );
   return rows.reverse();
 }

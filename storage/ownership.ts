@@ -68,7 +68,7 @@ export type Relation = (typeof OWNED)[keyof typeof OWNED][number] | (typeof VIEW
 export const RELATIONS: readonly Relation[] = [...Object.values(OWNED).flat(), ...Object.values(VIEWS).flat()];
 
 /** Sequences that statements name. Those behind identity columns go with their tables. */
-export const SEQUENCES = ['bus_kv_revisions', 'notifications_id_seq'] as const;
+export const SEQUENCES = ['bus_kv_revisions', 'notifications_id_seq', 'static_routes_id_seq'] as const;
 
 /** Functions that statements call, or whose tables compute a column with them. */
 export const FUNCTIONS = ['entity_hash', 'store_notifications'] as const;

@@ -56,8 +56,10 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
     ...MEMBER,
     allOf(OWNED.auth),
     {
-      audit_log: { insert: true, select: 'at, username', delete: true },
+      audit_log: { insert: true, select: true, delete: true },
       open_settings: { select: true, insert: true },
+      // Of the administrator, over HTTP.
+      static_routes: ALL,
     },
     // To forget a user who was removed, once nothing is left that another service has to end.
     {
@@ -125,6 +127,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
 const USAGE: Readonly<Record<(typeof SEQUENCES)[number] | (typeof FUNCTIONS)[number], readonly ServiceWithRole[]>> = {
   bus_kv_revisions: SERVICES,
   notifications_id_seq: ['notify'],
+  static_routes_id_seq: ['auth'],
   entity_hash: ['auth', 'compute', 'monitor', 'notify'],
   store_notifications: ['notify'],
 };

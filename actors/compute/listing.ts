@@ -1,9 +1,19 @@
-/** The listing of all containers: it is no entity's, so a pool answers on the node that was asked. */
-import { listAllContainers } from '../../proto/compute/endpoints.ts';
-import { allContainers } from '../../storage/compute/containers.ts';
-import { type Handler, handler, handlers } from '../service/dispatch.ts';
-import { pool } from '../service/parts.ts';
+/** The administrator on all containers: no entity has them, so a pool answers on the node that was asked. */
+import {
+  adminDeleteContainer,
+  adminStopContainer,
+  containerCreatedSchema,
+  deleteContainer,
+  listAllContainers,
+  stopContainer,
+} from '../../proto/compute/endpoints.ts';
+import type { Call } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
+import { allContainers, containerOwner } from '../../storage/compute/containers.ts';
+import { callerOf, type Handler, handler, handlers } from '../service/dispatch.ts';
+import { type EntitiesPart, pool } from '../service/parts.ts';
 import type { ComputeDeps } from './deps.ts';
+import type { ContainerMail } from './placed.ts';
 import { adminView } from './views.ts';
 
 /**
@@ -17,8 +27,25 @@ export function listingHandler<C>(deps: ComputeDeps): Handler<C> {
   return handler(listAllContainers, async (_: C) => (await allContainers(deps.db)).map((row) => adminView(row, deps)));
 }
 
-/** The pool that makes it. */
-export function listing(deps: ComputeDeps) {
-  const table = handlers<undefined>(listingHandler(deps));
+/** The pool that answers. It stops and deletes containers as their owners could. */
+export function listing(deps: ComputeDeps, containers: EntitiesPart<ContainerMail>) {
+  const asOwner = async (call: Call<{ id: string }>): Promise<Call> => {
+    const { id } = call.params;
+    const owner = await containerOwner(deps.db, id);
+    if (owner === undefined) throw new Refusal('not_found', { message: `There is no container ${id}.` });
+    const { userId, username, tokenId, expiresAt } = callerOf(call);
+    const by = { userId, username };
+    return { ...call, caller: { kind: 'session', userId: owner, username, isAdmin: false, tokenId, expiresAt, by } };
+  };
+  const table = handlers<undefined>(
+    listingHandler(deps),
+    handler(adminStopContainer, async (_: undefined, call) =>
+      containerCreatedSchema.parse(await containers.call(stopContainer, await asOwner(call))),
+    ),
+    handler(adminDeleteContainer, async (_: undefined, call) => {
+      await containers.call(deleteContainer, await asOwner(call));
+      return { status: 'ok' as const };
+    }),
+  );
   return pool('compute/listing', table, { name: 'listing', concurrency: CONCURRENCY, queue: QUEUE });
 }

@@ -46,7 +46,7 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
     parts: {
       users,
       containers,
-      listing: listing(deps),
+      listing: listing(deps, containers),
       offboarding: offboardingPart(deps, containers),
       retention: retention(deps),
       watcher: (parent) => startWatcher(parent, deps, reconcile, engine),

@@ -45,7 +45,7 @@ const DEFAULT_SLOW_MS = 30_000;
 const RETRY_MS = 3000;
 
 /** How messages are written: `1` as plain notifications, `2` as events with a type, reads among them. */
-export type SocketVersion = '1' | '2';
+type SocketVersion = '1' | '2';
 
 /** The socket of a user that has all up to the id `since`. */
 export function notificationConnection(

@@ -9,6 +9,8 @@ import {
   listNodes,
   listServiceShards,
   type NodeRow,
+  nodeState,
+  rolesOnlyOf,
   type ServiceShards,
 } from '../../storage/placement/nodes.ts';
 import { CliError } from '../config/cli-error.ts';
@@ -36,7 +38,7 @@ export function nodesJson({ nodes, services }: FoundNode) {
       address: node.address,
       roles: node.roles,
       version: node.version,
-      state: stateOf(node),
+      state: nodeState(node),
       started_at: node.startedAt.toISOString(),
       lease_ms: Math.max(0, Math.round(node.leaseMs)),
       shards: node.shards,
@@ -52,7 +54,7 @@ export function drawNodes({ nodes, services }: FoundNode): string {
     node.id,
     node.address,
     node.version,
-    stateOf(node),
+    nodeState(node),
     node.leaseMs > 0 ? `${(node.leaseMs / 1000).toFixed(1)} s` : '-',
     node.roles.map((role) => `${role} ${node.shards[role] ?? 0}`).join(', ') || '-',
   ]);
@@ -61,13 +63,6 @@ export function drawNodes({ nodes, services }: FoundNode): string {
     .filter(({ count, held }) => held < count)
     .map(({ service, count, held }) => `${service}: ${count - held} of ${count} shards are held by no living node.`);
   return [...lines, ...missing].join('\n');
-}
-
-/** `drained`: it gave everything away, and can be stopped. */
-function stateOf({ leaseMs, draining, shards }: NodeRow): 'serving' | 'draining' | 'drained' | 'gone' {
-  if (leaseMs <= 0) return 'gone';
-  if (!draining) return 'serving';
-  return Object.keys(shards).length === 0 ? 'drained' : 'draining';
 }
 
 /** Options as the command line gives them. */
@@ -138,8 +133,7 @@ function nodeNamed(nodes: readonly NodeRow[], name: string): NodeRow {
 
 /** Somebody must be left for all that it does. */
 function refuseTheLast(nodes: readonly NodeRow[], node: NodeRow): void {
-  const others = nodes.filter(({ id, leaseMs, draining }) => id !== node.id && leaseMs > 0 && !draining);
-  const missing = node.roles.filter((role) => !others.some(({ roles }) => roles.includes(role)));
+  const missing = rolesOnlyOf(node, nodes);
   if (missing.length === 0) return;
   throw new CliError(
     `Nobody else serves ${missing.join(', ')}: start another node first. With --force it is drained all the same, ` +

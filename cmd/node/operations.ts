@@ -22,14 +22,20 @@ const MAX_ACTORS = 5000;
 const MAX_ACTORS_IN_ALL = 20_000;
 const MIN_ACTORS = 50;
 
-/** The service with the operators' endpoints added. */
-export function withOperations(service: Service, operations: ActorOperations): Service {
-  const own: readonly AnyEndpoint[] = runtimeEndpoints;
+/** Endpoints that a process answers beside those of its service. */
+export interface Operations {
+  readonly endpoints: readonly AnyEndpoint[];
+  /** One of them. Throws or rejects with Refusal. */
+  call(endpoint: AnyEndpoint, call: Call): Promise<unknown>;
+}
+
+/** The service with operators' endpoints added. */
+export function withOperations(service: Service, ...all: readonly Operations[]): Service {
+  const byName = new Map(all.flatMap((one) => one.endpoints.map(({ name }) => [name, one])));
   return {
     ...service,
-    endpoints: [...service.endpoints, ...runtimeEndpoints],
-    call: (endpoint, call) =>
-      own.some(({ name }) => name === endpoint.name) ? operations.call(endpoint, call) : service.call(endpoint, call),
+    endpoints: [...service.endpoints, ...all.flatMap(({ endpoints }) => endpoints)],
+    call: (endpoint, call) => (byName.get(endpoint.name) ?? service).call(endpoint, call),
   };
 }
 
@@ -46,7 +52,8 @@ export function withProblem(service: Service, problem: () => string | undefined)
 }
 
 /** Answers operators about the actors of all processes, and acts on one. */
-export class ActorOperations {
+export class ActorOperations implements Operations {
+  readonly endpoints = runtimeEndpoints;
   readonly #post: ActorPost;
   readonly #db: Db;
 

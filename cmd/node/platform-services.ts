@@ -16,6 +16,7 @@ import { authorityOf, dnsOf, type MappedHosts, openMappedHosts } from './mapped-
 import { openNetwork } from './network.ts';
 import { ActorOperations, withOperations, withProblem } from './operations.ts';
 import { DRAIN_MS, type PlatformCore } from './platform-core.ts';
+import { platformOperations } from './platform-operations.ts';
 import { openAuth } from './roles/auth.ts';
 import { openCompute } from './roles/compute.ts';
 import { DEFAULT_REFRESH_MS, openMonitor } from './roles/monitor.ts';
@@ -122,7 +123,11 @@ export async function openServices(
     return listening;
   };
   const listeners = {
-    auth: await serve('auth', withOperations(auth, new ActorOperations(core.post, db)), auth.endpoints),
+    auth: await serve(
+      'auth',
+      withOperations(auth, new ActorOperations(core.post, db), platformOperations(db)),
+      auth.endpoints,
+    ),
     compute: await serve('compute', compute),
     monitor: await serve('monitor', monitor.service),
     notify: await serve('notify', notify),

@@ -17,6 +17,7 @@ import { servicePages } from '../observability/pages.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
 import { givenDatabase } from './database.ts';
 import { ActorOperations, withOperations, withProblem } from './operations.ts';
+import { platformOperations } from './platform-operations.ts';
 import type { AloneParts, Role } from './roles/role.ts';
 import { CLOCK, openDatabase, openRuntime } from './runtime.ts';
 import { openShared } from './shared.ts';
@@ -97,7 +98,11 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
     };
     const { service: bare, drain } = await role.open(parts);
     const sound = holds === 'none' ? bare : withProblem(bare, busProblem);
-    const operated = holds === 'entities' ? withOperations(sound, new ActorOperations(post, db)) : sound;
+    const operations = [
+      ...(holds === 'entities' ? [new ActorOperations(post, db)] : []),
+      ...(name === 'auth' ? [platformOperations(db)] : []),
+    ];
+    const operated = withOperations(sound, ...operations);
     // Balancers that ask take it out.
     const service = withProblem(operated, () => (told.received() ? 'this process was told to end' : undefined));
     await shared.join();

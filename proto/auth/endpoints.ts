@@ -1,6 +1,7 @@
 /** The authentication service's endpoints and views. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
+import { adminEndpoints } from './admin.ts';
 import { apiTokenEndpoints } from './api-tokens.ts';
 import { isCommonPassword } from './common-passwords.ts';
 import { registryEndpoints } from './registry.ts';
@@ -114,6 +115,7 @@ export const authEndpoints = [
   ...apiTokenEndpoints,
   ...registryEndpoints,
   ...securityKeyEndpoints,
+  ...adminEndpoints,
 ] as const;
 
 /** News that a user's row was changed outside its actor (the command line): the actor reads it again. */

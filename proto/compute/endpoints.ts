@@ -17,7 +17,7 @@ import {
   pullPolicySchema,
   statusSchema,
 } from './fields.ts';
-import { listAllContainers, listImages } from './images.ts';
+import { adminDeleteContainer, adminStopContainer, listAllContainers, listImages } from './images.ts';
 import {
   addIngress,
   deleteIngress,
@@ -43,7 +43,14 @@ export {
   pullPolicySchema,
   statusSchema,
 } from './fields.ts';
-export { type AdminContainerView, type ImageView, listAllContainers, listImages } from './images.ts';
+export {
+  type AdminContainerView,
+  adminDeleteContainer,
+  adminStopContainer,
+  type ImageView,
+  listAllContainers,
+  listImages,
+} from './images.ts';
 export {
   addIngress,
   deleteIngress,
@@ -323,6 +330,8 @@ export const computeEndpoints = [
   deleteSshKey,
   listImages,
   listAllContainers,
+  adminStopContainer,
+  adminDeleteContainer,
   getSsh,
   setSsh,
   listIngress,

@@ -3,7 +3,15 @@
  */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
-import { byUser, common, containerSchema, containersScope } from './fields.ts';
+import {
+  byUser,
+  common,
+  containerCreatedSchema,
+  containerParams,
+  containerSchema,
+  containersScope,
+  ok,
+} from './fields.ts';
 
 /** An image that containers can start from. */
 const imageSchema = z.object({
@@ -44,4 +52,28 @@ export const listAllContainers = endpoint({
   access: 'admin',
   reply: z.array(adminContainerSchema),
   actor: { kind: 'compute/listing', key: 'none' },
+});
+
+const admin = { ...common, access: 'admin', actor: { kind: 'compute/listing', key: 'none' } } as const;
+
+export const adminStopContainer = endpoint({
+  ...admin,
+  name: 'adminStopContainer',
+  method: 'POST',
+  path: '/compute/admin/containers/{id}/stop',
+  summary: "Stop any user's container, as its owner could",
+  params: containerParams,
+  reply: containerCreatedSchema,
+  refuses: ['not_found', 'conflict'],
+});
+
+export const adminDeleteContainer = endpoint({
+  ...admin,
+  name: 'adminDeleteContainer',
+  method: 'DELETE',
+  path: '/compute/admin/containers/{id}',
+  summary: "Delete any user's container with its data",
+  params: containerParams,
+  reply: ok,
+  refuses: ['not_found'],
 });

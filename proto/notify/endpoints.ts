@@ -1,6 +1,7 @@
 /** The notification service's endpoints and views. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
+import { wholeNumber } from '../whole-number.ts';
 
 /** Sockets of `/ws/notifications` that a user may have open. */
 export const MAX_SOCKETS = 5;
@@ -43,11 +44,6 @@ export const muteSchema = z.object({
   created_at: z.iso.datetime(),
 });
 export type MuteView = z.output<typeof muteSchema>;
-
-const wholeNumber = z
-  .string()
-  .regex(/^[0-9]{1,15}$/, 'must be a whole number, not negative')
-  .transform(Number);
 
 const muted = (longest: number) =>
   z

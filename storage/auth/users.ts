@@ -46,6 +46,18 @@ export async function holdUser(tx: Queries, id: string): Promise<boolean> {
   return (await tx.one(anyRow, 'select from users where id = $1 for no key update', [id])) !== undefined;
 }
 
+/** A page of users by name: those whose name begins with `prefix` and comes after `after`. */
+export function usersAfter(
+  db: Queries,
+  { prefix, after, limit }: { readonly prefix: string; readonly after: string; readonly limit: number },
+): Promise<UserRow[]> {
+  return db.many(
+    userRow,
+    `select ${USER_COLUMNS} from users where starts_with(username, $1) and username > $2 order by username limit $3`,
+    [prefix, after, limit],
+  );
+}
+
 /** All users by name. */
 export function listUsers(db: Queries): Promise<UserRow[]> {
   return db.many(userRow, `select ${USER_COLUMNS} from users order by username`);

@@ -25,7 +25,7 @@ export type NotificationRow = z.output<typeof notificationRow>;
 const COLUMNS = `id, user_id as "userId", title, message, link, category, scope, read, created_at as "createdAt"`;
 
 /** Which of a user's notifications. */
-export interface NotificationPage {
+interface NotificationPage {
   readonly limit: number;
   readonly offset: number;
   /** Only those with a lower id. */

@@ -22,6 +22,19 @@ const nodeRow = z.object({
 /** A node as operators see it. */
 export type NodeRow = z.output<typeof nodeRow>;
 
+/** `drained`: it gave everything away, and can be stopped. */
+export function nodeState({ leaseMs, draining, shards }: NodeRow): 'serving' | 'draining' | 'drained' | 'gone' {
+  if (leaseMs <= 0) return 'gone';
+  if (!draining) return 'serving';
+  return Object.keys(shards).length === 0 ? 'drained' : 'draining';
+}
+
+/** The roles of a node that no other living node has which does not drain. */
+export function rolesOnlyOf(node: NodeRow, nodes: readonly NodeRow[]): readonly string[] {
+  const others = nodes.filter(({ id, leaseMs, draining }) => id !== node.id && leaseMs > 0 && !draining);
+  return node.roles.filter((role) => !others.some(({ roles }) => roles.includes(role)));
+}
+
 const serviceRow = z.object({ service: z.string(), count: z.int(), held: z.int() });
 
 /** A service's shards: how many there are, and how many of them a living node holds. */

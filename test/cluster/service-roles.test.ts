@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
+import { platformEndpoints } from '../../proto/auth/admin.ts';
 import { authEndpoints } from '../../proto/auth/endpoints.ts';
 import { computeEndpoints } from '../../proto/compute/endpoints.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
@@ -34,6 +35,7 @@ const ENDPOINTS: readonly AnyEndpoint[] = [
   ...monitorEndpoints,
   ...networkEndpoints,
   ...notifyEndpoints,
+  ...platformEndpoints,
 ];
 const begun = z.object({ options: z.looseObject({ challenge: z.string() }), state: z.string() });
 
@@ -125,6 +127,28 @@ async function useAuth({ call }: Api, token: string, userId: string, registry: s
   await call('auth', 'changePassword', { token, body: passwords });
 }
 
+async function useAdministration({ call }: Api, token: string): Promise<void> {
+  await call('auth', 'adminListUsers', { token });
+  const params = { id: text(await call('auth', 'adminAddUser', { token, body: { username: 'for-a-while' } })) };
+  const own = { token, params };
+  for (const name of ['adminSetPassword', 'adminForgetKeys', 'adminListSessions', 'adminEndSessions'])
+    await call('auth', name, own);
+  await call('auth', 'adminDisableUser', { ...own, query: '?stop=true' });
+  await call('auth', 'adminEnableUser', own);
+  await call('auth', 'adminRemoveUser', own);
+  await call('auth', 'adminAudit', { token });
+  const nodes = z
+    .array(z.looseObject({ id: z.string() }))
+    .parse((await call('auth', 'adminNodes', { token })).json.nodes);
+  const node = { token, params: { id: nodes[0]?.id ?? '' } };
+  await call('auth', 'adminDrainNode', { ...node, query: '?force=true' });
+  await call('auth', 'adminUndrainNode', node);
+  await call('auth', 'adminListRoutes', { token });
+  const body = { host: 'app.troupe.test', path_prefix: '/', target: '127.0.0.1:3000' };
+  const route = text(await call('auth', 'adminAddRoute', { token, body }));
+  await call('auth', 'adminDeleteRoute', { token, params: { id: route } });
+}
+
 async function newKey(folder: string): Promise<string> {
   await run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(folder, 'key')]);
   return readFile(join(folder, 'key.pub'), 'utf8');
@@ -165,8 +189,11 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   await call('compute', 'listSshKeys', { token });
   const body = { name: 'more', ssh_key_ids: [Number(params.id)], ssh_enabled: true };
   const more = text(await call('compute', 'createContainer', { token, body }));
+  const last = text(await call('compute', 'createContainer', { token, body }));
   await call('compute', 'deleteSshKey', { token, params });
-  await call('compute', 'deleteContainer', { token, params: { id: more } });
+  await call('compute', 'adminStopContainer', { token: admin, params: { id: more } });
+  await call('compute', 'adminDeleteContainer', { token: admin, params: { id: more } });
+  await call('compute', 'deleteContainer', { token, params: { id: last } });
 }
 
 async function useNotify(t: Cleanup, { call, urlOf }: Api, token: string): Promise<void> {
@@ -266,6 +293,7 @@ test('every endpoint of every service works when each process has the role of it
   await useNetwork(api, token, box.id);
   await useMonitor(ground, api, token, admin);
   await useAuth(api, token, ann.id, registry);
+  await useAdministration(api, admin);
   assert.deepEqual(api.unused(), []);
 
   // What is left of a user who is removed is ended by the services, each its part.

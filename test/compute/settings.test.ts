@@ -3,6 +3,8 @@ import { describe, test } from 'node:test';
 import { z } from 'zod';
 import {
   addIngress,
+  adminDeleteContainer,
+  adminStopContainer,
   deleteContainer,
   deleteIngress,
   deleteSshKey,
@@ -481,4 +483,23 @@ describe('notifications', () => {
     assert.equal((await compute.view(ann, id)).status, 'stopped');
     assert.equal((await compute.notices(ann.userId)).length, 2);
   });
+});
+
+test('the administrator stops and deletes containers of others; the trail names the administrator', async (t) => {
+  const compute = await openCompute(t);
+  const admin = { ...someone('admin'), isAdmin: true };
+  const id = await compute.running(ann);
+  await compute.call(adminStopContainer, admin, { params: { id } });
+  await until(async () => (await compute.view(ann, id)).status === 'stopped');
+  await compute.call(adminDeleteContainer, admin, { params: { id } });
+  await refused('not_found', compute.view(ann, id));
+  await refused('not_found', compute.call(adminStopContainer, admin, { params: { id } }));
+  const trail = await readAudit(compute.db, { username: admin.username, limit: 10 });
+  assert.deepEqual(
+    trail.map(({ action, userId, target }) => [action, userId, target]),
+    [
+      ['container.stop', admin.userId, id],
+      ['container.delete', admin.userId, id],
+    ],
+  );
 });

@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { z } from 'zod';
 import { actorSchema, listActors, runtimeEndpoints } from '../../proto/auth/actors.ts';
+import { platformEndpoints } from '../../proto/auth/admin.ts';
 import { authEndpoints } from '../../proto/auth/endpoints.ts';
 import { computeEndpoints } from '../../proto/compute/endpoints.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
@@ -21,7 +22,7 @@ import { tempDir } from '../support/temp.ts';
 
 const ADMIN_PASSWORD = 'the admin of this test';
 const NOBODYS_ID = 'aaaaaaaaaaaa';
-const servedByAuth: readonly AnyEndpoint[] = [...authEndpoints, ...runtimeEndpoints];
+const servedByAuth: readonly AnyEndpoint[] = [...authEndpoints, ...runtimeEndpoints, ...platformEndpoints];
 const endpoints: readonly AnyEndpoint[] = [
   ...servedByAuth,
   ...computeEndpoints,
@@ -132,7 +133,7 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
     if (endpoint.path.includes('{') && endpoint.body === undefined) {
       test(`${endpoint.method} ${endpoint.path} knows no unknown id`, async () => {
         for (const id of [NOBODYS_ID, '999999', 'not-an-id', '%2e%2e%2f', 'A'.repeat(300)]) {
-          const refused = await call(endpoint, id, { token: ann });
+          const refused = await call(endpoint, id, { token: endpoint.access === 'admin' ? admin : ann });
           assert.equal(refused.status, 404, id);
           assert.equal(refused.json.code, 'not_found');
         }
@@ -187,7 +188,7 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
       body: { name: 'of the admin', ssh_key_ids: [mine] },
     });
     const id = z.string().parse(created.json.id);
-    for (const endpoint of computeEndpoints.filter(({ path }) => path.includes('containers/{id}'))) {
+    for (const endpoint of computeEndpoints.filter(({ path }) => path.startsWith('/compute/containers/{id}'))) {
       // Whose it is comes after what is asked, so what is asked must be right.
       const body = rightBodies[endpoint.name];
       const refused = await call(endpoint, id, { token: ann, ...(body === undefined ? {} : { body }) });

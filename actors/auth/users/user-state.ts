@@ -1,5 +1,6 @@
 /**
- * Whether a user may log in, and their removal, as the operator says at the command line.
+ * Whether a user may log in, and their removal, as the operator or the administrator says: `entry` says whose deed it
+ * is.
  *
  *   active -- disable --> disabled -- enable --> active
  *      |                     |-- remove --> leaving -- containers and mappings are gone --> forgotten
@@ -13,7 +14,8 @@ import { type UserRow, userByName } from '../../../storage/auth/users.ts';
 import type { Db } from '../../../storage/db.ts';
 import { disable, enable, forgetOffboarded, type Left, leftOf, removedUser } from '../../../storage/offboarding.ts';
 import { append } from '../../../storage/outbox.ts';
-import { noUser, OPERATOR } from './users.ts';
+import { type EntryMaker, operatorEntry } from '../../service/audit.ts';
+import { noUser } from './users.ts';
 
 /** What `disableUser` came to. */
 interface Disabled {
@@ -28,23 +30,32 @@ interface Disabled {
  * Lets a user in no more: sessions are over for good, tokens are refused until they are enabled, and all that is open
  * ends. With `stop` their containers are stopped by the platform, else these go on. Refuses `not_found`.
  */
-export function disableUser(db: Db, username: string, { stop }: { readonly stop: boolean }): Promise<Disabled> {
+export function disableUser(
+  db: Db,
+  username: string,
+  { stop }: { readonly stop: boolean },
+  entry: EntryMaker = operatorEntry,
+): Promise<Disabled> {
   return db.tx(async (tx) => {
     const { id } = await present(userByName(tx, username), username);
     const changed = await disable(tx, id, stop ? 'stop' : null);
-    if (changed) await audit(tx, { ...entry('user.disable', id), detail: { username, stop } });
+    if (changed) await audit(tx, entry('user.disable', id, { username, stop }));
     return { id, changed, containers: (await leftOf(tx, id)).containers };
   });
 }
 
 /** Lets a user in again. Returns whether they were disabled. Refuses `not_found`, or `conflict` during removal. */
-export function enableUser(db: Db, username: string): Promise<{ readonly id: string; readonly changed: boolean }> {
+export function enableUser(
+  db: Db,
+  username: string,
+  entry: EntryMaker = operatorEntry,
+): Promise<{ readonly id: string; readonly changed: boolean }> {
   return db.tx(async (tx) => {
     const { id } = await present(userByName(tx, username), username);
     const did = await enable(tx, id);
     if (did === 'leaving')
       throw new Refusal('conflict', { message: `${username} is being removed, which cannot be taken back.` });
-    if (did === 'enabled') await audit(tx, { ...entry('user.enable', id), detail: { username } });
+    if (did === 'enabled') await audit(tx, entry('user.enable', id, { username }));
     return { id, changed: did === 'enabled' };
   });
 }
@@ -58,6 +69,7 @@ export function beginRemoval(
   db: Db,
   username: string,
   adminUsername: string,
+  entry: EntryMaker = operatorEntry,
 ): Promise<{ readonly id: string; readonly isGone: boolean }> {
   return db.tx(async (tx) => {
     const user = await userByName(tx, username);
@@ -70,7 +82,7 @@ export function beginRemoval(
           `${username} is the administrator of this platform (ADMIN_USERNAME), and the only one: name another there ` +
           'first.',
       });
-    if (await disable(tx, id, 'remove')) await audit(tx, { ...entry('user.remove', id), detail: { username } });
+    if (await disable(tx, id, 'remove')) await audit(tx, entry('user.remove', id, { username }));
     return { id, isGone: false };
   });
 }
@@ -78,13 +90,9 @@ export function beginRemoval(
 /** Forgets a user who is being removed and has nothing left. Returns what is left; undefined when the user is gone. */
 export function forgetUser(db: Db, userId: string): Promise<Left | undefined> {
   return forgetOffboarded(db, userId, async (tx, { username }) => {
-    await audit(tx, { ...entry('user.removed', userId), detail: { username } });
+    await audit(tx, operatorEntry('user.removed', userId, { username }));
     await append(tx, { msgId: randomUUID(), subject: userChanged.subject(userId), data: new Uint8Array() });
   });
-}
-
-function entry(action: string, target: string) {
-  return { userId: null, username: OPERATOR, action, target };
 }
 
 async function present(found: Promise<UserRow | undefined>, username: string): Promise<UserRow> {

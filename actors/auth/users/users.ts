@@ -1,4 +1,7 @@
-/** What operators do with users from the command line. Each change tells the running platform through the outbox. */
+/**
+ * What operators do with users, at the command line or as the administrator by HTTP: `entry` says whose deed it is.
+ * Each change tells the running platform through the outbox.
+ */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { passwordSchema, userChanged, usernameSchema } from '../../../proto/auth/endpoints.ts';
 import { Refusal } from '../../../proto/errors.ts';
@@ -16,10 +19,8 @@ import {
 } from '../../../storage/auth/users.ts';
 import type { Db } from '../../../storage/db.ts';
 import { append } from '../../../storage/outbox.ts';
+import { type EntryMaker, OPERATOR, operatorEntry } from '../../service/audit.ts';
 import { hashPassword } from '../login/passwords.ts';
-
-/** Who acts at the command line, in the audit trail. No user can have the name. */
-export const OPERATOR = 'operator';
 
 /** A password for a person to copy: 20 characters, about 117 bits, none that look alike. */
 export function generatePassword(): string {
@@ -34,7 +35,12 @@ export function generatePassword(): string {
 }
 
 /** Adds a user. Refuses `invalid_request` (name or password) and `conflict` (name taken). */
-export async function addUser(db: Db, username: string, password: string): Promise<{ id: string; username: string }> {
+export async function addUser(
+  db: Db,
+  username: string,
+  password: string,
+  entry: EntryMaker = operatorEntry,
+): Promise<{ id: string; username: string }> {
   accept(usernameSchema.safeParse(username), 'username');
   if (username === OPERATOR)
     throw new Refusal('invalid_request', { message: `The username must not be "${OPERATOR}".` });
@@ -44,13 +50,18 @@ export async function addUser(db: Db, username: string, password: string): Promi
   await db.tx(async (tx) => {
     const added = await insertUser(tx, { id, username, passwordHash });
     if (!added) throw new Refusal('conflict', { message: `There is a user ${username} already.` });
-    await audit(tx, { userId: null, username: OPERATOR, action: 'user.add', target: id, detail: { username } });
+    await audit(tx, entry('user.add', id, { username }));
   });
   return { id, username };
 }
 
 /** Sets a password and ends the user's sessions. Returns how many. Refuses `invalid_request` and `not_found`. */
-export async function setPassword(db: Db, username: string, password: string): Promise<number> {
+export async function setPassword(
+  db: Db,
+  username: string,
+  password: string,
+  entry: EntryMaker = operatorEntry,
+): Promise<number> {
   acceptPassword(password, username);
   const passwordHash = await hashPassword(password);
   return db.tx(async (tx) => {
@@ -59,31 +70,19 @@ export async function setPassword(db: Db, username: string, password: string): P
     await setPasswordHash(tx, user.id, passwordHash);
     await forgetNetworks(tx, user.id, null);
     const ended = await endSessions(tx, user.id, null);
-    await audit(tx, {
-      userId: null,
-      username: OPERATOR,
-      action: 'user.password',
-      target: user.id,
-      detail: { username },
-    });
+    await audit(tx, entry('user.password', user.id, { username }));
     await append(tx, { msgId: randomUUID(), subject: userChanged.subject(user.id), data: new Uint8Array() });
     return ended;
   });
 }
 
 /** Deletes all security keys, for who lost them: the password alone opens. Returns how many. Refuses `not_found`. */
-export async function forgetKeys(db: Db, username: string): Promise<number> {
+export async function forgetKeys(db: Db, username: string, entry: EntryMaker = operatorEntry): Promise<number> {
   return db.tx(async (tx) => {
     const user = await userByName(tx, username);
     if (user === undefined) throw noUser(username);
     const keys = await deleteSecurityKeys(tx, user.id);
-    await audit(tx, {
-      userId: null,
-      username: 'operator',
-      action: 'security_key.forget',
-      target: username,
-      detail: { keys },
-    });
+    await audit(tx, entry('security_key.forget', username, { keys }));
     return keys;
   });
 }

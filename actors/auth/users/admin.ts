@@ -1,0 +1,132 @@
+/** The administrator's handlers: users, their sessions, and the audit trail. */
+import { randomUUID } from 'node:crypto';
+import {
+  type AdminUserView,
+  adminAddUser,
+  adminAudit,
+  adminDisableUser,
+  adminEnableUser,
+  adminEndSessions,
+  adminForgetKeys,
+  adminListSessions,
+  adminListUsers,
+  adminRemoveUser,
+  adminSetPassword,
+} from '../../../proto/auth/admin.ts';
+import { userChanged } from '../../../proto/auth/endpoints.ts';
+import type { Call } from '../../../proto/endpoint.ts';
+import { Refusal } from '../../../proto/errors.ts';
+import { audit, readAudit } from '../../../storage/audit.ts';
+import { endSessions, listSessions } from '../../../storage/auth/sessions.ts';
+import { type UserRow, userById, usersAfter } from '../../../storage/auth/users.ts';
+import { leftOf } from '../../../storage/offboarding.ts';
+import { append } from '../../../storage/outbox.ts';
+import { auditEntry, type EntryMaker } from '../../service/audit.ts';
+import { handler } from '../../service/dispatch.ts';
+import type { AuthDeps } from '../deps.ts';
+import { beginRemoval, disableUser, enableUser } from './user-state.ts';
+import { addUser, forgetKeys, generatePassword, setPassword } from './users.ts';
+
+/** The handlers. */
+export function adminHandlers({ db, adminUsername }: AuthDeps) {
+  const view = (row: UserRow): AdminUserView => ({
+    id: row.id,
+    username: row.username,
+    display_name: row.displayName,
+    is_admin: row.username === adminUsername,
+    state: stateOf(row),
+    created_at: row.createdAt.toISOString(),
+    disabled_at: row.disabledAt?.toISOString() ?? null,
+  });
+  const userOf = async (id: string): Promise<UserRow> => {
+    const row = await userById(db, id);
+    if (row === undefined) throw new Refusal('not_found', { message: `There is no user with the id ${id}.` });
+    return row;
+  };
+
+  return [
+    handler(adminListUsers, async (_: undefined, { query }) => (await usersAfter(db, query)).map(view)),
+    handler(adminAddUser, async (_: undefined, call) => {
+      const password = call.body.password ?? generatePassword();
+      const added = await addUser(db, call.body.username, password, entryOf(call));
+      return { id: added.id, username: added.username, password: call.body.password === undefined ? password : null };
+    }),
+    handler(adminSetPassword, async (_: undefined, call) => {
+      const { username } = await userOf(call.params.id);
+      const password = generatePassword();
+      return { password, sessions_ended: await setPassword(db, username, password, entryOf(call)) };
+    }),
+    handler(adminForgetKeys, async (_: undefined, call) => {
+      const { username } = await userOf(call.params.id);
+      return { keys: await forgetKeys(db, username, entryOf(call)) };
+    }),
+    handler(adminDisableUser, async (_: undefined, call) => {
+      const { id, username } = await userOf(call.params.id);
+      if (username === adminUsername)
+        throw new Refusal('conflict', {
+          message: `${username} is the administrator: name another with ADMIN_USERNAME first.`,
+        });
+      const { changed, containers } = await disableUser(db, username, call.query, entryOf(call));
+      return { state: stateOf(await userOf(id)), changed, containers };
+    }),
+    handler(adminEnableUser, async (_: undefined, call) => {
+      const { username } = await userOf(call.params.id);
+      const { changed } = await enableUser(db, username, entryOf(call));
+      return { state: 'active' as const, changed };
+    }),
+    handler(adminRemoveUser, async (_: undefined, call) => {
+      const { username } = await userOf(call.params.id);
+      const { id } = await beginRemoval(db, username, adminUsername, entryOf(call));
+      const { containers, mappings } = await leftOf(db, id);
+      return { state: 'leaving' as const, containers, mappings };
+    }),
+    handler(adminListSessions, async (_: undefined, call) => {
+      const { id } = await userOf(call.params.id);
+      const sessions = await listSessions(db, id);
+      return sessions.map((row) => ({
+        id: row.id,
+        ip_address: row.ipAddress,
+        created_at: row.createdAt.toISOString(),
+      }));
+    }),
+    handler(adminEndSessions, async (_: undefined, call) => {
+      const { id, username } = await userOf(call.params.id);
+      const ended = await db.tx(async (tx) => {
+        const count = await endSessions(tx, id, null);
+        await audit(tx, auditEntry(call, 'session.end_all', id, { username, sessions: count }));
+        await append(tx, { msgId: randomUUID(), subject: userChanged.subject(id), data: new Uint8Array() });
+        return count;
+      });
+      return { ended };
+    }),
+    handler(adminAudit, async (_: undefined, { query }) => {
+      const { since, before, ...rest } = query;
+      const rows = await readAudit(db, {
+        ...rest,
+        ...(since === undefined ? {} : { since: new Date(since) }),
+        ...(before === undefined ? {} : { beforeId: before }),
+      });
+      return rows.reverse().map((row) => ({
+        id: row.id,
+        at: row.at.toISOString(),
+        user_id: row.userId,
+        username: row.username,
+        action: row.action,
+        target: row.target,
+        address: row.address,
+        request_id: row.requestId,
+        detail: row.detail,
+      }));
+    }),
+  ];
+}
+
+/** Entries of what the caller of this call did. */
+function entryOf(call: Call): EntryMaker {
+  return (action, target, detail) => auditEntry(call, action, target, detail);
+}
+
+function stateOf({ leaving, disabledAt }: UserRow): AdminUserView['state'] {
+  if (leaving === 'remove') return 'leaving';
+  return disabledAt === null ? 'active' : 'disabled';
+}

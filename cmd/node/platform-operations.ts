@@ -1,0 +1,112 @@
+/** Answers the administrator about nodes and routes, which are no service's alone. */
+import { auditEntry } from '../../actors/service/audit.ts';
+import { handler, handlers, refusalOf } from '../../actors/service/dispatch.ts';
+import {
+  adminAddRoute,
+  adminDeleteRoute,
+  adminDrainNode,
+  adminListRoutes,
+  adminNodes,
+  adminUndrainNode,
+  platformEndpoints,
+} from '../../proto/auth/admin.ts';
+import type { Call } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
+import { audit } from '../../storage/audit.ts';
+import type { Db } from '../../storage/db.ts';
+import { deleteRoute, insertRoute, listRoutes } from '../../storage/gateway/routes.ts';
+import {
+  askDrain,
+  listNodes,
+  listServiceShards,
+  type NodeRow,
+  nodeState,
+  rolesOnlyOf,
+} from '../../storage/placement/nodes.ts';
+import type { Operations } from './operations.ts';
+
+/** Its endpoints and their handlers. */
+export function platformOperations(db: Db): Operations {
+  const nodeOf = async (id: string): Promise<{ node: NodeRow; nodes: readonly NodeRow[] }> => {
+    const nodes = await listNodes(db);
+    const node = nodes.find((one) => one.id === id);
+    if (node === undefined) throw new Refusal('not_found', { message: `There is no node ${id}.` });
+    if (nodeState(node) === 'gone') throw new Refusal('conflict', { message: `${id} is gone: it holds nothing.` });
+    return { node, nodes };
+  };
+  const setDrain = async (call: Call, { id, address }: NodeRow, asked: boolean) => {
+    await db.tx(async (tx) => {
+      await askDrain(tx, id, asked);
+      await audit(tx, auditEntry(call, asked ? 'node.drain' : 'node.undrain', id, { address }));
+    });
+    const now = (await listNodes(db)).find((one) => one.id === id);
+    return { id, address, state: now === undefined ? ('gone' as const) : nodeState(now) };
+  };
+
+  const table = handlers<undefined>(
+    handler(adminNodes, async (_: undefined) => {
+      const [nodes, services] = [await listNodes(db), await listServiceShards(db)];
+      return {
+        nodes: nodes.map((node) => ({
+          id: node.id,
+          address: node.address,
+          roles: node.roles,
+          version: node.version,
+          state: nodeState(node),
+          started_at: node.startedAt.toISOString(),
+          lease_ms: Math.max(0, Math.round(node.leaseMs)),
+          shards: node.shards,
+        })),
+        services: services.map(({ service, count, held }) => ({ service, shards: count, held })),
+      };
+    }),
+    handler(adminDrainNode, async (_: undefined, call) => {
+      const { node, nodes } = await nodeOf(call.params.id);
+      const missing = rolesOnlyOf(node, nodes);
+      if (missing.length > 0 && !call.query.force)
+        throw new Refusal('conflict', {
+          message:
+            `Nobody else serves ${missing.join(', ')}: start another node first. With force it is drained all the ` +
+            'same, and what it held serves nobody.',
+        });
+      return setDrain(call, node, true);
+    }),
+    handler(adminUndrainNode, async (_: undefined, call) => setDrain(call, (await nodeOf(call.params.id)).node, false)),
+    handler(adminListRoutes, (_: undefined) => listRoutes(db)),
+    handler(adminAddRoute, async (_: undefined, call) => {
+      const route = call.body;
+      const id = await db.tx(async (tx) => {
+        const added = await insertRoute(tx, route);
+        if (added !== undefined) await audit(tx, auditEntry(call, 'route.add', String(added), route));
+        return added;
+      });
+      if (id === undefined)
+        throw new Refusal('conflict', {
+          message: `There is a route for ${route.host} ${route.path_prefix} with priority ${route.priority} already.`,
+        });
+      return { id, ...route, managed: false };
+    }),
+    handler(adminDeleteRoute, async (_: undefined, call) => {
+      const { id } = call.params;
+      await db.tx(async (tx) => {
+        const route = await deleteRoute(tx, id);
+        if (route === undefined) throw new Refusal('not_found', { message: `There is no route ${id}.` });
+        if (route === 'managed')
+          throw new Refusal('conflict', { message: `Route ${id} is the platform's own, and stays.` });
+        const { id: _, ...detail } = route;
+        await audit(tx, auditEntry(call, 'route.remove', String(id), detail));
+      });
+      return undefined;
+    }),
+  );
+  return {
+    endpoints: platformEndpoints,
+    call: async (endpoint, call) => {
+      try {
+        return await table.get(endpoint.name)?.run(undefined, call);
+      } catch (error) {
+        throw refusalOf(error);
+      }
+    },
+  };
+}

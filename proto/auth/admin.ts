@@ -1,0 +1,281 @@
+/** What the administrator does over HTTP: users with their sessions, the audit trail, nodes and routes. */
+import { z } from 'zod';
+import { endpoint } from '../endpoint.ts';
+import { newRouteSchema } from '../gateway/routes.ts';
+import { idSchema } from '../ids.ts';
+import { wholeNumber } from '../whole-number.ts';
+
+const common = { service: 'auth', access: 'admin', actor: { kind: 'auth/admin', key: 'none' } } as const;
+const params = z.object({ id: idSchema });
+const MAX_PAGE = 500;
+const limit = wholeNumber.transform((given) => Math.min(given, MAX_PAGE)).default(100);
+const flag = (given: boolean) =>
+  z
+    .enum(['true', 'false'])
+    .transform((text) => text === 'true')
+    .default(given);
+
+/** `leaving`: is being removed; the platform goes on with it. */
+const userStateSchema = z.enum(['active', 'disabled', 'leaving']);
+
+const userSchema = z.object({
+  id: z.string(),
+  username: z.string(),
+  display_name: z.string(),
+  is_admin: z.boolean(),
+  state: userStateSchema,
+  created_at: z.iso.datetime(),
+  disabled_at: z.iso.datetime().nullable(),
+});
+export type AdminUserView = z.output<typeof userSchema>;
+
+export const adminListUsers = endpoint({
+  ...common,
+  name: 'adminListUsers',
+  method: 'GET',
+  path: '/api/admin/users',
+  summary: 'Users by name; the next page begins `after` the last name of this one',
+  query: z.object({ prefix: z.string().max(64).default(''), after: z.string().max(64).default(''), limit }),
+  reply: z.array(userSchema),
+});
+
+export const adminAddUser = endpoint({
+  ...common,
+  name: 'adminAddUser',
+  method: 'POST',
+  path: '/api/admin/users',
+  summary: 'Add a user. Without a password one is made, and shown only now',
+  body: z.strictObject({ username: z.string().max(256), password: z.string().max(1024).optional() }),
+  reply: z.object({ id: z.string(), username: z.string(), password: z.string().nullable() }),
+  status: 201,
+  refuses: ['conflict'],
+});
+
+export const adminSetPassword = endpoint({
+  ...common,
+  name: 'adminSetPassword',
+  method: 'POST',
+  path: '/api/admin/users/{id}/password',
+  summary: "Replace a user's password by a new one, which is shown only now; their sessions end",
+  params,
+  reply: z.object({ password: z.string(), sessions_ended: z.int() }),
+  refuses: ['not_found'],
+});
+
+export const adminForgetKeys = endpoint({
+  ...common,
+  name: 'adminForgetKeys',
+  method: 'DELETE',
+  path: '/api/admin/users/{id}/keys',
+  summary: 'Delete the security keys of a user who lost them: the password is enough then',
+  params,
+  reply: z.object({ keys: z.int() }),
+  refuses: ['not_found'],
+});
+
+export const adminDisableUser = endpoint({
+  ...common,
+  name: 'adminDisableUser',
+  method: 'POST',
+  path: '/api/admin/users/{id}/disable',
+  summary: 'Let a user in no more: sessions end, tokens open nothing; with `stop` their containers stop',
+  params,
+  query: z.object({ stop: flag(false) }),
+  reply: z.object({ state: userStateSchema, changed: z.boolean(), containers: z.int() }),
+  refuses: ['not_found', 'conflict'],
+});
+
+export const adminEnableUser = endpoint({
+  ...common,
+  name: 'adminEnableUser',
+  method: 'POST',
+  path: '/api/admin/users/{id}/enable',
+  summary: 'Let a disabled user in again',
+  params,
+  reply: z.object({ state: userStateSchema, changed: z.boolean() }),
+  refuses: ['not_found', 'conflict'],
+});
+
+export const adminRemoveUser = endpoint({
+  ...common,
+  name: 'adminRemoveUser',
+  method: 'DELETE',
+  path: '/api/admin/users/{id}',
+  summary: 'Begin the removal of a user with all that is theirs, which the platform finishes by itself',
+  params,
+  reply: z.object({ state: userStateSchema, containers: z.int(), mappings: z.int() }),
+  refuses: ['not_found', 'conflict'],
+});
+
+export const adminListSessions = endpoint({
+  ...common,
+  name: 'adminListSessions',
+  method: 'GET',
+  path: '/api/admin/users/{id}/sessions',
+  summary: 'Logins of a user whose tokens have not expired',
+  params,
+  reply: z.array(z.object({ id: z.int(), ip_address: z.string(), created_at: z.iso.datetime() })),
+  refuses: ['not_found'],
+});
+
+export const adminEndSessions = endpoint({
+  ...common,
+  name: 'adminEndSessions',
+  method: 'DELETE',
+  path: '/api/admin/users/{id}/sessions',
+  summary: 'End all sessions of a user; API tokens go on',
+  params,
+  reply: z.object({ ended: z.int() }),
+  refuses: ['not_found'],
+});
+
+const auditEntrySchema = z.object({
+  id: z.int(),
+  at: z.iso.datetime(),
+  user_id: z.string().nullable(),
+  username: z.string(),
+  action: z.string(),
+  target: z.string(),
+  address: z.string(),
+  request_id: z.string(),
+  detail: z.record(z.string(), z.unknown()),
+});
+
+export const adminAudit = endpoint({
+  ...common,
+  name: 'adminAudit',
+  method: 'GET',
+  path: '/api/admin/audit',
+  summary: 'The audit trail, newest first; the next page is `before` the last id of this one',
+  query: z.object({
+    username: z.string().max(64).optional(),
+    action: z
+      .string()
+      .regex(/^[a-z_]+(\.[a-z_]+)*$/, 'must be a noun or noun.verb, such as token or token.create')
+      .optional(),
+    since: z.iso.datetime().optional(),
+    before: wholeNumber.optional(),
+    limit,
+  }),
+  reply: z.array(auditEntrySchema),
+});
+
+/** `drained`: it gave all that it held away, and can be stopped. */
+const nodeStateSchema = z.enum(['serving', 'draining', 'drained', 'gone']);
+
+const nodeSchema = z.object({
+  id: z.string(),
+  address: z.string(),
+  roles: z.array(z.string()),
+  version: z.string(),
+  state: nodeStateSchema,
+  started_at: z.iso.datetime(),
+  /** What is left of its lease, ms. */
+  lease_ms: z.int(),
+  /** Shards that it holds, by service. */
+  shards: z.record(z.string(), z.int()),
+});
+
+export const adminNodes = endpoint({
+  ...common,
+  name: 'adminNodes',
+  method: 'GET',
+  path: '/api/admin/nodes',
+  summary: 'The processes of the cluster, and how many shards of each service are held',
+  reply: z.object({
+    nodes: z.array(nodeSchema),
+    services: z.array(z.object({ service: z.string(), shards: z.int(), held: z.int() })),
+  }),
+});
+
+const drainReply = z.object({ id: z.string(), address: z.string(), state: nodeStateSchema });
+
+export const adminDrainNode = endpoint({
+  ...common,
+  name: 'adminDrainNode',
+  method: 'POST',
+  path: '/api/admin/nodes/{id}/drain',
+  summary: 'Ask a node to give all that it holds to others; with `force` although nobody else could serve it',
+  params: z.object({ id: z.string().max(64) }),
+  query: z.object({ force: flag(false) }),
+  reply: drainReply,
+  refuses: ['not_found', 'conflict'],
+});
+
+export const adminUndrainNode = endpoint({
+  ...common,
+  name: 'adminUndrainNode',
+  method: 'DELETE',
+  path: '/api/admin/nodes/{id}/drain',
+  summary: 'Let a node take its share again',
+  params: z.object({ id: z.string().max(64) }),
+  reply: drainReply,
+  refuses: ['not_found', 'conflict'],
+});
+
+const routeSchema = z.object({
+  id: z.int(),
+  host: z.string(),
+  path_prefix: z.string(),
+  target: z.string(),
+  strip_prefix: z.boolean(),
+  priority: z.int(),
+  /** The platform's own, which stays. */
+  managed: z.boolean(),
+});
+
+export const adminListRoutes = endpoint({
+  ...common,
+  name: 'adminListRoutes',
+  method: 'GET',
+  path: '/api/admin/routes',
+  summary: "The gateway's routes, in the order of matching",
+  reply: z.array(routeSchema),
+});
+
+export const adminAddRoute = endpoint({
+  ...common,
+  name: 'adminAddRoute',
+  method: 'POST',
+  path: '/api/admin/routes',
+  summary: 'Lead a hostname and path prefix to a program; running gateways have it at once',
+  body: newRouteSchema,
+  reply: routeSchema,
+  status: 201,
+  refuses: ['conflict'],
+});
+
+export const adminDeleteRoute = endpoint({
+  ...common,
+  name: 'adminDeleteRoute',
+  method: 'DELETE',
+  path: '/api/admin/routes/{id}',
+  summary: "Remove an operator's route",
+  params: z.object({ id: wholeNumber }),
+  status: 204,
+  refuses: ['not_found', 'conflict'],
+});
+
+/** The administrator's endpoints of the authentication service. */
+export const adminEndpoints = [
+  adminListUsers,
+  adminAddUser,
+  adminSetPassword,
+  adminForgetKeys,
+  adminDisableUser,
+  adminEnableUser,
+  adminRemoveUser,
+  adminListSessions,
+  adminEndSessions,
+  adminAudit,
+] as const;
+
+/** Those on nodes and routes, which the process of the authentication service answers besides. */
+export const platformEndpoints = [
+  adminNodes,
+  adminDrainNode,
+  adminUndrainNode,
+  adminListRoutes,
+  adminAddRoute,
+  adminDeleteRoute,
+] as const;
