@@ -90,8 +90,8 @@ export function mappingHandlers(
       if (seen.kind === 'verified') return { status: 'verified' };
       if (seen.kind === 'taken') throw taken();
       // Whoever asks has just changed something: back to the first pace.
-      const nextCheckAt = new Date(nextCheck(clock.now(), 0, row.pendingSince.getTime()));
-      await right.tx((tx) => noteCheck(tx, id, { detail: seen.detail, checks: 0, nextCheckAt }));
+      const nextCheckAt = new Date(nextCheck(now, 0, row.pendingSince.getTime()));
+      await right.tx((tx) => noteCheck(tx, id, { now: new Date(now), detail: seen.detail, checks: 0, nextCheckAt }));
       return { status: 'pending', detail: seen.detail };
     }),
   );

@@ -58,13 +58,19 @@ export class MappingCheck {
     const now = clock.now();
     // Not for our own resolvers being down: the next look decides.
     if (seen.isConclusive && now >= row.pendingSince.getTime() + EXPIRY_MS) {
-      await this.#right.tx((tx) => failMapping(tx, row.id, `not verified within 72 hours: ${seen.detail}`));
+      const why = `not verified within 72 hours: ${seen.detail}`;
+      await this.#right.tx(async (tx) => {
+        if ((await failMapping(tx, row.id, why)) === undefined) return;
+        await append(tx, noticeOf(row, now, `${row.hostname} could not be verified`, `${row.hostname} was ${why}.`));
+      });
       log.info({ mappingId: row.id, hostname: row.hostname }, 'mapping failed');
       return;
     }
     const checks = row.checks + 1;
     const nextCheckAt = new Date(nextCheck(now, checks, row.pendingSince.getTime()));
-    await this.#right.tx((tx) => noteCheck(tx, row.id, { detail: seen.detail, checks, nextCheckAt }));
+    await this.#right.tx((tx) =>
+      noteCheck(tx, row.id, { now: new Date(now), detail: seen.detail, checks, nextCheckAt }),
+    );
   }
 
   /** Looks for the proof of a pending mapping, and turns it verified when there is one. */
@@ -92,7 +98,9 @@ export class MappingCheck {
     const isHere = isProven(answers, row.verifyToken) || (await leadsHere(dns, row.hostname));
     const now = clock.now();
     const noted = (unprovenSince: Date | null, detail: string, inMs: number) =>
-      this.#right.tx((tx) => noteProof(tx, row.id, { unprovenSince, detail, nextCheckAt: new Date(now + inMs) }));
+      this.#right.tx((tx) =>
+        noteProof(tx, row.id, { now: new Date(now), unprovenSince, detail, nextCheckAt: new Date(now + inMs) }),
+      );
     if (isHere === true) return noted(null, '', RECHECK_MS);
     if (isHere === undefined || answers.every(({ answer }) => answer.kind === 'failed'))
       return noted(row.unprovenSince, row.detail, RECHECK_FAILED_MS);
@@ -105,7 +113,8 @@ export class MappingCheck {
       await this.#right.tx(async (tx) => {
         if (row.unprovenSince === null)
           await append(tx, noticeOf(row, now, `${row.hostname} is about to lapse`, detail));
-        await noteProof(tx, row.id, { unprovenSince: since, detail, nextCheckAt: new Date(now + RECHECK_UNPROVEN_MS) });
+        const nextCheckAt = new Date(now + RECHECK_UNPROVEN_MS);
+        await noteProof(tx, row.id, { now: new Date(now), unprovenSince: since, detail, nextCheckAt });
       });
       return;
     }
@@ -128,6 +137,7 @@ export class MappingCheck {
       for (const loser of outcome === 'taken' ? [row] : outcome.displaced)
         await append(tx, noticeOf(loser, now, `${loser.hostname} is somebody else's`, LOST));
       if (outcome === 'taken') return outcome;
+      await append(tx, noticeOf(row, now, `${row.hostname} is verified`, `${row.hostname} leads to your container.`));
       await audit(tx, {
         userId: row.userId,
         username: 'platform',

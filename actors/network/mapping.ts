@@ -65,6 +65,7 @@ export function mappingKind(
       if (seen.kind === 'unproven')
         await right.tx((tx) =>
           noteCheck(tx, id, {
+            now: new Date(clock.now()),
             detail: seen.detail,
             checks: 0,
             nextCheckAt: found.nextCheckAt ?? new Date(clock.now()),
@@ -72,7 +73,7 @@ export function mappingKind(
         );
       row = (await mappingById(db, id)) ?? row;
     }
-    dispatch(replyTo, { ...mappingView(row), ...(automated ? { dns_automated: true } : {}) });
+    dispatch(replyTo, { ...mappingView(row, deps), ...(automated ? { dns_automated: true } : {}) });
   };
 
   /** Runs what nobody waits for: a database that is away is left for the next time. */

@@ -38,7 +38,7 @@ export function userKind(deps: NetworkDeps): AnsweringKind<NetworkUserMessage, N
 
   const table = handlers<NetworkUserState>(
     handler(listMappings, async ({ userId }: NetworkUserState) => ({
-      domains: (await mappingsOfUser(db, userId)).map(mappingView),
+      domains: (await mappingsOfUser(db, userId)).map((row) => mappingView(row, deps)),
     })),
     handler(createMapping, async ({ userId, right }: NetworkUserState, call) => {
       const { domain, target_port: targetPort, container_id: containerId } = call.body;
@@ -79,7 +79,7 @@ export function userKind(deps: NetworkDeps): AnsweringKind<NetworkUserMessage, N
         );
         return inserted;
       });
-      return mappingView(row);
+      return mappingView(row, deps);
     }),
   );
 

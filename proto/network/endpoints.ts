@@ -32,6 +32,14 @@ export const mappingSchema = z.object({
   verify_token: z.string(),
   dns_automated: z.literal(true).optional(),
   detail: z.string().optional(),
+  /** Where a CNAME record of the hostname has to lead. */
+  cname_target: z.string().optional(),
+  created_at: z.iso.datetime().optional(),
+  /** When the proof was looked for last, and when it is next; null: never. */
+  checked_at: z.iso.datetime().nullable().optional(),
+  next_check_at: z.iso.datetime().nullable().optional(),
+  /** Until when the certificate of a verified one is valid; null while there is none. */
+  certificate_until: z.iso.datetime().nullable().optional(),
 });
 export type MappingView = z.output<typeof mappingSchema>;
 

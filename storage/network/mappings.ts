@@ -41,6 +41,10 @@ const mappingRow = z.object({
   zoneId: z.string().nullable(),
   recordId: z.string().nullable(),
   createdAt: z.date(),
+  /** When its proof was looked for last. */
+  checkedAt: z.date().nullable(),
+  /** Until when its hostname has a certificate. */
+  certificateUntil: z.date().nullable(),
 });
 
 /** A mapping as stored. */
@@ -49,7 +53,9 @@ export type MappingRow = z.output<typeof mappingRow>;
 const COLUMNS = `id, user_id as "userId", domain as hostname, container_id as "containerId",
   target_port as "targetPort", status, verify_token as "verifyToken", detail, certificate_detail as "certificateDetail",
   pending_since as "pendingSince", checks, next_check_at as "nextCheckAt", unproven_since as "unprovenSince", record,
-  owned_domain_id as "ownedDomainId", zone_id as "zoneId", record_id as "recordId", created_at as "createdAt"`;
+  owned_domain_id as "ownedDomainId", zone_id as "zoneId", record_id as "recordId", created_at as "createdAt",
+  checked_at as "checkedAt",
+  (select not_after from certificates c where c.hostname = domain and c.chain is not null) as "certificateUntil"`;
 
 /** One mapping; undefined when there is none. */
 export function mappingById(db: Queries, id: string): Promise<MappingRow | undefined> {
@@ -136,6 +142,14 @@ export async function insertMapping(
   return row ?? 'taken';
 }
 
+/** What a look for the proof came to, and when the next one is due. */
+interface CheckNote {
+  readonly now: Date;
+  readonly detail: string;
+  readonly checks: number;
+  readonly nextCheckAt: Date;
+}
+
 /** A claim that was proven, and those of others that it ended. */
 interface Proven {
   readonly row: MappingRow;
@@ -161,8 +175,8 @@ export async function verifyMapping(
     return (await failMapping(tx, id, lost)) === undefined ? undefined : 'taken';
   const row = await tx.one(
     mappingRow,
-    `update domain_mappings set status = 'verified', verified_at = $2, next_check_at = $3, unproven_since = null,
-      detail = ''
+    `update domain_mappings set status = 'verified', verified_at = $2, checked_at = $2, next_check_at = $3,
+      unproven_since = null, detail = ''
      where id = $1 and status = 'pending' returning ${COLUMNS}`,
     [id, now, nextCheckAt],
   );
@@ -181,12 +195,12 @@ export async function verifyMapping(
 export async function noteProof(
   db: Queries,
   id: string,
-  look: { readonly unprovenSince: Date | null; readonly detail: string; readonly nextCheckAt: Date },
+  look: Omit<CheckNote, 'checks'> & { readonly unprovenSince: Date | null },
 ): Promise<void> {
   await db.run(
-    'update domain_mappings set unproven_since = $2, detail = $3, next_check_at = $4 where id = $1 and status = ' +
-      `'verified'`,
-    [id, look.unprovenSince, look.detail.slice(0, MAX_DETAIL), look.nextCheckAt],
+    `update domain_mappings set unproven_since = $2, detail = $3, next_check_at = $4, checked_at = $5
+     where id = $1 and status = 'verified'`,
+    [id, look.unprovenSince, look.detail.slice(0, MAX_DETAIL), look.nextCheckAt, look.now],
   );
 }
 
@@ -218,13 +232,13 @@ export async function setRecord(
 export function noteCheck(
   db: Queries,
   id: string,
-  { detail, checks, nextCheckAt }: { readonly detail: string; readonly checks: number; readonly nextCheckAt: Date },
+  { now, detail, checks, nextCheckAt }: CheckNote,
 ): Promise<MappingRow | undefined> {
   return db.one(
     mappingRow,
-    `update domain_mappings set detail = $2, checks = $3, next_check_at = $4
+    `update domain_mappings set detail = $2, checks = $3, next_check_at = $4, checked_at = $5
      where id = $1 and status = 'pending' returning ${COLUMNS}`,
-    [id, detail.slice(0, MAX_DETAIL), checks, nextCheckAt],
+    [id, detail.slice(0, MAX_DETAIL), checks, nextCheckAt, now],
   );
 }
 

@@ -11,7 +11,10 @@ import { DOMAIN } from '../support/service/node.ts';
 import { until } from '../support/until.ts';
 
 const HOUR = 3_600_000;
-const MAPPING_KEYS = ['container_id', 'domain', 'id', 'status', 'target_port', 'verify_name', 'verify_token'];
+const MAPPING_KEYS = [
+  ...['checked_at', 'cname_target', 'container_id', 'created_at', 'domain', 'id', 'next_check_at', 'status'],
+  ...['target_port', 'verify_name', 'verify_token'],
+];
 
 test('a mapping outside of owned zones waits for its TXT record, and verify finds it', async (t) => {
   const network = await openNetwork(t);
@@ -24,6 +27,7 @@ test('a mapping outside of owned zones waits for its TXT record, and verify find
   assert.equal(created.verify_name, '_svc-verify.www.example.org');
   assert.match(String(created.verify_token), /^svc-verify-[\w-]{20,}$/);
   assert.deepEqual(await network.mapping(ann, 'www.example.org'), created);
+  assert.equal(created.checked_at, null);
 
   const path = `/api/domain-mappings/${created.id}/verify`;
   const none = await network.call(ann.token, 'POST', path);
@@ -45,7 +49,11 @@ test('a mapping outside of owned zones waits for its TXT record, and verify find
   await network.dns.set(`_svc-verify.www TXT "${created.verify_token}"`);
   assert.deepEqual((await network.call(ann.token, 'POST', path)).json, { status: 'verified' });
   assert.deepEqual((await network.call(ann.token, 'POST', path)).json, { status: 'verified' });
-  assert.deepEqual(await network.mapping(ann, 'www.example.org'), { ...created, status: 'verified' });
+  const shown = await network.mapping(ann, 'www.example.org');
+  const times = { checked_at: shown?.checked_at, next_check_at: shown?.next_check_at };
+  assert.deepEqual(shown, { ...created, ...times, status: 'verified', certificate_until: null });
+  assert.ok(Date.parse(String(shown?.checked_at)) >= Date.parse(String(created.created_at)));
+  assert.ok(Date.parse(String(shown?.next_check_at)) > network.clock.now());
   await until(() => network.news.some(({ kind }) => kind === 'verified'), { what: 'the news of it' });
 });
 
