@@ -96,6 +96,11 @@ export interface Endpoint<
   readonly socket?: true;
   /** Of browsers only pages of the platform's domain may connect (the Origin header); programs send none. */
   readonly ownPages?: true;
+  /**
+   * What it does to the session of a browser that keeps it in a cookie: its reply's `token` `begins` one, or it `ends`
+   * the one that the cookie holds.
+   */
+  readonly session?: 'begins' | 'ends';
   /** Server-sent events: a stream without end; `reply` is an event's data. The token may also come in the query. */
   readonly events?: true;
   /** HTTP Basic credentials are read and handed to the handler, which proves them (only `/v2/token`). */
@@ -129,7 +134,7 @@ export function isSafe({ method, safe }: AnyEndpoint): boolean {
 
 /** A call as a handler receives it: validated, with its caller. */
 export interface Call<P = unknown, Q = unknown, B = unknown> {
-  /** Undefined exactly when the endpoint's access is `none`. */
+  /** Undefined when the endpoint's access is `none`, unless it ends a session: then whose, if a cookie tells. */
   readonly caller: Caller | undefined;
   readonly params: P;
   readonly query: Q;
@@ -140,6 +145,8 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly lastEventId?: string | undefined;
   /** Address of the client. */
   readonly address: string;
+  /** What the client says it is (the header User-Agent). */
+  readonly userAgent?: string | undefined;
   /** Travels through actors and logs. */
   readonly requestId: string;
 }

@@ -9,6 +9,7 @@ export const OWNED = {
   audit: ['audit_log'],
   auth: [
     'api_tokens',
+    'ended_sessions',
     'login_attempts',
     'login_networks',
     'login_sessions',

@@ -275,6 +275,14 @@ END),
   constraint domain_mappings_verified CHECK (((status = 'verified'::text) = (verified_at IS NOT NULL)))
 );
 
+create table ended_sessions (
+  token_id text not null,
+  user_id text not null,
+  expires_at timestamp with time zone not null,
+  constraint ended_sessions_pkey PRIMARY KEY (token_id),
+  constraint ended_sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
 create table entity_timers (
   kind text not null,
   id text not null,
@@ -326,6 +334,8 @@ create table login_sessions (
   ip_address text not null,
   created_at timestamp with time zone not null default now(),
   expires_at timestamp with time zone not null,
+  user_agent text not null default ''::text,
+  last_seen_at timestamp with time zone,
   constraint login_sessions_pkey PRIMARY KEY (id),
   constraint login_sessions_token_id_key UNIQUE (token_id),
   constraint login_sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
@@ -584,6 +594,10 @@ CREATE INDEX domain_mappings_by_container ON public.domain_mappings USING btree 
 CREATE INDEX domain_mappings_by_user ON public.domain_mappings USING btree (user_id, created_at);
 
 CREATE UNIQUE INDEX domain_mappings_verified ON public.domain_mappings USING btree (domain) WHERE (status = 'verified'::text);
+
+CREATE INDEX ended_sessions_expiry ON public.ended_sessions USING btree (expires_at);
+
+CREATE INDEX ended_sessions_user ON public.ended_sessions USING btree (user_id);
 
 CREATE INDEX entity_timers_by_due ON public.entity_timers USING btree (service, ((hash % (256)::bigint)), due);
 

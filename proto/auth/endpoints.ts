@@ -1,6 +1,7 @@
 /** The authentication service's endpoints and views. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
+import { wholeNumber } from '../whole-number.ts';
 import { adminEndpoints } from './admin.ts';
 import { apiTokenEndpoints } from './api-tokens.ts';
 import { isCommonPassword } from './common-passwords.ts';
@@ -38,7 +39,16 @@ export const identitySchema = identity.extend({ token: z.string() });
 export type Identity = z.output<typeof identitySchema>;
 
 /** A login that holds, as its user sees it. */
-const sessionRecord = z.object({ id: z.int(), ip_address: z.string(), created_at: z.int(), is_current: z.boolean() });
+const sessionRecord = z.object({
+  id: z.int(),
+  ip_address: z.string(),
+  created_at: z.int(),
+  is_current: z.boolean(),
+  /** What logged in, as it calls itself; empty when it did not say. */
+  user_agent: z.string().optional(),
+  /** When it asked for its session last; null: never. */
+  last_seen_at: z.int().nullable().optional(),
+});
 
 const ofUser = { service: 'auth', access: 'session', actor: { kind: 'auth/user', key: 'caller' } } as const;
 const ofLogin = { service: 'auth', access: 'none', actor: { kind: 'auth/login', key: 'none' } } as const;
@@ -53,6 +63,7 @@ export const login = endpoint({
   body: z.object({ username: z.string().max(256), password: z.string().max(1024) }),
   reply: z.union([identitySchema, z.object({ requires_2fa: z.literal(true), challenge_token: z.string() })]),
   refuses: ['invalid_credentials', 'forbidden', 'too_many_attempts'],
+  session: 'begins',
 });
 
 export const session = endpoint({
@@ -60,11 +71,26 @@ export const session = endpoint({
   name: 'session',
   method: 'GET',
   path: '/api/session',
-  summary: 'Who is logged in',
-  reply: identity,
+  summary: 'Who is logged in, and until when',
+  reply: identity.extend({ expires_at: z.iso.datetime().optional() }),
 });
 
-/** Tokens are not revoked here: "the client discards its token". */
+/** The longest a login lasts that is renewed again and again, days. */
+export const MAX_SESSION_DAYS = 30;
+
+export const renewSession = endpoint({
+  ...ofUser,
+  name: 'renewSession',
+  method: 'POST',
+  path: '/api/session/renew',
+  uncounted: true,
+  summary: `Prolong the session that asks by a new token, at most until ${MAX_SESSION_DAYS} days after the login`,
+  reply: z.object({ token: z.string(), expires_at: z.iso.datetime() }),
+  refuses: ['conflict'],
+  session: 'begins',
+});
+
+/** A token is not revoked here: "the client discards its token". A session that a cookie holds ends. */
 export const logout = endpoint({
   ...ofLogin,
   name: 'logout',
@@ -72,6 +98,7 @@ export const logout = endpoint({
   path: '/api/logout',
   summary: 'Log out: the client discards its token',
   reply: z.object({ status: z.literal('ok') }),
+  session: 'ends',
 });
 
 export const updateProfile = endpoint({
@@ -104,14 +131,39 @@ export const listSessions = endpoint({
   reply: z.array(sessionRecord),
 });
 
+export const endSession = endpoint({
+  ...ofUser,
+  name: 'endSession',
+  method: 'DELETE',
+  path: '/api/settings/sessions/{id}',
+  uncounted: true,
+  summary: 'End one of your logins, on all nodes within a second',
+  params: z.object({ id: wholeNumber }),
+  status: 204,
+  refuses: ['not_found'],
+});
+
+export const endOtherSessions = endpoint({
+  ...ofUser,
+  name: 'endOtherSessions',
+  method: 'DELETE',
+  path: '/api/settings/sessions',
+  uncounted: true,
+  summary: 'End all of your logins but the one that asks; API tokens go on',
+  reply: z.object({ ended: z.int() }),
+});
+
 /** All endpoints of the service. */
 export const authEndpoints = [
   login,
   session,
+  renewSession,
   logout,
   updateProfile,
   changePassword,
   listSessions,
+  endSession,
+  endOtherSessions,
   ...apiTokenEndpoints,
   ...registryEndpoints,
   ...securityKeyEndpoints,

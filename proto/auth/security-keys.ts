@@ -119,6 +119,7 @@ export const finishKeyLogin = endpoint({
   }),
   refuses: ['invalid_credential', 'forbidden'],
   actor: { kind: 'auth/login', key: 'none' },
+  session: 'begins',
 });
 
 export const listKeys = endpoint({

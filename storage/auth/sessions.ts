@@ -4,11 +4,20 @@ import { INTO_AUDIT } from '../audit.ts';
 import type { Queries, Tx } from '../db.ts';
 import { tellTokens } from './token-directory.ts';
 
-const sessionRow = z.object({ id: z.number(), tokenId: z.string(), ipAddress: z.string(), createdAt: z.date() });
+const sessionRow = z.object({
+  id: z.number(),
+  tokenId: z.string(),
+  ipAddress: z.string(),
+  createdAt: z.date(),
+  userAgent: z.string(),
+  lastSeenAt: z.date().nullable(),
+});
 type SessionRow = z.output<typeof sessionRow>;
 
 /** Most records shown and kept for one user: a script that logs in every second must not grow the list without end. */
 const MAX_SESSIONS = 200;
+/** Longest name of a client that is kept, in characters. */
+const MAX_USER_AGENT = 200;
 /** Networks kept for one user, the latest. */
 const MAX_NETWORKS = 100;
 
@@ -18,6 +27,7 @@ interface Login {
   readonly userId: string;
   readonly username: string;
   readonly address: string;
+  readonly userAgent: string;
   /** What the throttle knows the address by. */
   readonly network: string;
   readonly expiresAt: Date;
@@ -34,7 +44,7 @@ interface Login {
  * waits for it: all of it happens or none.
  */
 export async function recordLogin(db: Queries, login: Login): Promise<void> {
-  const { tokenId, userId, username, address, network, expiresAt, requestId, forgives, detail } = login;
+  const { tokenId, userId, username, address, userAgent, network, expiresAt, requestId, forgives, detail } = login;
   await db.run(
     `with gone_sessions as (
        delete from login_sessions where user_id = $2 and (expires_at <= now() or id in
@@ -46,14 +56,25 @@ export async function recordLogin(db: Queries, login: Login): Promise<void> {
      ), gone_attempts as (
        delete from login_attempts where key = $9
      ), session as (
-       insert into login_sessions (token_id, user_id, ip_address, expires_at) values ($1, $2, $4, $6)
+       insert into login_sessions (token_id, user_id, ip_address, expires_at, user_agent) values ($1, $2, $4, $6, $10)
      ), network as (
        insert into login_networks (user_id, network) values ($2, $5) on conflict (user_id, network) do update set
        last_at = now()
      )
      ${INTO_AUDIT}
        values ($2, $3, 'login', $2, $4, $7, $8::jsonb)`,
-    [tokenId, userId, username, address, network, expiresAt, requestId, JSON.stringify(detail), forgives],
+    [
+      tokenId,
+      userId,
+      username,
+      address,
+      network,
+      expiresAt,
+      requestId,
+      JSON.stringify(detail),
+      forgives,
+      userAgent.replaceAll('\0', '').slice(0, MAX_USER_AGENT),
+    ],
   );
 }
 
@@ -61,7 +82,9 @@ export async function recordLogin(db: Queries, login: Login): Promise<void> {
 export function listSessions(db: Queries, userId: string): Promise<SessionRow[]> {
   return db.many(
     sessionRow,
-    `select id, token_id as "tokenId", ip_address as "ipAddress", created_at as "createdAt" from login_sessions
+    `select id, token_id as "tokenId", ip_address as "ipAddress", created_at as "createdAt",
+       user_agent as "userAgent", last_seen_at as "lastSeenAt"
+     from login_sessions
      where user_id = $1 and expires_at > now() order by id desc limit ${MAX_SESSIONS}`,
     [userId],
   );
@@ -78,4 +101,66 @@ export async function endSessions(tx: Tx, userId: string, except: string | null)
   ]);
   await tellTokens(tx, 'user', userId);
   return tx.run('delete from login_sessions where user_id = $1 and token_id is distinct from $2', [userId, except]);
+}
+
+const endedRow = z.object({ tokenId: z.string() });
+
+/**
+ * Ends one session of a user, by its record's id or its token's id, on every node within a second of the commit.
+ * Undefined when the user has no such session; else its token's id.
+ */
+export async function endSession(
+  tx: Tx,
+  userId: string,
+  which: { readonly id: number } | { readonly tokenId: string },
+): Promise<string | undefined> {
+  const ended = await tx.one(
+    endedRow,
+    `with gone as (
+       delete from login_sessions where user_id = $1 and expires_at > now()
+         and (id = $2::bigint or token_id = $3::text) returning token_id, user_id, expires_at
+     )
+     insert into ended_sessions (token_id, user_id, expires_at) select token_id, user_id, expires_at from gone
+     on conflict (token_id) do nothing returning token_id as "tokenId"`,
+    [userId, 'id' in which ? which.id : null, 'tokenId' in which ? which.tokenId : null],
+  );
+  if (ended !== undefined) await tellTokens(tx, 'user', userId);
+  return ended?.tokenId;
+}
+
+/** Notes that a session asked for itself, at most once a minute. */
+export async function noteSeen(db: Queries, tokenId: string): Promise<void> {
+  await db.run(
+    `update login_sessions set last_seen_at = now()
+     where token_id = $1 and (last_seen_at is null or last_seen_at < now() - interval '1 minute')`,
+    [tokenId],
+  );
+}
+
+const prolongedRow = z.object({ expiresAt: z.date() });
+
+/**
+ * Lets a session last until `expiresAt`, but no longer than `days` after its login. Until when it does; undefined when
+ * there is no such session.
+ */
+export async function prolongSession(
+  db: Queries,
+  tokenId: string,
+  expiresAt: Date,
+  days: number,
+): Promise<Date | undefined> {
+  const row = await db.one(
+    prolongedRow,
+    `update login_sessions
+     set expires_at = greatest(expires_at, least($2::timestamptz, created_at + make_interval(days => $3::int))),
+       last_seen_at = now()
+     where token_id = $1 and expires_at > now() returning expires_at as "expiresAt"`,
+    [tokenId, expiresAt, days],
+  );
+  return row?.expiresAt;
+}
+
+/** Forgets sessions that ended and whose tokens have expired since. Returns how many went. */
+export function purgeEndedSessions(db: Queries): Promise<number> {
+  return db.run('delete from ended_sessions where expires_at < now()');
 }

@@ -45,7 +45,8 @@ export function tokenDirectory(db: Db): TokenDirectory {
         anyRow,
         `select from users where id = $1 and disabled_at is null
            and (sessions_from is null or sessions_from <= to_timestamp($2))
-           and (sessions_epoch = $3 or kept_session = $4)`,
+           and (sessions_epoch = $3 or kept_session = $4)
+           and not exists (select from ended_sessions where token_id = $4)`,
         [userId, issuedAt, epoch, tokenId],
       )) !== undefined,
     onNews: (handler) => db.listen(CHANNEL, (payload) => handler(newsSchema.catch({ kind: 'all' }).parse(payload))),

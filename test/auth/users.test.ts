@@ -20,9 +20,9 @@ describe('the profile', () => {
   test('is read and changed, and stays changed', async (t) => {
     const auth = await openAuth(t);
     const ann = await auth.enter('ann');
-    assert.deepEqual(await auth.call(session, ann), {
-      ...{ username: 'ann', display_name: 'ann', user_id: ann.userId, is_admin: false },
-    });
+    const shown = { username: 'ann', display_name: 'ann', user_id: ann.userId, is_admin: false };
+    const expires_at = new Date(ann.expiresAt * 1000).toISOString();
+    assert.deepEqual(await auth.call(session, ann), { ...shown, expires_at });
     assert.deepEqual(await auth.call(updateProfile, ann, { body: { display_name: '  Änn 🚀 ' } }), {
       ...{ username: 'ann', display_name: 'Änn 🚀', user_id: ann.userId },
     });
@@ -97,7 +97,8 @@ describe('the list of sessions', () => {
         ['192.0.2.1', true],
       ],
     );
-    assert.deepEqual(Object.keys(list[0] ?? {}).sort(), ['created_at', 'id', 'ip_address', 'is_current']);
+    const fields = ['created_at', 'id', 'ip_address', 'is_current', 'last_seen_at', 'user_agent'];
+    assert.deepEqual(Object.keys(list[0] ?? {}).sort(), fields);
     assert.ok(Math.abs((list[0]?.created_at ?? 0) - Date.now() / 1000) < 3600);
     assert.deepEqual(
       (await auth.call(listSessions, second)).map(({ is_current }) => is_current),
@@ -112,7 +113,7 @@ describe('the list of sessions', () => {
       const expiresAt = new Date(Date.now() + inMs);
       return recordLogin(auth.db, {
         ...{ tokenId: `t${i}`, userId: ann.userId, username: 'ann', expiresAt, requestId: '' },
-        ...{ address: `10.0.0.${i}`, network: `10.0.0.${i}`, forgives: null, detail: {} },
+        ...{ address: `10.0.0.${i}`, userAgent: '', network: `10.0.0.${i}`, forgives: null, detail: {} },
       });
     };
     await add(0, -1000);

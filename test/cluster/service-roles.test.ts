@@ -90,6 +90,13 @@ async function useAuth({ call }: Api, token: string, userId: string, registry: s
   await call('auth', 'session', { token: spare });
   await call('auth', 'listSessions', { token });
   await call('auth', 'logout', { token: spare });
+  await call('auth', 'renewSession', { token: spare });
+  const logins = z
+    .array(z.object({ id: z.number(), is_current: z.boolean() }))
+    .parse((await call('auth', 'listSessions', { token: spare })).json.list);
+  const own = logins.find(({ is_current }) => is_current);
+  await call('auth', 'endSession', { token, params: { id: String(own?.id) } });
+  await call('auth', 'endOtherSessions', { token });
   await call('auth', 'updateProfile', { token, body: { display_name: 'Ann' } });
   const made = await call('auth', 'createToken', { token, body: { name: 'one', scopes, expires_in: '30d' } });
   const [{ id = '' } = {}] = z

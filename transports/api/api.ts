@@ -3,6 +3,7 @@
  * service, and turns what comes back into a reply. Knows no endpoint by name.
  */
 import { randomBytes } from 'node:crypto';
+import { z } from 'zod';
 import type { Authenticate, NeededScope } from '../../proto/auth/tokens.ts';
 import type { AnyEndpoint, Call, Caller, Service } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
@@ -23,8 +24,12 @@ import type { ClientAddress } from './client-address.ts';
 import { isOwnPage } from './cors.ts';
 import type { OpenStreams } from './open-streams.ts';
 import { check, readJson, readQuery } from './read.ts';
-import { jsonReply, methodReply, plainReply, refusalReply } from './replies.ts';
+import { jsonReply, methodReply, plainReply, refusalReply, withHeader } from './replies.ts';
 import { router } from './router.ts';
+import { FORGET_SESSION, sessionCookie, sessionCookieToken, wantsCookie } from './session-cookie.ts';
+
+/** A reply that begins a session. */
+const withToken = z.looseObject({ token: z.string() });
 
 /** Of a path that leads nowhere: otherwise a slip in it would look like something that is not there. */
 const NO_PATH = { message: 'This service has no such path: /openapi.json lists those it has.' };
@@ -124,6 +129,10 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
       const value = await service.call(endpoint, call);
       const status = endpoint.status ?? 200;
       onReply?.(endpoint.name, status);
+      if (endpoint.session !== undefined) {
+        const kept = await keptSession(endpoint, request, value, authenticate);
+        if (kept !== undefined) return withHeader(jsonReply(status, kept.value, requestId), 'set-cookie', kept.cookie);
+      }
       return jsonReply(status, value, requestId);
     } catch (error) {
       return fail(endpoint.name, requestId, error, endpoint.basic);
@@ -204,15 +213,49 @@ function prove(
   request: HttpRequest,
   authenticate: Authenticate,
   cookie?: CookieRule,
-): Caller | undefined | Promise<Caller> {
-  if (endpoint.access === 'none') return undefined;
+): Caller | undefined | Promise<Caller | undefined> {
+  if (endpoint.access === 'none') return endpoint.session === 'ends' ? ofCookie(request, authenticate) : undefined;
   const token =
     bearer(request.header('authorization')) ??
     (endpoint.socket || endpoint.events ? readQuery(request.query).token : undefined) ??
-    (cookie === undefined ? undefined : cookieToken(request, cookie));
+    tokenOfCookies(request, cookie);
   const proven = token === undefined ? undefined : authenticate(token);
   if (proven instanceof Promise) return proven.then((caller) => admit(endpoint, params, caller));
   return admit(endpoint, params, proven);
+}
+
+/** The token in a cookie. Refuses `unauthorized` when two cookies name two: somebody else may have set one of them. */
+function tokenOfCookies(request: HttpRequest, cookie: CookieRule | undefined): string | undefined {
+  const session = sessionCookieToken(request);
+  const other = cookie === undefined ? undefined : cookieToken(request, cookie);
+  if (session !== undefined && other !== undefined && session !== other)
+    throw new Refusal('unauthorized', {
+      message: `The cookies hold two different sessions: delete "${cookie?.name}".`,
+    });
+  return session ?? other;
+}
+
+/** Whose session the cookie holds, if it is one that counts. */
+async function ofCookie(request: HttpRequest, authenticate: Authenticate): Promise<Caller | undefined> {
+  const token = sessionCookieToken(request);
+  const caller = token === undefined ? undefined : await authenticate(token);
+  return caller?.kind === 'session' ? caller : undefined;
+}
+
+/** What a page gets that keeps its session in the cookie: the reply without the token, and the cookie. */
+async function keptSession(
+  endpoint: AnyEndpoint,
+  request: HttpRequest,
+  value: unknown,
+  authenticate: Authenticate,
+): Promise<{ readonly value: unknown; readonly cookie: string } | undefined> {
+  if (endpoint.session === 'ends')
+    return sessionCookieToken(request) === undefined ? undefined : { value, cookie: FORGET_SESSION };
+  const { data } = wantsCookie(request) ? withToken.safeParse(value) : { data: undefined };
+  if (data === undefined) return undefined;
+  const { token, ...rest } = data;
+  const caller = await authenticate(token);
+  return caller === undefined ? undefined : { value: rest, cookie: sessionCookie(token, caller, Date.now()) };
 }
 
 function admit(endpoint: AnyEndpoint, params: Readonly<Record<string, string>>, caller: Caller | undefined): Caller {
@@ -283,5 +326,9 @@ class RequestCall implements Call {
 
   get address(): string {
     return this.#clientAddress(this.#request);
+  }
+
+  get userAgent(): string | undefined {
+    return this.#request.header('user-agent');
   }
 }

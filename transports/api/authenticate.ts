@@ -224,7 +224,7 @@ export function cookieToken(request: HttpRequest, { name, isOwnPage }: CookieRul
 }
 
 /** What all cookies of a name say; without quotes, and without the empty ones. */
-function valuesOf(header: string, name: string): string[] {
+export function valuesOf(header: string, name: string): string[] {
   return header.split(';').flatMap((pair) => {
     const equals = pair.indexOf('=');
     if (equals < 0 || pair.slice(0, equals).trim() !== name) return [];

@@ -44,6 +44,11 @@ export function methodReply(allow: readonly string[]): HttpReply {
   return { ...reply, headers: [...reply.headers, ['allow', allow.join(', ')]] };
 }
 
+/** The same reply with one more header. */
+export function withHeader(reply: HttpReply, name: string, value: string): HttpReply {
+  return { ...reply, headers: [...reply.headers, [name, value]] };
+}
+
 /** The same reply with `text` as its body. */
 export function plainReply(reply: HttpReply, text: string): HttpReply {
   const headers = reply.headers.filter(([name]) => name !== 'content-type');

@@ -46,42 +46,50 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
       return { options: { challenge, timeout: 60_000 as const, rpId: relyingParty.id, allowCredentials }, state };
     }),
 
-    handler(finishKeyLogin, async (_: undefined, { body: { state: given, credential }, address, requestId }) => {
-      const state = await states.open(given, 'login');
-      // Spent first: a state is good for one try.
-      if (state === undefined || !(await spendToken(db, state.challenge, state.expiresAt))) {
-        throw new Refusal('invalid_credential');
-      }
-      const user = await userById(db, state.userId);
-      // The password was changed meanwhile: the one that was given is right no more.
-      if (user === undefined || user.sessionsEpoch !== state.epoch) throw new Refusal('invalid_credential');
-      if (user.disabledAt !== null) throw accountDisabled();
+    handler(
+      finishKeyLogin,
+      async (_: undefined, { body: { state: given, credential }, address, userAgent, requestId }) => {
+        const state = await states.open(given, 'login');
+        // Spent first: a state is good for one try.
+        if (state === undefined || !(await spendToken(db, state.challenge, state.expiresAt))) {
+          throw new Refusal('invalid_credential');
+        }
+        const user = await userById(db, state.userId);
+        // The password was changed meanwhile: the one that was given is right no more.
+        if (user === undefined || user.sessionsEpoch !== state.epoch) throw new Refusal('invalid_credential');
+        if (user.disabledAt !== null) throw accountDisabled();
 
-      try {
-        const key = await findSecurityKey(db, user.id, credential.id);
-        if (key === undefined) throw new KeyRejected('unknown_key');
-        const counter = await verifyUse(credential, state.challenge, relyingParty, { ...key, userId: user.id });
-        return await enter(
-          user,
-          { address, requestId },
-          { factor: 'security_key', key: key.id },
-          {
-            first: async (tx) => {
-              // Used at the same time elsewhere, or deleted: either way it is not this login's turn.
-              const isTurn = await advanceCounter(tx, { userId: user.id, id: key.id, from: key.counter, to: counter });
-              if (!isTurn) throw new KeyRejected('counter');
+        try {
+          const key = await findSecurityKey(db, user.id, credential.id);
+          if (key === undefined) throw new KeyRejected('unknown_key');
+          const counter = await verifyUse(credential, state.challenge, relyingParty, { ...key, userId: user.id });
+          return await enter(
+            user,
+            { address, userAgent, requestId },
+            { factor: 'security_key', key: key.id },
+            {
+              first: async (tx) => {
+                // Used at the same time elsewhere, or deleted: either way it is not this login's turn.
+                const isTurn = await advanceCounter(tx, {
+                  userId: user.id,
+                  id: key.id,
+                  from: key.counter,
+                  to: counter,
+                });
+                if (!isTurn) throw new KeyRejected('counter');
+              },
             },
-          },
-        );
-      } catch (error) {
-        if (!(error instanceof KeyRejected)) throw error;
-        // Somebody has the password but not the key: worth an entry.
-        const { id: userId, username } = user;
-        const detail = { factor: 'security_key', reason: error.code };
-        log.warn({ username, userId, address, reason: error.code, err: error }, 'second factor refused');
-        await audit(db, { userId, username, action: 'login.refused', address, requestId, detail });
-        throw new Refusal('invalid_credential', { cause: error });
-      }
-    }),
+          );
+        } catch (error) {
+          if (!(error instanceof KeyRejected)) throw error;
+          // Somebody has the password but not the key: worth an entry.
+          const { id: userId, username } = user;
+          const detail = { factor: 'security_key', reason: error.code };
+          log.warn({ username, userId, address, reason: error.code, err: error }, 'second factor refused');
+          await audit(db, { userId, username, action: 'login.refused', address, requestId, detail });
+          throw new Refusal('invalid_credential', { cause: error });
+        }
+      },
+    ),
   ];
 }

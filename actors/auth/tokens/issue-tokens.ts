@@ -25,10 +25,12 @@ export function sessionTokens(secret: SharedSecret, ttlSeconds: number, clock: C
     username: string;
     isAdmin: boolean;
     sessionsEpoch?: number;
+    /** Of a session that is prolonged: its id, when it began and when it is to end, Unix seconds. */
+    prolongs?: { readonly tokenId: string; readonly issuedAt: number; readonly expiresAt: number };
   }): Promise<IssuedToken> => {
-    const tokenId = randomUUID();
-    const iat = Math.floor(clock.now() / 1000);
-    const exp = iat + ttlSeconds;
+    const tokenId = user.prolongs?.tokenId ?? randomUUID();
+    const iat = user.prolongs?.issuedAt ?? Math.floor(clock.now() / 1000);
+    const exp = user.prolongs?.expiresAt ?? iat + ttlSeconds;
     const claims = {
       type: 'session',
       user_id: user.id,

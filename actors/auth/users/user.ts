@@ -7,13 +7,13 @@
  */
 
 import { backoffMs } from '../../../lib/waiting.ts';
-import { changePassword, listSessions, session, updateProfile } from '../../../proto/auth/endpoints.ts';
+import { changePassword, session, updateProfile } from '../../../proto/auth/endpoints.ts';
 import { clientNetworkOf, networkOf } from '../../../proto/client-network.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import { audit } from '../../../storage/audit.ts';
 import { forgetNetworks } from '../../../storage/auth/attempts.ts';
-import { endSessions, listSessions as sessionsOf } from '../../../storage/auth/sessions.ts';
+import { endSessions, noteSeen } from '../../../storage/auth/sessions.ts';
 import { setDisplayName, setPasswordHash, type UserRow, userById } from '../../../storage/auth/users.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { REMOVAL } from '../../../storage/offboarding.ts';
@@ -28,6 +28,7 @@ import { apiTokenHandlers } from '../tokens/api-tokens.ts';
 import { serviceAccountHandlers } from '../tokens/service-accounts.ts';
 import { AUTH_USER, type AuthUserMessage } from './placed.ts';
 import { securityKeyHandlers } from './security-keys.ts';
+import { sessionHandlers } from './sessions.ts';
 import { forgetUser } from './user-state.ts';
 
 /** What the actor keeps. */
@@ -37,7 +38,14 @@ interface AuthUserState {
   row: UserRow;
   /** The row was deleted: whoever still asks is told so. */
   gone: boolean;
+  /** When sessions were noted last as seen, Unix ms, by their tokens' ids. */
+  readonly seen: Map<string, number>;
 }
+
+/** How often it is written that a session is in use. */
+const NOTE_EVERY_MS = 60_000;
+/** Sessions whose last note is remembered. */
+const MAX_SEEN = 200;
 
 const SLEEP_AFTER_MS = 60_000;
 
@@ -49,12 +57,17 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): Answerin
   const { db } = deps;
 
   const table = handlers<AuthUserState>(
-    handler(session, (state: AuthUserState, call) => ({
-      username: state.row.username,
-      display_name: state.row.displayName,
-      user_id: state.row.id,
-      is_admin: callerOf(call).isAdmin,
-    })),
+    handler(session, (state: AuthUserState, call) => {
+      const { isAdmin, tokenId, expiresAt } = callerOf(call);
+      note(state, tokenId);
+      return {
+        username: state.row.username,
+        display_name: state.row.displayName,
+        user_id: state.row.id,
+        is_admin: isAdmin,
+        expires_at: new Date(expiresAt * 1000).toISOString(),
+      };
+    }),
     handler(updateProfile, async (state: AuthUserState, call) => {
       const { display_name } = call.body;
       state.row = await fenced(db, state.lease, async (tx) => {
@@ -95,18 +108,20 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): Answerin
       deps.log.info({ userId: state.row.id, address }, 'password changed');
       return undefined;
     }),
-    handler(listSessions, async (state: AuthUserState, call) =>
-      (await sessionsOf(db, state.row.id)).map((record) => ({
-        id: record.id,
-        ip_address: record.ipAddress,
-        created_at: Math.floor(record.createdAt.getTime() / 1000),
-        is_current: record.tokenId === callerOf(call).tokenId,
-      })),
-    ),
+    ...sessionHandlers(deps),
     ...apiTokenHandlers(deps),
     ...serviceAccountHandlers(deps),
     ...securityKeyHandlers(deps, provePassword),
   );
+
+  /** Notes that a session is in use. Nobody waits for it, and a note that is lost costs a minute. */
+  function note({ seen }: AuthUserState, tokenId: string): void {
+    const now = deps.clock.now();
+    if (now - (seen.get(tokenId) ?? 0) < NOTE_EVERY_MS) return;
+    if (seen.size >= MAX_SEEN) seen.clear();
+    seen.set(tokenId, now);
+    noteSeen(db, tokenId).catch((err: unknown) => deps.log.debug({ err }, 'the last use of a session was not noted'));
+  }
 
   /** Ends the removal of a user, if nothing is left that another service has to end; else tries again later. */
   async function forget(state: AuthUserState, tries: number): Promise<void> {
@@ -124,7 +139,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): Answerin
     activate: async (id) => {
       const lease = deps.placement.lease(AUTH_USER, id);
       const row = await userById(db, id);
-      return row === undefined ? undefined : { lease, row, gone: false };
+      return row === undefined ? undefined : { lease, row, gone: false, seen: new Map() };
     },
     handle: (state, message, ctx) => {
       if (message.type === 'call') {

@@ -58,7 +58,7 @@ export function requestFor(
 }
 
 /** Cookies that open the platform's own services: whoever gets one acts as the visitor. */
-const TOKENS = new Set(['token', '__Host-token']);
+const TOKENS = new Set(['token', '__Host-token', '__Host-troupe']);
 
 /** Cookies without those: a visitor's browser sends them to containers when their Domain is the platform's. */
 function withoutToken(cookies: string): string {
