@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { metricsAccess } from '../../cmd/observability/pages.ts';
@@ -109,6 +110,7 @@ function request(
     query,
     remoteAddress: '127.0.0.1',
     header: (name) => (name === 'authorization' && token !== undefined ? `Bearer ${token}` : undefined),
+    stream: () => Readable.from([]),
     body: async () => {
       if (body instanceof BodyError) throw body;
       return typeof body === 'string' ? Buffer.from(body) : body;

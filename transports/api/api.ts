@@ -20,10 +20,11 @@ import type { Log } from '../../proto/ports/log.ts';
 import { grants } from '../../proto/scopes.ts';
 import { basic, bearer, type CookieRule, cookieToken } from './authenticate.ts';
 import type { Changes } from './authentication.ts';
+import { bytesReply } from './bytes.ts';
 import type { ClientAddress } from './client-address.ts';
 import { isOwnPage } from './cors.ts';
 import type { OpenStreams } from './open-streams.ts';
-import { check, readJson, readQuery } from './read.ts';
+import { check, readJson, readQuery, readQueryLists } from './read.ts';
 import { jsonReply, methodReply, plainReply, refusalReply, withHeader } from './replies.ts';
 import { router } from './router.ts';
 import { FORGET_SESSION, sessionCookie, sessionCookieToken, wantsCookie } from './session-cookie.ts';
@@ -125,6 +126,12 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
         const scope = caller && neededScope(endpoint, params, caller);
         const source = caller === undefined ? events : streams.guardEvents(caller, scope, events, since);
         return finish(endpoint.name, requestId, { status: 200, headers: EVENT_HEADERS, source });
+      }
+      if (endpoint.bytes) {
+        if (service.transfer === undefined) throw new Refusal('not_found');
+        const reply = await service.transfer(endpoint, call, request);
+        if ('bytes' in reply) return finish(endpoint.name, requestId, bytesReply(reply));
+        return finish(endpoint.name, requestId, jsonReply(endpoint.status ?? 200, reply.value));
       }
       const value = await service.call(endpoint, call);
       const status = endpoint.status ?? 200;
@@ -317,7 +324,7 @@ class RequestCall implements Call {
     this.query =
       endpoint.query === undefined
         ? undefined
-        : check(endpoint.query, readQuery(request.query, endpoint.repeats), 'query');
+        : check(endpoint.query, readQueryLists(request.query, endpoint), 'query');
     this.body = body;
     this.basic = endpoint.basic === true ? basic(request.header('authorization')) : undefined;
     this.lastEventId = endpoint.events ? request.header('last-event-id') : undefined;
