@@ -1,4 +1,4 @@
-/** Files of a real container over HTTP, through the gateway of the real command line and without it. */
+/** Files of a real container over HTTP: the real command line, and a real Docker Engine. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
