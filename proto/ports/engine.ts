@@ -46,6 +46,8 @@ export interface ContainerState {
   readonly restarts: number;
   /** Unix ms of the last start; null when it never ran. */
   readonly startedAt: number | null;
+  /** Unix ms of the end of its last run, once it has ended; absent when the engine does not say. */
+  readonly endedAt?: number;
   /** Frozen from outside: it counts as running. */
   readonly paused?: boolean;
   /** Where its persistent data is mounted; absent when the engine does not say. */

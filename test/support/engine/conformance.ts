@@ -93,6 +93,8 @@ export function engineConformance(
       assert.equal(exited?.address, null);
       if (options.parts?.forgetsStopped !== true) assert.equal(typeof exited?.exitCode, 'number');
       assert.equal(exited?.startedAt, running?.startedAt);
+      assert.equal(running?.endedAt, undefined);
+      assert.ok((exited?.endedAt ?? 0) >= (running?.startedAt ?? 0));
       await engine.remove(spec.id);
       assert.equal(await engine.inspect(spec.id), undefined);
     });

@@ -175,7 +175,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
   const end = (id: string, exitCode: number, oomKilled: boolean): void => {
     const one = held.get(id);
     if (one === undefined || one.state.phase !== 'running') return;
-    one.state = { ...one.state, phase: 'exited', address: null, exitCode, oomKilled };
+    one.state = { ...one.state, phase: 'exited', address: null, exitCode, oomKilled, endedAt: Date.now() };
     one.ports.clear();
     for (const stream of one.streams) stream.destroy();
     one.streams.clear();
@@ -273,7 +273,8 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       if (one.state.phase === 'running') return;
       addresses += 1;
       const address = `10.0.${(addresses >> 8) & 255}.${addresses & 255}`;
-      one.state = { ...one.state, phase: 'running', address, exitCode: null, oomKilled: false, startedAt: Date.now() };
+      const { endedAt: _, ...before } = one.state;
+      one.state = { ...before, phase: 'running', address, exitCode: null, oomKilled: false, startedAt: Date.now() };
       (options.onStart ?? greet)(id, engine);
       changed(id);
     },
