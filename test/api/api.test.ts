@@ -302,6 +302,28 @@ test('an upgrade is decided before it happens', async () => {
   }
 });
 
+test('a refused upgrade of a page is accepted and closed with the status, and a sentence that fits', async () => {
+  for (const [url, status] of [
+    ['/ws', 4401],
+    ['/open', 4404],
+  ] as const) {
+    const page = {
+      ...request('GET', url),
+      header: (name: string) => (name === 'origin' ? 'https://a.test' : undefined),
+    };
+    const answer = await onUpgrade(page);
+    assert.ok('accept' in answer);
+    const closes: [number, string][] = [];
+    const socket = { send: () => true, batch: () => true, buffered: () => 0, pause() {}, resume() {} };
+    answer.accept.open({ ...socket, close: (code, reason) => closes.push([code, reason]) });
+    assert.deepEqual(
+      closes.map(([code]) => code),
+      [status],
+    );
+    assert.ok(closes.every(([, reason]) => reason !== '' && Buffer.byteLength(reason) <= 123));
+  }
+});
+
 test('the query token opens sockets only', async () => {
   assert.equal((await ask('GET', '/mine?token=ann')).status, 401);
 });

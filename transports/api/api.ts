@@ -14,6 +14,7 @@ import {
   type HttpReply,
   type HttpRequest,
   type HttpServerOptions,
+  type UpgradeAnswer,
   type UpgradeHandler,
 } from '../../proto/ports/http.ts';
 import type { Log } from '../../proto/ports/log.ts';
@@ -25,6 +26,7 @@ import type { ClientAddress } from './client-address.ts';
 import { isOwnPage } from './cors.ts';
 import type { OpenStreams } from './open-streams.ts';
 import { check, readJson, readQuery, readQueryLists } from './read.ts';
+import { refusedSocket } from './refused-socket.ts';
 import { jsonReply, methodReply, plainReply, refusalReply, withHeader } from './replies.ts';
 import { router } from './router.ts';
 import { FORGET_SESSION, sessionCookie, sessionCookieToken, wantsCookie } from './session-cookie.ts';
@@ -94,6 +96,13 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
   const finish = <R extends HttpAnswer>(endpoint: string, requestId: string, reply: R): R => {
     onReply?.(endpoint, reply.status);
     return { ...reply, headers: [...reply.headers, ['x-request-id', requestId]] };
+  };
+
+  /** Programs read the refusal of a socket as an answer. Browsers, which name the page, show it to nobody. */
+  const refuse = (request: HttpRequest, endpoint: string, requestId: string, error: unknown): UpgradeAnswer => {
+    const reply = fail(endpoint, requestId, error);
+    if (request.header('origin') === undefined) return { refuse: reply };
+    return { accept: refusedSocket(error instanceof Refusal ? error : new Refusal('internal')) };
   };
 
   const fail = (endpoint: string, requestId: string, error: unknown, isBasic?: boolean): HttpReply => {
@@ -175,14 +184,17 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
     const requestId = nextId();
     const match = find('GET', request.path);
     if (match === undefined || !('endpoint' in match) || !match.endpoint.socket) {
-      return { refuse: finish('', requestId, refusalReply(new Refusal('not_found', NO_PATH))) };
+      return refuse(request, '', requestId, new Refusal('not_found', NO_PATH));
     }
     const { endpoint, params } = match;
+    // Before anything else, and as a plain answer: pages of strangers are told nothing.
+    if (endpoint.ownPages && !isOwnPage(request.header('origin'), options.domain)) {
+      const stranger = new Refusal('forbidden', { message: 'Pages of this origin may not connect.' });
+      return { refuse: fail(endpoint.name, requestId, stranger) };
+    }
     const since = streams.news;
     try {
       const caller = await prove(endpoint, params, request, authenticate);
-      if (endpoint.ownPages && !isOwnPage(request.header('origin'), options.domain))
-        throw new Refusal('forbidden', { message: 'Pages of this origin may not connect.' });
       const accept = await service.connect(
         endpoint,
         new RequestCall(endpoint, params, request, caller, undefined, requestId, clientAddress),
@@ -191,7 +203,7 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
       if (caller === undefined) return { accept };
       return { accept, watch: streams.watchOf(caller, neededScope(endpoint, params, caller), since) };
     } catch (error) {
-      return { refuse: fail(endpoint.name, requestId, error) };
+      return refuse(request, endpoint.name, requestId, error);
     }
   };
 
