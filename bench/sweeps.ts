@@ -5,7 +5,6 @@
  * settled; 1 row of 10,000 changes between two looks. `all rows`: all are read and filtered here. `own rows`: a sweep, once a minute. `changed
  * rows`: a look, every five seconds. Milliseconds of a round; processor time of this process, and of the backend that it asks.
  */
-import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { z } from 'zod';
 import { Sweeps } from '../actors/compute/container/sweeps.ts';
@@ -15,10 +14,9 @@ import { type Db, openDb } from '../storage/db.ts';
 import { shardOf } from '../supervision/placement/index.ts';
 import { memoryEngine } from '../test/support/engine/memory-engine.ts';
 import { silentLog } from '../test/support/log.ts';
+import { processorMs } from '../test/support/processor.ts';
 
 const SHARDS = 4096;
-/** proc(5); a tick is 10 ms. */
-const TICK_MS = 10;
 
 async function main(nodes: number, sizes: readonly number[]): Promise<void> {
   const { startTestServer, testDatabase } = await import('../test/support/database/database.ts');
@@ -130,12 +128,12 @@ async function rounds(
   let [own, backend] = [0, 0];
   for (let n = 0; n < times; n++) {
     await between();
-    const [began, used, ticks] = [performance.now(), process.cpuUsage(), ticksOf(pid)];
+    const [began, used, before] = [performance.now(), process.cpuUsage(), processorMs(pid)];
     await round();
     walls.push(performance.now() - began);
     const { user, system } = process.cpuUsage(used);
     own += (user + system) / 1000;
-    backend += (ticksOf(pid) - ticks) * TICK_MS;
+    backend += processorMs(pid) - before;
   }
   const median = walls.sort((a, b) => a - b)[Math.floor(times / 2)] ?? 0;
   const cells = [
@@ -148,11 +146,6 @@ async function rounds(
 }
 
 const ms = (value: number) => value.toFixed(value < 100 ? 1 : 0);
-
-function ticksOf(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
-  return Number(fields[11]) + Number(fields[12]);
-}
 
 function unused(): never {
   throw new TypeError('nothing is unsettled here');

@@ -9,13 +9,7 @@ import {
   containersSnapshot,
   type OpenContainer,
 } from '../../storage/gateway/routes.ts';
-
-/** Containers in a page at least: as many as these are read again at each sweep. */
-const PAGE = 1000;
-/** Pages in which all are read. */
-const PAGES = 60;
-/** Containers in a page when all are read at once. */
-const LARGE_PAGE = 10_000;
+import { TablePages } from './table-pages.ts';
 
 /** Containers that have a port open, and named ones. */
 export class OpenContainers {
@@ -27,12 +21,15 @@ export class OpenContainers {
   /** The database at the last look; undefined: all is to be read. */
   #snapshot: string | undefined;
   #hasMissed = false;
-  /** Where the next page begins, what was read on the way there, and whom the pages have not shown yet. */
-  #after = '';
-  #count = 0;
-  #unseen = new Set<string>();
-  /** How many containers there were when all had been read. */
-  #total = 0;
+  /** Whom to keep without an open port. */
+  #also: ReadonlySet<string> = new Set();
+  readonly #pages = new TablePages<OpenContainer>({
+    after: (id, limit) => containersAfter(this.#db, id, limit),
+    keyOf: ({ id }) => id,
+    keptKeys: () => this.#known.keys(),
+    note: (row) => this.#note(row),
+    forget: (id) => this.#forget(id),
+  });
 
   constructor(db: Queries) {
     this.#db = db;
@@ -62,18 +59,20 @@ export class OpenContainers {
 
   /** Reads what changed since the last look. `also` are kept without an open port. Rejects with StorageError. */
   async read(also: ReadonlySet<string>): Promise<void> {
+    this.#also = also;
     const since = this.#hasMissed ? undefined : this.#snapshot;
     this.#hasMissed = false;
     this.#snapshot = undefined;
     // What commits from here on may be missing in the rows, so the next look starts here.
     const snapshot = await containersSnapshot(this.#db);
     const suspects = [...this.#suspects];
-    if (since === undefined) await this.#readAll(also);
+    if (since === undefined) await this.#pages.all();
     else {
       const unknown = [...also].filter((id) => !this.#known.has(id));
       const asked = new Set([...suspects, ...this.#going, ...unknown]);
       for (const row of await changedContainers(this.#db, since, [...asked])) {
-        this.#note(row, also);
+        this.#pages.seen(row.id);
+        this.#note(row);
         asked.delete(row.id);
       }
       for (const id of asked) this.#forget(id);
@@ -84,37 +83,12 @@ export class OpenContainers {
 
   /** Reads the next page of all containers. Rejects with StorageError. */
   async sweep(also: ReadonlySet<string>): Promise<void> {
-    await this.#page(also, Math.max(PAGE, Math.ceil(this.#total / PAGES)));
+    this.#also = also;
+    await this.#pages.next();
   }
 
-  async #readAll(also: ReadonlySet<string>): Promise<void> {
-    this.#after = '';
-    while (!(await this.#page(also, LARGE_PAGE)));
-  }
-
-  /** Resolves with whether it was the last. */
-  async #page(also: ReadonlySet<string>, size: number): Promise<boolean> {
-    if (this.#after === '') {
-      this.#unseen = new Set(this.#known.keys());
-      this.#count = 0;
-    }
-    const rows = await containersAfter(this.#db, this.#after, size);
-    for (const row of rows) this.#note(row, also);
-    this.#count += rows.length;
-    const last = rows.at(-1);
-    if (last !== undefined && rows.length === size) {
-      this.#after = last.id;
-      return false;
-    }
-    for (const id of this.#unseen) this.#forget(id);
-    this.#after = '';
-    this.#total = this.#count;
-    return true;
-  }
-
-  #note(row: OpenContainer, also: ReadonlySet<string>): void {
-    this.#unseen.delete(row.id);
-    if (row.ports.length > 0 || also.has(row.id)) this.#known.set(row.id, row);
+  #note(row: OpenContainer): void {
+    if (row.ports.length > 0 || this.#also.has(row.id)) this.#known.set(row.id, row);
     else this.#known.delete(row.id);
     if (row.isGoing && this.#known.has(row.id)) this.#going.add(row.id);
     else this.#going.delete(row.id);

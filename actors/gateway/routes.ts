@@ -19,6 +19,7 @@ import {
 import { type AnyRef, dispatch, type Ref, spawn } from '../../supervision/index.ts';
 import type { Arrivals } from './arrivals.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
+import { KnownMappings } from './known-mappings.ts';
 import type { Routing } from './routing.ts';
 import { ContainerTargets } from './targets.ts';
 
@@ -26,6 +27,8 @@ import { ContainerTargets } from './targets.ts';
 const EVERY_MS = 5000;
 /** The shortest time between two looks because of news, ms. */
 const NEWS_MS = 100;
+/** The shortest time between two pages of all containers and mappings, ms. */
+const SWEEP_MS = 4000;
 const NOTHING_MAPPED: ReadonlyMap<string, MappedHost> = new Map();
 
 interface RoutesState {
@@ -82,10 +85,6 @@ function isSameTarget(one: ContainerTarget, other: ContainerTarget): boolean {
   return true;
 }
 
-function isSameMapping(one: MappedHost, other: MappedHost): boolean {
-  return one.containerId === other.containerId && one.targetPort === other.targetPort;
-}
-
 const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_prefix} ${priority}`;
 
 /**
@@ -94,29 +93,34 @@ const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_pre
  */
 export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing, arrivals: Arrivals): Ref<'look'> {
   const targets = new ContainerTargets(deps);
+  const mappings = deps.mappings === undefined ? undefined : new KnownMappings(deps.mappings);
   let isComing = false;
   /** Containers whose rules or status changed since the last look. */
   let changed = new Set<string>();
   /** Something else changed: the next look is at all containers. */
   let isUnsure = true;
   let lookedAt = Number.NEGATIVE_INFINITY;
+  let sweptAt = Number.NEGATIVE_INFINITY;
   const look = async (state: RoutesState, message: 'look' | 'changed'): Promise<RoutesState> => {
     isComing = false;
     const whom = isUnsure || message === 'look' ? 'all' : changed;
     changed = new Set();
     isUnsure = false;
     lookedAt = performance.now();
+    const sweeps = whom === 'all' && lookedAt - sweptAt >= SWEEP_MS;
     const seen = arrivals.look();
     try {
-      const [rows, mapped] = await Promise.all([tableRoutes(deps), deps.mappings?.read() ?? NOTHING_MAPPED]);
-      const containers = await targets.find(new Set([...mapped.values()].map(({ containerId }) => containerId)), whom);
+      const [rows, mapped] = await Promise.all([tableRoutes(deps), mappings?.read(sweeps) ?? NOTHING_MAPPED]);
+      const also = new Set([...mapped.values()].map(({ containerId }) => containerId));
+      const containers = await targets.find(also, whom, sweeps);
+      if (sweeps) sweptAt = lookedAt;
       const routes = [...deps.fileRoutes, ...rows];
       const text = JSON.stringify(routes);
       const { snapshot } = routing;
       const isSame =
         text === state.last &&
         hasSameEntries(snapshot?.containers, containers, isSameTarget) &&
-        hasSameEntries(snapshot?.mapped, mapped, isSameMapping);
+        snapshot?.mapped === mapped;
       if (!isSame) {
         routing.swap({ routes: new RouteTable(routes), containers, mapped });
         state.last = text;
@@ -166,10 +170,14 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
         else isUnsure = true;
         lookSoon();
       };
+      const onMapping = (hostname: string | undefined) => {
+        mappings?.suspect(hostname);
+        lookSoon();
+      };
       const watching = [
         watchRoutes(deps.db, look),
         deps.computeNews.onNews(onNews),
-        ...(deps.mappings === undefined ? [] : [deps.mappings.watch(lookSoon)]),
+        ...(deps.mappings === undefined ? [] : [deps.mappings.watch(onMapping)]),
       ];
       return { watching, last: '', problem: undefined };
     },

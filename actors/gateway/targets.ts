@@ -5,8 +5,6 @@ import { OpenContainers } from './open-containers.ts';
 
 /** Containers that are asked about one by one; for more, one question about all is cheaper. */
 const FEW = 20;
-/** The shortest time between two pages of all containers, ms. */
-const SWEEP_MS = 4000;
 
 /** Finds containers that have a port open, with the address they have now. */
 export class ContainerTargets {
@@ -15,7 +13,6 @@ export class ContainerTargets {
   readonly #engine: GatewayDeps['engine'];
   /** Addresses of those that run, as they were seen last. */
   #addresses = new Map<string, string>();
-  #sweptAt = Number.NEGATIVE_INFINITY;
 
   constructor({ db, engine }: Pick<GatewayDeps, 'db' | 'engine'>) {
     this.containers = new OpenContainers(db);
@@ -25,17 +22,16 @@ export class ContainerTargets {
   /**
    * All containers that have a port open, and the named ones, by id. The engine is asked about those that are `changed`
    * (`all`: about each); of the others the address may be the one found last. A container that is to stop has none,
-   * since another may get it next. Rejects with StorageError and EngineError.
+   * since another may get it next. With `sweeps` a page of all rows is read again. Rejects with StorageError and
+   * EngineError.
    */
   async find(
     also: ReadonlySet<string>,
     changed: ReadonlySet<string> | 'all',
+    sweeps: boolean,
   ): Promise<ReadonlyMap<string, ContainerTarget>> {
     await this.containers.read(also);
-    if (changed === 'all' && performance.now() - this.#sweptAt >= SWEEP_MS) {
-      await this.containers.sweep(also);
-      this.#sweptAt = performance.now();
-    }
+    if (sweeps) await this.containers.sweep(also);
     const ids = this.containers.ids(also);
     if (ids.length === 0) return new Map();
     await this.#observe(ids, changed);

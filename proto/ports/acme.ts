@@ -93,12 +93,19 @@ export interface MappedHost {
   readonly targetPort: number;
 }
 
+/** A verified mapping. */
+export interface VerifiedMapping extends MappedHost {
+  readonly hostname: string;
+}
+
 /** Where verified mappings come from. */
 export interface MappingSource {
-  /** All of them, by hostname. */
-  read(): Promise<ReadonlyMap<string, MappedHost>>;
-  /** Calls back when one was verified or removed, and whenever that may have been missed. */
-  watch(onChange: () => void): Ending;
+  /** Those of `hostnames` that there are. */
+  named(hostnames: readonly string[]): Promise<readonly VerifiedMapping[]>;
+  /** The next ones after `hostname` ('' is before the first), in an order of its own, at most `limit`. */
+  after(hostname: string, limit: number): Promise<readonly VerifiedMapping[]>;
+  /** Calls back with the hostname that was verified or removed, and with undefined when that may have been missed. */
+  watch(onChange: (hostname: string | undefined) => void): Ending;
 }
 
 /** The certificates of mapped hostnames, as storage has them. */

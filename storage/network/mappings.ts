@@ -314,18 +314,16 @@ export async function orphanedMappings(db: Queries, limit: number, held?: HeldSh
 
 const servedRow = z.object({ hostname: z.string(), containerId: z.string(), targetPort: z.number() });
 
+const SERVED = `select domain as hostname, container_id as "containerId", target_port as "targetPort"
+  from domain_mappings where status = 'verified'`;
+
 /** Verified mappings as a gateway follows them. */
 export function mappingSource(db: Queries, news: NetworkNewsSource): MappingSource {
   return {
-    read: async () => {
-      const rows = await db.many(
-        servedRow,
-        `select domain as hostname, container_id as "containerId", target_port as "targetPort" from domain_mappings
-         where status = 'verified'`,
-      );
-      return new Map(rows.map(({ hostname, ...target }) => [hostname, target]));
-    },
-    watch: (onChange) => news.onNews(() => onChange()),
+    named: (hostnames) => db.many(servedRow, `${SERVED} and domain = any($1::text[])`, [hostnames]),
+    after: (hostname, limit) =>
+      db.many(servedRow, `${SERVED} and domain > $1 order by domain limit $2`, [hostname, limit]),
+    watch: (onChange) => news.onNews((item) => onChange(item.kind === 'all' ? undefined : item.hostname)),
   };
 }
 

@@ -1,7 +1,9 @@
 /** The short form of `npm run soak -- thousand-nodes`. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { simulateBroker } from '../support/placement/broker-costs.ts';
 import { onOwnServer, simulateNodes } from '../support/placement/thousand-nodes.ts';
+import { skipWithout } from '../support/require.ts';
 
 test('what a node costs its database at a heartbeat and a look does not grow with the shards of the cluster', async () => {
   const size = { nodes: 20, users: 500, containers: 2000, times: 20 };
@@ -19,4 +21,15 @@ test('what a node costs its database at a heartbeat and a look does not grow wit
     assert.ok(large.answerBytes < small.answerBytes + 500, `${name} brings ${large.answerBytes} bytes`);
   }
   assert.equal(few.lines.length, 4 + few.costs.length);
+});
+
+test('an echo and an ask are heard by one node, and an item of news by all, as what nodes cost their broker is measured', {
+  skip: skipWithout('nats-server'),
+}, async (t) => {
+  const { costs, lines } = await simulateBroker(t, { nodes: 20, users: 500, times: 5 });
+  assert.deepEqual(
+    costs.map(({ hearers }) => hearers),
+    [1, 1, 20],
+  );
+  assert.equal(lines.length, 4 + costs.length);
 });

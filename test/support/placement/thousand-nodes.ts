@@ -1,17 +1,18 @@
 /** What many nodes cost their database: each of their statements is measured once, and multiplied by how often they make it. */
-import { readFileSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
 import { z } from 'zod';
 import type { BeatResult, NodeInfo, ShardLease } from '../../../proto/ports/placement.ts';
 import { changedOutlines, containerOutlines } from '../../../storage/compute/outlines.ts';
 import { type Db, openDb } from '../../../storage/db.ts';
 import { changedContainers, containersAfter, containersSnapshot } from '../../../storage/gateway/routes.ts';
+import { mappingSource } from '../../../storage/network/mappings.ts';
 import { append } from '../../../storage/outbox.ts';
 import { fence } from '../../../storage/placement/fence.ts';
 import { leaseStore } from '../../../storage/placement/leases.ts';
 import { TIMINGS } from '../../../supervision/placement/index.ts';
 import { startTestServer, testDatabase } from '../database/database.ts';
 import { silentLog } from '../log.ts';
+import { processorMs } from '../processor.ts';
 import { assigned } from './assigned.ts';
 
 export interface ThousandNodes {
@@ -52,8 +53,6 @@ const WRITES_A_USER = 1.5 / 86_400;
 /** Every node is restarted once a day; others hear that it drains, goes and comes. */
 const RESTARTS_A_NODE = 1 / 86_400;
 const NEWS_A_RESTART = 3;
-/** proc(5); a tick is 10 ms. */
-const TICK_MS = 10;
 
 /** Does `work` while the databases of tests are on a server of their own: what others do there would count. */
 export async function onOwnServer<T>(work: () => Promise<T>): Promise<T> {
@@ -108,7 +107,17 @@ async function fill(db: Db, { users, containers }: ThousandNodes): Promise<void>
       [from, Math.min(containers, from + step) - 1],
     );
   }
-  await db.script('vacuum analyze users, containers, ingress_rules');
+  for (let from = 0; from < containers; from += step) {
+    await db.run(
+      `insert into domain_mappings (id, user_id, domain, container_id, target_port, status, verify_token,
+         pending_since, verified_at)
+       select 'm' || substr(md5(n::text), 1, 11), 'u' || n / 3, 'host-' || n || '.example.org',
+         'c' || substr(md5(n::text), 1, 11), 8080, 'verified', 'x', now(), now()
+       from generate_series($1::int, $2::int) as n on conflict do nothing`,
+      [from, Math.min(containers, from + step) - 1],
+    );
+  }
+  await db.script('vacuum analyze users, containers, ingress_rules, domain_mappings');
 }
 
 /** One of each statement, on a cluster whose nodes all live and hold what they should. */
@@ -212,7 +221,10 @@ class Measurement {
       return since;
     });
     const page = Math.max(GATEWAY_PAGE, Math.ceil(containers / GATEWAY_PAGES));
-    await this.#measure('page of a gateway', looks, Math.min(times, 20), () => containersAfter(this.#db, 'c8', page));
+    const few = Math.min(times, 20);
+    await this.#measure('page of a gateway', looks, few, () => containersAfter(this.#db, 'c8', page));
+    const mappings = mappingSource(this.#db, { onNews: () => ({ close: async () => {} }) });
+    await this.#measure("page of a gateway's mappings", looks, few, () => mappings.after('host-5', page));
   }
 
   /** What entities write, and the event that goes with it. */
@@ -237,10 +249,10 @@ class Measurement {
   async #measure(what: string, aSecond: number, times: number, work: () => Promise<unknown>): Promise<void> {
     const answer = await work();
     const before = await this.#walBytes();
-    const [ticks, used] = [ticksOf(this.#pid), process.cpuUsage()];
+    const [used, own] = [processorMs(this.#pid), process.cpuUsage()];
     for (let n = 0; n < times; n++) await work();
-    const { user, system } = process.cpuUsage(used);
-    const serverMs = ((ticksOf(this.#pid) - ticks) * TICK_MS) / times;
+    const { user, system } = process.cpuUsage(own);
+    const serverMs = (processorMs(this.#pid) - used) / times;
     const walBytes = ((await this.#walBytes()) - before) / times;
     const answerBytes = answer === undefined ? 0 : JSON.stringify(answer).length;
     this.#costs.push({ what, aSecond, serverMs, nodeMs: (user + system) / 1000 / times, walBytes, answerBytes });
@@ -272,9 +284,4 @@ function table({ nodes, users, containers, shards }: ThousandNodes, costs: reado
     lines.push(`| ${cells.join(' | ')} |`);
   }
   return lines;
-}
-
-function ticksOf(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
-  return Number(fields[11]) + Number(fields[12]);
 }
