@@ -248,6 +248,13 @@ const emptyEngine: Engine = {
   logs: async function* () {},
   dial: () => Promise.reject(new Error('The benchmark has no containers.')),
   exec: () => Promise.reject(new Error('The benchmark has no containers.')),
+  run: () => Promise.reject(new Error('The benchmark has no containers.')),
+  fileAccess: {
+    stat: () => Promise.reject(new Error('The benchmark has no containers.')),
+    read: () => Promise.reject(new Error('The benchmark has no containers.')),
+    write: () => Promise.reject(new Error('The benchmark has no containers.')),
+    remove: () => Promise.reject(new Error('The benchmark has no containers.')),
+  },
   hasSshServer: async () => true,
   usage: () => ({ memoryBytes: 0, storageBytes: 0 }),
   close: nothing,

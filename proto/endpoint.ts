@@ -2,6 +2,7 @@
  * The definition of one endpoint, and the service that answers it. Routing, validation, authentication, scope checks,
  * refusals, /openapi.json and the coverage test are all made from these definitions; there are no hand-written routes.
  */
+import type { Readable } from 'node:stream';
 import type { z } from 'zod';
 import type { ErrorCode } from './errors.ts';
 import type { ByteSource, SocketHandlers } from './ports/http.ts';
@@ -103,6 +104,8 @@ export interface Endpoint<
   readonly session?: 'begins' | 'ends';
   /** Server-sent events: a stream without end; `reply` is an event's data. The token may also come in the query. */
   readonly events?: true;
+  /** Bytes stream in its request or its reply: answered by `transfer`. `reply` is that of one without bytes. */
+  readonly bytes?: true;
   /** HTTP Basic credentials are read and handed to the handler, which proves them (only `/v2/token`). */
   readonly basic?: true;
   /**
@@ -117,6 +120,8 @@ export interface Endpoint<
   readonly safe?: boolean;
   /** Query parameters that may come several times: their values are joined by a space. Of others the last counts. */
   readonly repeats?: readonly string[];
+  /** Query parameters whose values come as a list, of one value as well. */
+  readonly lists?: readonly string[];
 }
 
 /** An endpoint of which the types do not matter. */
@@ -178,6 +183,25 @@ export interface EventStream extends ByteSource {
   end(): void;
 }
 
+/** The request of a transfer. */
+export interface Upload {
+  /** A header's value by lower-case name. */
+  header(name: string): string | undefined;
+  /** The body as it comes; asked for once. */
+  stream(): Readable;
+  /** Aborted when the client leaves. */
+  readonly signal: AbortSignal;
+}
+
+/** What a transfer is answered with: bytes, or a value that fits the endpoint's reply schema. */
+export type TransferReply =
+  | {
+      readonly status: number;
+      readonly headers: readonly (readonly [name: string, value: string])[];
+      readonly bytes: Readable;
+    }
+  | { readonly value: unknown };
+
 /** A running service. Both calls throw `Refusal` when the answer is no; any other error is a fault on our side. */
 export interface Service {
   readonly name: ServiceName;
@@ -188,5 +212,7 @@ export interface Service {
   connect(endpoint: AnyEndpoint, call: Call): Promise<SocketHandlers>;
   /** Opens a stream of server-sent events; absent when the service has none. */
   follow?(endpoint: AnyEndpoint, call: Call): Promise<EventStream>;
+  /** Answers a request whose bytes stream; absent when the service has none. */
+  transfer?(endpoint: AnyEndpoint, call: Call, upload: Upload): Promise<TransferReply>;
   health(): Promise<Health>;
 }

@@ -17,6 +17,8 @@ export interface ComputeDeps {
   readonly tokens: TokenWatch;
   /** How long a shell waits for a client that lost its connection. Default 30 s. */
   readonly lingerMs?: number;
+  /** Largest file or archive that is transferred. Default 1024. */
+  readonly filesMaxMb?: number;
   readonly log: Log;
   readonly clock: Clock;
   /** Parent domain of the platform's host names. */

@@ -1,14 +1,23 @@
 /** The compute service: its endpoints, who answers them, and its supervision tree. */
-import { computeEndpoints, computeSocket, getContainer, logs, terminal } from '../../proto/compute/endpoints.ts';
+import {
+  computeEndpoints,
+  computeSocket,
+  execContainer,
+  getContainer,
+  logs,
+  terminal,
+} from '../../proto/compute/endpoints.ts';
 import type { Service } from '../../proto/endpoint.ts';
-import type { SystemRef } from '../../supervision/index.ts';
-import type { Connection } from '../service/connection.ts';
+import type { Ref, SystemRef } from '../../supervision/index.ts';
+import type { Connection, ConnectionMessage } from '../service/connection.ts';
 import { Connections, placedEntities } from '../service/parts.ts';
 import { startService, streamHandler } from '../service/start-service.ts';
 import { containerKind } from './container/container.ts';
 import type { EngineHealth } from './container/sweeps.ts';
 import { startWatcher } from './container/watcher.ts';
 import type { ComputeDeps } from './deps.ts';
+import { execConnection } from './exec/exec.ts';
+import { fileTransfers } from './files/files.ts';
 import { listing } from './listing.ts';
 import { endOfLog, logConnection } from './logs/logs.ts';
 import { LogSharing } from './logs/sharing.ts';
@@ -71,6 +80,15 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
         const shown = limits.limited(caller.userId, 'terminals', terminalConnection(terminals, request));
         return connections.open('compute/terminal', caller, shown);
       }),
+      streamHandler(execContainer, async (call, caller) => {
+        await containers.call(execContainer, call);
+        const { command, tty, cols, rows } = call.query;
+        const request = { containerId: call.params.id, command, terminal: tty === 'true' ? { cols, rows } : undefined };
+        const attach = (self: Ref<ConnectionMessage>) =>
+          containers.tell(request.containerId, { type: 'attach', terminal: self });
+        const shown = limits.limited(caller.userId, 'commands', execConnection(deps, request, attach));
+        return connections.open('compute/exec', caller, shown);
+      }),
       streamHandler(logs, async (call, caller) => {
         await containers.call(logs, call);
         const whatEnded = () => endOfLog(containers.call(getContainer, call));
@@ -78,6 +96,7 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
         return connections.open('compute/log', caller, limits.limited(caller.userId, 'logs', log));
       }),
     ],
+    transfers: fileTransfers(deps, (endpoint, call) => containers.call(endpoint, call)),
     problems: () => [engine.problem],
   });
 }

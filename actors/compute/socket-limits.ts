@@ -12,7 +12,7 @@ export function tooMany(kind: SocketKind) {
   return { type: 'close', code: 1008, reason } as const;
 }
 
-const NAMES = { logs: 'logs', terminals: 'terminals', updates: 'streams of updates' } as const;
+const NAMES = { logs: 'logs', terminals: 'terminals', commands: 'commands', updates: 'streams of updates' } as const;
 
 /** Counts the sockets of one process. */
 export class SocketLimits {

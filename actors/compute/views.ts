@@ -6,7 +6,7 @@ import type { SshKeyRow } from '../../storage/compute/ssh-keys.ts';
 import type { ComputeDeps } from './deps.ts';
 
 /** What a view is made with. */
-type ViewDeps = Pick<ComputeDeps, 'domain' | 'engine' | 'sshAddress'>;
+type ViewDeps = Pick<ComputeDeps, 'domain' | 'engine' | 'sshAddress' | 'defaultImage'>;
 
 /** `<container_id>.compute.{platform_domain}`. */
 export function hostnameOf(id: string, domain: string): string {
@@ -30,8 +30,14 @@ export function createdView(row: ContainerRow, domain: string): ContainerCreated
   };
 }
 
-/** The container as list and get answer it: memory in MiB, storage in GiB with two digits, and why it failed. */
-export function containerView(row: ContainerRow, { domain, engine, sshAddress }: ViewDeps): ContainerView {
+/**
+ * The container as list and get answer it: memory in MiB, storage in GiB with two digits, how it was made, how its last
+ * run went, and why it failed.
+ */
+export function containerView(
+  row: ContainerRow,
+  { domain, engine, sshAddress, defaultImage }: ViewDeps,
+): ContainerView {
   const usage = engine.usage(row.id);
   const at = row.sshEnabled ? sshAddress?.() : undefined;
   return {
@@ -40,6 +46,14 @@ export function containerView(row: ContainerRow, { domain, engine, sshAddress }:
     storage_used_gb: Math.round((usage.storageBytes / 2 ** 30) * 100) / 100,
     ssh_command: `ssh root@${hostnameOf(row.id, domain)}`,
     ...(at === undefined ? {} : { ssh: { command: sshCommand(row.id, at), ...at, user: row.id } }),
+    image: row.image ?? defaultImage,
+    ssh_key_ids: row.sshKeyIds,
+    mount_paths: row.mountPaths,
+    ports: row.ports,
+    ...(row.startedAt === null ? {} : { started_at: row.startedAt.toISOString() }),
+    ...(row.endedAt === null ? {} : { ended_at: row.endedAt.toISOString() }),
+    ...(row.exitCode === null ? {} : { exit_code: row.exitCode }),
+    restarts: row.restarts,
     ...(row.statusReason === null ? {} : { status_reason: row.statusReason }),
   };
 }

@@ -2,6 +2,7 @@
  * What connections are told, and the frame they share: the actor of a connection hears control messages (open, close,
  * the token's end), while bytes go past it, straight between the socket and what it shows.
  */
+import { fittingReason } from '../../lib/close-frame.ts';
 import type { Socket, SocketFrame, SocketHandlers } from '../../proto/ports/http.ts';
 import {
   ActorError,
@@ -70,8 +71,6 @@ export interface Connection<News = never> {
 const UNSUPPORTED = 1003;
 const POLICY = 1008;
 const RESTART = 1012;
-/** Most bytes of a reason in a close frame (RFC 6455, section 5.5). */
-const MAX_REASON_BYTES = 123;
 
 const expired = { type: 'close', code: POLICY, reason: 'token expired' } as const;
 const attach = { type: 'attach' } as const;
@@ -207,7 +206,7 @@ class ConnectionActor<News>
         this.#connection.news?.(message.news);
         return;
       case 'close':
-        this.#socket?.close(message.code, clip(message.reason));
+        this.#socket?.close(message.code, fittingReason(message.reason));
         this.#stopActor();
         return;
       case 'gone':
@@ -258,14 +257,4 @@ function handle<News>(
 ): ConnectionActor<News> {
   stream.take(message, ctx);
   return stream;
-}
-
-/** As much of a reason as fits into a close frame, in whole characters. */
-function clip(reason: string): string {
-  const bytes = Buffer.from(reason, 'utf8');
-  if (bytes.byteLength <= MAX_REASON_BYTES) return reason;
-  return bytes
-    .subarray(0, MAX_REASON_BYTES)
-    .toString('utf8')
-    .replace(/\uFFFD+$/, '');
 }

@@ -10,6 +10,8 @@ import type {
   Health,
   Service,
   ServiceName,
+  TransferReply,
+  Upload,
 } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { SocketHandlers } from '../../proto/ports/http.ts';
@@ -34,6 +36,20 @@ export function streamHandler<E extends Endpoint, Stream>(
   return { endpoint, open: (call) => open(callOf(endpoint, call), callerOf(call)) };
 }
 
+/** Answers one endpoint's transfers. */
+interface TransferHandler {
+  readonly endpoint: AnyEndpoint;
+  readonly run: (call: Call, upload: Upload) => Promise<TransferReply>;
+}
+
+/** Binds an endpoint to what answers its transfers. Throws Refusal when the answer is no. */
+export function transferHandler<E extends Endpoint>(
+  endpoint: E,
+  run: (call: CallOf<E>, upload: Upload, caller: Caller) => Promise<TransferReply>,
+): TransferHandler {
+  return { endpoint, run: async (call, upload) => run(callOf(endpoint, call), upload, callerOf(call)) };
+}
+
 /** What a service is. */
 interface ServiceDefinition {
   readonly name: ServiceName;
@@ -46,6 +62,7 @@ interface ServiceDefinition {
   readonly placement?: Pick<Placement, 'setUp'> | undefined;
   readonly sockets?: readonly StreamHandler<SocketHandlers>[];
   readonly events?: readonly StreamHandler<EventStream>[];
+  readonly transfers?: readonly TransferHandler[];
   /** Sentences for operators about what the service needs besides the database. */
   readonly problems?: () => readonly (string | undefined)[];
 }
@@ -59,7 +76,9 @@ export async function startService(system: SystemRef, definition: ServiceDefinit
   const answering = new Map(Object.values(parts).flatMap((part) => (isAnswering(part) ? [[part.kind, part]] : [])));
   const sockets = streamTable(definition.sockets);
   const events = streamTable(definition.events);
+  const transfers = new Map((definition.transfers ?? []).map((handler) => [handler.endpoint.name, handler]));
   for (const endpoint of endpoints) {
+    if (endpoint.bytes && !transfers.has(endpoint.name)) throw new TypeError(`nobody answers ${endpoint.name}`);
     const streams = endpoint.socket ? sockets : endpoint.events ? events : undefined;
     const part = answering.get(endpoint.actor.kind);
     const isAnswered = part !== undefined && (part.answers?.has(endpoint.name) ?? true);
@@ -77,6 +96,11 @@ export async function startService(system: SystemRef, definition: ServiceDefinit
     },
     connect: async (endpoint, call) => openStream(sockets, endpoint, call),
     follow: async (endpoint, call) => openStream(events, endpoint, call),
+    transfer: async (endpoint, call, upload) => {
+      const handler = transfers.get(endpoint.name);
+      if (handler === undefined) throw new Refusal('not_found');
+      return handler.run(call, upload);
+    },
     health: async () => healthOf(problem(), await databaseProblem(db), ...problems()),
   };
 }

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { parseRegistryKey, type RegistryKey, RegistryKeyError } from '../../actors/auth/registry/registry-key.ts';
 import { isCommonPassword } from '../../proto/auth/common-passwords.ts';
 import { usernameSchema } from '../../proto/auth/endpoints.ts';
+import { DEFAULT_FILES_MAX_MB } from '../../proto/compute/files.ts';
 import { addressOf, targetSchema } from '../../proto/gateway/routes.ts';
 import { validationMessage } from '../../proto/validation-messages.ts';
 import { parseSealKey } from '../../storage/seal.ts';
@@ -220,6 +221,12 @@ const variables = z.object({
     .refine(isSubnetPool, 'must be private addresses in the form 10.192.0.0/10, /29 at the smallest')
     .optional(),
   EGRESS_ALLOW: egressAllow.default([]),
+  FILES_MAX_MB: z
+    .string()
+    .regex(/^[1-9][0-9]{0,3}$/, 'must be 1 to 8000')
+    .transform(Number)
+    .pipe(z.int().max(8000, 'must be 1 to 8000'))
+    .default(DEFAULT_FILES_MAX_MB),
   TRUSTED_PROXIES: z
     .string()
     .refine(

@@ -1,6 +1,7 @@
 /** The compute service's endpoints and views. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
+import { execContainer } from './exec.ts';
 import {
   byContainer,
   byUser,
@@ -17,6 +18,7 @@ import {
   pullPolicySchema,
   statusSchema,
 } from './fields.ts';
+import { readFiles, removeFiles, writeFiles } from './files.ts';
 import { adminDeleteContainer, adminStopContainer, listAllContainers, listImages } from './images.ts';
 import {
   addIngress,
@@ -29,6 +31,7 @@ import {
   setSsh,
 } from './settings.ts';
 
+export { execContainer } from './exec.ts';
 export {
   type ContainerCreatedView,
   type ContainerStatus,
@@ -77,7 +80,7 @@ const TERMINAL_SESSION = /^[A-Za-z0-9_-]{16,64}$/;
 /** Terminals with an id of their own that one user may have at a time, with or without a client. */
 export const MAX_TERMINAL_SESSIONS = 16;
 /** Sockets of each kind that one user may have open. */
-export const MAX_SOCKETS = { logs: 50, terminals: 20, updates: 20 } as const;
+export const MAX_SOCKETS = { logs: 50, terminals: 20, commands: 20, updates: 20 } as const;
 
 /** An SSH key, as it is shown. */
 const sshKeySchema = z.object({
@@ -342,5 +345,9 @@ export const computeEndpoints = [
   setPullPolicy,
   computeSocket,
   terminal,
+  execContainer,
   logs,
+  readFiles,
+  writeFiles,
+  removeFiles,
 ] as const;

@@ -111,6 +111,18 @@ export const containerSchema = z.object({
    * sentence for people, of any wording. Absent when there is nothing to say.
    */
   status_reason: z.string().optional(),
+  image: z.string().optional(),
+  ssh_key_ids: z.array(z.int()).optional(),
+  mount_paths: z.array(z.string()).optional(),
+  /** Its ingress rules: external port, and the port in the container. */
+  ports: z.array(z.object({ port: z.int(), target_port: z.int() })).optional(),
+  /** Its last start. Absent while it was never started. */
+  started_at: z.iso.datetime().optional(),
+  /** The end of its last run, and the exit code of that. They stay when it is started again. */
+  ended_at: z.iso.datetime().optional(),
+  exit_code: z.int().optional(),
+  /** How often the platform started it again after a crash, since its user started it. */
+  restarts: z.int().optional(),
 });
 export type ContainerView = z.input<typeof containerSchema>;
 export type ContainerCreatedView = z.input<typeof containerCreatedSchema>;

@@ -2,7 +2,8 @@
 import type { Duplex } from 'node:stream';
 import { CodedError } from '../../lib/errors.ts';
 import type { Ending } from './ending.ts';
-import type { Shell } from './shell.ts';
+import type { ContainerFiles } from './files.ts';
+import type { RunningCommand, Shell } from './shell.ts';
 
 /** What a container should be. Idempotent to apply: the same spec twice makes one container. */
 export interface ContainerSpec {
@@ -45,6 +46,8 @@ export interface ContainerState {
   readonly restarts: number;
   /** Unix ms of the last start; null when it never ran. */
   readonly startedAt: number | null;
+  /** Unix ms of the end of its last run, once it has ended; absent when the engine does not say. */
+  readonly endedAt?: number;
   /** Frozen from outside: it counts as running. */
   readonly paused?: boolean;
   /** Where its persistent data is mounted; absent when the engine does not say. */
@@ -125,6 +128,7 @@ export interface Engine {
   readonly kind: 'docker' | 'kubernetes' | 'memory';
   /** Whether a container that is made anew with other mount paths, or stopped, has the files it had outside them. */
   readonly keepsFiles: boolean;
+  readonly fileAccess: ContainerFiles;
   /** The reference under which the built-in base image goes. */
   readonly baseImage: string;
   /** Rejects `unavailable` with what is wrong; resolves with the engine's version for people. */
@@ -165,6 +169,11 @@ export interface Engine {
    * before it runs. A command that is not there ends with code 127.
    */
   exec(id: string, options: ExecOptions, signal: AbortSignal): Promise<Shell>;
+  /**
+   * A command as root without a terminal: its input, and its two outputs apart. Needs `/bin/sh` in the image. Rejects
+   * as `exec` does; a command that is not there ends with code 127.
+   */
+  run(id: string, command: readonly string[], signal: AbortSignal): Promise<RunningCommand>;
   /**
    * Whether the image of a container that runs has the program of an SSH server, as far as can be seen: whether to wait
    * for one. Rejects `not_found`, `not_running`.

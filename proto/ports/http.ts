@@ -1,4 +1,5 @@
 /** The shapes between a server's sockets (transports/http) and whoever answers. All adapters speak exactly this. */
+import type { Readable } from 'node:stream';
 import { CodedError } from '../../lib/errors.ts';
 
 /** A request, copied out of the server's memory before anything is awaited. */
@@ -20,6 +21,11 @@ export interface HttpRequest {
    * request was answered before the body was there. Empty for requests without a body. May be called once.
    */
   body(limit: number): Promise<Uint8Array>;
+  /**
+   * The body as it comes, in place of `body`: the sender waits while it is not read. Destroyed with BodyError `aborted`
+   * when the client left, or the request was answered.
+   */
+  stream(): Readable;
   /** Aborted when the client goes away before the reply was sent. */
   readonly signal: AbortSignal;
 }
@@ -44,6 +50,8 @@ export interface ByteSink {
   write(chunk: Uint8Array): boolean;
   /** The stream is over. */
   end(): void;
+  /** The stream broke off: a 500 if nothing was sent, else the connection ends, so that nobody takes it for whole. */
+  fail(): void;
 }
 
 /** What pushes a stream. One that is pulled costs several times the memory and time, and most streams are silent. */

@@ -1,5 +1,5 @@
 /** Shells in containers, and who opens them. */
-import type { Duplex } from 'node:stream';
+import type { Duplex, Readable, Writable } from 'node:stream';
 
 /** How a shell ended. Both are null when it was closed from this side, or its connection was lost. */
 export interface ShellEnd {
@@ -24,6 +24,22 @@ export interface Shell {
   readonly ended: Promise<ShellEnd>;
   /** For a shell that is kept in its container and outlives its connection. */
   readonly kept?: KeptShell;
+}
+
+/** A command that runs in a container without a terminal. */
+export interface RunningCommand {
+  /** Its end is the end of the command's input. What comes after the command ended is dropped. */
+  readonly stdin: Writable;
+  /**
+   * Both end when the command does, and are destroyed with an EngineError `unavailable` when the connection is lost.
+   * Both are to be read: when either is not, the other waits, too, and then the command.
+   */
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  /** Ends the command: SIGHUP, and SIGKILL after 5 s. Idempotent. */
+  close(): void;
+  /** Resolves, and never rejects, when the command is over and its output was read, or when it was closed or lost. */
+  readonly ended: Promise<ShellEnd>;
 }
 
 /** How a shell is kept: the connection may be lost, left and opened anew, from any process. */

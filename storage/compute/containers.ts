@@ -34,6 +34,12 @@ const containerColumns = z.object({
   data_paths: z.array(z.string()),
   mount_changes: z.number(),
   mounts_set_at: z.date().nullable(),
+  started_at: z.date().nullable(),
+  ended_at: z.date().nullable(),
+  exit_code: z.number().nullable(),
+  restarts: z.number(),
+  ssh_key_ids: z.array(z.number()),
+  ports: z.array(z.object({ port: z.number(), target_port: z.number() })),
 });
 const containerRow = containerColumns.transform((row) => ({
   id: row.id,
@@ -68,13 +74,30 @@ const containerRow = containerColumns.transform((row) => ({
   /** How often its mount paths were changed, and when they were last set so that it restarted. */
   mountChanges: row.mount_changes,
   mountsSetAt: row.mounts_set_at,
+  /** Its last start, and how its last run ended, as the engine said. Null: not known. */
+  startedAt: row.started_at,
+  endedAt: row.ended_at,
+  exitCode: row.exit_code,
+  /** How often it was started again after a crash, since its user started it. */
+  restarts: row.restarts,
+  sshKeyIds: row.ssh_key_ids,
+  /** Its ingress rules, by external port. */
+  ports: row.ports,
 }));
 
 /** A container as stored. */
 export type ContainerRow = z.output<typeof containerRow>;
 export type Desired = z.output<typeof desiredSchema>;
 
-const COLUMNS = Object.keys(containerColumns.shape).join(', ');
+/** Columns that are read from other tables. */
+const JOINED: Readonly<Record<string, string>> = {
+  ssh_key_ids: 'array(select key_id from container_keys where container_id = containers.id order by key_id)',
+  ports: `coalesce((select json_agg(json_build_object('port', port, 'target_port', target_port) order by port)
+    from ingress_rules where container_id = containers.id), '[]')`,
+};
+const COLUMNS = Object.keys(containerColumns.shape)
+  .map((name) => (name in JOINED ? `${JOINED[name]} as ${name}` : name))
+  .join(', ');
 
 const ownerRow = z.object({ user_id: z.string() });
 
@@ -185,7 +208,8 @@ export function setDesired(
        slot = case when $2 = 'deleted' then null else slot end,
        address = case when $3 = 'running' then address end,
        external_address = case when $3 = 'running' then external_address end,
-       restart = $2 = 'running', announce = $2 = 'running'
+       restart = $2 = 'running', announce = $2 = 'running',
+       restarts = case when $2 = 'running' then 0 else restarts end
      where id = $1 and (desired <> 'deleted' or $2 = 'deleted') returning ${COLUMNS}`,
     [id, desired, status, discard],
   );
@@ -208,6 +232,10 @@ export function setStatus(
     announced: boolean;
     /** The keys that the container knows. */
     keysApplied: number;
+    /** When the engine started it; null: as before. */
+    startedAt?: Date | null;
+    /** It is started again after a crash. */
+    restarted?: boolean;
   },
 ): Promise<ContainerRow | undefined> {
   return db.one(
@@ -215,7 +243,8 @@ export function setStatus(
     `update containers set status = $2, status_reason = $3, address = $4,
        status_since = case when status = $2 then status_since else now() end,
        data_paths = case when $2 = 'running' and status <> 'running' then mount_paths else data_paths end,
-       announce = announce and not $5, keys_applied = greatest(keys_applied, $7), external_address = $8
+       announce = announce and not $5, keys_applied = greatest(keys_applied, $7), external_address = $8,
+       started_at = coalesce($9, started_at), restarts = restarts + case when $10 then 1 else 0 end
      where id = $1 and desired <> 'deleted' and status = $6 returning ${COLUMNS}`,
     [
       id,
@@ -226,7 +255,22 @@ export function setStatus(
       change.from,
       change.keysApplied,
       change.externalAddress,
+      change.startedAt ?? null,
+      change.restarted ?? false,
     ],
+  );
+}
+
+/** When a container was last started, and how its last run ended. */
+export type ContainerRun = Pick<ContainerRow, 'startedAt' | 'endedAt' | 'exitCode'>;
+
+/** Notes what the engine says of its last run. As `clearRestart` otherwise. */
+export function noteRun(db: Queries, id: string, run: ContainerRun): Promise<ContainerRow | undefined> {
+  return db.one(
+    containerRow,
+    `update containers set started_at = $2, ended_at = $3, exit_code = $4
+     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+    [id, run.startedAt, run.endedAt, run.exitCode],
   );
 }
 

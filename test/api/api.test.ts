@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { metricsAccess } from '../../cmd/observability/pages.ts';
@@ -109,6 +110,7 @@ function request(
     query,
     remoteAddress: '127.0.0.1',
     header: (name) => (name === 'authorization' && token !== undefined ? `Bearer ${token}` : undefined),
+    stream: () => Readable.from([]),
     body: async () => {
       if (body instanceof BodyError) throw body;
       return typeof body === 'string' ? Buffer.from(body) : body;
@@ -297,6 +299,28 @@ test('an upgrade is decided before it happens', async () => {
     await onUpgrade(request('GET', '/ws?token=ann')),
   ]) {
     assert.ok('accept' in accepted);
+  }
+});
+
+test('a refused upgrade of a page is accepted and closed with the status, and a sentence that fits', async () => {
+  for (const [url, status] of [
+    ['/ws', 4401],
+    ['/open', 4404],
+  ] as const) {
+    const page = {
+      ...request('GET', url),
+      header: (name: string) => (name === 'origin' ? 'https://a.test' : undefined),
+    };
+    const answer = await onUpgrade(page);
+    assert.ok('accept' in answer);
+    const closes: [number, string][] = [];
+    const socket = { send: () => true, batch: () => true, buffered: () => 0, pause() {}, resume() {} };
+    answer.accept.open({ ...socket, close: (code, reason) => closes.push([code, reason]) });
+    assert.deepEqual(
+      closes.map(([code]) => code),
+      [status],
+    );
+    assert.ok(closes.every(([, reason]) => reason !== '' && Buffer.byteLength(reason) <= 123));
   }
 });
 

@@ -1,6 +1,7 @@
 /** How often one user may change something. */
 
 import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { createToken, listTokens } from '../../proto/auth/api-tokens.ts';
 import { login, updateProfile } from '../../proto/auth/endpoints.ts';
@@ -91,6 +92,7 @@ test('the answer is 429 with Retry-After, a code and a sentence, before the body
   const put = (body: () => Promise<Uint8Array>) => {
     const request: HttpRequest = {
       ...{ method: 'PUT', path: updateProfile.path, query: '', remoteAddress: '127.0.0.1', body },
+      stream: () => Readable.from([]),
       header: (name) => (name === 'authorization' ? 'Bearer ann' : undefined),
       signal: new AbortController().signal,
     };

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { describe, test } from 'node:test';
 import { SignJWT } from 'jose';
 import { webauthnStates } from '../../actors/auth/login/webauthn-state-token.ts';
@@ -70,7 +71,12 @@ describe('a challenge token', () => {
       const reply: HttpReply = await onRequest({
         ...{ method: endpoint.method, path: endpoint.path.replaceAll(/\{.*?\}/g, 'aaaaaaaaaaaa'), query: '' },
         header: (name) => (name === 'authorization' ? `Bearer ${token}` : undefined),
-        ...{ remoteAddress: '192.0.2.1', body: async () => Buffer.from('{}'), signal: AbortSignal.abort() },
+        ...{
+          remoteAddress: '192.0.2.1',
+          stream: () => Readable.from([]),
+          body: async () => Buffer.from('{}'),
+          signal: AbortSignal.abort(),
+        },
       });
       return reply.status;
     };

@@ -180,6 +180,11 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   await socket('terminal', `?token=${token}`);
   await socket('logs', `?token=${token}`);
   await socket('computeSocket', `?token=${token}`);
+  await socket('execContainer', `?command=true&token=${token}`);
+  const file = { token, params: { id }, query: '?path=/tmp/file' };
+  await call('compute', 'writeFiles', { ...file, body: 'text' });
+  await call('compute', 'readFiles', file);
+  await call('compute', 'removeFiles', file);
   await call('compute', 'setMounts', { ...own, body: { mount_paths: ['/root', '/data'] } });
   const becomes = (status: string) =>
     until(async () => (await call('compute', 'getContainer', own)).json.status === status, {

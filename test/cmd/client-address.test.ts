@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { Agent, request as httpsRequest } from 'node:https';
+import { Readable } from 'node:stream';
 import { describe, type TestContext, test } from 'node:test';
 import { readEnvironment } from '../../cmd/config/config.ts';
 import { openSecrets } from '../../cmd/config/data-dir.ts';
@@ -136,6 +137,7 @@ test('an address is believed by whoever knows the secret of the gateway, or come
     of({
       ...{ method: 'POST', path: '/api/login', query: 'a=%20b', remoteAddress, signal: new AbortController().signal },
       header: (name) => headers[name],
+      stream: () => Readable.from([]),
       body: () => Promise.resolve(new Uint8Array(0)),
     });
   const host = 'auth.cloud.test:8443';

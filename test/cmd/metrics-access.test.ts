@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { metricsAccess } from '../../cmd/observability/pages.ts';
 
@@ -7,6 +8,7 @@ test('metrics are for this machine, and with METRICS_TOKEN for who has it; nobod
     metricsAccess(token)({
       ...{ method: 'GET', path: '/metrics', query: '', remoteAddress, signal: new AbortController().signal },
       header: (name) => headers[name],
+      stream: () => Readable.from([]),
       body: () => Promise.resolve(new Uint8Array(0)),
     })?.code;
   const TOKEN = 'the token of prometheus';

@@ -2,8 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { z } from 'zod';
 import {
+  addIngress,
   createContainer,
   deleteContainer,
+  deleteIngress,
+  deleteSshKey,
   getContainer,
   listContainers,
   logs,
@@ -98,6 +101,60 @@ describe('a new container', () => {
     assert.equal((await compute.view(ann, made.id)).memory_used_mb, 0);
     await until(async () => (await compute.engine.inspect(made.id))?.phase === 'exited');
     assert.deepEqual(Object.keys(await compute.on(startContainer, ann, made.id)).sort(), CREATED_FIELDS);
+  });
+
+  test('tells how it was made, and how its last run began and ended, also when it is listed', async (t) => {
+    const image = `${REGISTRY}/ann/app:1`;
+    const compute = await openCompute(t, { engine: { images: [image] } });
+    const ann = someone();
+    const key = await compute.key(ann);
+    const id = await compute.running(ann, { image, mount_paths: ['/data'], ssh_key_ids: [key] });
+    const params = { id };
+    await compute.call(addIngress, ann, { params, body: { port: 8080, target_port: 80 } });
+    await compute.call(addIngress, ann, { params, body: { port: 443 } });
+    const view = await compute.view(ann, id);
+    const ports = [
+      { port: 443, target_port: 443 },
+      { port: 8080, target_port: 80 },
+    ];
+    assert.deepEqual([view.image, view.ssh_key_ids, view.mount_paths, view.ports], [image, [key], ['/data'], ports]);
+    const engineStart = (await compute.engine.inspect(id))?.startedAt ?? 0;
+    assert.equal(Date.parse(view.started_at ?? ''), engineStart);
+    assert.deepEqual(
+      [view.ended_at, view.exit_code, view.restarts, view.https_enabled],
+      [undefined, undefined, 0, true],
+    );
+    const removed = await compute.call(deleteIngress, ann, { params: { id, port: '443' } });
+    assert.equal(removed.status, 'ok');
+    const after = await compute.view(ann, id);
+    assert.deepEqual([after.ports, after.https_enabled], [[{ port: 8080, target_port: 80 }], false]);
+
+    compute.engine.crash(id, { exitCode: 3 });
+    await until(async () => (await compute.view(ann, id)).restarts === 1);
+    const again = await compute.reaches(ann, id, 'running');
+    assert.equal(again.exit_code, 3);
+    assert.ok(Date.parse(again.ended_at ?? '') >= engineStart);
+    assert.ok(Date.parse(again.started_at ?? '') >= Date.parse(again.ended_at ?? ''));
+    assert.deepEqual(await compute.list(ann), [await compute.view(ann, id)]);
+
+    await compute.on(stopContainer, ann, id);
+    await until(async () => (await compute.view(ann, id)).exit_code === 0);
+    const stopped = await compute.view(ann, id);
+    assert.ok(Date.parse(stopped.ended_at ?? '') >= Date.parse(again.started_at ?? ''));
+    assert.equal(stopped.started_at, again.started_at);
+    assert.equal((await compute.list(ann))[0]?.restarts, 1);
+    await compute.on(startContainer, ann, id);
+    assert.equal((await compute.reaches(ann, id, 'running')).restarts, 0);
+  });
+
+  test('forgets a key that its user deletes', async (t) => {
+    const compute = await openCompute(t);
+    const ann = someone();
+    const keys = [await compute.key(ann), await compute.key(ann)];
+    const id = await compute.running(ann, { ssh_key_ids: keys });
+    assert.deepEqual((await compute.view(ann, id)).ssh_key_ids, keys);
+    await compute.call(deleteSshKey, ann, { params: { id: String(keys[0]) } });
+    await until(async () => String((await compute.view(ann, id)).ssh_key_ids) === String(keys[1]));
   });
 
   test('is made by the engine as it was asked for, with the chosen keys and the platform key', async (t) => {

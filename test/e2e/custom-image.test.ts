@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { tar } from '../../transports/engines/docker/image/tar.ts';
+import { tar } from '../../lib/tar.ts';
 import { websocket } from '../support/clients/websocket.ts';
 import { deleteAll, logIn, request, startPlatform } from '../support/cluster/platform.ts';
 import { docker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';

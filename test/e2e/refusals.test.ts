@@ -38,6 +38,14 @@ const RIGHT_BODIES: Record<string, object> = {
   setPullPolicy: { pull_policy: 'Always' },
 };
 
+/** What endpoints that need a query are asked with. */
+const rightQueries: Record<string, string> = {
+  execContainer: '?command=true',
+  readFiles: '?path=/etc/passwd',
+  writeFiles: '?path=/tmp/x',
+  removeFiles: '?path=/tmp/x',
+};
+
 describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
   const ends: (() => unknown)[] = [];
   let platform: RunningPlatform;
@@ -73,7 +81,7 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
         ? compute()
         : platform.ready.urls[service === 'monitor' ? 'monitor' : 'notify'];
   const urlOf = (endpoint: AnyEndpoint, value: string) =>
-    `${base(endpoint)}${endpoint.path.replaceAll(/\{.*?\}/g, value)}`;
+    `${base(endpoint)}${endpoint.path.replaceAll(/\{.*?\}/g, value)}${rightQueries[endpoint.name] ?? ''}`;
 
   /** A request or an upgrade, whichever the endpoint takes. */
   async function call(

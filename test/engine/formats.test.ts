@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { type TarEntry, tar } from '../../lib/tar.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { jsonLines } from '../../transports/engines/common/calls.ts';
 import { checkedMountPaths } from '../../transports/engines/common/confinement.ts';
@@ -18,7 +19,6 @@ import { mirrorsIn, settingsIn } from '../../transports/engines/docker/image/apt
 import { debianBaseImage } from '../../transports/engines/docker/image/base-image.ts';
 import { debianRecipe } from '../../transports/engines/docker/image/debian-recipe.ts';
 import { authHeader } from '../../transports/engines/docker/image/images.ts';
-import { type TarEntry, tar } from '../../transports/engines/docker/image/tar.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
 import { memoryInUse } from '../../transports/engines/docker/stats/usage.ts';
 

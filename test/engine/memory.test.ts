@@ -5,7 +5,7 @@ import { EngineError } from '../../proto/ports/engine.ts';
 import { engineConformance } from '../support/engine/conformance.ts';
 import { rejectsWith } from '../support/engine/conformance-suite.ts';
 import { duplexPair, memoryEngine } from '../support/engine/memory-engine.ts';
-import { memoryShell } from '../support/engine/memory-shell.ts';
+import { memoryCommands, memoryShell } from '../support/engine/memory-shell.ts';
 
 const registryImage = 'registry.test/alice/app:1';
 const alice = { username: 'alice', password: 'correct horse' };
@@ -17,6 +17,7 @@ engineConformance(
       images: [registryImage],
       mayPull: (_image, auth) => auth !== undefined && 'username' in auth && auth.username === alice.username,
       onExec: memoryShell,
+      onRun: memoryCommands,
     });
     return {
       engine,

@@ -63,6 +63,9 @@ function reader(client: EventsClient) {
     end: () => {
       sink.isOver = true;
     },
+    fail: () => {
+      sink.isOver = true;
+    },
   });
   return sink;
 }

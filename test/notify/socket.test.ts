@@ -76,10 +76,22 @@ test('pages of the platform and its subdomains may connect, others may not', asy
   for (const origin of good) await (await notify.socket(t, ann, '', { headers: { origin } })).close(1000);
   for (const origin of bad)
     assert.deepEqual(await refusal(notify.socket(t, ann, '', { headers: { origin } })), [403, 'forbidden'], origin);
-  assert.deepEqual(await refusal(bare(t, notify, '/ws/notifications', { origin: `https://${DOMAIN}` })), [
-    401,
-    'unauthorized',
-  ]);
+});
+
+test('a page of the platform reads a refusal in the close of its socket, and strangers get a plain answer', async (t) => {
+  const notify = await openNotify(t);
+  const ann = await notify.person('ann');
+  const ended = async (path: string, origin: string) => (await bare(t, notify, path, { origin })).closed;
+  const own = `https://${DOMAIN}`;
+  const { code, reason } = await ended('/ws/notifications?token=x', own);
+  assert.deepEqual(
+    [code, reason],
+    [4401, 'You are not logged in: send a valid token as "Authorization: Bearer <token>".'],
+  );
+  assert.equal((await ended(`/ws/notifications?token=${ann.token}&since=x`, own)).code, 4400);
+  assert.equal((await ended(`/ws/notification?token=${ann.token}`, own)).code, 4404);
+  const stranger = bare(t, notify, '/ws/notifications?token=x', { origin: 'https://evil.test' });
+  assert.deepEqual(await refusal(stranger), [403, 'forbidden']);
 });
 
 test('since is a whole number, or there is no upgrade', async (t) => {

@@ -14,16 +14,19 @@ import {
   type HttpReply,
   type HttpRequest,
   type HttpServerOptions,
+  type UpgradeAnswer,
   type UpgradeHandler,
 } from '../../proto/ports/http.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { grants } from '../../proto/scopes.ts';
 import { basic, bearer, type CookieRule, cookieToken } from './authenticate.ts';
 import type { Changes } from './authentication.ts';
+import { bytesReply } from './bytes.ts';
 import type { ClientAddress } from './client-address.ts';
 import { isOwnPage } from './cors.ts';
 import type { OpenStreams } from './open-streams.ts';
-import { check, readJson, readQuery } from './read.ts';
+import { check, readJson, readQuery, readQueryLists } from './read.ts';
+import { refusedSocket } from './refused-socket.ts';
 import { jsonReply, methodReply, plainReply, refusalReply, withHeader } from './replies.ts';
 import { router } from './router.ts';
 import { FORGET_SESSION, sessionCookie, sessionCookieToken, wantsCookie } from './session-cookie.ts';
@@ -95,6 +98,13 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
     return { ...reply, headers: [...reply.headers, ['x-request-id', requestId]] };
   };
 
+  /** Programs read the refusal of a socket as an answer. Browsers, which name the page, show it to nobody. */
+  const refuse = (request: HttpRequest, endpoint: string, requestId: string, error: unknown): UpgradeAnswer => {
+    const reply = fail(endpoint, requestId, error);
+    if (request.header('origin') === undefined) return { refuse: reply };
+    return { accept: refusedSocket(error instanceof Refusal ? error : new Refusal('internal')) };
+  };
+
   const fail = (endpoint: string, requestId: string, error: unknown, isBasic?: boolean): HttpReply => {
     if (error instanceof Refusal) {
       if (error.code === 'internal') log.error({ requestId, endpoint, err: error.cause ?? error }, 'request failed');
@@ -125,6 +135,12 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
         const scope = caller && neededScope(endpoint, params, caller);
         const source = caller === undefined ? events : streams.guardEvents(caller, scope, events, since);
         return finish(endpoint.name, requestId, { status: 200, headers: EVENT_HEADERS, source });
+      }
+      if (endpoint.bytes) {
+        if (service.transfer === undefined) throw new Refusal('not_found');
+        const reply = await service.transfer(endpoint, call, request);
+        if ('bytes' in reply) return finish(endpoint.name, requestId, bytesReply(reply));
+        return finish(endpoint.name, requestId, jsonReply(endpoint.status ?? 200, reply.value));
       }
       const value = await service.call(endpoint, call);
       const status = endpoint.status ?? 200;
@@ -168,14 +184,17 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
     const requestId = nextId();
     const match = find('GET', request.path);
     if (match === undefined || !('endpoint' in match) || !match.endpoint.socket) {
-      return { refuse: finish('', requestId, refusalReply(new Refusal('not_found', NO_PATH))) };
+      return refuse(request, '', requestId, new Refusal('not_found', NO_PATH));
     }
     const { endpoint, params } = match;
+    // Before anything else, and as a plain answer: pages of strangers are told nothing.
+    if (endpoint.ownPages && !isOwnPage(request.header('origin'), options.domain)) {
+      const stranger = new Refusal('forbidden', { message: 'Pages of this origin may not connect.' });
+      return { refuse: fail(endpoint.name, requestId, stranger) };
+    }
     const since = streams.news;
     try {
       const caller = await prove(endpoint, params, request, authenticate);
-      if (endpoint.ownPages && !isOwnPage(request.header('origin'), options.domain))
-        throw new Refusal('forbidden', { message: 'Pages of this origin may not connect.' });
       const accept = await service.connect(
         endpoint,
         new RequestCall(endpoint, params, request, caller, undefined, requestId, clientAddress),
@@ -184,7 +203,7 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
       if (caller === undefined) return { accept };
       return { accept, watch: streams.watchOf(caller, neededScope(endpoint, params, caller), since) };
     } catch (error) {
-      return { refuse: fail(endpoint.name, requestId, error) };
+      return refuse(request, endpoint.name, requestId, error);
     }
   };
 
@@ -317,7 +336,7 @@ class RequestCall implements Call {
     this.query =
       endpoint.query === undefined
         ? undefined
-        : check(endpoint.query, readQuery(request.query, endpoint.repeats), 'query');
+        : check(endpoint.query, readQueryLists(request.query, endpoint), 'query');
     this.body = body;
     this.basic = endpoint.basic === true ? basic(request.header('authorization')) : undefined;
     this.lastEventId = endpoint.events ? request.header('last-event-id') : undefined;

@@ -1,5 +1,6 @@
 /** Reads a request into a call: path parameters, query and body, each through its schema. */
 import type { z } from 'zod';
+import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { type FieldError, Refusal } from '../../proto/errors.ts';
 import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
 import { notValid, validationMessage } from '../../proto/validation-messages.ts';
@@ -42,6 +43,18 @@ function isUnicode(text: string): boolean {
   if (!HALF_PAIR.test(text)) return true;
   for (const [, half] of text.matchAll(ESCAPE)) if (half !== undefined) return false;
   return true;
+}
+
+/** The query as a call has it: as `readQuery` reads it, and those of `lists` as the list of their values. */
+export function readQueryLists(
+  query: string,
+  { repeats, lists }: Pick<AnyEndpoint, 'repeats' | 'lists'>,
+): Record<string, string | string[]> {
+  const values: Record<string, string | string[]> = readQuery(query, repeats);
+  if (lists === undefined) return values;
+  const given = new URLSearchParams(query);
+  for (const name of lists) if (given.has(name)) values[name] = given.getAll(name);
+  return values;
 }
 
 /** The query as an object: the last of repeated names counts, as in JSON; a space joins those of `repeats`. */

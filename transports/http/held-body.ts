@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { BodyError } from '../../proto/ports/http.ts';
 import { EARLY_BODY_BYTES, MAX_DISCARD_BYTES } from './limits.ts';
 
@@ -8,6 +9,8 @@ export interface BodySource {
   /** The sender waits from here on. */
   pause(): void;
   resume(): void;
+  /** Some of a body came that is read as it comes: it has so long again for more. */
+  goesOn?(): void;
 }
 
 /**
@@ -25,6 +28,7 @@ export class HeldRequestBody {
   #gone = false;
   #dropping = false;
   #settle: { resolve(body: Uint8Array): void; reject(error: BodyError): void } | undefined;
+  #stream: Readable | undefined;
   #discarded: { done(whole: boolean): void; gone(): void } | undefined;
   /** The last byte has arrived. */
   ended = false;
@@ -53,6 +57,30 @@ export class HeldRequestBody {
     return new Promise((resolve, reject) => {
       this.#settle = { resolve, reject };
     });
+  }
+
+  /** The body as it comes; the sender waits while it is not read. */
+  stream(): Readable {
+    const stream = new Readable({
+      read: () => this.#resume(),
+      destroy: (error, done) => {
+        this.#stream = undefined;
+        this.#drop();
+        done(error);
+      },
+    });
+    // Whoever reads it may have gone already.
+    stream.on('error', () => {});
+    if (this.#gone || this.#dropping) return stream.destroy(new BodyError('aborted'));
+    const held = this.#whole();
+    this.#size = 0;
+    if (held.length > 0) stream.push(held);
+    if (this.ended) stream.push(null);
+    else {
+      this.#stream = stream;
+      this.#resume();
+    }
+    return stream;
   }
 
   /** The client left. */
@@ -90,6 +118,10 @@ export class HeldRequestBody {
       this.#dropped();
       return;
     }
+    if (this.#stream !== undefined) {
+      this.#pass(this.#stream, chunk, last);
+      return;
+    }
     this.#append(chunk);
     if (this.#limit === undefined) {
       if (this.#size > EARLY_BODY_BYTES && !last) this.#pause();
@@ -100,6 +132,15 @@ export class HeldRequestBody {
       this.#settle?.resolve(this.#whole());
       this.#settle = undefined;
     }
+  }
+
+  #pass(stream: Readable, chunk: Uint8Array, last: boolean): void {
+    const hasRoom = chunk.length === 0 || stream.push(Buffer.from(chunk));
+    if (last) {
+      this.#stream = undefined;
+      stream.push(null);
+    } else if (hasRoom) this.#source.goesOn?.();
+    else this.#pause();
   }
 
   #dropped(): void {
@@ -132,6 +173,7 @@ export class HeldRequestBody {
     const settle = this.#settle;
     this.#settle = undefined;
     settle?.reject(new BodyError(code));
+    this.#stream?.destroy(new BodyError(code));
   }
 
   #drop(): void {

@@ -68,11 +68,15 @@ export class NodePush implements ByteSink {
       work();
     } catch (error) {
       this.#onFault(error);
-      if (this.#isOver) return;
-      this.#close();
-      if (this.#response.headersSent) this.#response.destroy();
-      else writeReply(this.#response, internalError, false, this.#isClosing());
+      this.fail();
     }
+  }
+
+  fail(): void {
+    if (this.#isOver) return;
+    this.#close();
+    if (this.#response.headersSent) this.#response.destroy();
+    else writeReply(this.#response, internalError, false, this.#isClosing());
   }
 
   write(chunk: Uint8Array): boolean {

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { PassThrough, Readable } from 'node:stream';
 import { plainAddress } from '../../lib/ip-address.ts';
 import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
 import { MAX_DISCARD_BYTES } from './limits.ts';
@@ -60,6 +61,22 @@ export class NodeRequest implements HttpRequest {
     if (!this.#hasBody) return Promise.resolve(nothing);
     if (this.#declared > limit) return Promise.reject(new BodyError('too_large'));
     return new Promise((resolve, reject) => this.#collect(limit, resolve, reject));
+  }
+
+  stream(): Readable {
+    if (this.#asked) throw new TypeError('The body of a request is read once.');
+    this.#asked = true;
+    if (!this.#hasBody) return Readable.from([]);
+    const stream = new PassThrough();
+    stream.on('error', () => {});
+    if (this.gone) return stream.destroy(new BodyError('aborted'));
+    this.#waiting = (error) => void stream.destroy(error);
+    this.#message.pipe(stream);
+    stream.once('close', () => {
+      this.#waiting = undefined;
+      this.#message.unpipe(stream);
+    });
+    return stream;
   }
 
   /**

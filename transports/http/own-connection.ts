@@ -226,6 +226,10 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     if (this.#body?.isDone === false) this.#wait('exchange', BODY_TIMEOUT_MS);
   }
 
+  goesOn(): void {
+    if (this.#push === undefined) this.#wait('exchange', BODY_TIMEOUT_MS);
+  }
+
   invite(): void {
     if (this.#isUninvited) {
       this.wire.write('HTTP/1.1 100 Continue\r\n\r\n');

@@ -142,6 +142,12 @@ export class OwnPush implements ByteSink {
     this.#owner.finished();
   }
 
+  fail(): void {
+    if (this.#isOver) return;
+    this.abort();
+    this.#owner.failed(this.#framing === undefined);
+  }
+
   /** What was written has left. */
   drain(): void {
     if (this.#isOver) return;
@@ -172,9 +178,7 @@ export class OwnPush implements ByteSink {
   /** What a source throws ends its reply, and reaches nobody else: callers are the wire's callbacks. */
   #broke(error: unknown): void {
     this.#owner.fault(error);
-    if (this.#isOver) return;
-    this.abort();
-    this.#owner.failed(this.#framing === undefined);
+    this.fail();
   }
 
   #closed(): void {

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
 import type { RequestHead } from '../wire/h1/request-head.ts';
 import { type BodySource, HeldRequestBody } from './held-body.ts';
@@ -74,6 +75,14 @@ export class OwnRequest implements HttpRequest {
     // One that is refused unread is not invited first.
     if (framing.kind !== 'length' || framing.length <= limit) this.#source.invite();
     return this.content.read(limit);
+  }
+
+  stream(): Readable {
+    if (this.#asked) throw new TypeError('The body of a request is read once.');
+    this.#asked = true;
+    if (this.content === undefined) return Readable.from([]);
+    if (!this.content.ended && !this.#isAnswered) this.#source.invite();
+    return this.content.stream();
   }
 
   /** The body still arriving, if the request has one that is not over. */

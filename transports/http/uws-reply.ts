@@ -133,6 +133,11 @@ export class UwsPush implements ByteSink {
     this.#owner.ended();
   }
 
+  /** The library then says that it was aborted. */
+  fail(): void {
+    this.#res?.close();
+  }
+
   /** The client left, or is cut off. */
   abort(): void {
     if (this.#res === undefined) return;

@@ -1,4 +1,5 @@
 import type { HttpResponse, HttpRequest as RawRequest } from 'uWebSockets.js';
+import { Readable } from 'node:stream';
 import { addressText } from '../../lib/ip-address.ts';
 import type { HttpRequest } from '../../proto/ports/http.ts';
 import { parseHost } from '../wire/h1/syntax.ts';
@@ -79,6 +80,13 @@ export class UwsRequest implements HttpRequest {
     this.#asked = true;
     if (this.#raw !== undefined) this.#attachBody();
     return this.#content?.read(limit) ?? nothing;
+  }
+
+  stream(): Readable {
+    if (this.#asked) throw new TypeError('The body of a request is read once.');
+    this.#asked = true;
+    if (this.#raw !== undefined) this.#attachBody();
+    return this.#content?.stream() ?? Readable.from([]);
   }
 
   /** The body still arriving, if the request has one that is not over. */

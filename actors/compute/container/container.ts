@@ -12,12 +12,14 @@
 import { waitAtMost } from '../../../lib/waiting.ts';
 import {
   deleteContainer,
+  execContainer,
   getContainer,
   logs,
   startContainer,
   stopContainer,
   terminal,
 } from '../../../proto/compute/endpoints.ts';
+import { readFiles, removeFiles, writeFiles } from '../../../proto/compute/files.ts';
 import type { Call } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { audit } from '../../../storage/audit.ts';
@@ -82,6 +84,13 @@ export function containerKind(
     await reconciler.setDesired(state, ctx, written);
   }
 
+  /** Writes down that files are changed, before they are. */
+  async function auditFiles({ state }: ActiveContainer, call: Call, action: string, path: string): Promise<undefined> {
+    const { id } = ownedRow(state, call);
+    await fenced(db, state.lease, (tx) => audit(tx, auditEntry(call, action, id, { path })));
+    return undefined;
+  }
+
   const table = handlers<ActiveContainer>(
     handler(getContainer, ({ state }: ActiveContainer, call) =>
       containerView(withProgress(ownedRow(state, call), state.progress), deps),
@@ -111,7 +120,17 @@ export function containerKind(
     }),
     ...settingsHandlers(deps, reconciler),
     ...ingressHandlers(deps),
+    handler(readFiles, ({ state }: ActiveContainer, call) => void ownedRow(state, call)),
+    handler(writeFiles, async (active: ActiveContainer, call) => {
+      await auditFiles(active, call, 'container.write_files', call.query.path);
+      return { status: 'ok' as const };
+    }),
+    handler(removeFiles, async (active: ActiveContainer, call) => {
+      await auditFiles(active, call, 'container.remove_files', call.query.path);
+      return { status: 'ok' as const };
+    }),
     handler(terminal, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call))),
+    handler(execContainer, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call))),
     handler(logs, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call))),
   );
 

@@ -37,7 +37,11 @@ export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly 
         await tellCompute(tx, { kind: 'ingress', containerId: id });
         return row;
       });
-      if (port === HTTPS) noteHttps(state, true);
+      const { ports } = state.row;
+      notePorts(
+        state,
+        [...ports, { port, target_port }].sort((a, b) => a.port - b.port),
+      );
       return view(rule);
     }),
 
@@ -51,14 +55,17 @@ export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly 
         await audit(tx, auditEntry(call, 'container.ingress.remove', id, { port }));
         await tellCompute(tx, { kind: 'ingress', containerId: id });
       });
-      if (port === HTTPS) noteHttps(state, false);
+      notePorts(
+        state,
+        state.row.ports.filter((rule) => rule.port !== port),
+      );
       return { status: 'ok' as const };
     }),
   ];
 }
 
-function noteHttps(state: ContainerActorState, httpsEnabled: boolean): void {
-  state.row = { ...state.row, httpsEnabled };
+function notePorts(state: ContainerActorState, ports: ActiveContainer['state']['row']['ports']): void {
+  state.row = { ...state.row, ports, httpsEnabled: ports.some(({ port }) => port === HTTPS) };
 }
 
 function view({ id, port, targetPort, createdAt }: IngressRow): IngressView {

@@ -217,12 +217,12 @@ export class ContainerReconciler {
     state.reconcileAgain = again;
   }
 
-  async #ready(state: ContainerActorState, { address, externalAddress }: ReportOf<'ready'>): Promise<void> {
+  async #ready(state: ContainerActorState, report: ReportOf<'ready'>): Promise<void> {
     state.failures = 0;
     state.silentRestarts = 0;
     state.problem = undefined;
     state.connection = this.#health.connections;
-    if (isStarting(state.row)) await this.#status.set(state, 'running', { address, externalAddress });
+    if (isStarting(state.row)) await this.#status.set(state, 'running', report);
     // Whatever ends from now on ends anew.
     state.countedStart = undefined;
   }
@@ -261,6 +261,7 @@ export class ContainerReconciler {
       const cleared = await fenced(this.#deps.db, state.lease, (tx) => clearRestart(tx, state.row.id));
       if (cleared !== undefined) this.#status.applyRow(state, cleared);
     }
+    if (actual !== undefined) await this.#status.noteRun(state, actual);
     if (runs) this.#noteDrift(state, actual);
     const step = nextStep(state.row, actual, state.tolerated);
     if (step === 'settled') return;
@@ -309,7 +310,7 @@ export class ContainerReconciler {
     const said = lastLines === '' ? '' : `, and said last: ${lastLines}`;
     const written = await (crashes > MAX_CRASHES
       ? this.#status.set(state, 'failed', { reason: `it keeps crashing: ${ended}${said}`, ended: true })
-      : this.#status.set(state, 'initializing', { reason: `restarting: ${ended}`, ended: true }));
+      : this.#status.set(state, 'initializing', { reason: `restarting: ${ended}`, ended: true, restarted: true }));
     if (!written) return true;
     // Counted once it is written, so that an end the database did not take is met again.
     state.crashes = crashes;
@@ -325,8 +326,7 @@ export class ContainerReconciler {
     if (!(error instanceof EngineError) && refusalOf(error).code === 'unavailable') throw error;
     const now = this.#deps.clock.now();
     const known = error instanceof EngineError ? error : undefined;
-    state.failures++;
-    const next = afterFailure(known, state.failures);
+    const next = afterFailure(known, ++state.failures);
     const { row } = state;
     this.#deps.log.warn(
       { containerId: row.id, what, failures: state.failures, err: error },

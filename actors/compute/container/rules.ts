@@ -3,7 +3,7 @@
 import { backoffMs } from '../../../lib/waiting.ts';
 import { INSTANCE_TYPES } from '../../../proto/compute/endpoints.ts';
 import type { ContainerSpec, ContainerState, EngineError } from '../../../proto/ports/engine.ts';
-import type { ContainerRow } from '../../../storage/compute/containers.ts';
+import type { ContainerRow, ContainerRun } from '../../../storage/compute/containers.ts';
 import type { ContainerOutline } from '../../../storage/compute/outlines.ts';
 
 /**
@@ -120,6 +120,20 @@ export function endOf(
 function exitReason(actual: ContainerState): string {
   if (actual.oomKilled) return 'it ran out of memory';
   return actual.exitCode === null ? 'it ended' : `it ended with exit code ${actual.exitCode}`;
+}
+
+/** What the engine says of the last run of a container, at `now` (Unix ms); undefined when its row has it. */
+export function newsOfRun(row: ContainerRun, actual: ContainerState, now: number): ContainerRun | undefined {
+  const startedAt = actual.startedAt === null ? row.startedAt : new Date(actual.startedAt);
+  const startMs = startedAt?.getTime() ?? 0;
+  let { endedAt, exitCode } = row;
+  const isKnown = actual.endedAt === undefined && endedAt !== null && endedAt.getTime() >= startMs;
+  if (actual.phase === 'exited' && !isKnown) {
+    endedAt = new Date(actual.endedAt ?? now);
+    exitCode = actual.exitCode;
+  }
+  const isSame = row.startedAt?.getTime() === startedAt?.getTime() && row.endedAt?.getTime() === endedAt?.getTime();
+  return isSame ? undefined : { startedAt, endedAt, exitCode };
 }
 
 /** What a failed step means: try again after a delay, or fail for good with a reason. */

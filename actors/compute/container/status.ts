@@ -1,5 +1,6 @@
 /** The status of a container as it is written: to the row first, and then to all that want to hear of it. */
-import { type ContainerRow, setStatus } from '../../../storage/compute/containers.ts';
+import type { ContainerState } from '../../../proto/ports/engine.ts';
+import { type ContainerRow, noteRun, setStatus } from '../../../storage/compute/containers.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { append } from '../../../storage/outbox.ts';
@@ -7,6 +8,7 @@ import type { ComputeDeps } from '../deps.ts';
 import { externalIp } from '../views.ts';
 import { closeReason, closeTerminals } from './attached-terminals.ts';
 import { startedNotice, stoppedNotice } from './notices.ts';
+import { newsOfRun, withKeysApplied } from './rules.ts';
 import type { ContainerActorState } from './state.ts';
 
 /** A change of status: why, where it is reached, and whether its workload ended without anybody's wish. */
@@ -15,6 +17,10 @@ interface Change {
   readonly address?: string | null;
   readonly externalAddress?: string | null;
   readonly ended?: boolean;
+  /** When the engine started it, Unix ms. */
+  readonly startedAt?: number | null;
+  /** It is started again after a crash. */
+  readonly restarted?: boolean;
 }
 
 /** Writes the status of containers. */
@@ -34,7 +40,8 @@ export class StatusWriter {
    */
   async set(state: ContainerActorState, next: ContainerRow['status'], change: Change = {}): Promise<boolean> {
     const { row } = state;
-    const { reason = null, address = null, externalAddress = null, ended = false } = change;
+    const { reason = null, address = null, externalAddress = null, ended = false, restarted = false } = change;
+    const startedAt = typeof change.startedAt === 'number' ? new Date(change.startedAt) : null;
     const isSame = row.statusReason === reason && row.address === address && row.externalAddress === externalAddress;
     if (row.status === next && isSame) return true;
     const announced = next === 'running' && row.announce;
@@ -46,7 +53,7 @@ export class StatusWriter {
     const written = await fenced(this.#deps.db, state.lease, async (tx) => {
       const { keysApplied } = row;
       const to = { from: row.status, status: next, reason, address, externalAddress, announced, keysApplied };
-      const changed = await setStatus(tx, row.id, to);
+      const changed = await setStatus(tx, row.id, { ...to, startedAt, restarted });
       if (changed !== undefined && notice !== undefined) await append(tx, notice);
       // At the commit that makes it visible: gateways lead there by then, or keep who asks waiting until they do.
       if (changed !== undefined) await tellCompute(tx, { kind: 'status', containerId: row.id, status: next });
@@ -63,6 +70,15 @@ export class StatusWriter {
     );
     this.applyRow(state, written);
     return true;
+  }
+
+  /** Writes down when it was started last and how it ended, for its user. Rejects as `set` does. */
+  async noteRun(state: ContainerActorState, actual: ContainerState): Promise<void> {
+    const { row } = state;
+    const run = newsOfRun(row, actual, this.#deps.clock.now());
+    if (run === undefined || row.desired === 'deleted') return;
+    const noted = await fenced(this.#deps.db, state.lease, (tx) => noteRun(tx, row.id, run));
+    if (noted !== undefined) this.applyRow(state, withKeysApplied(noted, row.keysApplied));
   }
 
   /** Takes a row that was written or read; whoever watches hears when its status is another. */

@@ -32,7 +32,12 @@ export type Report =
     }
   /** `keysRevision`: the keys it was told. */
   | { readonly type: 'started' | 'keyed'; readonly keysRevision: number }
-  | { readonly type: 'ready'; readonly address: string | null; readonly externalAddress: string | null }
+  | {
+      readonly type: 'ready';
+      readonly address: string | null;
+      readonly externalAddress: string | null;
+      readonly startedAt: number | null;
+    }
   /** `startedAt`, `upForMs`: of the start that was probed. */
   | { readonly type: 'not-ready'; readonly startedAt: number | null; readonly upForMs: number }
   | { readonly type: 'done' }
@@ -214,8 +219,11 @@ async function probe(deps: ComputeDeps, row: ContainerRow, signal: AbortSignal):
       break;
     }
     if (answer === 'ssh') {
-      const { address, externalAddress = null } = (await engine.inspect(row.id)) ?? { address: null };
-      if (address !== null) return { type: 'ready', address, externalAddress };
+      const found = await engine.inspect(row.id);
+      if (found !== undefined && found.address !== null) {
+        const { address, externalAddress = null, startedAt } = found;
+        return { type: 'ready', address, externalAddress, startedAt };
+      }
     }
     if (performance.now() > until) break;
     await delay(pause, undefined, { signal });
@@ -224,9 +232,9 @@ async function probe(deps: ComputeDeps, row: ContainerRow, signal: AbortSignal):
   const actual = await engine.inspect(row.id);
   if (actual?.phase !== 'running') return { type: 'done' };
   const { startedAt, address, externalAddress = null } = actual;
-  if (expectsSsh === false) return { type: 'ready', address, externalAddress };
+  if (expectsSsh === false) return { type: 'ready', address, externalAddress, startedAt };
   const upForMs = startedAt === null ? 0 : clock.now() - startedAt;
-  if (row.image !== null && upForMs >= WORKLOAD_READY_MS) return { type: 'ready', address, externalAddress };
+  if (row.image !== null && upForMs >= WORKLOAD_READY_MS) return { type: 'ready', address, externalAddress, startedAt };
   return { type: 'not-ready', startedAt, upForMs };
 }
 

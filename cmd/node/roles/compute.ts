@@ -80,6 +80,7 @@ export async function openCompute(
     platformKey: keys.publicKey,
     sshAddress,
     takenPorts,
+    filesMaxMb: environment.FILES_MAX_MB,
     ...overrides,
   });
 }

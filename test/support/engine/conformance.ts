@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it as test } from 'node:test';
 import type { ContainerSpec, Engine } from '../../../proto/ports/engine.ts';
-import { execConformance } from './conformance-exec.ts';
+import { execConformance, runConformance } from './conformance-exec.ts';
+import { filesConformance } from './conformance-files.ts';
 import { imageConformance } from './conformance-images.ts';
 import { isolationConformance } from './conformance-isolation.ts';
 import { collect, type EngineUnderTest, keys, rejectsWith, Suite, textOfLine } from './conformance-suite.ts';
@@ -52,6 +53,8 @@ export function engineConformance(
 
     if (options.half !== 'second') {
       execConformance(() => suite);
+      runConformance(() => suite);
+      filesConformance(() => suite);
       imageConformance(() => suite, options.parts?.registry === true);
     }
     if (options.parts?.network === true) isolationConformance(() => suite);
@@ -90,6 +93,8 @@ export function engineConformance(
       assert.equal(exited?.address, null);
       if (options.parts?.forgetsStopped !== true) assert.equal(typeof exited?.exitCode, 'number');
       assert.equal(exited?.startedAt, running?.startedAt);
+      assert.equal(running?.endedAt, undefined);
+      assert.ok((exited?.endedAt ?? 0) >= (running?.startedAt ?? 0));
       await engine.remove(spec.id);
       assert.equal(await engine.inspect(spec.id), undefined);
     });

@@ -1,4 +1,4 @@
-import { Duplex } from 'node:stream';
+import { Duplex, PassThrough } from 'node:stream';
 import {
   type ContainerSpec,
   type ContainerState,
@@ -11,10 +11,11 @@ import {
   type LogOptions,
   type RegistryAuth,
 } from '../../../proto/ports/engine.ts';
-import type { ShellEnd } from '../../../proto/ports/shell.ts';
+import type { RunningCommand, ShellEnd } from '../../../proto/ports/shell.ts';
 import { checkedMountPaths } from '../../../transports/engines/common/confinement.ts';
 import { parseImageReference } from '../../../transports/engines/common/image-reference.ts';
 import { afterStamp } from '../../../transports/engines/common/log-lines.ts';
+import { memoryFiles } from './memory-files.ts';
 
 /** Answers a connection made by `dial`: gets the container's end of it. */
 export type PortHandler = (stream: Duplex) => void;
@@ -32,7 +33,8 @@ export type FailingCall =
   | 'list'
   | 'logs'
   | 'dial'
-  | 'exec';
+  | 'exec'
+  | 'run';
 
 /** A process begun by `exec`, as it sees itself. */
 export interface MemoryProcess {
@@ -45,6 +47,18 @@ export interface MemoryProcess {
   exit(code: number): void;
 }
 
+/** A command begun by `run`, as it sees itself. */
+export interface MemoryCommand {
+  readonly id: string;
+  readonly words: readonly string[];
+  readonly stdin: PassThrough;
+  readonly stdout: PassThrough;
+  readonly stderr: PassThrough;
+  exit(code: number): void;
+  /** Called when the other side ends it. */
+  onHangUp: () => void;
+}
+
 /** What a memory engine begins with. */
 export interface MemoryEngineOptions {
   /** Images that can be "pulled". The base image always can. */
@@ -53,6 +67,8 @@ export interface MemoryEngineOptions {
   readonly mayPull?: (image: string, auth: RegistryAuth | undefined) => boolean;
   /** What `exec` begins. Default: the image has no shell. */
   readonly onExec?: (process: MemoryProcess, engine: MemoryEngine) => void;
+  /** What `run` begins. Default: the image has no shell. */
+  readonly onRun?: (command: MemoryCommand, engine: MemoryEngine) => void;
   /** What a started container does. Default: listens on port 22 with an SSH greeting. */
   readonly onStart?: (id: string, engine: MemoryEngine) => void;
   /** What `Engine.hasSshServer` says. Default true. */
@@ -159,7 +175,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
   const end = (id: string, exitCode: number, oomKilled: boolean): void => {
     const one = held.get(id);
     if (one === undefined || one.state.phase !== 'running') return;
-    one.state = { ...one.state, phase: 'exited', address: null, exitCode, oomKilled };
+    one.state = { ...one.state, phase: 'exited', address: null, exitCode, oomKilled, endedAt: Date.now() };
     one.ports.clear();
     for (const stream of one.streams) stream.destroy();
     one.streams.clear();
@@ -175,6 +191,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     kind: 'memory',
     keepsFiles: options.keepsFiles ?? true,
     baseImage: base,
+    fileAccess: memoryFiles((id) => mustHave(id).files),
     calls,
     check: async () => {
       await begin('check');
@@ -256,7 +273,8 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       if (one.state.phase === 'running') return;
       addresses += 1;
       const address = `10.0.${(addresses >> 8) & 255}.${addresses & 255}`;
-      one.state = { ...one.state, phase: 'running', address, exitCode: null, oomKilled: false, startedAt: Date.now() };
+      const { endedAt: _, ...before } = one.state;
+      one.state = { ...before, phase: 'running', address, exitCode: null, oomKilled: false, startedAt: Date.now() };
       (options.onStart ?? greet)(id, engine);
       changed(id);
     },
@@ -354,6 +372,14 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
         ended,
       };
     },
+    run: async (id, words, signal) => {
+      await begin('run', id);
+      const one = mustHave(id);
+      if (one.state.phase !== 'running') throw new EngineError('not_running', 'The container is not running.');
+      if (signal.aborted) throw new EngineError('unavailable', 'Given up.');
+      if (options.onRun === undefined) throw new EngineError('refused', 'The image of this container has no shell.');
+      return memoryCommand(id, words, one.streams, (command) => options.onRun?.(command, engine));
+    },
     hasSshServer: async (id) => {
       mustHave(id);
       return options.hasSshServer ?? true;
@@ -422,6 +448,47 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     keysOf: (id) => held.get(id)?.keys ?? [],
   };
   return engine;
+}
+
+/** A command whose other end is in this process. */
+function memoryCommand(
+  id: string,
+  words: readonly string[],
+  streams: Set<Duplex>,
+  begin: (command: MemoryCommand) => void,
+): RunningCommand {
+  const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
+  let code: number | null = null;
+  const closed = [stdout, stderr].map((output) => new Promise((resolve) => output.once('close', resolve)));
+  for (const stream of [stdin, stdout, stderr]) {
+    stream.on('error', () => undefined);
+    streams.add(stream);
+    stream.once('close', () => streams.delete(stream));
+  }
+  const command: MemoryCommand = {
+    id,
+    words,
+    stdin,
+    stdout,
+    stderr,
+    exit: (status) => {
+      code = status;
+      stdout.end();
+      stderr.end();
+    },
+    onHangUp: () => undefined,
+  };
+  begin(command);
+  return {
+    stdin,
+    stdout,
+    stderr,
+    ended: Promise.all(closed).then(() => ({ code, signal: null })),
+    close: () => {
+      if (code === null && !stdout.destroyed) command.onHangUp();
+      for (const stream of [stdin, stdout, stderr]) stream.destroy();
+    },
+  };
 }
 
 /** What an image with sshd does, as far as a client without a key can tell. */

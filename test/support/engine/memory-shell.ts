@@ -1,4 +1,4 @@
-import type { MemoryEngine, MemoryProcess } from './memory-engine.ts';
+import type { MemoryCommand, MemoryEngine, MemoryProcess } from './memory-engine.ts';
 
 /** As much of a shell as the conformance suite speaks: echo, stty size, yes, read, exit, and a trap for the hang-up that writes a file. */
 export function memoryShell(process: MemoryProcess, engine: MemoryEngine): void {
@@ -45,4 +45,44 @@ export function memoryShell(process: MemoryProcess, engine: MemoryEngine): void 
       run(line);
     }
   });
+}
+
+/** As much of commands without a terminal as the conformance suite runs: cat, echo, yes, sleep, exit, a trap for the hang-up. */
+export function memoryCommands(command: MemoryCommand, engine: MemoryEngine): void {
+  const { words, stdin, stdout, stderr, id } = command;
+  const [program, , script = ''] = words;
+  if (program === 'cat') {
+    stdin.on('data', (chunk: Buffer) => stdout.write(chunk)).on('end', () => command.exit(0));
+    return;
+  }
+  if (program !== 'sh' && program !== '/bin/sh') {
+    stderr.write(`sh: ${program}: not found\n`);
+    command.exit(127);
+    return;
+  }
+  let waits = false;
+  for (const part of script.split(';').map((text) => text.trim())) {
+    const [word, ...rest] = part.split(' ');
+    if (word === 'exit') {
+      command.exit(Number(rest[0]));
+      return;
+    }
+    if (word === 'sleep') waits = true;
+    else if (word === 'trap') {
+      const file = /> *([^;' ]+)/.exec(part)?.[1] ?? '';
+      command.onHangUp = () => void engine.files(id)?.set(file, '');
+    } else if (word === 'yes') {
+      waits = true;
+      const flood = (): void => {
+        if (stdout.destroyed) return;
+        if (stdout.write('y\n'.repeat(5000))) setImmediate(flood);
+        else stdout.once('drain', flood);
+      };
+      flood();
+    } else if (word === 'echo') {
+      const output = rest.at(-1) === '>&2' ? stderr : stdout;
+      output.write(`${rest.filter((one) => one !== '>&2').join(' ')}\n`);
+    }
+  }
+  if (!waits) command.exit(0);
 }

@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
+import { type TarEntry, tar } from '../../../lib/tar.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { type BaseImage, contractChanges, importImage } from '../../../transports/engines/docker/image/base-image.ts';
 import { rootfsFiles } from '../../../transports/engines/docker/image/debian-recipe.ts';
-import { type TarEntry, tar } from '../../../transports/engines/docker/image/tar.ts';
 
 const run = promisify(execFile);
 const programs = ['/usr/sbin/sshd', '/usr/bin/ssh-keygen'];

@@ -15,5 +15,16 @@ export const CREATED_FIELDS = [
   'storage_gb',
 ];
 
-/** As list and get answer it while it runs with SSH disabled; sorted. */
-export const VIEW_FIELDS = [...CREATED_FIELDS, 'memory_used_mb', 'ssh_command', 'storage_used_gb'].sort();
+/** As list and get answer it while it runs for the first time, with SSH disabled; sorted. */
+export const VIEW_FIELDS = [
+  ...CREATED_FIELDS,
+  'image',
+  'memory_used_mb',
+  'mount_paths',
+  'ports',
+  'restarts',
+  'ssh_command',
+  'ssh_key_ids',
+  'started_at',
+  'storage_used_gb',
+].sort();

@@ -1,9 +1,9 @@
 import { z } from 'zod';
+import { tar } from '../../../lib/tar.ts';
 import { type ContainerSpec, EngineError } from '../../../proto/ports/engine.ts';
 import { checkedMountPaths } from '../common/confinement.ts';
 import { type Calls, created, unlessReply } from './api/client.ts';
 import { containerView, type DockerContainerView } from './container-view.ts';
-import { tar } from './image/tar.ts';
 import { KEYS_FOLDER, labels, type Naming } from './naming.ts';
 
 /** Copies of files take as long as they are large, in milliseconds. */

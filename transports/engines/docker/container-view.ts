@@ -20,6 +20,7 @@ export const containerView = z.object({
     OOMKilled: z.boolean().default(false),
     ExitCode: z.number(),
     StartedAt: z.string(),
+    FinishedAt: z.string().default(''),
   }),
   RestartCount: z.number().default(0),
   Config: z.object({
@@ -83,6 +84,7 @@ export function stateOf(id: string, view: DockerContainerView, network: string):
   const { State } = view;
   const phase = State.Running ? 'running' : State.Status === 'created' ? 'created' : 'exited';
   const started = Date.parse(State.StartedAt);
+  const ended = phase === 'exited' ? Date.parse(State.FinishedAt) : Number.NaN;
   const address = view.NetworkSettings.Networks?.[network]?.IPAddress ?? '';
   return {
     id,
@@ -93,6 +95,7 @@ export function stateOf(id: string, view: DockerContainerView, network: string):
     restarts: view.RestartCount,
     // Docker's "never" is the year 1.
     startedAt: Number.isFinite(started) && started > 0 ? started : null,
+    ...(Number.isFinite(ended) && ended > 0 ? { endedAt: ended } : {}),
     paused: State.Paused,
     mountPaths: view.Mounts.filter(({ Name = '' }) => Name.startsWith('troupe-'))
       .map(({ Destination }) => Destination)

@@ -10,7 +10,8 @@ import { DEFAULT_SUBNET_POOL, parsePool } from '../common/subnets.ts';
 import { created, DockerClient, isReply } from './api/client.ts';
 import { Containers } from './containers.ts';
 import { defaultWatchTimes, type WatchTimes, watchEvents } from './events.ts';
-import { execShell } from './exec.ts';
+import { execShell, runInContainer } from './exec.ts';
+import { dockerFiles } from './files.ts';
 import { HostFirewall, systemFirewall } from './host/firewall.ts';
 import { LostTasks } from './host/lost-tasks.ts';
 import { machineScript } from './host/machine-script.ts';
@@ -83,6 +84,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
   return {
     kind: 'docker',
     keepsFiles: true,
+    fileAccess: dockerFiles(client, containers, (...asked) => runInContainer(client, containers, ...asked)),
     baseImage: base.reference,
     check: async () => {
       const answer = await client.json('GET', '/version', versionAnswer);
@@ -130,6 +132,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     logs: (id, logOptions) => readLogs(client, containers, id, logOptions),
     dial: (id, port, dialOptions) => dialContainer(containers, id, port, dialOptions),
     exec: (id, execOptions, signal) => execShell(client, containers, id, execOptions, signal),
+    run: (id, command, signal) => runInContainer(client, containers, id, command, signal),
     hasSshServer: (id) => containers.hasFile(id, SSH_SERVERS),
     usage: (id) => usage.usage(id),
     close: async () => {

@@ -1,9 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
-import { type Shell, terminalType } from '../../../proto/ports/shell.ts';
+import { type RunningCommand, type Shell, terminalType } from '../../../proto/ports/shell.ts';
 import { hangUpScript, isNoShell, noShell, orAborted, shellCommand, shellOn, untilItRuns } from '../common/exec.ts';
+import { CommandStreams, commandThatRuns, runCommandWords } from '../common/run.ts';
 import { created, type DockerClient, isReply } from './api/client.ts';
+import { FrameDemuxer } from './api/demux.ts';
 import type { Containers } from './containers.ts';
 
 /**
@@ -25,6 +27,56 @@ export async function execShell(
     client.call('POST', `/exec/${execId}/resize`, { query: { w, h } }).catch(() => undefined);
   };
   return shellOn(socket, { howItEnded: () => howItEnded(client, execId), hangUp: () => end(pid) }, resize, options);
+}
+
+/** `Engine.run` on Docker: a process whose two outputs come over one hijacked connection, in frames. */
+export async function runInContainer(
+  client: DockerClient,
+  containers: Containers,
+  id: string,
+  command: readonly string[],
+  signal: AbortSignal,
+): Promise<RunningCommand> {
+  const { Id } = await containers.mustRun(id);
+  return commandThatRuns(beginCommand(client, Id, command), signal);
+}
+
+async function beginCommand(client: DockerClient, dockerId: string, command: readonly string[]) {
+  const body = {
+    AttachStdin: true,
+    AttachStdout: true,
+    AttachStderr: true,
+    Tty: false,
+    User: '0',
+    Cmd: runCommandWords(command),
+  };
+  const { Id } = await client.json('POST', `/containers/${dockerId}/exec`, created, { body }).catch(explain);
+  const socket = await client.hijack(`/exec/${Id}/start`, { Detach: false, Tty: false }).catch(explain);
+  const frames = new FrameDemuxer();
+  const streams = new CommandStreams({
+    pause: () => void socket.pause(),
+    resume: () => void socket.resume(),
+    write: (chunk, taken) => {
+      if (socket.writable) socket.write(chunk, () => taken());
+      else taken();
+    },
+    endInput: () => void socket.end(),
+    destroy: () => void socket.destroy(),
+    howItEnded: () => howItEnded(client, Id),
+    hangUp: (pid) => hangUp(client, dockerId, pid),
+  });
+  // A lost connection ends the socket with an error, or without a word: the engine knows which it was.
+  socket.on('error', () => {});
+  socket.once('end', () => streams.over());
+  socket.once('close', () => streams.over());
+  socket.on('data', (chunk: Buffer) => {
+    try {
+      for (const { stream, data } of frames.push(chunk)) streams.take(stream, data);
+    } catch {
+      socket.destroy();
+    }
+  });
+  return streams;
 }
 
 /** Resolves with its name at Docker, its terminal, and its number in the container. */

@@ -1,8 +1,8 @@
 import { z } from 'zod';
+import { tar } from '../../../lib/tar.ts';
 import { created, type DockerClient, isReply, unlessReply } from './api/client.ts';
 import { type DockerContainerView, foundIn, listedContainer } from './container-view.ts';
 import { importImage } from './image/base-image.ts';
-import { tar } from './image/tar.ts';
 import { KEYS_FOLDER, labels, type Naming, noHealthcheck } from './naming.ts';
 
 /**

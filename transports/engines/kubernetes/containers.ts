@@ -255,11 +255,12 @@ export class KubeContainers {
     const last = await this.pods.delete(found.namespace, graceSeconds);
     if (last === undefined && found.run !== 'running') return;
     // A kubelet may take the pod away before anybody saw the code, or forget when it began.
-    const { exitCode, oomKilled, startedAt } = stateOf(id, found.spec, last, undefined);
+    const { exitCode, oomKilled, startedAt, endedAt } = stateOf(id, found.spec, last, undefined);
     await this.#note(found.namespace, {
       exitCode: last !== undefined && hasEnded(last) ? exitCode : null,
       oomKilled,
       startedAt: startedAt ?? stateOf(id, found.spec, before, undefined).startedAt,
+      endedAt: endedAt ?? Date.now(),
     });
   }
 

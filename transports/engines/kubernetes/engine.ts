@@ -3,6 +3,7 @@ import type { Ending } from '../../../proto/ports/ending.ts';
 import { type Engine, EngineError, SSH_SERVERS } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { connectTcp, dialAddress } from '../common/dial-tcp.ts';
+import { filesByCommands } from '../common/files.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { endSessionsScript } from '../common/ssh-sessions.ts';
 import type { KubeAccess } from './access.ts';
@@ -10,7 +11,7 @@ import { ClusterCache } from './cache.ts';
 import { KubeClient } from './client.ts';
 import { KubeContainers, type KubeContainersOptions } from './containers.ts';
 import { isReply } from './errors.ts';
-import { execInPod, runCommand } from './exec.ts';
+import { execInPod, runCommand, runInPod } from './exec.ts';
 import type { Found } from './find.ts';
 import { readKubeLogs } from './logs.ts';
 import { type ClusterSettings, keysText } from './manifests.ts';
@@ -76,6 +77,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   return {
     kind: 'kubernetes',
     keepsFiles: false,
+    fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
     baseImage: options.baseImage,
     check: async () =>
       `Kubernetes ${(await client.json('GET', '/version', versionAnswer, { timeoutMs: 30_000 })).gitVersion}`,
@@ -121,6 +123,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       return connectTcp(address, port, Math.max(1, timeoutMs - (Date.now() - begun)), signal);
     },
     exec: (id, execOptions, signal) => execInPod(client, containers, id, execOptions, signal),
+    run: (id, command, signal) => runInPod(client, containers, id, command, signal),
     hasSshServer: async (id) => {
       const { namespace } = await containers.mustFind(id);
       // An image without a shell is taken for one without a server.

@@ -2,8 +2,9 @@ import { Duplex } from 'node:stream';
 import { z } from 'zod';
 import { jsonOf } from '../../../lib/input.ts';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
-import { type Shell, terminalType } from '../../../proto/ports/shell.ts';
+import { type RunningCommand, type Shell, terminalType } from '../../../proto/ports/shell.ts';
 import { hangUpScript, orAborted, shellCommand, shellOn, untilItRuns } from '../common/exec.ts';
+import { CommandStreams, commandThatRuns, runCommandWords } from '../common/run.ts';
 import type { KubeClient } from './client.ts';
 import type { KubeContainers } from './containers.ts';
 import { KubeReplyError } from './errors.ts';
@@ -11,6 +12,9 @@ import { names } from './naming.ts';
 
 /** Channels of the remote command protocol (v4.channel.k8s.io). */
 const channel = { stdin: 0, stdout: 1, stderr: 2, status: 3, resize: 4 } as const;
+/** Ends a channel, in the version that can (v5.channel.k8s.io). */
+const CLOSE_INPUT = Buffer.from([255, channel.stdin]);
+const CAN_CLOSE = 'v5.channel.k8s.io';
 
 const endStatus = z.object({
   status: z.string(),
@@ -22,8 +26,18 @@ const endStatus = z.object({
     .nullish(),
 });
 
+/** The exit code, or what is said of a process that was never started. Throws nothing: nobody catches it. */
+function endOf(data: Buffer): { readonly code: number | undefined; readonly said: string } {
+  const parsed = endStatus.safeParse(jsonOf(data.toString('utf8')));
+  if (!parsed.success) return { code: undefined, said: '' };
+  const exit = parsed.data.details?.causes.find(({ reason }) => reason === 'ExitCode');
+  if (parsed.data.status === 'Success') return { code: 0, said: '' };
+  return exit === undefined ? { code: undefined, said: parsed.data.message } : { code: Number(exit.message), said: '' };
+}
+
 /** The part of a WebSocket that is used. */
 interface ExecSocket {
+  readonly protocol: string;
   send(data: Buffer, done: (error?: Error) => void): void;
   pause(): void;
   resume(): void;
@@ -53,15 +67,10 @@ export class RemoteProcess extends Duplex {
       return;
     }
     if (from !== channel.status) return;
-    // Nobody catches what is thrown where frames come in.
-    const parsed = endStatus.safeParse(jsonOf(data.toString('utf8')));
-    if (parsed.success) {
-      const exit = parsed.data.details?.causes.find(({ reason }) => reason === 'ExitCode');
-      if (parsed.data.status === 'Success') this.code = 0;
-      else if (exit !== undefined) this.code = Number(exit.message);
-      // It was never started: what is said of it stands for its output.
-      else this.push(Buffer.from(parsed.data.message));
-    }
+    const { code, said } = endOf(data);
+    this.code = code;
+    // It was never started: what is said of it stands for its output.
+    if (said !== '') this.push(Buffer.from(said));
     this.#end();
   }
 
@@ -101,20 +110,31 @@ async function startProcess(
   command: readonly string[],
   hasTerminal: boolean,
 ): Promise<RemoteProcess> {
-  const { Exec } = await import('@kubernetes/client-node');
-  const query = new URLSearchParams({ container: names.container, stdout: 'true', stderr: String(!hasTerminal) });
-  if (hasTerminal) for (const name of ['stdin', 'tty']) query.append(name, 'true');
-  for (const word of command) query.append('command', word);
   const process = new RemoteProcess({ allowHalfOpen: true });
+  const ways = hasTerminal ? ['stdin', 'stdout', 'tty'] : ['stdout', 'stderr'];
+  process.attach(await connectExec(client, namespace, command, ways, (from, data) => process.heard(from, data)));
+  return process;
+}
+
+/** Connects to a new process, with the `ways` of its input and output. Rejects with EngineError. */
+async function connectExec(
+  client: KubeClient,
+  namespace: string,
+  command: readonly string[],
+  ways: readonly string[],
+  heard: (from: number, data: Buffer) => void,
+): Promise<ExecSocket> {
+  const { Exec } = await import('@kubernetes/client-node');
+  const query = new URLSearchParams({ container: names.container });
+  for (const way of ways) query.append(way, 'true');
+  for (const word of command) query.append('command', word);
   const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}/exec?${query}`;
   try {
     const { handler } = new Exec(await client.credentials.config());
-    const socket = await handler.connect(path, null, (from, data) => {
-      process.heard(from, Buffer.from(data));
+    return await handler.connect(path, null, (from, data) => {
+      heard(from, Buffer.from(data));
       return true;
     });
-    process.attach(socket);
-    return process;
   } catch (cause) {
     const message = typeof cause === 'object' && cause !== null && 'message' in cause ? String(cause.message) : '';
     const status = Number(/Unexpected server response: (\d+)/.exec(message)?.[1]);
@@ -137,6 +157,61 @@ export async function runCommand(
     process.destroy();
   }
   return { code: process.code, output };
+}
+
+/**
+ * `Engine.run` on Kubernetes. Clusters before 1.30 cannot be told that the input has ended: there a command that reads
+ * its input to the end waits.
+ */
+export async function runInPod(
+  client: KubeClient,
+  containers: KubeContainers,
+  id: string,
+  command: readonly string[],
+  signal: AbortSignal,
+): Promise<RunningCommand> {
+  const namespace = await containers.mustRun(id);
+  return commandThatRuns(beginCommand(client, namespace, command), signal);
+}
+
+async function beginCommand(client: KubeClient, namespace: string, command: readonly string[]) {
+  let socket: ExecSocket | undefined;
+  let code: number | undefined;
+  let isClosed = false;
+  const send = (data: Buffer, taken: () => void): void => {
+    if (socket === undefined || isClosed) taken();
+    else socket.send(data, () => taken());
+  };
+  const streams = new CommandStreams({
+    pause: () => socket?.pause(),
+    resume: () => socket?.resume(),
+    write: (chunk, taken) => send(Buffer.concat([Buffer.from([channel.stdin]), chunk]), taken),
+    endInput: () => {
+      if (socket?.protocol === CAN_CLOSE) send(CLOSE_INPUT, () => undefined);
+    },
+    destroy: () => {
+      isClosed = true;
+      socket?.terminate();
+    },
+    howItEnded: async () => code,
+    hangUp: (pid) => hangUp(client, namespace, pid),
+  });
+  const words = runCommandWords(command, `export HOME="\${HOME:-/root}"; `);
+  socket = await connectExec(client, namespace, words, ['stdin', 'stdout', 'stderr'], (from, data) => {
+    if (from === channel.stdout || from === channel.stderr) streams.take(from, data);
+    if (from !== channel.status) return;
+    const end = endOf(data);
+    code = end.code;
+    if (end.said !== '') streams.take(channel.stderr, Buffer.from(end.said));
+    streams.over();
+  });
+  socket.on('error', () => undefined);
+  socket.on('close', () => {
+    isClosed = true;
+    streams.over();
+  });
+  if (isClosed) socket.terminate();
+  return streams;
 }
 
 /** `Engine.exec` on Kubernetes. */

@@ -24,6 +24,8 @@ const endedView = z.object({
   oomKilled: z.boolean(),
   /** Unix ms. */
   startedAt: z.number().nullable(),
+  /** Absent in what former versions wrote. */
+  endedAt: z.number().optional(),
 });
 type Ended = z.output<typeof endedView>;
 
@@ -151,13 +153,16 @@ export function stateOf(
 ): ContainerState {
   const wanted = { mountPaths: spec.mountPaths, limits: { cpus: spec.cpus, memoryMb: spec.memoryMb } };
   if (pod === undefined && ended !== undefined) {
-    return { id, phase: 'exited', address: null, restarts: 0, paused: false, ...ended, ...wanted };
+    const { endedAt, ...how } = ended;
+    const when = endedAt === undefined ? {} : { endedAt };
+    return { id, phase: 'exited', address: null, restarts: 0, paused: false, ...how, ...when, ...wanted };
   }
   const workload = pod === undefined ? undefined : workloadOf(pod);
   const running = workload?.state.running;
   const over = pod !== undefined && hasEnded(pod) ? (workload?.state.terminated ?? undefined) : undefined;
   const phase = running !== undefined ? 'running' : pod !== undefined && hasEnded(pod) ? 'exited' : 'created';
   const startedAt = Date.parse(running?.startedAt ?? over?.startedAt ?? '');
+  const endedAt = Date.parse(over?.finishedAt ?? '');
   return {
     id,
     phase,
@@ -166,6 +171,7 @@ export function stateOf(
     oomKilled: over?.reason === 'OOMKilled',
     restarts: workload?.restartCount ?? 0,
     startedAt: phase !== 'created' && Number.isFinite(startedAt) ? startedAt : null,
+    ...(phase === 'exited' && Number.isFinite(endedAt) ? { endedAt } : {}),
     paused: false,
     ...wanted,
   };

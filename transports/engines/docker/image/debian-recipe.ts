@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { type TarEntry, tar } from '../../../../lib/tar.ts';
 import type { AptSettings } from './apt-sources.ts';
-import { type TarEntry, tar } from './tar.ts';
 
 /** The folder deploy/base-image, from the sources as from the built files, which lie one level deeper. */
 function baseImageFolder(): string {

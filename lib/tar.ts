@@ -34,6 +34,20 @@ export function tar(entries: readonly TarEntry[], mtimeSeconds = 0): Buffer {
   return Buffer.concat(parts);
 }
 
+/** What stands in an archive before the `size` bytes of a file; after them come `fileEnd` bytes of nothing. */
+export function fileBegin(path: string, mode: number, size: number, mtimeSeconds: number): Buffer {
+  const whole = header({ path, target: '', type: '0', mode, size, mtimeSeconds });
+  if (fits(path)) return whole;
+  const pax = record('path', path);
+  const before = header({ path: 'pax', target: '', type: 'x', mode: 0o644, size: pax.length, mtimeSeconds });
+  return Buffer.concat([before, padded(pax), whole]);
+}
+
+/** What stands after a file of that size that is the last of its archive. */
+export function fileEnd(size: number): Buffer {
+  return Buffer.alloc(((BLOCK - (size % BLOCK)) % BLOCK) + 2 * BLOCK);
+}
+
 interface Header {
   readonly path: string;
   readonly target: string;
