@@ -30,8 +30,8 @@ const endpoints: readonly AnyEndpoint[] = [
   ...notifyEndpoints,
 ];
 
-/** A body that each endpoint of a container takes. */
-const rightBodies: Record<string, object> = {
+/** A valid body for each endpoint of a container that takes one. */
+const RIGHT_BODIES: Record<string, object> = {
   setSsh: { ssh_enabled: true },
   addIngress: { port: 80 },
   setMounts: { mount_paths: ['/data'] },
@@ -198,7 +198,8 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
     const id = z.string().parse(created.json.id);
     for (const endpoint of computeEndpoints.filter(({ path }) => path.startsWith('/compute/containers/{id}'))) {
       // Whose it is comes after what is asked, so what is asked must be right.
-      const body = rightBodies[endpoint.name];
+      const body = RIGHT_BODIES[endpoint.name];
+      assert.ok(body !== undefined || endpoint.body === undefined, `RIGHT_BODIES has no body for ${endpoint.name}`);
       const refused = await call(endpoint, id, { token: ann, ...(body === undefined ? {} : { body }) });
       assert.deepEqual([refused.status, refused.json.code], [404, 'not_found'], endpoint.name);
     }
