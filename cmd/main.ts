@@ -1,9 +1,6 @@
 /** The command line of Troupe. */
-import { Command } from 'commander';
-import { addAloneCommands } from './cli/alone-commands.ts';
-import { addInspectionCommands } from './cli/inspection-commands.ts';
-import { addPeopleCommands } from './cli/people-commands.ts';
-import { addPlatformCommands } from './cli/platform-commands.ts';
+import { Command, CommanderError } from 'commander';
+import { addClientCommands } from './client/commands.ts';
 import { wordsFor } from './config/cli-error.ts';
 import { version } from './config/program.ts';
 
@@ -11,7 +8,7 @@ const program = new Command('troupe')
   .description('A self-hosted container cloud: log in, run containers, open terminals in them.')
   .version(version)
   .showHelpAfterError('(troupe --help shows what there is)')
-  .addHelpText('after', '\nConfiguration by environment variables is described in docs/reference/configuration.md.');
+  .addHelpText('after', '\nThe guide is docs/guide/command-line.md; configuration is docs/reference/configuration.md.');
 
 program.option('--data <dir>', 'folder of the platform, before the command or after it (default: TROUPE_DATA)');
 // An option that the program has too is read by the program, wherever it stands.
@@ -22,12 +19,21 @@ program.hook('preAction', (_program, action) => {
     command.setOptionValue('data', given);
 });
 
-// Help shows the groups, and the commands of each, in this order.
-addPlatformCommands(program.commandsGroup('The platform:'));
-addAloneCommands(program.commandsGroup('One service alone (docs/reference/operations.md):'));
-addInspectionCommands(program.commandsGroup('Looking in:'));
-addPeopleCommands(program.commandsGroup('People and what is theirs:'));
-program.configureHelp({ visibleCommands: (command) => [...command.commands] });
+const words = process.argv.slice(2).map(twoDashes);
+const at = words.findIndex((word, index) => !word.startsWith('-') && words[index - 1] !== '--data');
+const first = words[at];
+
+// Wrong words of a client command end with 2: 1 would say that it was tried.
+program.exitOverride();
+addClientCommands(program);
+const isClient = program.commands.some((command) => command.name() === first);
+// What an operator needs takes longer to load than most client commands take.
+if (!isClient) (await import('./cli/operator-commands.ts')).addOperatorCommands(program);
+
+// Not `help`, and not what only shells call.
+program.configureHelp({
+  visibleCommands: (command) => command.commands.filter((each) => !each.name().startsWith('_')),
+});
 
 /** `-http-port` is `--http-port`: flags of one dash are promised, too. What follows `--` is another program's. */
 function twoDashes(argument: string, at: number, all: readonly string[]): string {
@@ -35,8 +41,15 @@ function twoDashes(argument: string, at: number, all: readonly string[]): string
 }
 
 try {
-  await program.parseAsync([...process.argv.slice(0, 2), ...process.argv.slice(2).map(twoDashes)]);
+  await program.parseAsync([...process.argv.slice(0, 2), ...words]);
 } catch (error) {
-  process.stderr.write(`troupe: ${wordsFor(error)}\n`);
-  process.exitCode = 1;
+  if (error instanceof CommanderError) {
+    // It has said what is wrong.
+    process.exitCode = error.exitCode === 0 ? 0 : isClient ? 2 : error.exitCode;
+  } else if (isClient) {
+    (await import('./client/failure.ts')).report(error, { json: words.includes('--json') });
+  } else {
+    process.stderr.write(`troupe: ${wordsFor(error)}\n`);
+    process.exitCode = 1;
+  }
 }

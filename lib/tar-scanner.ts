@@ -14,7 +14,7 @@ const ALLOWED = new Set(['0', '1', '2', '5', '6', ...REMARKS]);
 export class TarError extends Error {}
 
 /** A piece of an archive: the header of an entry, or some of its content. */
-export type TarPart =
+type TarPart =
   | { readonly kind: 'entry'; readonly type: string; readonly size: number }
   | { readonly kind: 'content'; readonly data: Buffer };
 

@@ -8,7 +8,7 @@ const PAGES = 60;
 const LARGE_PAGE = 10_000;
 
 /** The table, and what its reader keeps of it. */
-export interface PagedTable<Row> {
+interface PagedTable<Row> {
   /** The next rows after a key ('' is before the first), in the order of keys, at most `limit`. */
   after(key: string, limit: number): Promise<readonly Row[]>;
   keyOf(row: Row): string;

@@ -3,7 +3,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { z } from 'zod';
 import { isExecutable } from '../../lib/executable.ts';
 
 function find(): string {
@@ -19,10 +18,14 @@ function find(): string {
 /** The folder with package.json, from the sources as from dist/. */
 const packageRoot = find();
 
-/** The version of this Troupe. */
-export const version = z
-  .object({ version: z.string() })
-  .parse(JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'))).version;
+/** The version of this Troupe. Without zod, which takes longer to load than most commands take. */
+export const version = versionIn(JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')));
+
+function versionIn(manifest: unknown): string {
+  const isKnown = typeof manifest === 'object' && manifest !== null && 'version' in manifest;
+  if (!isKnown || typeof manifest.version !== 'string') throw new Error('package.json names no version');
+  return manifest.version;
+}
 
 /**
  * TROUPE_DATA, else /var/lib/troupe for root and the user's data folder for others (XDG base directory specification).

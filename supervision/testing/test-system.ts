@@ -169,7 +169,7 @@ class VirtualTimer implements ClockTimer {
 }
 
 /** A clock that stands still until it is told to go on. */
-export class VirtualClock implements SystemClock {
+class VirtualClock implements SystemClock {
   readonly #timers = new Set<VirtualTimer>();
   #now = 0;
 
@@ -237,7 +237,7 @@ const MAX_TEXT = 200;
 const MAX_DEPTH = 6;
 
 /** A message as one short line of text, which is the same in every run. Never throws. */
-export function describeMessage(message: unknown): string {
+function describeMessage(message: unknown): string {
   let text: string;
   try {
     text = describe(message, MAX_DEPTH);
@@ -262,7 +262,7 @@ function describe(value: unknown, levels: number): string {
 }
 
 /** Numbers from 0 to below 1 that look random (mulberry32). The same seed gives the same ones. */
-export function seededRandom(seed: number): () => number {
+function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdir, writeFile } from 'node:fs/promises';
+import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { addPackages, compile, projectWithPackage, runNode } from '../support/package.ts';
@@ -16,7 +16,7 @@ await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions:
 
 test('every entry loads where no dependency is installed, and holds nothing else to import', async () => {
   assert.deepEqual(await readdir(join(folder, 'node_modules')), ['troupe']);
-  for (const entry of ['actors', 'actors/cluster', 'actors/testing', 'nact']) {
+  for (const entry of ['actors', 'actors/cluster', 'actors/testing', 'nact', 'client', 'client/node']) {
     const { code, stderr } = await runNode(folder, ['-e', `import('troupe/${entry}')`]);
     assert.equal(code, 0, stderr);
   }
@@ -71,4 +71,32 @@ test('its declarations are complete, and a message of the wrong type does not co
   await writeFile(join(folder, 'wrong.ts'), source.replace('{ add: 2 }', "{ add: 'two' }"));
   const wrong = await compile(folder);
   assert.match(wrong.stdout, /^wrong\.ts\(\d+,\d+\): error TS2322/);
+});
+
+test('the client library is typed by the endpoints, in the package as in the sources', async () => {
+  await addPackages(folder, ['zod', 'protobufjs', 'long', '@types/ws']);
+  const source = `
+    import { TroupeClient } from 'troupe/client';
+    import { nodeTransport } from 'troupe/client/node';
+    const client = new TroupeClient({ url: 'http://127.0.0.1:1', transport: nodeTransport() });
+    const made = client.call('createContainer', { body: { name: 'x', ssh_key_ids: [1] } });
+    const status = made.then((container) => container.status, (error: Error) => error.message);
+    console.log(await status);
+  `;
+  await rm(join(folder, 'wrong.ts'), { force: true });
+  await writeFile(join(folder, 'client.ts'), source);
+  const right = await compile(folder);
+  assert.equal(right.code, 0, right.stdout);
+  const said = '127.0.0.1:1 cannot be reached: nothing listens there.\n';
+  assert.equal((await runNode(folder, ['built/client.js'])).stdout, said);
+
+  const mistakes = [
+    ["name: 'x'", 'name: 1'],
+    ["'createContainer'", "'createContainers'"],
+    ['container.status', 'container.stat'],
+  ] as const;
+  for (const [right, wrong] of mistakes) {
+    await writeFile(join(folder, 'client.ts'), source.replace(right, wrong));
+    assert.match((await compile(folder)).stdout, /^client\.ts\(\d+,\d+\): error TS/, wrong);
+  }
 });

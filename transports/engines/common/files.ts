@@ -8,7 +8,7 @@ import type { RunningCommand } from '../../../proto/ports/shell.ts';
 import { cleanReason } from './calls.ts';
 
 /** Begins a command. */
-export type Run = (id: string, command: readonly string[], signal: AbortSignal) => Promise<RunningCommand>;
+export type RunCommand = (id: string, command: readonly string[], signal: AbortSignal) => Promise<RunningCommand>;
 
 const MAX_SAID_CHARS = 4096;
 const MISSING = 44;
@@ -43,7 +43,7 @@ export function fileError(path: string, said: string, cause?: unknown): FileErro
 }
 
 /** All files by commands. */
-export function filesByCommands(run: Run): ContainerFiles {
+export function filesByCommands(run: RunCommand): ContainerFiles {
   return {
     stat: async (id, path) => {
       const { code, out, said } = await outcome(await run(id, ['sh', '-c', STAT_SCRIPT, 'sh', path], never));
@@ -93,7 +93,7 @@ export function filesByCommands(run: Run): ContainerFiles {
 }
 
 /** `ContainerFiles.remove` by a command. */
-export function removeByCommand(run: Run): ContainerFiles['remove'] {
+export function removeByCommand(run: RunCommand): ContainerFiles['remove'] {
   return async (id, path, signal) => {
     const { code, said } = await outcome(await run(id, ['rm', '-rf', '--', path], signal));
     if (code !== 0) throw fileError(path, said);
@@ -101,7 +101,7 @@ export function removeByCommand(run: Run): ContainerFiles['remove'] {
 }
 
 /** The folder that a path is in. */
-export function parentOf(path: string): string {
+function parentOf(path: string): string {
   return path.slice(0, Math.max(1, path.lastIndexOf('/')));
 }
 

@@ -6,7 +6,7 @@ import { jsonOf } from '../../../lib/input.ts';
 import { tar } from '../../../lib/tar.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { type ContainerFiles, FileError, type FileStat } from '../../../proto/ports/files.ts';
-import { fileError, type Run, removeByCommand } from '../common/files.ts';
+import { fileError, type RunCommand, removeByCommand } from '../common/files.ts';
 import { type DockerClient, isReply } from './api/client.ts';
 import type { Containers } from './containers.ts';
 
@@ -20,7 +20,7 @@ const PERMISSIONS = 0o777;
 const pathStat = z.object({ size: z.number(), mode: z.number(), mtime: z.string(), linkTarget: z.string() });
 
 /** `Engine.files` on Docker. */
-export function dockerFiles(client: DockerClient, containers: Containers, run: Run): ContainerFiles {
+export function dockerFiles(client: DockerClient, containers: Containers, run: RunCommand): ContainerFiles {
   const find = async (id: string): Promise<string> => {
     const view = await containers.find(id);
     if (view === undefined) throw new EngineError('not_found', `There is no container ${id}.`);

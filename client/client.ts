@@ -1,0 +1,179 @@
+/** Calls of endpoints by name, and what is followed over sockets. */
+import { errorOf, TroupeError } from './errors.ts';
+import { followContainers } from './follow/containers.ts';
+import type { ClientCore } from './follow/core.ts';
+import { followLogs } from './follow/logs.ts';
+import { followMachines, followMetrics } from './follow/metrics.ts';
+import { followNotifications } from './follow/notifications.ts';
+import { followTerminal } from './follow/terminal.ts';
+import { ENDPOINTS } from './generated/endpoints.ts';
+import { fill } from './path.ts';
+import { retryPause } from './pause.ts';
+import { Reconnecting, type StreamRules } from './socket.ts';
+import type { ClientTransport, TransportAnswer } from './transport.ts';
+import type { CallArguments, CallControl, CallInput, CallName, CallReply } from './types.ts';
+
+const TIMEOUT_MS = 30_000;
+/** Attempts of a request that changes nothing. */
+const ATTEMPTS = 3;
+const BETWEEN_ATTEMPTS = { minMs: 500, maxMs: 5000 };
+/** A longer Retry-After is the caller's to decide about, seconds. */
+const LONGEST_WAIT = 10;
+/** Answers after which the same request may succeed. */
+const PASSING = new Set([502, 503, 504]);
+
+/** What a client is made with. */
+export interface ClientOptions {
+  /** The platform, such as `https://cloud.example.com`. In a browser: the page's own origin unless given. */
+  readonly url: string;
+  /** Sent as a bearer. Without it a browser's cookie counts. A function is asked for each request. */
+  readonly token?: string | (() => string | undefined) | undefined;
+  readonly transport: ClientTransport;
+  /** Sent with every request. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Of each attempt, ms; 30 s unless given. */
+  readonly timeoutMs?: number;
+}
+
+/** An answer as it came. */
+interface RawAnswer {
+  readonly status: number;
+  readonly body: string;
+  readonly requestId: string | undefined;
+}
+
+/** A client of one platform. */
+export class TroupeClient implements ClientCore {
+  readonly #options: ClientOptions;
+  readonly #streams = new Set<Reconnecting>();
+
+  /** What is followed until it is closed. Each goes on by itself after a lost connection. */
+  readonly follow = {
+    logs: (options: Parameters<typeof followLogs>[1]) => followLogs(this, options),
+    terminal: (options: Parameters<typeof followTerminal>[1]) => followTerminal(this, options),
+    containers: (options: Parameters<typeof followContainers>[1]) => followContainers(this, options),
+    notifications: (options: Parameters<typeof followNotifications>[1]) => followNotifications(this, options),
+    metrics: (options: Parameters<typeof followMetrics>[1]) => followMetrics(this, options),
+    machines: (options: Parameters<typeof followMachines>[1]) => followMachines(this, options),
+  };
+
+  constructor(options: ClientOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Calls an endpoint. A GET is tried again when the platform is not reachable or busy; nothing else is. Rejects with
+   * TroupeError.
+   */
+  async call<N extends CallName>(name: N, ...[input, options]: CallArguments<N>): Promise<CallReply<N>> {
+    const [method = '', path = ''] = ENDPOINTS[name].split(' ');
+    const { params, query, body } = sections(input);
+    const { body: text, requestId, status } = await this.request(method, fill(path, params, query), body, options);
+    try {
+      // What the server sends is what the endpoint's schema says: the types are made of it.
+      const reply: CallReply<N> = JSON.parse(text === '' ? 'null' : text) ?? undefined;
+      return reply;
+    } catch (cause) {
+      const said = 'The answer is not JSON: this is no Troupe, or something is in between.';
+      throw new TroupeError('unreadable', said, { cause, requestId, status });
+    }
+  }
+
+  /** Sends any request to a path of the platform. Rejects with TroupeError, also for an answer that is no success. */
+  async request(method: string, path: string, body?: unknown, options: CallControl = {}): Promise<RawAnswer> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#attempt(method, path, body, options);
+      } catch (error) {
+        if (!(error instanceof TroupeError) || attempt === ATTEMPTS || method !== 'GET') throw error;
+        const passes = PASSING.has(error.status) || error.code === 'unreachable' || error.code === 'timeout';
+        if (!passes || (error.retryAfter ?? 0) > LONGEST_WAIT) throw error;
+        await pause(
+          Math.max(retryPause(attempt - 1, BETWEEN_ATTEMPTS), (error.retryAfter ?? 0) * 1000),
+          options.signal,
+        );
+      }
+    }
+  }
+
+  /** Opens a stream that connects again by itself. For the functions of `follow`. */
+  stream(rules: StreamRules): Reconnecting {
+    const { transport, url } = this.#options;
+    const stream = new Reconnecting(rules, (path, listener) => {
+      const address = new URL(path, url);
+      address.protocol = address.protocol.replace('http', 'ws');
+      const headers = this.#headers();
+      if (!transport.socketHeaders && headers.authorization !== undefined)
+        address.searchParams.set('token', headers.authorization.slice('Bearer '.length));
+      return transport.connect(address.href, headers, listener);
+    });
+    this.#streams.add(stream);
+    void stream.done.then(() => this.#streams.delete(stream));
+    return stream;
+  }
+
+  /** Ends the pauses of all lost streams: for a browser's `online` and `visibilitychange`. */
+  wake(): void {
+    for (const stream of this.#streams) stream.wake();
+  }
+
+  /** Closes all streams. */
+  close(): void {
+    for (const stream of this.#streams) stream.close();
+  }
+
+  #headers(): Record<string, string> {
+    const { token, headers } = this.#options;
+    const bearer = typeof token === 'function' ? token() : token;
+    return { ...headers, ...(bearer === undefined ? undefined : { authorization: `Bearer ${bearer}` }) };
+  }
+
+  async #attempt(method: string, path: string, body: unknown, options: CallControl): Promise<RawAnswer> {
+    const { transport, url, timeoutMs = TIMEOUT_MS } = this.#options;
+    const { signal } = options;
+    const limit = new AbortController();
+    const stop = () => limit.abort(new TroupeError('cancelled', 'The call was cancelled.', { cause: signal?.reason }));
+    if (signal?.aborted) stop();
+    signal?.addEventListener('abort', stop);
+    const ms = options.timeoutMs ?? timeoutMs;
+    const timer = setTimeout(() => {
+      limit.abort(new TroupeError('timeout', `The platform did not answer within ${ms / 1000} s.`));
+    }, ms);
+    try {
+      limit.signal.throwIfAborted();
+      const headers = this.#headers();
+      if (body !== undefined) headers['content-type'] = 'application/json';
+      const sent = body === undefined ? undefined : JSON.stringify(body);
+      const request = { method, url: new URL(path, url).href, headers, body: sent, signal: limit.signal };
+      return accepted(await transport.send(request));
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', stop);
+    }
+  }
+}
+
+function accepted(answer: TransportAnswer): RawAnswer {
+  if (answer.status < 200 || answer.status > 299)
+    throw errorOf(answer.status, answer.body, (name) => answer.header(name));
+  return { status: answer.status, body: answer.body, requestId: answer.header('x-request-id') };
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+interface Sections {
+  readonly params?: Fields;
+  readonly query?: Fields;
+  readonly body?: unknown;
+}
+
+function sections<N extends CallName>(input: CallInput<N> | undefined): Sections {
+  return input ?? {};
+}
+
+function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    // The next attempt says that it was cancelled.
+    signal?.addEventListener('abort', () => [clearTimeout(timer), resolve()], { once: true });
+  });
+}

@@ -1,0 +1,177 @@
+/** `troupe/client/node`: the transport of Node, with an authority of the platform's own and names below .localhost. */
+
+import { lookup as systemLookup } from 'node:dns';
+import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http';
+import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
+import type { LookupFunction } from 'node:net';
+import type { WebSocket } from 'ws';
+import { TroupeError } from '../errors.ts';
+import type {
+  ClientTransport,
+  SocketListener,
+  TransportAnswer,
+  TransportRequest,
+  TransportSocket,
+} from '../transport.ts';
+
+/** The server pings every 25 s: past this without a sign of it, ms, the connection is lost. */
+const SILENCE_MS = 60_000;
+const CONNECT_MS = 15_000;
+/** No answer of the platform is as large. */
+const MOST_BYTES = 64 * 1024 * 1024;
+
+interface NodeTransportOptions {
+  /** PEM of the authority that signed the platform's certificate, and no other; without it, those that Node trusts. */
+  readonly authority?: string | undefined;
+  readonly userAgent?: string;
+}
+
+/** Requests and sockets of Node. Certificates are always checked. */
+export function nodeTransport({ authority, userAgent }: NodeTransportOptions = {}): ClientTransport {
+  const tls = { lookup, ...(authority === undefined ? undefined : { ca: authority }) };
+  const agents = { 'http:': new HttpAgent({ keepAlive: true }), 'https:': new HttpsAgent({ keepAlive: true }) };
+  const agent = userAgent === undefined ? {} : { 'user-agent': userAgent };
+  return {
+    socketHeaders: true,
+    send: ({ method, url, headers, body, signal }: TransportRequest) =>
+      new Promise((resolve, reject) => {
+        const { protocol } = new URL(url);
+        const fail = (cause: Error) => reject(signal.aborted ? signal.reason : connectionError(cause, url));
+        const all: Record<string, string | number> = { ...agent, ...headers };
+        // Node sends the body of a DELETE without a word on its length, which ends it before it begins.
+        if (body !== undefined) all['content-length'] = Buffer.byteLength(body);
+        const options = { ...tls, method, signal, headers: all };
+        const request =
+          protocol === 'http:'
+            ? requestHttp(url, { ...options, agent: agents['http:'] })
+            : requestHttps(url, { ...options, agent: agents['https:'] });
+        request.on('error', fail);
+        request.on('response', (response) => void readAnswer(response).then(resolve, fail));
+        request.end(body);
+      }),
+    connect(url, headers, listener) {
+      const socket = new WsSocket(listener);
+      void socket.open(url, { ...tls, headers: { ...agent, ...headers } });
+      return socket;
+    },
+  };
+}
+
+class WsSocket implements TransportSocket {
+  readonly #listener: SocketListener;
+  #socket: WebSocket | undefined;
+  #silence: NodeJS.Timeout | undefined;
+  #isOver = false;
+
+  constructor(listener: SocketListener) {
+    this.#listener = listener;
+  }
+
+  async open(url: string, options: object): Promise<void> {
+    // Only programs that follow something load it.
+    const { WebSocket } = await import('ws');
+    if (this.#isOver) return;
+    const socket = new WebSocket(url, { ...options, handshakeTimeout: CONNECT_MS, perMessageDeflate: false });
+    this.#socket = socket;
+    let failure = '';
+    socket.on('open', () => {
+      this.#alive();
+      this.#listener.opened();
+    });
+    socket.on('ping', () => this.#alive());
+    socket.on('message', (data, isBinary) => {
+      this.#alive();
+      const bytes = Array.isArray(data) ? Buffer.concat(data) : data instanceof ArrayBuffer ? Buffer.from(data) : data;
+      if (isBinary) this.#listener.binary(bytes);
+      else this.#listener.text(bytes.toString('utf8'));
+    });
+    socket.on('error', (error) => {
+      failure = connectionError(error, url).message;
+    });
+    socket.on('unexpected-response', (_, response) => {
+      const connection = response.socket;
+      const refused = (answer?: TransportAnswer) => {
+        // The connection outlives a request that has its answer.
+        connection.destroy();
+        this.#closed(1006, '', answer);
+      };
+      void readAnswer(response).then(refused, () => refused());
+    });
+    socket.on('close', (code, reason) => this.#closed(code, reason.toString('utf8') || failure));
+  }
+
+  send(data: string | Uint8Array): void {
+    this.#socket?.send(data);
+  }
+
+  close(code = 1000): void {
+    this.#isOver = true;
+    clearTimeout(this.#silence);
+    if (this.#socket === undefined) return;
+    this.#socket.close(code);
+    // A server that does not answer the closing handshake should not keep the program.
+    const socket = this.#socket;
+    setTimeout(() => socket.terminate(), 2000).unref();
+  }
+
+  #alive(): void {
+    clearTimeout(this.#silence);
+    if (!this.#isOver) this.#silence = setTimeout(() => this.#socket?.terminate(), SILENCE_MS);
+  }
+
+  #closed(code: number, reason: string, answer?: TransportAnswer): void {
+    clearTimeout(this.#silence);
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#listener.closed(code, reason, answer);
+  }
+}
+
+async function readAnswer(response: IncomingMessage): Promise<TransportAnswer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response) {
+    const data = Buffer.from(chunk);
+    bytes += data.length;
+    if (bytes > MOST_BYTES) throw new Error('the answer is too long');
+    chunks.push(data);
+  }
+  const { headers, statusCode = 0 } = response;
+  return {
+    status: statusCode,
+    body: Buffer.concat(chunks).toString('utf8'),
+    header(name) {
+      const value = headers[name];
+      return Array.isArray(value) ? value.join(', ') : value;
+    },
+  };
+}
+
+/** `localhost` and what is below it is this machine (RFC 6761), which not every resolver knows. */
+const lookup: LookupFunction = (name, options, callback) => {
+  if (!/(^|\.)localhost$/.test(name)) systemLookup(name, options, callback);
+  else if (options.all) callback(null, [{ address: '127.0.0.1', family: 4 }]);
+  else callback(null, '127.0.0.1', 4);
+};
+
+/** Codes of OpenSSL and Node for certificates that are not trusted, or not of this name. */
+const UNTRUSTED = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS/;
+
+const REASONS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'nothing listens there',
+  ENOTFOUND: 'there is no such name',
+  EAI_AGAIN: 'the name cannot be looked up now',
+  ETIMEDOUT: 'it does not answer',
+  ECONNRESET: 'the connection broke',
+  EHOSTUNREACH: 'there is no way to it',
+  ENETUNREACH: 'there is no way to it',
+};
+
+function connectionError(cause: Error, url: string): TroupeError {
+  const { host } = new URL(url);
+  const code = 'code' in cause ? String(cause.code) : '';
+  if (UNTRUSTED.test(code))
+    return new TroupeError('untrusted', `The certificate of ${host} is not trusted: ${cause.message}.`, { cause });
+  const reason = REASONS[code] ?? (cause.message || code);
+  return new TroupeError('unreachable', `${host} cannot be reached: ${reason}.`, { cause });
+}

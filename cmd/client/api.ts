@@ -1,0 +1,39 @@
+/** `troupe api`: any request with the profile. */
+import { ClientFailure } from './failure.ts';
+import { readInput } from './prompt.ts';
+import { type ClientCommandOptions, openSession } from './session.ts';
+
+export interface ApiCommandOptions extends ClientCommandOptions {
+  /** The body as JSON; `-` reads it from standard input. */
+  readonly body?: string;
+}
+
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
+
+/** Sends a request and prints the answer. */
+export async function sendRequest(method: string, path: string, options: ApiCommandOptions): Promise<void> {
+  const verb = method.toUpperCase();
+  if (!METHODS.includes(verb)) throw new ClientFailure('usage', `${method} is none of ${METHODS.join(', ')}.`);
+  if (!path.startsWith('/')) throw new ClientFailure('usage', `${path} is no path such as /compute/containers.`);
+  const { client, out } = openSession(options);
+  const text = options.body === '-' ? await readInput() : options.body;
+  const answer = await client.request(verb, path, text === undefined ? undefined : bodyOf(text));
+  const shown = out.isTerminal && !out.json ? indented(answer.body) : answer.body;
+  if (shown !== '') out.line(shown.trimEnd());
+}
+
+function bodyOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new ClientFailure('usage', 'The body is not JSON.', { cause });
+  }
+}
+
+function indented(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), undefined, 2);
+  } catch {
+    return text;
+  }
+}

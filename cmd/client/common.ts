@@ -1,0 +1,50 @@
+/** Options that client commands share. They load nothing: what a command does is imported when it runs. */
+import { type Command, InvalidArgumentError, Option } from 'commander';
+
+/** A command of the client with the options that all of them have. */
+export function clientCommand(parent: Command, usage: string, summary: string): Command {
+  return parent
+    .command(usage)
+    .description(summary)
+    .option('--profile <name>', 'another login than the current one (default: TROUPE_PROFILE)')
+    .option('--json', 'print what the platform answers, as JSON')
+    .addOption(new Option('--color <when>', 'colours').choices(['auto', 'always', 'never']).hideHelp());
+}
+
+/** The same for one that prints a table. */
+export function listCommand(parent: Command, usage: string, summary: string): Command {
+  return clientCommand(parent, usage, summary)
+    .option('--columns <names>', 'only these columns, such as name,status')
+    .option('-q, --quiet', 'only the last column: ids');
+}
+
+/** A whole number of at most seven digits, not negative. Throws InvalidArgumentError. */
+export function count(value: string): number {
+  if (!/^[0-9]{1,7}$/.test(value)) throw new InvalidArgumentError('must be a whole number.');
+  return Number(value);
+}
+
+/** Memory in MB: `512`, `512M` or `2G`. Throws InvalidArgumentError. */
+export function megabytes(value: string): number {
+  return sized(value, { '': 1, m: 1, g: 1024 });
+}
+
+/** Storage in GB: `5`, `5G` or `1T`. Throws InvalidArgumentError. */
+export function gigabytes(value: string): number {
+  return sized(value, { '': 1, g: 1, t: 1024 });
+}
+
+function sized(value: string, units: Readonly<Record<string, number>>): number {
+  const [, number, unit = ''] = /^(\d{1,6})([a-z]?)b?$/i.exec(value) ?? [];
+  const factor = units[unit.toLowerCase()];
+  if (number === undefined || factor === undefined)
+    throw new InvalidArgumentError(
+      `must be a number, or one with ${Object.keys(units).join(' ').trim().toUpperCase()}.`,
+    );
+  return Number(number) * factor;
+}
+
+/** Collects the values of an option that may come several times, or once with commas. */
+export function several(value: string, before: readonly string[] | undefined): string[] {
+  return [...(before ?? []), ...value.split(',').filter((each) => each !== '')];
+}

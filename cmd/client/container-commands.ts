@@ -1,0 +1,161 @@
+/** The commands for containers. */
+import { Argument, type Command, Option } from 'commander';
+import { clientCommand, count, gigabytes, listCommand, megabytes, several } from './common.ts';
+import type { PowerOptions, RemoveContainersOptions } from './containers.ts';
+import type { LogsOptions } from './logs.ts';
+import type { MountOptions } from './ports.ts';
+import type { RunOptions } from './run.ts';
+import type { ClientCommandOptions } from './session.ts';
+import type { ShellOptions } from './shell.ts';
+import type { SshOptions } from './ssh.ts';
+
+const WAIT_SECONDS = 300;
+const timeout = ['--timeout <seconds>', 'how long to wait', count, WAIT_SECONDS] as const;
+
+export function addContainerCommands(program: Command): void {
+  listCommand(program, 'ps', 'list your containers')
+    .addOption(new Option('-a, --all', 'all of them, as always').hideHelp())
+    .action(async (options: ClientCommandOptions) => (await import('./containers.ts')).listOwn(options));
+  clientCommand(program, 'show [container]', 'show one container: status, ports, paths, hostnames, SSH').action(
+    async (name: string | undefined, options: ClientCommandOptions) =>
+      (await import('./containers.ts')).showOne(name, options),
+  );
+  addRun(program);
+  addPower(program);
+  addInside(program);
+  addSsh(program);
+  addPorts(program);
+  clientCommand(program, 'top', 'show what your containers use, live').action(async (options: ClientCommandOptions) =>
+    (await import('./watch.ts')).top(options),
+  );
+}
+
+function addRun(program: Command): void {
+  clientCommand(program, 'run [name]', 'make a container, and wait until it runs')
+    .option('--image <image>', 'an image of `troupe image ls` (default: Debian)')
+    .option('--size <size>', 'nano, micro, mini, tiny, small or medium (default: nano)')
+    .option('--memory <size>', 'such as 512M or 2G (default: 512M)', megabytes)
+    .option('--storage <size>', 'such as 5G (default: 5G)', gigabytes)
+    .option('--key <key>', 'an SSH key of yours; may be repeated (default: all)', several)
+    .option('-p, --port <outside:inside>', 'open a port, such as 80:8080; may be repeated', several)
+    .option('--mount <path>', 'a path whose data is kept; may be repeated (default: /root)', several)
+    .addOption(new Option('--pull <policy>', 'when the image is pulled').choices(['always', 'missing']))
+    .option('--ssh', 'let your SSH keys in')
+    .option('--shell', 'open a shell in it')
+    .option('--wait', 'wait until it runs (the default)', true)
+    .option('--no-wait', 'do not wait until it runs')
+    .option(...timeout)
+    .action(async (name: string | undefined, options: RunOptions) =>
+      (await import('./run.ts')).runContainer(name, options),
+    );
+}
+
+function addPower(program: Command): void {
+  const power = (verb: string, summary: string) =>
+    clientCommand(program, `${verb} [containers...]`, summary)
+      .option('--wait', 'wait until it is done')
+      .option(...timeout);
+  power('start', 'start containers')
+    .option('--discard', 'begin with empty folders if the data is gone')
+    .action(async (names: string[], options: PowerOptions) =>
+      (await import('./containers.ts')).startAll(names, options),
+    );
+  power('stop', 'stop containers').action(async (names: string[], options: PowerOptions) =>
+    (await import('./containers.ts')).stopAll(names, options),
+  );
+  power('restart', 'stop containers and start them').action(async (names: string[], options: PowerOptions) =>
+    (await import('./containers.ts')).restartAll(names, options),
+  );
+  clientCommand(program, 'rm <containers...>', 'delete containers with their data')
+    .option('-y, --yes', 'do not ask')
+    .action(async (names: string[], options: RemoveContainersOptions) =>
+      (await import('./containers.ts')).removeAll(names, options),
+    );
+}
+
+function addInside(program: Command): void {
+  clientCommand(program, 'logs [container]', 'print what a container prints')
+    .option('-f, --follow', 'go on until it stops; a lost connection is made up for')
+    .option('--tail <lines>', 'begin with so many of the newest lines (default: 100)', count)
+    .option('--since <time>', 'only what is not older: 15m, 2h, or a time')
+    .option('--stamps', 'with the time of each line')
+    .option('--grep <pattern>', 'only lines that fit a regular expression')
+    .action(async (name: string | undefined, options: LogsOptions) =>
+      (await import('./logs.ts')).showLogs(name, options),
+    );
+  clientCommand(program, 'shell [container]', 'open a shell, which comes back after a lost connection; ~. leaves it')
+    .option('--session <id>', 'return to a shell that was left')
+    .action(async (name: string | undefined, options: ShellOptions) =>
+      (await import('./shell.ts')).shell(name, options),
+    );
+  clientCommand(program, 'exec <container> [command...]', 'run a command by SSH, and end with its exit code').action(
+    async (name: string, command: string[], options: ClientCommandOptions) =>
+      (await import('./ssh.ts')).exec(name, command, options),
+  );
+}
+
+function addSsh(program: Command): void {
+  clientCommand(program, 'ssh [container] [arguments...]', 'open SSH, with further arguments of ssh after --')
+    .option('--enable', 'let your SSH keys in')
+    .option('--disable', 'let no SSH in, and end what is open')
+    .action(async (name: string | undefined, args: string[], options: SshOptions) =>
+      (await import('./ssh.ts')).ssh(name, args, options),
+    );
+  clientCommand(program, 'cp <paths...>', 'copy files by SSH: one side is CONTAINER:PATH')
+    .option('-r, --recursive', 'copy folders')
+    .action(async (paths: string[], options: ClientCommandOptions & { recursive?: boolean }) =>
+      (await import('./ssh.ts')).copy(paths, options),
+    );
+  clientCommand(
+    program,
+    'forward <container> <here:there>',
+    'lead a port of this machine to one of a container',
+  ).action(async (name: string, ports: string, options: ClientCommandOptions) =>
+    (await import('./ssh.ts')).forward(name, ports, options),
+  );
+  clientCommand(program, 'ssh-config', 'print entries for ~/.ssh/config').action(
+    async (options: ClientCommandOptions) => (await import('./ssh.ts')).printSshConfig(options),
+  );
+}
+
+function addPorts(program: Command): void {
+  const port = program.command('port').description('open ports of a container to the outside, list and close them');
+  listCommand(port, 'ls [container]', 'list them').action(
+    async (name: string | undefined, options: ClientCommandOptions) =>
+      (await import('./ports.ts')).listPorts(name, options),
+  );
+  clientCommand(port, 'add <container> <outside:inside>', 'open 80, 443, or one from 8000 to 8999').action(
+    async (name: string, text: string, options: ClientCommandOptions) =>
+      (await import('./ports.ts')).addPort(name, text, options),
+  );
+  clientCommand(port, 'rm <container> <outside>', 'close one').action(
+    async (name: string, text: string, options: ClientCommandOptions) =>
+      (await import('./ports.ts')).removePort(name, text, options),
+  );
+  clientCommand(program, 'open [container]', 'open the page of a container in the browser').action(
+    async (name: string | undefined, options: ClientCommandOptions) =>
+      (await import('./ports.ts')).openPage(name, options),
+  );
+
+  const mount = program.command('mount').description('the paths of a container whose data is kept');
+  listCommand(mount, 'ls [container]', 'list them').action(
+    async (name: string | undefined, options: ClientCommandOptions) =>
+      (await import('./ports.ts')).listMounts(name, options),
+  );
+  clientCommand(mount, 'set <container> <paths...>', 'replace them; a container that runs is restarted')
+    .option('--discard', 'although files outside of them are lost')
+    .action(async (name: string, paths: string[], options: MountOptions) =>
+      (await import('./ports.ts')).setMounts(name, paths, options),
+    );
+
+  const image = program.command('image').description('images that containers can be made from');
+  listCommand(image, 'ls', 'list them').action(async (options: ClientCommandOptions) =>
+    (await import('./containers.ts')).listOwnImages(options),
+  );
+  clientCommand(program, 'pull-policy', 'whether each start pulls the image, or only when it is missing')
+    .argument('<container>')
+    .addArgument(new Argument('<policy>', 'when').choices(['always', 'missing']))
+    .action(async (name: string, policy: 'always' | 'missing', options: ClientCommandOptions) =>
+      (await import('./ports.ts')).setPull(name, policy, options),
+    );
+}

@@ -1,0 +1,190 @@
+/** `troupe ps`, `show`, `start`, `stop`, `restart`, `rm`, `image ls`. */
+import { type Container, type TroupeClient, TroupeError } from '../../client/index.ts';
+import { ClientFailure } from './failure.ts';
+import { containerOf, containersOf } from './names.ts';
+import { age, type Output } from './output.ts';
+import { askPerson } from './prompt.ts';
+import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
+import { waitFor } from './wait.ts';
+
+const HEADS = ['NAME', 'STATUS', 'SIZE', 'MEMORY', 'DISK', 'CREATED', 'ID'];
+
+/** Lists the containers. */
+export async function listOwn(options: ClientCommandOptions): Promise<void> {
+  const { client, out } = openSession(options);
+  const answer = await client.call('listContainers');
+  const rows = answer.containers.map((container) => [
+    container.name,
+    out.status(container.status),
+    container.instance_type,
+    memoryOf(container),
+    diskOf(container),
+    out.when(container.created_at),
+    container.id,
+  ]);
+  out.table(answer, HEADS, rows, 'You have no container: `troupe run NAME` makes one.');
+  if (!out.isTerminal || out.json || options.quiet) return;
+  for (const { name, status, status_reason: reason } of answer.containers)
+    if (reason !== undefined && status !== 'running') out.note(`${name}: ${reason}`);
+}
+
+const memoryOf = ({ memory_used_mb, memory_mb }: Container) => `${memory_used_mb}/${memory_mb} MB`;
+const diskOf = ({ storage_used_gb, storage_gb }: Container) => `${storage_used_gb}/${storage_gb} GB`;
+
+/** Shows one container with its ports, paths and hostnames. */
+export async function showOne(name: string | undefined, options: ClientCommandOptions): Promise<void> {
+  const session = openSession(options);
+  const { client, out, profile } = session;
+  const container = await containerOf(session, name);
+  if (out.json) {
+    out.line(JSON.stringify(container));
+    return;
+  }
+  const params = { id: container.id };
+  const [{ rules }, { mount_paths }, hostnames] = await Promise.all([
+    client.call('listIngress', { params }),
+    client.call('getMounts', { params }),
+    hostnamesOf(client, container.id),
+  ]);
+  out.details(container, [
+    ['name', container.name],
+    ['id', container.id],
+    ['status', out.status(container.status)],
+    ['reason', container.status_reason],
+    ['size', container.instance_type],
+    ['memory', memoryOf(container)],
+    ['disk', diskOf(container)],
+    ['created', out.isTerminal ? `${age(Date.now() - Date.parse(container.created_at))} ago` : container.created_at],
+    ['hostname', container.hostname],
+    [
+      'ports',
+      rules.map(({ port, target_port }) => (port === target_port ? port : `${port} -> ${target_port}`)).join(', '),
+    ],
+    ['hostnames', hostnames],
+    ['kept paths', mount_paths.join(', ')],
+    ['pull policy', container.pull_policy === 'Always' ? 'always' : 'missing'],
+    ['ssh', container.ssh_enabled ? (container.ssh?.command ?? 'on') : 'off'],
+    ['platform', profile.url],
+  ]);
+}
+
+/** Those of a container, as a text; a token may lack the right to see them. */
+async function hostnamesOf(client: TroupeClient, id: string): Promise<string> {
+  try {
+    const { domains } = await client.call('listMappings');
+    const own = domains.filter(({ container_id }) => container_id === id);
+    return own.map(({ domain, status }) => (status === 'verified' ? domain : `${domain} (${status})`)).join(', ');
+  } catch (error) {
+    if (error instanceof TroupeError && [403, 404].includes(error.status)) return '';
+    throw error;
+  }
+}
+
+export interface PowerOptions extends ClientCommandOptions {
+  readonly wait?: boolean;
+  readonly timeout: number;
+  readonly discard?: boolean;
+}
+
+/** Starts containers, all at once. */
+export function startAll(names: readonly string[], options: PowerOptions): Promise<void> {
+  return each(names, options, async (session, container) => {
+    await start(session, container, options);
+    if (options.wait) await waitFor(session, container, starting(options));
+    return options.wait ? `${container.name} is running.` : `${container.name} is starting.`;
+  });
+}
+
+const starting = ({ timeout }: PowerOptions) =>
+  ({ until: 'running', seconds: timeout, goesOn: 'it goes on starting' }) as const;
+const stopping = ({ timeout }: PowerOptions) =>
+  ({ until: 'stopped', seconds: timeout, goesOn: 'it goes on stopping' }) as const;
+
+function start({ client }: ClientSession, { id }: Container, { discard }: PowerOptions): Promise<unknown> {
+  return client.call('startContainer', { params: { id }, query: { discard: discard ? 'true' : 'false' } });
+}
+
+/** Stops containers. */
+export function stopAll(names: readonly string[], options: PowerOptions): Promise<void> {
+  return each(names, options, async (session, container) => {
+    await session.client.call('stopContainer', { params: { id: container.id } });
+    if (options.wait) await waitFor(session, container, stopping(options));
+    return options.wait ? `${container.name} is stopped.` : `${container.name} is stopping.`;
+  });
+}
+
+/** Stops containers that run, waits until they have, and starts them. */
+export function restartAll(names: readonly string[], options: PowerOptions): Promise<void> {
+  return each(names, options, async (session, container) => {
+    const { id, status } = container;
+    if (status !== 'stopped' && status !== 'failed') {
+      await session.client.call('stopContainer', { params: { id } });
+      await waitFor(session, container, stopping(options));
+    }
+    await start(session, container, options);
+    if (options.wait) await waitFor(session, container, starting(options));
+    return options.wait ? `${container.name} is running.` : `${container.name} is starting.`;
+  });
+}
+
+export interface RemoveContainersOptions extends ClientCommandOptions {
+  readonly yes?: boolean;
+}
+
+/** Deletes containers with their data. On a terminal the name has to be typed, elsewhere --yes is needed. */
+export async function removeAll(names: readonly string[], options: RemoveContainersOptions): Promise<void> {
+  const session = openSession(options);
+  const containers = await containersOf(session, names);
+  if (!options.yes) {
+    const all = containers.map(({ name }) => name).join(', ');
+    if (!session.out.canAsk) throw new ClientFailure('usage', `This deletes ${all} with all data: add --yes.`);
+    for (const { name, mount } of containers.map(({ name }) => ({ name, mount: 'all its data' }))) {
+      const typed = await askPerson(`This deletes ${name} with ${mount}. Type its name to go on: `);
+      if (typed !== name) throw new ClientFailure('failed', 'Nothing was deleted.');
+    }
+  }
+  await all(session, containers, async ({ id, name }) => {
+    await session.client.call('deleteContainer', { params: { id } });
+    return `${name} is deleted.`;
+  });
+}
+
+type ContainerWork = (session: ClientSession, container: Container) => Promise<string>;
+
+async function each(names: readonly string[], options: ClientCommandOptions, work: ContainerWork): Promise<void> {
+  const session = openSession(options);
+  await all(session, await containersOf(session, names), (container) => work(session, container));
+}
+
+/** Does it to all, says what became of each, and fails with the first failure. */
+async function all(
+  { out }: { readonly out: Output },
+  containers: readonly Container[],
+  work: (container: Container) => Promise<string>,
+): Promise<void> {
+  const done: Container[] = [];
+  const failures: unknown[] = [];
+  await Promise.all(
+    containers.map(async (container) => {
+      try {
+        const text = await work(container);
+        done.push(container);
+        if (!out.json) out.note(text);
+      } catch (error) {
+        failures.push(error);
+      }
+    }),
+  );
+  if (out.json && done.length > 0) out.line(JSON.stringify({ done: done.map(({ id, name }) => ({ id, name })) }));
+  const [first, ...others] = failures;
+  for (const other of others) out.note(`troupe: ${other instanceof Error ? other.message : String(other)}`);
+  if (first !== undefined) throw first;
+}
+
+/** Lists the images that a container can be made from. */
+export async function listOwnImages(options: ClientCommandOptions): Promise<void> {
+  const { client, out } = openSession(options);
+  const images = await client.call('listImages');
+  const rows = images.map(({ name, source, image }) => [name, source, image]);
+  out.table(images, ['NAME', 'SOURCE', 'IMAGE'], rows, 'There are no images.');
+}

@@ -1,0 +1,104 @@
+/** Why a client command failed, as a sentence and as an exit code. */
+
+import { TroupeError } from '../../client/index.ts';
+import { CodedError } from '../../lib/errors.ts';
+import { wordsFor } from '../config/cli-error.ts';
+
+/** Exit codes of the client commands (docs/guide/command-line.md). */
+export const EXIT = {
+  failed: 1,
+  usage: 2,
+  login: 3,
+  forbidden: 4,
+  missing: 5,
+  state: 6,
+  limit: 7,
+  unreachable: 8,
+  timeout: 124,
+  interrupted: 130,
+} as const;
+
+type FailureCode = keyof typeof EXIT;
+
+/** A command that did not do what was asked. */
+export class ClientFailure extends CodedError<FailureCode> {
+  /** What a program may read besides. */
+  readonly candidates: readonly string[] | undefined;
+
+  constructor(code: FailureCode, message: string, options: ErrorOptions & { candidates?: readonly string[] } = {}) {
+    super(code, message, options);
+    this.candidates = options.candidates;
+  }
+}
+
+const BY_CODE: Readonly<Record<string, FailureCode>> = {
+  limit_reached: 'limit',
+  too_many_attempts: 'limit',
+  too_many_changes: 'limit',
+  not_configured: 'state',
+  discards_files: 'state',
+  unreachable: 'unreachable',
+  timeout: 'unreachable',
+  cancelled: 'interrupted',
+  untrusted: 'failed',
+};
+const BY_STATUS: Readonly<Record<number, FailureCode>> = {
+  400: 'usage',
+  401: 'login',
+  403: 'forbidden',
+  404: 'missing',
+  409: 'state',
+  502: 'unreachable',
+  503: 'unreachable',
+  504: 'unreachable',
+};
+
+/** The kind of a failure. */
+export function failureOf(error: unknown): FailureCode {
+  if (error instanceof ClientFailure) return error.code;
+  if (error instanceof TroupeError) return BY_CODE[error.code] ?? BY_STATUS[error.status] ?? 'failed';
+  return 'failed';
+}
+
+/** Says on standard error why a command failed, and sets the exit code. */
+export function report(error: unknown, { json }: { readonly json: boolean }): void {
+  const failure = failureOf(error);
+  process.exitCode = EXIT[failure];
+  if (json) {
+    const { code, fields, request_id } = details(error);
+    process.stderr.write(`${JSON.stringify({ error: sentence(error), code: code ?? failure, fields, request_id })}\n`);
+    return;
+  }
+  const lines = [sentence(error)];
+  if (error instanceof TroupeError) {
+    for (const { path, message } of error.fields.filter((field) => !error.message.includes(field.message)))
+      lines.push(`  ${path.replace(/^(body|query|path)\./, '')}: ${message}`);
+    if (failure === 'failed' && error.requestId !== undefined) lines.push(`(request ${error.requestId})`);
+  }
+  const hint = hintOf(error, failure);
+  if (hint !== undefined) lines.push(hint);
+  process.stderr.write(`troupe: ${lines.join('\n')}\n`);
+}
+
+function details(error: unknown): { code?: string; fields?: unknown; request_id?: string | undefined } {
+  if (!(error instanceof TroupeError)) return {};
+  const fields = error.fields.length === 0 ? undefined : error.fields;
+  return { code: error.code, fields, request_id: error.requestId };
+}
+
+function sentence(error: unknown): string {
+  if (error instanceof TroupeError && error.code === 'unauthorized') return 'You are not logged in, or no longer.';
+  return error instanceof TroupeError || error instanceof ClientFailure ? error.message : wordsFor(error);
+}
+
+function hintOf(error: unknown, failure: FailureCode): string | undefined {
+  if (!(error instanceof TroupeError)) return undefined;
+  if (error.code === 'untrusted')
+    return (
+      'If the platform has an authority of its own, copy ca.pem of its data folder here and name it: ' +
+      '`troupe login URL --ca ca.pem`.'
+    );
+  if (failure === 'login') return 'Log in with `troupe login`.';
+  if (error.retryAfter !== undefined && error.retryAfter > 0) return `Try again in ${Math.ceil(error.retryAfter)} s.`;
+  return undefined;
+}

@@ -1,0 +1,147 @@
+/** `troupe hostname`, `dns`. */
+import { type CallReply, TroupeError } from '../../client/index.ts';
+import { ClientFailure } from './failure.ts';
+import { containerOf, pick } from './names.ts';
+import type { Output } from './output.ts';
+import { askSecret, readInput } from './prompt.ts';
+import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
+
+type Mapping = CallReply<'listMappings'>['domains'][number];
+
+/** Pause between two looks for a record, ms: the platform looks by itself, too. */
+const LOOK_MS = 5000;
+
+/** Lists the hostnames, and where each leads. */
+export async function listHostnames(options: ClientCommandOptions): Promise<void> {
+  const { client, out } = openSession(options);
+  const [answer, { containers }] = await Promise.all([client.call('listMappings'), client.call('listContainers')]);
+  const nameOf = (id: string) => containers.find((container) => container.id === id)?.name ?? id;
+  const rows = answer.domains.map(({ domain, status, container_id, target_port, id }) => [
+    domain,
+    out.status(status),
+    `${nameOf(container_id)}:${target_port}`,
+    id,
+  ]);
+  out.table(answer, ['HOSTNAME', 'STATUS', 'LEADS TO', 'ID'], rows, 'You have no hostname: `troupe hostname add`.');
+  if (!out.isTerminal || out.json || options.quiet) return;
+  for (const { domain, detail } of answer.domains) if (detail !== undefined) out.note(`${domain}: ${detail}`);
+}
+
+export interface HostnameOptions extends ClientCommandOptions {
+  readonly port: number;
+  readonly wait?: boolean;
+  readonly timeout: number;
+}
+
+/** Maps a hostname to a container, and prints the records to enter. */
+export async function addHostname(domain: string, name: string | undefined, options: HostnameOptions): Promise<void> {
+  const session = openSession(options);
+  const { client, out } = session;
+  const container = await containerOf(session, name);
+  const body = { container_id: container.id, domain, target_port: options.port };
+  const mapping = await client.call('createMapping', { body });
+  if (mapping.status === 'pending') showRecords(out, mapping);
+  if (options.wait && mapping.status === 'pending') await untilVerified(session, mapping, options.timeout);
+  const isVerified = mapping.status === 'verified' || options.wait === true;
+  if (out.json) out.line(JSON.stringify(mapping));
+  else if (isVerified) out.note(`${domain} leads to ${container.name}, port ${options.port}.`);
+  else out.note(`The platform looks for the TXT record by itself; \`troupe hostname verify ${domain}\` looks now.`);
+}
+
+function showRecords(out: Output, { domain, verify_name, verify_token }: Mapping): void {
+  if (out.json) return;
+  out.note(`Enter these records at your DNS provider:\n`);
+  out.note(`  TXT    ${verify_name}\n         ${verify_token}`);
+  out.note(`  CNAME  ${domain}\n         the platform's host for hostnames, which its operator names\n`);
+}
+
+/** Has the record of a hostname looked for now. */
+export async function verifyHostname(text: string, options: HostnameOptions): Promise<void> {
+  const session = openSession(options);
+  const mapping = await mappingOf(session, text);
+  const { client, out } = session;
+  if (options.wait) await untilVerified(session, mapping, options.timeout);
+  const answer = options.wait
+    ? { status: 'verified' as const }
+    : await client.call('verifyMapping', { params: { id: mapping.id } });
+  out.done(answer, answer.status === 'verified' ? `${mapping.domain} is verified.` : `Not yet: ${answer.detail}`);
+  if (answer.status !== 'verified') process.exitCode = 6;
+}
+
+async function untilVerified({ client, out }: ClientSession, { id, domain }: Mapping, seconds: number): Promise<void> {
+  const deadline = performance.now() + seconds * 1000;
+  let last = '';
+  for (;;) {
+    const answer = await look();
+    if (answer.status === 'verified') return;
+    if (answer.detail !== last && !out.json) out.note(out.paint(`Not yet: ${answer.detail}`, 'dim'));
+    last = answer.detail;
+    if (performance.now() > deadline)
+      throw new ClientFailure('timeout', `${domain} is not verified after ${seconds} s.`);
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+
+  async function look(): Promise<CallReply<'verifyMapping'>> {
+    try {
+      return await client.call('verifyMapping', { params: { id } });
+    } catch (error) {
+      if (!(error instanceof TroupeError && error.status === 429)) throw error;
+      return { status: 'pending', detail: 'looked for too often, waiting' };
+    }
+  }
+}
+
+/** Gives a hostname up. */
+export async function removeHostname(text: string, options: ClientCommandOptions): Promise<void> {
+  const session = openSession(options);
+  const { id, domain } = await mappingOf(session, text);
+  await session.client.call('deleteMapping', { params: { id } });
+  session.out.done({ id, domain }, `${domain} leads nowhere any more.`);
+}
+
+async function mappingOf({ client }: ClientSession, text: string): Promise<Mapping> {
+  const { domains } = await client.call('listMappings');
+  const named = domains.map((mapping) => ({ id: mapping.id, name: mapping.domain, mapping }));
+  return pick(named, text, 'hostname').mapping;
+}
+
+/** Lists the connections to DNS providers. */
+export async function listDns(options: ClientCommandOptions): Promise<void> {
+  const { client, out } = openSession(options);
+  const answer = await client.call('listOwnedDomains');
+  const rows = answer.connections.map(({ zones, created_at, id }) => [zones.join(', '), out.when(created_at), id]);
+  out.table(answer, ['ZONES', 'CONNECTED', 'ID'], rows, 'No DNS provider is connected: `troupe dns connect`.');
+}
+
+/** Connects a DNS provider by a token from standard input, or from a person. */
+export async function connectDns(options: ClientCommandOptions): Promise<void> {
+  const { client, out } = openSession(options);
+  const token = out.canAsk ? await askSecret('API token of the DNS provider: ') : await readInput();
+  const answer = await client.call('connectDomain', { body: { token } });
+  out.done(answer, `Connected ${answer.zones.join(', ')} (${answer.id}). Their records are made for you from now on.`);
+}
+
+async function connectionOf({ client }: ClientSession, text: string) {
+  const { connections } = await client.call('listOwnedDomains');
+  return pick(
+    connections.map((each) => ({ id: each.id, name: each.zones[0] ?? each.id })),
+    text,
+    'connection',
+  );
+}
+
+/** Has the zones of a connection read again. */
+export async function refreshDns(text: string, options: ClientCommandOptions): Promise<void> {
+  const session = openSession(options);
+  const { id } = await connectionOf(session, text);
+  const answer = await session.client.call('refreshDomain', { params: { id } });
+  session.out.done(answer, `Its zones are ${answer.zones.join(', ')}.`);
+}
+
+/** Forgets the token of a connection. */
+export async function removeDns(text: string, options: ClientCommandOptions): Promise<void> {
+  const session = openSession(options);
+  const { id, name } = await connectionOf(session, text);
+  await session.client.call('disconnectDomain', { params: { id } });
+  session.out.done({ id }, `The connection to ${name} is gone; hostnames and records stay.`);
+}

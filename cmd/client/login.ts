@@ -1,0 +1,233 @@
+/** `troupe login`, `logout`, `whoami`, `token`, `profile`. */
+import { X509Certificate } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { hostname, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { type TroupeClient, TroupeError } from '../../client/index.ts';
+import { approveDevice } from './device.ts';
+import { ClientFailure } from './failure.ts';
+import { Output } from './output.ts';
+import { checkedUrl, chooseProfile, type Profile, readProfiles, writeProfiles } from './profiles.ts';
+import { askPerson, askSecret, readInput } from './prompt.ts';
+import { type ClientCommandOptions, clientOf, openSession } from './session.ts';
+
+export interface LoginOptions extends ClientCommandOptions {
+  /** Folder of a platform on this machine. */
+  readonly data: string;
+  readonly user?: string;
+  readonly password?: boolean;
+  readonly passwordStdin?: boolean;
+  readonly token?: boolean;
+  readonly ca?: string;
+}
+
+/** Where to log in, and what to trust there. */
+interface LoginPlace {
+  readonly url: string;
+  readonly authority: string | undefined;
+  /** The file the authority was read from, if it was now. */
+  readonly authorityFile: string | undefined;
+  readonly plainUrl: string | undefined;
+}
+
+/** Logs in and keeps the token in a profile, which becomes the current one. */
+export async function logIn(address: string | undefined, options: LoginOptions): Promise<void> {
+  const out = new Output(options);
+  const file = readProfiles();
+  const place = placeOf(address, options, file.profiles);
+  const before = file.profiles.find(({ url }) => url === place.url);
+  if (place.authorityFile !== undefined && place.authority !== undefined)
+    out.note(`Trusting the platform's own authority, ${fingerprint(place.authority)}\n  (${place.authorityFile})`);
+  const found = options.token
+    ? await byToken(place, out)
+    : await byPerson(place, options, out, before?.username ?? userInfo().username);
+  const name =
+    options.profile ?? before?.name ?? (file.profiles.length === 0 ? 'default' : new URL(place.url).hostname);
+  const { authority, plainUrl, url } = place;
+  const profile: Profile = { name, url, authority, plainUrl, ...found };
+  writeProfiles({ current: name, profiles: [...file.profiles.filter((each) => each.name !== name), profile] });
+  const who = profile.username === undefined ? 'with an API token' : `as ${profile.username}`;
+  out.done({ profile: name, url, username: profile.username ?? null }, `Logged in at ${url} ${who} (profile ${name}).`);
+}
+
+function placeOf(address: string | undefined, options: LoginOptions, profiles: readonly Profile[]): LoginPlace {
+  const here = platformHere(options.data);
+  const given =
+    address ?? (process.env.TROUPE_URL || profiles.find(({ name }) => name === options.profile)?.url || here?.https);
+  if (given === undefined)
+    throw new ClientFailure('usage', 'Which platform? `troupe login URL`, such as https://cloud.example.com.');
+  const url = checkedUrl(given);
+  const known = profiles.find((profile) => profile.url === url);
+  const isHere = here !== undefined && new URL(here.https).origin === url;
+  const caFile = options.ca ?? (isHere ? join(options.data, 'ca.pem') : undefined);
+  const authorityFile = caFile !== undefined && (options.ca !== undefined || existsSync(caFile)) ? caFile : undefined;
+  const authority = authorityFile === undefined ? known?.authority : readAuthority(authorityFile);
+  const isNew = authority !== known?.authority;
+  return {
+    url,
+    authority,
+    authorityFile: isNew ? authorityFile : undefined,
+    plainUrl: isHere ? here.http : known?.plainUrl,
+  };
+}
+
+/** The addresses of a platform that runs on this machine's data folder; undefined without one, or without the right. */
+function platformHere(data: string): { readonly https: string; readonly http: string } | undefined {
+  try {
+    const value: unknown = JSON.parse(readFileSync(join(data, 'up.json'), 'utf8'));
+    const urls = typeof value === 'object' && value !== null && 'urls' in value ? value.urls : undefined;
+    if (typeof urls !== 'object' || urls === null || !('https' in urls) || !('http' in urls)) return undefined;
+    const { https, http } = urls;
+    return typeof https === 'string' && typeof http === 'string' ? { https, http } : undefined;
+  } catch {
+    // Not there, or another user's: the address has to be given.
+    return undefined;
+  }
+}
+
+function readAuthority(path: string): string {
+  try {
+    const pem = readFileSync(path, 'utf8');
+    fingerprint(pem);
+    return pem;
+  } catch (cause) {
+    throw new ClientFailure('usage', `${path} holds no certificate of an authority.`, { cause });
+  }
+}
+
+/** SHA-256 of the certificate, as openssl and browsers show it. Throws if it is none. */
+function fingerprint(pem: string): string {
+  return `SHA-256 ${new X509Certificate(pem).fingerprint256}`;
+}
+
+type NewLogin = Pick<Profile, 'token' | 'username' | 'userId'>;
+
+async function byToken(place: LoginPlace, out: Output): Promise<NewLogin> {
+  const token = out.canAsk ? await askSecret('API token: ') : await readInput();
+  if (token === '')
+    throw new ClientFailure('usage', 'The token comes on standard input: `troupe login --token < FILE`.');
+  const client = clientOf({ url: place.url, authority: place.authority, token });
+  try {
+    const { username, user_id: userId } = await client.call('session');
+    return { token, username, userId };
+  } catch (error) {
+    // An API token is known, but is no login.
+    if (!(error instanceof TroupeError && error.status === 403)) throw error;
+    return { token };
+  }
+}
+
+async function byPerson(place: LoginPlace, options: LoginOptions, out: Output, last: string): Promise<NewLogin> {
+  const client = clientOf(place);
+  if (!options.passwordStdin && !out.canAsk)
+    throw new ClientFailure('usage', 'Nobody can be asked here: use --password-stdin with --user, or --token.');
+  if (!options.passwordStdin && !options.password && options.user === undefined) {
+    const device = await approveDevice(client, out, `troupe on ${hostname()}`);
+    if (device !== undefined) return device;
+  }
+  const username = options.user ?? (options.passwordStdin ? last : (await askPerson(`Username [${last}]: `)) || last);
+  const password = options.passwordStdin ? await readInput() : await askSecret(`Password of ${username}: `);
+  return passwordLogin(client, username, password);
+}
+
+async function passwordLogin(client: TroupeClient, username: string, password: string): Promise<NewLogin> {
+  try {
+    const reply = await client.call('login', { body: { username, password } });
+    if ('token' in reply) return { token: reply.token, username: reply.username, userId: reply.user_id };
+  } catch (error) {
+    if (!(error instanceof TroupeError) || error.code !== 'invalid_credentials') throw error;
+    throw new ClientFailure('login', error.message, { cause: error });
+  }
+  throw new ClientFailure(
+    'login',
+    `${username} has a security key, which a terminal cannot ask for. ` +
+      'Log in with an API token: `troupe login --token`.',
+  );
+}
+
+/** Forgets the token of the profile. */
+export async function logOut(options: ClientCommandOptions): Promise<void> {
+  const { client, profile, out } = openSession(options);
+  if (profile.name === 'environment') throw new ClientFailure('usage', 'TROUPE_TOKEN is set: unset it to log out.');
+  // The token is forgotten here, whatever the platform says.
+  await client.call('logout').catch(() => undefined);
+  removeProfile(profile.name);
+  out.done({ profile: profile.name }, `Logged out of ${profile.url}.`);
+}
+
+function removeProfile(name: string): void {
+  const { current, profiles } = readProfiles();
+  const left = profiles.filter((profile) => profile.name !== name);
+  writeProfiles({ current: current === name ? (left[0]?.name ?? '') : current, profiles: left });
+}
+
+/** Prints who is logged in, and where. */
+export async function whoAmI(options: ClientCommandOptions): Promise<void> {
+  const { client, profile, out } = openSession(options);
+  const authority = profile.authority === undefined ? undefined : `its own, ${fingerprint(profile.authority)}`;
+  try {
+    const session = await client.call('session');
+    out.details(session, [
+      ['user', session.username],
+      ['name', session.display_name],
+      ['id', session.user_id],
+      ['role', session.is_admin ? 'administrator' : 'user'],
+      ['platform', profile.url],
+      ['authority', authority],
+      ['profile', profile.name],
+    ]);
+  } catch (error) {
+    if (!(error instanceof TroupeError && error.status === 403)) throw error;
+    const answer = { username: null, url: profile.url };
+    out.details(answer, [
+      ['user', 'unknown: this is an API token'],
+      ['platform', profile.url],
+      ['profile', profile.name],
+    ]);
+  }
+}
+
+/** Prints the bearer, for scripts. */
+export async function printToken(options: ClientCommandOptions): Promise<void> {
+  const { token } = chooseProfile(options.profile);
+  new Output(options).line(options.json ? JSON.stringify({ token }) : token);
+}
+
+/** Lists the profiles. */
+export async function listProfiles(options: ClientCommandOptions): Promise<void> {
+  const { current, profiles } = readProfiles();
+  const out = new Output(options);
+  const answer = profiles.map(({ name, url, username }) => ({
+    name,
+    url,
+    username: username ?? null,
+    current: name === current,
+  }));
+  const rows = profiles.map(({ name, url, username }) => [
+    name === current ? '*' : '',
+    url,
+    username ?? '(API token)',
+    name,
+  ]);
+  out.table(
+    answer,
+    ['CURRENT', 'PLATFORM', 'USER', 'NAME'],
+    rows,
+    'There is no profile: `troupe login URL` makes one.',
+  );
+}
+
+/** Makes a profile the current one. */
+export async function useProfile(name: string, options: ClientCommandOptions): Promise<void> {
+  const { profiles } = readProfiles();
+  const found = chooseProfile(name);
+  writeProfiles({ current: found.name, profiles });
+  new Output(options).done({ profile: name, url: found.url }, `Commands go to ${found.url} from now on.`);
+}
+
+/** Deletes a profile with its token. */
+export async function deleteProfile(name: string, options: ClientCommandOptions): Promise<void> {
+  const found = chooseProfile(name);
+  removeProfile(found.name);
+  new Output(options).done({ profile: name }, `The profile ${name} is gone.`);
+}

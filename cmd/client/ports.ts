@@ -1,0 +1,121 @@
+/** `troupe port`, `open`, `mount`, `pull-policy`. */
+import { openBrowser } from './device.ts';
+import { ClientFailure } from './failure.ts';
+import { containerOf } from './names.ts';
+import { type ClientCommandOptions, openSession } from './session.ts';
+
+/** A port from outside and the one inside: `443:8080`, or `8080` for both. Throws ClientFailure. */
+export function parsePort(text: string): { readonly port: number; readonly target: number } {
+  const [, port, target = port] = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(text) ?? [];
+  if (port === undefined)
+    throw new ClientFailure('usage', `${text} is no port such as 8080, or 80:8080 for outside and inside.`);
+  return { port: Number(port), target: Number(target) };
+}
+
+/** Lists the ports that are open from outside. */
+export async function listPorts(name: string | undefined, options: ClientCommandOptions): Promise<void> {
+  const session = openSession(options);
+  const { id, hostname } = await containerOf(session, name);
+  const answer = await session.client.call('listIngress', { params: { id } });
+  const rows = answer.rules.map(({ target_port, created_at, port }) => [
+    `${hostname}:${port}`,
+    String(target_port),
+    session.out.when(created_at),
+    String(port),
+  ]);
+  session.out.table(
+    answer,
+    ['OUTSIDE', 'INSIDE', 'CREATED', 'PORT'],
+    rows,
+    'Nothing from outside reaches it: `troupe port add`.',
+  );
+}
+
+/** Opens a port. */
+export async function addPort(name: string, text: string, options: ClientCommandOptions): Promise<void> {
+  const { port, target } = parsePort(text);
+  const session = openSession(options);
+  const { id, hostname } = await containerOf(session, name);
+  const rule = await session.client.call('addIngress', { params: { id }, body: { port, target_port: target } });
+  session.out.done(rule, `${hostname}:${port} leads to port ${target}, within 5 s.`);
+}
+
+/** Closes a port. */
+export async function removePort(name: string, text: string, options: ClientCommandOptions): Promise<void> {
+  const { port } = parsePort(text);
+  const session = openSession(options);
+  const { id, hostname } = await containerOf(session, name);
+  const answer = await session.client.call('deleteIngress', { params: { id, port: String(port) } });
+  session.out.done(answer, `${hostname}:${port} is closed.`);
+}
+
+/** Opens the page of a container in a browser, or prints its address where there is none. */
+export async function openPage(name: string | undefined, options: ClientCommandOptions): Promise<void> {
+  const session = openSession(options);
+  const { client, out, profile } = session;
+  const container = await containerOf(session, name);
+  const { rules } = await client.call('listIngress', { params: { id: container.id } });
+  const ports = rules.map(({ port }) => port);
+  const port = [443, 80].find((each) => ports.includes(each)) ?? ports[0];
+  if (port === undefined)
+    throw new ClientFailure(
+      'state',
+      `${container.name} has no port: \`troupe port add ${container.name} 80:8080\` opens one.`,
+    );
+  const url = `${addressOf(port, container.hostname, profile.url, profile.plainUrl)}/`;
+  if (out.json) {
+    out.line(JSON.stringify({ url }));
+    return;
+  }
+  out.line(url);
+  if (out.isTerminal) openBrowser(url);
+}
+
+/** 80 and 443 are the gateway's own ports, which may be others where it does not run as root. */
+function addressOf(port: number, hostname: string, url: string, plainUrl: string | undefined): string {
+  const own = port === 443 ? new URL(url).port : plainUrl === undefined ? '' : new URL(plainUrl).port;
+  if (port === 443 || port === 80)
+    return `${port === 443 ? 'https' : 'http'}://${hostname}${own === '' ? '' : `:${own}`}`;
+  return `http://${hostname}:${port}`;
+}
+
+/** Lists the paths whose data is kept. */
+export async function listMounts(name: string | undefined, options: ClientCommandOptions): Promise<void> {
+  const session = openSession(options);
+  const { id } = await containerOf(session, name);
+  const answer = await session.client.call('getMounts', { params: { id } });
+  session.out.table(
+    answer,
+    ['PATH'],
+    answer.mount_paths.map((path) => [path]),
+    'No path is kept.',
+  );
+}
+
+export interface MountOptions extends ClientCommandOptions {
+  readonly discard?: boolean;
+}
+
+/** Replaces the paths whose data is kept; a container that runs is restarted. */
+export async function setMounts(name: string, mount_paths: string[], options: MountOptions): Promise<void> {
+  const session = openSession(options);
+  const { id, name: found } = await containerOf(session, name);
+  const body = { mount_paths, discard: options.discard === true };
+  const answer = await session.client.call('setMounts', { params: { id }, body });
+  const restarted = answer.restarted ? ' It is restarted.' : '';
+  session.out.done(answer, `${found} keeps ${answer.mount_paths.join(', ')}.${restarted}`);
+}
+
+/** Says whether each start pulls the image. */
+export async function setPull(
+  name: string,
+  policy: 'always' | 'missing',
+  options: ClientCommandOptions,
+): Promise<void> {
+  const session = openSession(options);
+  const { id, name: found } = await containerOf(session, name);
+  const pull_policy = policy === 'always' ? 'Always' : 'IfNotPresent';
+  const answer = await session.client.call('setPullPolicy', { params: { id }, body: { pull_policy } });
+  const when = policy === 'always' ? 'at every start' : 'only when it is missing';
+  session.out.done(answer, `The image of ${found} is pulled ${when}, from the next start on.`);
+}

@@ -1,0 +1,151 @@
+/** `troupe shell`: a terminal in a container, which comes back after a lost connection. */
+import type { Container } from '../../client/index.ts';
+import { ClientFailure } from './failure.ts';
+import { containerOf } from './names.ts';
+import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
+
+export interface ShellOptions extends ClientCommandOptions {
+  /** The session of a shell that was left. */
+  readonly session?: string;
+}
+
+const CLEAR = '\x1b[0m\x1b[2J\x1b[3J\x1b[H';
+/** What a program may have left on: the other screen, the mouse, a hidden cursor, bracketed paste. */
+const RESTORE = '\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?25h\x1b[?2004l\x1b[0m';
+const END_OF_INPUT = '\x04';
+
+const ESCAPES = `
+Typed at the beginning of a line:
+  ~.  hang up: the shell ends
+  ~d  leave; the shell waits for 30 s
+  ~~  a ~
+  ~?  this list
+`.replaceAll('\n', '\r\n');
+
+/** Opens a shell in a container. */
+export async function shell(name: string | undefined, options: ShellOptions): Promise<void> {
+  const session = openSession(options);
+  await openShell(session, await containerOf(session, name), options);
+}
+
+/** The same in a container that is known. */
+export async function openShell(
+  { client, out }: ClientSession,
+  { id, name }: Container,
+  options: ShellOptions,
+): Promise<void> {
+  const { stdin, stdout } = process;
+  const isTerminal = stdin.isTTY === true && stdout.isTTY === true;
+  const sizeNow = () => ({ cols: stdout.columns || 80, rows: stdout.rows || 24 });
+  let isLost = false;
+  const say = (text: string) => process.stderr.write(isTerminal ? `\r\n\x1b[2m[${text}]\x1b[0m\r\n` : `${text}\n`);
+  const terminal = client.follow.terminal({
+    id,
+    session: options.session,
+    size: sizeNow(),
+    onOutput: (bytes) => stdout.write(bytes),
+    onReturn: () => isTerminal && stdout.write(CLEAR),
+    onState(state) {
+      if (state.state === 'waiting' && !isLost) say('the connection is lost: trying again, ~. gives up');
+      isLost = state.state === 'waiting' || (isLost && state.state === 'connecting');
+    },
+  });
+  const keys = new EscapeKeys({
+    type: (bytes) => terminal.write(bytes),
+    hangUp: () => terminal.close(),
+    leave: () => terminal.leave(),
+    help: () => stdout.write(ESCAPES),
+  });
+  let left = false;
+  const onData = (data: Buffer) => {
+    if (!isTerminal) terminal.write(data);
+    else if (keys.take(data) === 'leave') left = true;
+  };
+  const onResize = () => terminal.resize(sizeNow());
+  if (isTerminal) {
+    stdin.setRawMode(true);
+    stdout.on('resize', onResize);
+    out.note(`${out.paint(`${name}  (~? lists what ~ does)`, 'dim')}\r`);
+  }
+  stdin.on('data', onData);
+  stdin.on('end', () => terminal.write(END_OF_INPUT));
+  stdin.resume();
+  try {
+    const { error, how, reason } = await terminal.done;
+    if (isTerminal) stdout.write(`${RESTORE}\r\n`);
+    if (how === 'taken') throw new ClientFailure('failed', 'Another client has this shell now.');
+    if (error !== undefined) throw error;
+    if (left) out.note(`The shell waits for 30 s: \`troupe shell ${name} --session ${terminal.session}\`.`);
+    else if (reason !== '' && reason !== 'session ended') out.note(`The shell has ended: ${reason}.`);
+  } finally {
+    stdin.off('data', onData);
+    stdout.off('resize', onResize);
+    if (isTerminal) stdin.setRawMode(false);
+    stdin.pause();
+    // A pipe that stays open should not keep the program.
+    stdin.unref?.();
+  }
+}
+
+interface KeyActions {
+  type(bytes: Uint8Array): void;
+  hangUp(): void;
+  leave(): void;
+  help(): void;
+}
+
+const TILDE = 0x7e;
+const RETURN = 0x0d;
+const NEWLINE = 0x0a;
+
+/** Finds `~` at the beginning of a line, and what follows it, as ssh does. */
+export class EscapeKeys {
+  readonly #actions: KeyActions;
+  #isLineStart = true;
+  #isEscaped = false;
+
+  constructor(actions: KeyActions) {
+    this.#actions = actions;
+  }
+
+  take(data: Uint8Array): 'leave' | undefined {
+    const typed: number[] = [];
+    const flush = () => {
+      if (typed.length > 0) this.#actions.type(Uint8Array.from(typed.splice(0)));
+    };
+    for (const byte of data) {
+      if (this.#isEscaped) {
+        this.#isEscaped = false;
+        const character = String.fromCharCode(byte);
+        if (character === '.') {
+          flush();
+          this.#actions.hangUp();
+          return undefined;
+        }
+        if (character === 'd') {
+          flush();
+          this.#actions.leave();
+          return 'leave';
+        }
+        if (character === '?') {
+          flush();
+          this.#actions.help();
+          this.#isLineStart = true;
+          continue;
+        }
+        typed.push(TILDE);
+        if (byte === TILDE) {
+          this.#isLineStart = false;
+          continue;
+        }
+      } else if (byte === TILDE && this.#isLineStart) {
+        this.#isEscaped = true;
+        continue;
+      }
+      typed.push(byte);
+      this.#isLineStart = byte === RETURN || byte === NEWLINE;
+    }
+    flush();
+    return undefined;
+  }
+}

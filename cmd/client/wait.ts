@@ -1,0 +1,125 @@
+/** Waiting for a container: one line that changes on a terminal, a line for each change elsewhere. */
+import type { Container } from '../../client/index.ts';
+import { ClientFailure } from './failure.ts';
+import { cut } from './output.ts';
+import type { ClientSession } from './session.ts';
+
+const EVERY_MS = 700;
+/** The platform may restart meanwhile, ms. */
+const MOST_AWAY_MS = 60_000;
+
+interface WaitGoal {
+  /** What it should become. */
+  readonly until: 'running' | 'stopped' | 'gone';
+  readonly seconds: number;
+  /** What goes on when the wait is interrupted: "it goes on starting". */
+  readonly goesOn: string;
+}
+
+/** Resolves with the container; undefined when it is gone. Throws ClientFailure: `failed`, `timeout`, `interrupted`. */
+export async function waitFor(
+  session: ClientSession,
+  { id, name }: Pick<Container, 'id' | 'name'>,
+  { until, seconds, goesOn }: WaitGoal,
+): Promise<Container | undefined> {
+  const line = new StatusLine(session);
+  const deadline = performance.now() + seconds * 1000;
+  const interrupt = new Interrupt();
+  let seenAt = performance.now();
+  try {
+    for (;;) {
+      const found = await look(session, id, performance.now() - seenAt < MOST_AWAY_MS);
+      if (found !== undefined) seenAt = performance.now();
+      if (found === 'gone') return undefined;
+      if (found !== undefined) {
+        const { status, status_reason: reason = '' } = found;
+        if (status === until) return found;
+        if (status === 'failed' && until !== 'gone') {
+          const why = reason === '' ? `${name} failed.` : `${name} failed: ${reason}`;
+          throw new ClientFailure('failed', `${why}\n\`troupe logs ${name}\` may say more.`);
+        }
+        line.show(`${session.out.status(status)}  ${name}`, reason);
+      }
+      if (performance.now() > deadline)
+        throw new ClientFailure(
+          'timeout',
+          `${name} is not ${until} after ${seconds} s; ${goesOn}. See \`troupe show ${name}\`.`,
+        );
+      if (await interrupt.within(EVERY_MS))
+        throw new ClientFailure('interrupted', `${name}: ${goesOn}. See \`troupe show ${name}\`.`);
+    }
+  } finally {
+    interrupt.release();
+    line.clear();
+  }
+}
+
+/** The container; `gone`; undefined when the platform is away and `mayBeAway`. */
+async function look(
+  { client }: ClientSession,
+  id: string,
+  mayBeAway: boolean,
+): Promise<Container | 'gone' | undefined> {
+  try {
+    return await client.call('getContainer', { params: { id } });
+  } catch (error) {
+    if (error instanceof Error && 'status' in error && error.status === 404) return 'gone';
+    const isAway = error instanceof Error && 'status' in error && [0, 502, 503].includes(Number(error.status));
+    if (isAway && mayBeAway) return undefined;
+    throw error;
+  }
+}
+
+/** Ctrl-C while something is waited for. */
+class Interrupt {
+  #wake: () => void = () => {};
+  #isAsked = false;
+  readonly #listener = () => {
+    this.#isAsked = true;
+    this.#wake();
+  };
+
+  constructor() {
+    process.on('SIGINT', this.#listener);
+  }
+
+  async within(ms: number): Promise<boolean> {
+    if (!this.#isAsked) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, ms);
+        this.#wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    return this.#isAsked;
+  }
+
+  release(): void {
+    process.off('SIGINT', this.#listener);
+  }
+}
+
+/** Progress on standard error. */
+class StatusLine {
+  readonly #session: ClientSession;
+  #last = '';
+
+  constructor(session: ClientSession) {
+    this.#session = session;
+  }
+
+  show(head: string, reason: string): void {
+    const text = reason === '' ? head : `${head}  ${reason}`;
+    if (text === this.#last || this.#session.out.json) return;
+    this.#last = text;
+    const { stderr } = process;
+    if (!stderr.isTTY) stderr.write(`${text}\n`);
+    else stderr.write(`\r\x1b[K${cut(text, (stderr.columns || 80) - 1)}`);
+  }
+
+  clear(): void {
+    if (process.stderr.isTTY && this.#last !== '') process.stderr.write('\r\x1b[K');
+  }
+}

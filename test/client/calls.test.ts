@@ -1,0 +1,146 @@
+/** Calls over a real connection, to a server that answers as it is told. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { test } from 'node:test';
+import { TroupeClient, TroupeError, webTransport } from '../../client/index.ts';
+import { nodeTransport } from '../../client/node/index.ts';
+import type { Cleanup } from '../support/temp.ts';
+
+interface Seen {
+  readonly method: string | undefined;
+  readonly url: string | undefined;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: string;
+}
+
+type Answer = (response: ServerResponse) => void;
+
+const json =
+  (status: number, value: unknown, headers: Record<string, string> = {}): Answer =>
+  (response) => {
+    response.writeHead(status, { 'content-type': 'application/json', 'x-request-id': 'r-1', ...headers });
+    response.end(value === undefined ? '' : JSON.stringify(value));
+  };
+const cut: Answer = (response) => response.destroy();
+const EMPTY = { containers: [] };
+
+/** A server that gives these answers one after the other, and what it was sent. */
+async function server(t: Cleanup, ...answers: readonly Answer[]) {
+  const seen: Seen[] = [];
+  const http = createServer((request, response) => {
+    let body = '';
+    request.on('data', (chunk: Buffer) => (body += chunk));
+    request.on('end', () => {
+      const { method, url, headers } = request;
+      seen.push({ method, url, headers, body });
+      (answers[seen.length - 1] ?? cut)(response);
+    });
+  });
+  http.listen(0, '127.0.0.1');
+  await once(http, 'listening');
+  t.after(() => {
+    http.closeAllConnections();
+    http.close();
+  });
+  const address = http.address();
+  const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
+  return { seen, url, client: new TroupeClient({ url, token: 'secret', transport: nodeTransport() }) };
+}
+
+async function failure(work: Promise<unknown>): Promise<TroupeError> {
+  const error = await work.then(
+    () => undefined,
+    (reason) => reason,
+  );
+  assert.ok(error instanceof TroupeError, String(error));
+  return error;
+}
+
+test('a call sends parameters, query, body and token, and reads the reply', async (t) => {
+  const { client, seen } = await server(t, json(200, { id: 'x' }), json(200, { port: 80 }), json(204, undefined));
+  await client.call('startContainer', { params: { id: 'a/b' }, query: { discard: 'true' } });
+  const rule = await client.call('addIngress', { params: { id: 'c' }, body: { port: 80, target_port: 8080 } });
+  assert.equal(rule.port, 80);
+  assert.equal(await client.call('deleteMapping', { params: { id: 'c' } }), undefined);
+  assert.deepEqual(
+    seen.map(({ method, url, body }) => [method, url, body]),
+    [
+      ['POST', '/compute/containers/a%2Fb/start?discard=true', ''],
+      ['POST', '/compute/containers/c/ingress', '{"port":80,"target_port":8080}'],
+      ['DELETE', '/api/domain-mappings/c', ''],
+    ],
+  );
+  assert.equal(seen[0]?.headers.authorization, 'Bearer secret');
+  assert.equal(seen[1]?.headers['content-type'], 'application/json');
+});
+
+test('a refusal is an error with code, status, fields, request id and sentence', async (t) => {
+  const fields = [{ path: 'body.name', message: 'must not be empty' }];
+  const body = { error: 'The request is not valid.', code: 'invalid_request', fields };
+  const { client } = await server(t, json(400, body), (response) =>
+    response.writeHead(409, { 'content-type': 'text/plain; charset=utf-8' }).end('domain already in use'),
+  );
+  const made = client.call('createContainer', { body: { name: '', ssh_key_ids: [1] } });
+  const { code, status, message, requestId, fields: found } = await failure(made);
+  assert.deepEqual([code, status, message, requestId], ['invalid_request', 400, body.error, 'r-1']);
+  assert.deepEqual(found, fields);
+  const mapping = { container_id: 'c', domain: 'a.example.com', target_port: 80 };
+  const taken = await failure(client.call('createMapping', { body: mapping }));
+  assert.deepEqual([taken.code, taken.message], ['conflict', 'domain already in use']);
+});
+
+test('only a GET is tried again, after as long as the server asks', async (t) => {
+  const busy = json(503, { error: 'busy', code: 'overloaded' }, { 'retry-after': '1' });
+  const { client, seen } = await server(t, busy, cut, json(200, EMPTY), busy);
+  const began = performance.now();
+  assert.deepEqual(await client.call('listContainers'), EMPTY);
+  assert.ok(performance.now() - began >= 1000);
+  assert.equal(seen.length, 3);
+  const refused = await failure(client.call('stopContainer', { params: { id: 'x' } }));
+  assert.deepEqual([refused.code, refused.retryAfter, seen.length], ['overloaded', 1, 4]);
+});
+
+test('a GET is not tried again for what no pause mends, nor when the server asks for minutes', async (t) => {
+  const { client, seen } = await server(
+    t,
+    json(404, { error: 'no', code: 'not_found' }),
+    json(503, { error: 'later', code: 'unavailable' }, { 'retry-after': '120' }),
+  );
+  assert.equal((await failure(client.call('listContainers'))).code, 'not_found');
+  assert.equal((await failure(client.call('listContainers'))).retryAfter, 120);
+  assert.equal(seen.length, 2);
+});
+
+test('a call ends by its signal, and by its time', async (t) => {
+  const { client } = await server(
+    t,
+    () => {},
+    () => {},
+  );
+  const controller = new AbortController();
+  const call = failure(client.call('logout', {}, { signal: controller.signal }));
+  controller.abort();
+  assert.equal((await call).code, 'cancelled');
+  const late = await failure(client.call('logout', {}, { timeoutMs: 50 }));
+  assert.deepEqual([late.code, late.status], ['timeout', 0]);
+});
+
+test('what is not there, and what is no Troupe, has a code and a sentence', async (t) => {
+  const { client, url } = await server(t, (response) => response.end('<html>'));
+  assert.equal((await failure(client.call('listContainers'))).code, 'unreadable');
+  const nowhere = new TroupeClient({ url: 'http://127.0.0.1:1', transport: nodeTransport() });
+  const { code, message } = await failure(nowhere.call('logout'));
+  assert.deepEqual([code, message], ['unreachable', '127.0.0.1:1 cannot be reached: nothing listens there.']);
+  assert.ok(url);
+});
+
+test('the transport of browsers does the same', async (t) => {
+  const { url, seen } = await server(t, json(200, EMPTY), json(403, { error: 'no', code: 'forbidden' }), cut);
+  const transport = webTransport(fetch, class {} as never);
+  const client = new TroupeClient({ url, token: () => 'asked', transport });
+  assert.deepEqual(await client.call('listContainers'), EMPTY);
+  assert.equal(seen[0]?.headers.authorization, 'Bearer asked');
+  assert.equal((await failure(client.call('listContainers'))).code, 'forbidden');
+  assert.equal((await failure(client.call('logout'))).code, 'unreachable');
+});

@@ -1,0 +1,194 @@
+/** The client commands without a platform: what they read, what they print, how they end. */
+import assert from 'node:assert/strict';
+import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { build } from 'esbuild';
+import { TroupeError } from '../../client/index.ts';
+import { gigabytes, megabytes, several } from '../../cmd/client/common.ts';
+import { ClientFailure, EXIT, failureOf } from '../../cmd/client/failure.ts';
+import { pick } from '../../cmd/client/names.ts';
+import { age, clean, cut } from '../../cmd/client/output.ts';
+import { parsePort } from '../../cmd/client/ports.ts';
+import { checkedUrl } from '../../cmd/client/profiles.ts';
+import { EscapeKeys } from '../../cmd/client/shell.ts';
+import { scopesOf } from '../../cmd/client/tokens.ts';
+import { troupe } from '../support/cluster/platform.ts';
+import { projectRoot } from '../support/project.ts';
+import { tempDir } from '../support/temp.ts';
+
+test('a failure has the exit code of its kind', () => {
+  const code = (error: unknown) => EXIT[failureOf(error)];
+  const refused = (name: string, status: number) => code(new TroupeError(name, 'no', { status }));
+  assert.deepEqual(
+    [
+      refused('invalid_request', 400),
+      refused('unauthorized', 401),
+      refused('missing_scope', 403),
+      refused('not_found', 404),
+      refused('not_running', 409),
+      refused('limit_reached', 403),
+      refused('too_many_changes', 429),
+      refused('unavailable', 503),
+      refused('not_configured', 503),
+      refused('unreachable', 0),
+      refused('internal', 500),
+    ],
+    [2, 3, 4, 5, 6, 7, 7, 8, 6, 8, 1],
+  );
+  assert.equal(code(new ClientFailure('timeout', '')), 124);
+  assert.equal(code(new ClientFailure('interrupted', '')), 130);
+  assert.equal(code(new Error('a defect')), 1);
+});
+
+test('a thing is found by its name, its id, or a beginning that only it has', () => {
+  const things = [
+    { id: 'aaa1', name: 'web' },
+    { id: 'aab2', name: 'web-two' },
+    { id: 'web', name: 'db' },
+  ];
+  const found = (text: string) => pick(things, text, 'container').name;
+  assert.deepEqual(['web-', 'aab', 'd'].map(found), ['web-two', 'web-two', 'db']);
+  assert.throws(() => found('web'), { code: 'usage', candidates: ['web (aaa1)', 'db (web)'] });
+  assert.throws(() => found('aa'), /aa may be web \(aaa1\), web-two \(aab2\): say which/);
+  assert.throws(() => found('x'), { code: 'missing', message: 'There is no container x: there is web, web-two, db.' });
+});
+
+test('ports, sizes, scopes and addresses are read as they are written', () => {
+  assert.deepEqual(parsePort('80:8080'), { port: 80, target: 8080 });
+  assert.deepEqual(parsePort('8080'), { port: 8080, target: 8080 });
+  for (const bad of ['', 'x', '80:', '80:90:100', '1234567']) assert.throws(() => parsePort(bad), { code: 'usage' });
+  assert.deepEqual(['512', '512M', '2G', '1gb'].map(megabytes), [512, 512, 2048, 1024]);
+  assert.deepEqual(['5', '5G', '1T'].map(gigabytes), [5, 5, 1024]);
+  for (const bad of ['', '-1', '5X']) assert.throws(() => megabytes(bad));
+  assert.deepEqual(several('b,c', ['a']), ['a', 'b', 'c']);
+  assert.deepEqual(scopesOf(['compute.containers:read,start', 'compute.u1.containers:stop', 'storage:pull'], 'u1'), {
+    'compute.u1.containers': ['read', 'start', 'stop'],
+    'storage.u1': ['pull'],
+  });
+  assert.throws(() => scopesOf(['compute'], 'u1'), { code: 'usage' });
+  assert.equal(checkedUrl('cloud.example.com'), 'https://cloud.example.com');
+  assert.equal(checkedUrl('http://127.0.0.1:7001/x'), 'http://127.0.0.1:7001');
+  assert.throws(() => checkedUrl('http://cloud.example.com'), /is not encrypted: use https:\/\/cloud.example.com/);
+});
+
+test('what comes from elsewhere cannot act on a terminal, and fits it', () => {
+  assert.equal(clean('a\x1b]52;c;eA==\x07b\x1b[31mred\x1b[0m\u202e'), 'a ]52;c;eA== b\x1b[31mred\x1b[0m ');
+  assert.equal(cut('abcdef', 4), 'abc…');
+  assert.equal(cut('日本語', 5), '日本…');
+  assert.equal(cut('abc', 3), 'abc');
+  assert.deepEqual([5_000, 90_000, 7_200_000, 4 * 86_400_000].map(age), ['5s', '1m', '2h', '4d']);
+});
+
+test('a ~ at the beginning of a line is a command, and elsewhere a ~', () => {
+  const done: string[] = [];
+  const keys = new EscapeKeys({
+    type: (bytes) => done.push(Buffer.from(bytes).toString()),
+    hangUp: () => done.push('<hang up>'),
+    leave: () => done.push('<leave>'),
+    help: () => done.push('<help>'),
+  });
+  const take = (text: string) => keys.take(Buffer.from(text));
+  take('ls ~.\r');
+  take('~');
+  take('~x\r~?');
+  take('~a\r~.never');
+  assert.deepEqual(done, ['ls ~.\r', '~x\r', '<help>', '~a\r', '<hang up>']);
+  assert.equal(keys.take(Buffer.from('\r~d')), 'leave');
+  assert.deepEqual(done.slice(-2), ['\r', '<leave>']);
+});
+
+test('profiles are kept where only their user may read them, and nowhere else', async (t) => {
+  const folder = await tempDir(t);
+  const file = join(folder, 'troupe', 'client.json');
+  const env = { XDG_CONFIG_HOME: folder, TROUPE_URL: '', TROUPE_TOKEN: '', TROUPE_PROFILE: '' };
+  const run = (...args: string[]) => troupe(args, { env });
+  const none = await run('ps');
+  assert.deepEqual([none.code, none.stdout], [3, '']);
+  assert.match(none.stderr, /You are not logged in: `troupe login URL`/);
+
+  await mkdir(join(folder, 'troupe'), { mode: 0o755 });
+  const profile = (name: string) => ({
+    name,
+    url: `https://${name}.example.com`,
+    token: `secret-${name}`,
+    username: 'ann',
+  });
+  await writeFile(file, JSON.stringify({ current: 'a', profiles: [profile('a'), profile('b')] }), { mode: 0o600 });
+  assert.equal((await run('profile', 'ls')).stdout.split('\n')[1], '*\thttps://a.example.com\tann\ta');
+  assert.equal((await run('token', '--profile', 'b')).stdout, 'secret-b\n');
+  assert.equal((await run('profile', 'use', 'b')).code, 0);
+  assert.equal((await run('token', '--json')).stdout, '{"token":"secret-b"}\n');
+  assert.equal((await stat(file)).mode & 0o777, 0o600);
+  assert.equal((await stat(join(folder, 'troupe'))).mode & 0o777, 0o700);
+  const unknown = await run('token', '--profile', 'c', '--json');
+  assert.deepEqual(
+    [unknown.code, JSON.parse(unknown.stderr)],
+    [2, { error: 'There is no profile c: there is a, b.', code: 'usage' }],
+  );
+  assert.equal((await run('profile', 'rm', 'b')).code, 0);
+  assert.ok(!(await readFile(file, 'utf8')).includes('secret-b'));
+
+  await chmod(file, 0o644);
+  const open = await run('token');
+  assert.equal(open.code, 1);
+  assert.match(open.stderr, /Others may read .*client\.json, which holds tokens: `chmod 600/);
+});
+
+test('the environment alone is enough, and wrong words end with 2', async (t) => {
+  const folder = await tempDir(t);
+  const env = { XDG_CONFIG_HOME: folder, TROUPE_URL: 'http://127.0.0.1:1', TROUPE_TOKEN: 'x' };
+  const away = await troupe(['stop', 'x', '--json'], { env });
+  assert.equal(away.code, 8);
+  assert.equal(JSON.parse(away.stderr).code, 'unreachable');
+  for (const words of [['ps', '--nonsense'], ['pull-policy', 'x', 'never'], ['rm']])
+    assert.equal((await troupe(words, { env })).code, 2, words.join(' '));
+});
+
+test('help has two parts, and a shell completes commands, options and choices', async (t) => {
+  const { stdout } = await troupe(['--help']);
+  const at = (text: string) => {
+    const found = stdout.indexOf(text);
+    assert.ok(found > 0, text);
+    return found;
+  };
+  assert.ok(at('Your containers:') < at('Your login:') && at('Your login:') < at('The platform, on its machine:'));
+  const env = { XDG_CONFIG_HOME: await tempDir(t), TROUPE_URL: '', TROUPE_TOKEN: '' };
+  const complete = async (...words: string[]) =>
+    (await troupe(['__complete', '--', ...words], { env })).stdout.split('\n');
+  assert.deepEqual(await complete('not'), ['notifications', '']);
+  assert.deepEqual(await complete('hostname', ''), ['ls', 'add', 'rm', 'verify', '']);
+  assert.deepEqual(await complete('logs', '--ta'), ['--tail', '']);
+  assert.deepEqual(await complete('completion', ''), ['bash', 'zsh', 'fish', '']);
+  assert.match((await troupe(['completion', 'bash'])).stdout, /complete -F _troupe troupe/);
+});
+
+test('a client command loads neither zod nor the platform', async () => {
+  // The entry of the command line with all that it imports at once: the rest is imported when it is needed.
+  const { metafile } = await build({
+    entryPoints: [join(projectRoot, 'cmd/client/commands.ts'), join(projectRoot, 'cmd/client/session.ts')],
+    absWorkingDir: projectRoot,
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'node',
+    outdir: 'never-written',
+    packages: 'external',
+    write: false,
+    metafile: true,
+  });
+  const loaded = new Set<string>();
+  const load = (file: string) => {
+    if (loaded.has(file)) return;
+    loaded.add(file);
+    for (const { path, kind, external } of metafile.inputs[file]?.imports ?? [])
+      if (kind === 'import-statement') external ? loaded.add(path) : load(path);
+  };
+  load('cmd/client/commands.ts');
+  load('cmd/client/session.ts');
+  assert.ok(loaded.has('commander') && loaded.has('client/client.ts'));
+  assert.deepEqual(
+    [...loaded].filter((file) => /^(zod|ws|pg|actors|storage|transports|supervision|cmd\/(cli|node))\b/.test(file)),
+    [],
+  );
+});

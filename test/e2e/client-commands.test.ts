@@ -1,0 +1,168 @@
+/** The client commands on a real platform with a real container, through its gateway. */
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { createContainer, listContainers } from '../../proto/compute/endpoints.ts';
+import { listNotifications } from '../../proto/notify/endpoints.ts';
+import { type Box, startBox } from '../support/clients/container.ts';
+import {
+  deleteAll,
+  logIn,
+  type RunningPlatform,
+  spawnTroupe,
+  startPlatform,
+  troupe,
+} from '../support/cluster/platform.ts';
+import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { until } from '../support/until.ts';
+
+describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () => {
+  let data = '';
+  let platform: RunningPlatform;
+  let token = '';
+  let box: Box;
+
+  const env = () => ({ XDG_CONFIG_HOME: join(data, 'config'), TROUPE_URL: '', TROUPE_TOKEN: '' });
+  const run = (args: readonly string[], input?: string) =>
+    troupe(args, input === undefined ? { env: env() } : { env: env(), input });
+  const ok = async (args: readonly string[], input?: string) => {
+    const { code, stdout, stderr } = await run(args, input);
+    assert.equal(code, 0, `troupe ${args.join(' ')}: ${stderr}`);
+    return { stdout, stderr };
+  };
+
+  before(async () => {
+    data = await mkdtemp(join(tmpdir(), 'troupe-test-'));
+    platform = await startPlatform({ data, env: { DEFAULT_IMAGE: await tinyImage() } });
+    const { urls, admin } = platform.ready;
+    token = await logIn(urls.auth, admin.username, admin.password ?? '');
+    box = await startBox(urls.compute, token, data);
+  });
+  after(async () => {
+    try {
+      await deleteAll(platform.ready.urls.compute, token);
+    } finally {
+      await platform.stop();
+      await rm(data, { recursive: true, force: true });
+    }
+  });
+
+  test('login finds the platform of this machine, and pins its authority', async () => {
+    const { urls, admin } = platform.ready;
+    const without = await run(['login', urls.https, '--user', 'admin', '--password-stdin', '--data', '/none'], 'x');
+    assert.equal(without.code, 1);
+    assert.match(without.stderr, /is not trusted[\s\S]*--ca ca\.pem/);
+    const wrong = await run(['login', '--data', data, '--user', 'admin', '--password-stdin'], 'wrong');
+    assert.equal(wrong.code, 3);
+    const { stderr } = await ok(
+      ['login', '--data', data, '--user', 'admin', '--password-stdin'],
+      `${admin.password}\n`,
+    );
+    assert.match(stderr, /own authority, SHA-256 ([0-9A-F]{2}:){31}/);
+    assert.match((await ok(['whoami'])).stdout, /^user\tadmin$/m);
+    assert.equal(JSON.parse((await ok(['whoami', '--json'])).stdout).username, 'admin');
+  });
+
+  test('a list is a table with tabs, chosen columns, ids, or what the endpoint answers', async () => {
+    const { stdout } = await ok(['ps']);
+    assert.match(stdout, /^NAME\tSTATUS\tSIZE\tMEMORY\tDISK\tCREATED\tID\nbox\trunning\tmini\t/);
+    assert.equal((await ok(['ps', '--columns', 'status,name'])).stdout, 'STATUS\tNAME\nrunning\tbox\n');
+    assert.equal((await ok(['ps', '-q'])).stdout, `${box.id}\n`);
+    listContainers.reply?.parse(JSON.parse((await ok(['ps', '--json'])).stdout));
+    assert.match((await ok(['show', 'bo'])).stdout, new RegExp(`^id\t${box.id}$`, 'm'));
+    const missing = await run(['show', 'nothing', '--json']);
+    assert.deepEqual([missing.code, JSON.parse(missing.stderr).code], [5, 'missing']);
+  });
+
+  test('run makes a container with ports and waits for it; stop, start and rm follow', async () => {
+    const made = await ok(['run', 'second', '--size', 'mini', '-p', '8081:80', '--json']);
+    createContainer.reply?.parse(JSON.parse(made.stdout));
+    assert.equal(JSON.parse(made.stdout).status, 'running');
+    assert.match((await ok(['port', 'ls', 'second'])).stdout, /:8081\t80\t/);
+    await ok(['port', 'rm', 'second', '8081']);
+    const bad = await run(['port', 'add', 'second', '9999']);
+    assert.equal(bad.code, 2);
+    await ok(['stop', 'second', '--wait']);
+    const stopped = await run(['logs', 'second']);
+    assert.equal(stopped.code, 6);
+    assert.match(stopped.stderr, /is stopped: start it first/);
+    assert.match((await ok(['start', 'second', '--wait'])).stderr, /second is running\.\n$/);
+    assert.equal((await run(['rm', 'second'])).code, 2);
+    await ok(['rm', 'second', '--yes']);
+    assert.equal((await ok(['ps', '-q'])).stdout, `${box.id}\n`);
+  });
+
+  test('a shell takes its input from a pipe, and logs -f shows what it wrote, then goes on', async () => {
+    const { stdout } = await ok(['shell', 'box'], 'echo $((6 * 7)) is it >/proc/1/fd/1; echo do""ne; exit\n');
+    assert.match(stdout, /done\r\n/);
+    assert.match((await ok(['logs', 'box', '--tail', '5'])).stdout, /^42 is it$/m);
+    const follower = spawnTroupe(['logs', 'box', '-f', '--tail', '20', '--json'], env());
+    let lines = '';
+    follower.stdout.on('data', (chunk: Buffer) => (lines += chunk));
+    await until(() => lines.includes('42 is it'), { what: 'the log begins', timeoutMs: 30_000 });
+    await ok(['shell', 'box'], 'echo and on >/proc/1/fd/1; exit\n');
+    await until(() => lines.includes('and on'), { what: 'the log goes on', timeoutMs: 30_000 });
+    assert.deepEqual(Object.keys(JSON.parse(lines.split('\n')[0] ?? '')), ['stamp', 'text']);
+    follower.kill('SIGINT');
+    await until(() => follower.exitCode === 130, { what: 'it ends as interrupted' });
+  });
+
+  test('ssh runs the system ssh, whose exit code is that of the command', async () => {
+    const { code, stdout } = await run(['ssh', 'box', '--', '-i', box.keyFile, 'echo by ssh; exit 7']);
+    assert.deepEqual([code, stdout], [7, 'by ssh\n']);
+    assert.match(
+      (await ok(['ssh-config'])).stdout,
+      /^Host box\.troupe\n {2}HostName 127\.0\.0\.1\n {2}Port \d+\n {2}User /,
+    );
+  });
+
+  test('a token for programs is printed alone, does what it may, and says what it may not', async () => {
+    const { stdout } = await ok([
+      'api-token',
+      'create',
+      'ci',
+      '--scope',
+      'compute.containers:read',
+      '--expires',
+      '30d',
+    ]);
+    assert.match(stdout, /^svc_\S+\n$/);
+    const ca = join(data, 'ca.pem');
+    const program = { TROUPE_URL: platform.ready.urls.https, TROUPE_TOKEN: stdout.trim(), TROUPE_CA: ca };
+    const asProgram = (...args: string[]) => troupe(args, { env: { XDG_CONFIG_HOME: '/nowhere', ...program } });
+    assert.equal((await asProgram('ps', '-q')).stdout, `${box.id}\n`);
+    const refused = await asProgram('stop', 'box');
+    assert.equal(refused.code, 4);
+    assert.match(refused.stderr, /missing compute\.\S+ scope/);
+    assert.equal((await asProgram('notifications')).code, 4);
+    await ok(['api-token', 'rm', 'ci']);
+    assert.equal((await asProgram('ps')).code, 3);
+  });
+
+  test('keys, hostnames, mutes, notifications and any other request', async () => {
+    assert.match((await ok(['key', 'ls'])).stdout, /^box\ted25519\tSHA256:\S{43}\t/m);
+    const added = await ok(['key', 'add', '-'], await readFile(`${box.keyFile}.pub`, 'utf8')).catch(() => undefined);
+    assert.equal(added, undefined, 'the same key is not added twice');
+    const { stderr } = await ok(['hostname', 'add', 'www.example.com', 'box']);
+    assert.match(stderr, /TXT {4}_svc-verify\.www\.example\.com/);
+    assert.match((await ok(['hostname', 'ls'])).stdout, /^www\.example\.com\tpending\tbox:80\t/m);
+    await ok(['hostname', 'rm', 'www.example.com']);
+    await ok(['mute', 'add', 'storage']);
+    assert.match((await ok(['mute', 'ls'])).stdout, /^storage\t\(all\)\t/m);
+    await ok(['mute', 'rm', 'storage']);
+    assert.equal((await ok(['mute', 'ls', '--json'])).stdout, '[]\n');
+    const notifications = await ok(['notifications', '--json', '--limit', '5']);
+    listNotifications.reply?.parse(JSON.parse(notifications.stdout));
+    assert.ok(Array.isArray(JSON.parse((await ok(['api', 'GET', '/compute/images'])).stdout)));
+    assert.equal((await run(['api', 'GET', '/compute/nothing'])).code, 5);
+    assert.match((await ok(['admin', 'ps'])).stdout, /^admin\tbox\trunning\t/m);
+    assert.match((await ok(['admin', 'machines', '--columns', 'name'])).stdout, /^NAME\n\S+\n/);
+  });
+
+  test('logout forgets the login', async () => {
+    await ok(['logout']);
+    assert.equal((await run(['ps'])).code, 3);
+  });
+});
