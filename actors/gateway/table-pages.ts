@@ -2,8 +2,10 @@
 
 /** Rows in a page at least: as many as these are read in one turn. */
 const PAGE = 1000;
-/** Pages in which the whole table is read, if it is large. */
+/** Pages in which the whole table is read, if it is large, */
 const PAGES = 60;
+/** but of a very large one not more rows than these in a turn: all gateways do so all the time. */
+const MAX_PAGE = 2000;
 /** Rows in a page when all are read at once. */
 const LARGE_PAGE = 10_000;
 
@@ -41,7 +43,7 @@ export class TablePages<Row> {
 
   /** Reads the next page. Rejects as the table does. */
   async next(): Promise<void> {
-    await this.#page(Math.max(PAGE, Math.ceil(this.#total / PAGES)));
+    await this.#page(Math.min(Math.max(PAGE, Math.ceil(this.#total / PAGES)), MAX_PAGE));
   }
 
   /** Reads all from the beginning. Rejects as the table does. */

@@ -43,9 +43,10 @@ const BEATING = 20;
 /** Of a watcher and a gateway, ms. */
 const LOOK_MS = 5000;
 const SWEEP_MS = 60_000;
-/** Containers that a gateway reads again with each look: at least so many, and one of so many parts. */
+/** Containers that a gateway reads again with each look: at least so many, one of so many parts, at most so many. */
 const GATEWAY_PAGE = 1000;
 const GATEWAY_PAGES = 60;
+const MAX_GATEWAY_PAGE = 2000;
 /** One node in so many is a gateway. */
 const NODES_A_GATEWAY = 10;
 /** Writes of entities in a second over the whole cluster: each user once a day, and half as much again for containers. */
@@ -220,7 +221,7 @@ class Measurement {
       }
       return since;
     });
-    const page = Math.max(GATEWAY_PAGE, Math.ceil(containers / GATEWAY_PAGES));
+    const page = Math.min(Math.max(GATEWAY_PAGE, Math.ceil(containers / GATEWAY_PAGES)), MAX_GATEWAY_PAGE);
     const few = Math.min(times, 20);
     await this.#measure('page of a gateway', looks, few, () => containersAfter(this.#db, 'c8', page));
     const mappings = mappingSource(this.#db, { onNews: () => ({ close: async () => {} }) });
