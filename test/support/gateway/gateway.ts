@@ -17,7 +17,7 @@ export async function startGateway(
 ): Promise<RunningGateway & { end(): Promise<void> }> {
   const { own } = await certificates();
   const { privateKey } = generateKeyPair('test');
-  const system = options.system ?? start({ name: 'gateway', log: silentLog });
+  const system = options.system ?? start({ name: 'gateway', log: silentLog, freezeMessages: true });
   const gateway = await openGateway({
     system,
     log: silentLog,

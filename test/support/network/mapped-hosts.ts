@@ -70,7 +70,10 @@ export async function openMappedGateways(t: Cleanup, origin: number) {
     const ownDb = openDb(database.connection, { log: silentLog, name: 'gateway', max: 4 });
     const member = nats === undefined ? undefined : { database, nats, roles: ['certificates'], timings: SHORT_LEASES };
     const node = member && (await startNode(t, member));
-    const { system, placement } = node ?? { system: start({ name: 'gateway', log }), placement: undefined };
+    const { system, placement } = node ?? {
+      system: start({ name: 'gateway', log, freezeMessages: true }),
+      placement: undefined,
+    };
     const registry = new Registry();
     const mapped = await openMappedHosts({
       ...{ system, db: ownDb, placement, sealKey, authority, log, registry, dns, lookMs: 200 },

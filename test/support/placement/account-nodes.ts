@@ -117,7 +117,7 @@ async function join(
 ): Promise<Member> {
   const lines: string[] = [];
   const log: Log = { ...silentLog, warn: (_fields, line) => lines.push(`warn ${line}`), child: () => log };
-  const system = start({ name: id, log });
+  const system = start({ name: id, log, freezeMessages: true });
   const faults = new Faults();
   const gone: Member['gone'] = [];
   const cluster = new Cluster({

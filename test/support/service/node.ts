@@ -128,7 +128,7 @@ export async function startNode(t: Cleanup, options: NodeOptions = {}): Promise<
     onUse: () => {},
   });
   teardown.add('callers', () => callers.close());
-  const system = start({ log });
+  const system = start({ log, freezeMessages: true });
   teardown.add('actors', () => {
     stop(system);
     return stopped(system);
