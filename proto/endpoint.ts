@@ -96,6 +96,11 @@ export interface Endpoint<
   readonly ownPages?: true;
   /** Server-sent events: a stream without end; `reply` is an event's data. The token may also come in the query. */
   readonly events?: true;
+  /**
+   * What it does to a session that a browser keeps in a cookie: one that begins comes in the cookie, and not as `token`
+   * in the body, when the caller asks so; one that ends is handed to the handler as the caller, if there is one.
+   */
+  readonly sessionCookie?: 'begins' | 'ends';
   /** HTTP Basic credentials are read and handed to the handler, which proves them (only `/v2/token`). */
   readonly basic?: true;
   /**
@@ -127,7 +132,7 @@ export function isSafe({ method, safe }: AnyEndpoint): boolean {
 
 /** A call as a handler receives it: validated, with its caller. */
 export interface Call<P = unknown, Q = unknown, B = unknown> {
-  /** Undefined exactly when the endpoint's access is `none`. */
+  /** Undefined when the endpoint's access is `none`, but for a session that it ends. */
   readonly caller: Caller | undefined;
   readonly params: P;
   readonly query: Q;
@@ -138,6 +143,8 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly lastEventId?: string | undefined;
   /** Address of the client. */
   readonly address: string;
+  /** What the client calls itself, at most 200 characters. Does not cross nodes. */
+  readonly userAgent?: string | undefined;
   /** Travels through actors and logs. */
   readonly requestId: string;
 }

@@ -9,6 +9,8 @@ export const OWNED = {
   audit: ['audit_log'],
   auth: [
     'api_tokens',
+    'device_logins',
+    'ended_sessions',
     'login_attempts',
     'login_networks',
     'login_sessions',
@@ -16,6 +18,7 @@ export const OWNED = {
     'removed_users',
     'security_keys',
     'service_accounts',
+    'session_uses',
     'spent_tokens',
     'users',
   ],

@@ -37,6 +37,8 @@ const COMMON: readonly RightsByRelation[] = [
     users: { select: 'id, username, disabled_at, sessions_from, sessions_epoch, kept_session' },
     api_tokens: { select: 'id, user_id, service_account_id, scopes, expires_at, last_used_at', update: 'last_used_at' },
     service_accounts: { select: 'id, name, scopes' },
+    ended_sessions: { select: 'token_id' },
+    session_uses: { select: true, insert: true, update: 'last_seen_at' },
   },
   allOf(OWNED.bus),
 ];

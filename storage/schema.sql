@@ -230,6 +230,26 @@ create table deleted_containers (
   constraint deleted_containers_pkey PRIMARY KEY (id)
 );
 
+create table device_logins (
+  device_hash text not null,
+  lookup_hash text not null,
+  code_hash text not null,
+  name text not null,
+  address text not null,
+  network text not null,
+  created_at timestamp with time zone not null default now(),
+  expires_at timestamp with time zone not null,
+  wrong integer not null default 0,
+  pause integer not null,
+  asked_at timestamp with time zone,
+  user_id text,
+  approved boolean,
+  epoch integer,
+  constraint device_logins_pkey PRIMARY KEY (device_hash),
+  constraint device_logins_lookup_hash_key UNIQUE (lookup_hash),
+  constraint device_logins_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
 create table disk_alerts (
   node text not null,
   path text not null,
@@ -272,6 +292,12 @@ END),
   constraint domain_mappings_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'verified'::text, 'failed'::text]))),
   constraint domain_mappings_target_port_check CHECK (((target_port = ANY (ARRAY[80, 443])) OR ((target_port >= 8000) AND (target_port <= 8999)))),
   constraint domain_mappings_verified CHECK (((status = 'verified'::text) = (verified_at IS NOT NULL)))
+);
+
+create table ended_sessions (
+  token_id text not null,
+  expires_at timestamp with time zone not null,
+  constraint ended_sessions_pkey PRIMARY KEY (token_id)
 );
 
 create table entity_timers (
@@ -325,6 +351,7 @@ create table login_sessions (
   ip_address text not null,
   created_at timestamp with time zone not null default now(),
   expires_at timestamp with time zone not null,
+  user_agent text not null default ''::text,
   constraint login_sessions_pkey PRIMARY KEY (id),
   constraint login_sessions_token_id_key UNIQUE (token_id),
   constraint login_sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
@@ -484,6 +511,12 @@ create table service_accounts (
   constraint service_accounts_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
+create table session_uses (
+  token_id text not null,
+  last_seen_at timestamp with time zone not null,
+  constraint session_uses_pkey PRIMARY KEY (token_id)
+);
+
 create table settings (
   key text not null,
   value text not null,
@@ -576,6 +609,12 @@ CREATE INDEX containers_by_user ON public.containers USING btree (user_id);
 
 CREATE INDEX deleted_containers_by_time ON public.deleted_containers USING btree (deleted_at);
 
+CREATE INDEX device_logins_by_expiry ON public.device_logins USING btree (expires_at);
+
+CREATE INDEX device_logins_by_network ON public.device_logins USING btree (network);
+
+CREATE INDEX device_logins_by_user ON public.device_logins USING btree (user_id);
+
 CREATE INDEX domain_mappings_by_check ON public.domain_mappings USING btree (next_check_at) WHERE (next_check_at IS NOT NULL);
 
 CREATE INDEX domain_mappings_by_container ON public.domain_mappings USING btree (container_id);
@@ -583,6 +622,8 @@ CREATE INDEX domain_mappings_by_container ON public.domain_mappings USING btree 
 CREATE INDEX domain_mappings_by_user ON public.domain_mappings USING btree (user_id, created_at);
 
 CREATE UNIQUE INDEX domain_mappings_verified ON public.domain_mappings USING btree (domain) WHERE (status = 'verified'::text);
+
+CREATE INDEX ended_sessions_by_expiry ON public.ended_sessions USING btree (expires_at);
 
 CREATE INDEX entity_timers_by_due ON public.entity_timers USING btree (service, ((hash % (256)::bigint)), due);
 

@@ -5,6 +5,7 @@ import { auditGrowth, purgeAudit } from '../../storage/audit.ts';
 import { purgeApiTokens } from '../../storage/auth/api-tokens.ts';
 import { purgeAttempts, purgeNetworks } from '../../storage/auth/attempts.ts';
 import { purgeSpentTokens } from '../../storage/auth/security-keys.ts';
+import { purgeEndedSessions } from '../../storage/auth/sessions.ts';
 import { periodic } from '../service/periodic.ts';
 import type { AuthDeps } from './deps.ts';
 import { AUTH_USER } from './users/placed.ts';
@@ -29,6 +30,7 @@ export function retention({ db, placement, log }: AuthDeps) {
       await purgeAttempts(db);
       await purgeNetworks(db);
       await purgeSpentTokens(db);
+      await purgeEndedSessions(db);
       await purgeApiTokens(db);
       await purgeAudit(db, AUDIT_DAYS);
       const { entries, busiest } = await auditGrowth(db);

@@ -154,7 +154,7 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
     clock: CLOCK,
     log,
     changesAMinute: environment.CHANGES_PER_MINUTE,
-    onUse: (tokenId, at) => noteUse(lastUse, tokenId, at),
+    onUse: (tokenId, at, kind) => noteUse(lastUse, tokenId, at, kind),
   });
   teardown.add('callers', () => callers.close());
   const metrics = processMetrics(system);

@@ -5,6 +5,7 @@ import { apiTokenEndpoints } from './api-tokens.ts';
 import { isCommonPassword } from './common-passwords.ts';
 import { registryEndpoints } from './registry.ts';
 import { securityKeyEndpoints } from './security-keys.ts';
+import { sessionEndpoints } from './sessions.ts';
 
 /** Lower-case, since it is also the first part of a registry repository. */
 export const usernameSchema = z
@@ -36,8 +37,8 @@ const identity = z.object({ ...profile, is_admin: z.boolean() });
 export const identitySchema = identity.extend({ token: z.string() });
 export type Identity = z.output<typeof identitySchema>;
 
-/** A login that holds, as its user sees it. */
-const sessionRecord = z.object({ id: z.int(), ip_address: z.string(), created_at: z.int(), is_current: z.boolean() });
+/** The same of a session in a cookie. `expires_at`: unix seconds. */
+const cookieIdentity = identity.extend({ expires_at: z.int() });
 
 const ofUser = { service: 'auth', access: 'session', actor: { kind: 'auth/user', key: 'caller' } } as const;
 const ofLogin = { service: 'auth', access: 'none', actor: { kind: 'auth/login', key: 'none' } } as const;
@@ -50,7 +51,12 @@ export const login = endpoint({
   path: '/api/login',
   summary: 'Log in with username and password',
   body: z.object({ username: z.string().max(256), password: z.string().max(1024) }),
-  reply: z.union([identitySchema, z.object({ requires_2fa: z.literal(true), challenge_token: z.string() })]),
+  sessionCookie: 'begins',
+  reply: z.union([
+    identitySchema,
+    z.object({ requires_2fa: z.literal(true), challenge_token: z.string() }),
+    cookieIdentity,
+  ]),
   refuses: ['invalid_credentials', 'forbidden', 'too_many_attempts'],
 });
 
@@ -60,16 +66,17 @@ export const session = endpoint({
   method: 'GET',
   path: '/api/session',
   summary: 'Who is logged in',
-  reply: identity,
+  reply: identity.extend({ expires_at: z.int().optional() }),
 });
 
-/** Tokens are not revoked here: "the client discards its token". */
+/** Bearer tokens are not revoked here: "the client discards its token". A session in a cookie ends. */
 export const logout = endpoint({
   ...ofLogin,
   name: 'logout',
   method: 'POST',
   path: '/api/logout',
-  summary: 'Log out: the client discards its token',
+  summary: 'Log out: the client discards its token; a session in a cookie ends',
+  sessionCookie: 'ends',
   reply: z.object({ status: z.literal('ok') }),
 });
 
@@ -94,15 +101,6 @@ export const changePassword = endpoint({
   refuses: ['wrong_password', 'too_many_attempts'],
 });
 
-export const listSessions = endpoint({
-  ...ofUser,
-  name: 'listSessions',
-  method: 'GET',
-  path: '/api/settings/sessions',
-  summary: 'Logins whose tokens have not expired',
-  reply: z.array(sessionRecord),
-});
-
 /** All endpoints of the service. */
 export const authEndpoints = [
   login,
@@ -110,7 +108,7 @@ export const authEndpoints = [
   logout,
   updateProfile,
   changePassword,
-  listSessions,
+  ...sessionEndpoints,
   ...apiTokenEndpoints,
   ...registryEndpoints,
   ...securityKeyEndpoints,

@@ -110,6 +110,7 @@ export const finishKeyLogin = endpoint({
   summary: 'Second factor: what the browser signed',
   access: 'none',
   body: z.object({ state: stateSchema, credential: signedCredentialSchema }),
+  sessionCookie: 'begins',
   reply: z.object({
     username: z.string(),
     display_name: z.string(),

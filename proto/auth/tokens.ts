@@ -15,6 +15,9 @@ export const MAX_TOKEN_LENGTH = 4096;
 /** What an API token begins with, so that people and scanners know it. */
 export const API_TOKEN_PREFIX = 'svc_';
 
+/** The cookie in which a browser keeps a session; its prefix binds it to its host (RFC 6265bis, 4.1.3.2). */
+export const SESSION_COOKIE = '__Host-troupe';
+
 /** How long challenge tokens and WebAuthn states live, seconds. */
 export const CHALLENGE_SECONDS = 300;
 

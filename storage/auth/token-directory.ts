@@ -21,7 +21,7 @@ const grantRow = z.object({
 
 const newsSchema = z
   .string()
-  .regex(/^(token|account|user):[a-z0-9]+$/)
+  .regex(/^(token|account|user):[a-z0-9-]+$/)
   .transform((text): TokenNews => {
     const [kind = '', id = ''] = text.split(':');
     return { kind: kind === 'token' ? 'token' : kind === 'account' ? 'account' : 'user', id };
@@ -45,7 +45,8 @@ export function tokenDirectory(db: Db): TokenDirectory {
         anyRow,
         `select from users where id = $1 and disabled_at is null
            and (sessions_from is null or sessions_from <= to_timestamp($2))
-           and (sessions_epoch = $3 or kept_session = $4)`,
+           and (sessions_epoch = $3 or kept_session = $4)
+           and not exists (select from ended_sessions where token_id = $4)`,
         [userId, issuedAt, epoch, tokenId],
       )) !== undefined,
     onNews: (handler) => db.listen(CHANNEL, (payload) => handler(newsSchema.catch({ kind: 'all' }).parse(payload))),

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { describe, mock, test } from 'node:test';
 import { addUser, ensureAdmin, generatePassword, listUsers, setPassword } from '../../actors/auth/users/users.ts';
-import { changePassword, listSessions, session, updateProfile, userChanged } from '../../proto/auth/endpoints.ts';
+import { changePassword, session, updateProfile, userChanged } from '../../proto/auth/endpoints.ts';
+import { listSessions } from '../../proto/auth/sessions.ts';
 import { recordLogin } from '../../storage/auth/sessions.ts';
 import { StorageError } from '../../storage/errors.ts';
 import { append } from '../../storage/outbox.ts';
@@ -22,6 +23,7 @@ describe('the profile', () => {
     const ann = await auth.enter('ann');
     assert.deepEqual(await auth.call(session, ann), {
       ...{ username: 'ann', display_name: 'ann', user_id: ann.userId, is_admin: false },
+      expires_at: ann.expiresAt,
     });
     assert.deepEqual(await auth.call(updateProfile, ann, { body: { display_name: '  Änn 🚀 ' } }), {
       ...{ username: 'ann', display_name: 'Änn 🚀', user_id: ann.userId },
@@ -97,7 +99,14 @@ describe('the list of sessions', () => {
         ['192.0.2.1', true],
       ],
     );
-    assert.deepEqual(Object.keys(list[0] ?? {}).sort(), ['created_at', 'id', 'ip_address', 'is_current']);
+    assert.deepEqual(Object.keys(list[0] ?? {}).sort(), [
+      'created_at',
+      'id',
+      'ip_address',
+      'is_current',
+      'last_seen_at',
+      'user_agent',
+    ]);
     assert.ok(Math.abs((list[0]?.created_at ?? 0) - Date.now() / 1000) < 3600);
     assert.deepEqual(
       (await auth.call(listSessions, second)).map(({ is_current }) => is_current),
@@ -112,7 +121,7 @@ describe('the list of sessions', () => {
       const expiresAt = new Date(Date.now() + inMs);
       return recordLogin(auth.db, {
         ...{ tokenId: `t${i}`, userId: ann.userId, username: 'ann', expiresAt, requestId: '' },
-        ...{ address: `10.0.0.${i}`, network: `10.0.0.${i}`, forgives: null, detail: {} },
+        ...{ address: `10.0.0.${i}`, userAgent: '', network: `10.0.0.${i}`, forgives: null, detail: {} },
       });
     };
     await add(0, -1000);

@@ -17,7 +17,7 @@ import {
 } from '../../proto/ports/http.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { grants } from '../../proto/scopes.ts';
-import { basic, bearer, type CookieRule, cookieToken } from './authenticate.ts';
+import { basic, bearer, type CookieRule } from './authenticate.ts';
 import type { Changes } from './authentication.ts';
 import type { ClientAddress } from './client-address.ts';
 import { isOwnPage } from './cors.ts';
@@ -25,6 +25,7 @@ import type { OpenStreams } from './open-streams.ts';
 import { check, readJson, readQuery } from './read.ts';
 import { jsonReply, methodReply, plainReply, refusalReply } from './replies.ts';
 import { router } from './router.ts';
+import { beginningReply, endingReply, tokenOfCookies, wantsCookie } from './session-cookie.ts';
 
 /** Of a path that leads nowhere: otherwise a slip in it would look like something that is not there. */
 const NO_PATH = { message: 'This service has no such path: /openapi.json lists those it has.' };
@@ -36,6 +37,9 @@ const EVENT_HEADERS: readonly (readonly [string, string])[] = [
   // Proxies that gather a response before they send it would keep events back.
   ['x-accel-buffering', 'no'],
 ];
+
+/** Characters of what a client calls itself that are read. */
+const MAX_USER_AGENT = 200;
 
 /** Pages a service shows besides its table: path -> reply, made at each request. */
 export type Pages = ReadonlyMap<string, Page>;
@@ -59,12 +63,15 @@ interface ApiOptions {
   readonly authenticate: Authenticate;
   readonly streams: OpenStreams;
   readonly pages: Pages;
-  /** The platform's domain, for endpoints that only its own pages may open. Without it, no page may. */
+  /**
+   * The platform's domain: its pages alone may open some endpoints, and use the cookie of a session. Without it, none
+   * may.
+   */
   readonly domain?: string;
   readonly log: Log;
   /** Makes the body of a refusal plain text instead of JSON. `endpoint`: its name, '' for a path that leads nowhere. */
   readonly plainText?: (refusal: Refusal, endpoint: string) => string;
-  /** Takes the token from a cookie, too, of programs and of the platform's own pages. */
+  /** Takes the token from this cookie, too, of programs and of the platform's own pages. */
   readonly cookie?: CookieRule;
   /** Who a request comes from; without it, the peer of its socket. */
   readonly clientAddress?: ClientAddress;
@@ -78,7 +85,7 @@ interface ApiOptions {
 
 /** Makes the two handlers of a listener for one service. */
 export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRequest' | 'onUpgrade' | 'onFault'>> {
-  const { service, authenticate, streams, pages, log, onReply, trace } = options;
+  const { service, streams, pages, log, onReply, trace } = options;
   const clientAddress = options.clientAddress ?? ((request: HttpRequest) => request.remoteAddress);
   const find = router(service.endpoints);
   const prefix = randomBytes(4).toString('hex');
@@ -108,7 +115,7 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
   ) => {
     const since = streams.news;
     try {
-      const proven = prove(endpoint, params, request, authenticate, options.cookie);
+      const proven = prove(endpoint, params, request, options);
       // Each await costs a turn of the microtask queue: a known token and a call without a body go without.
       const caller = proven instanceof Promise ? await proven : proven;
       if (caller !== undefined) options.changes?.count(endpoint, caller);
@@ -121,10 +128,13 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
         const source = caller === undefined ? events : streams.guardEvents(caller, scope, events, since);
         return finish(endpoint.name, requestId, { status: 200, headers: EVENT_HEADERS, source });
       }
+      const inCookie = wantsCookie(endpoint, request, options.domain);
       const value = await service.call(endpoint, call);
       const status = endpoint.status ?? 200;
       onReply?.(endpoint.name, status);
-      return jsonReply(status, value, requestId);
+      if (inCookie) return beginningReply(status, value, requestId);
+      const reply = jsonReply(status, value, requestId);
+      return endpoint.sessionCookie === 'ends' ? endingReply(reply, request, options.domain) : reply;
     } catch (error) {
       return fail(endpoint.name, requestId, error, endpoint.basic);
     }
@@ -164,7 +174,7 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
     const { endpoint, params } = match;
     const since = streams.news;
     try {
-      const caller = await prove(endpoint, params, request, authenticate);
+      const caller = await prove(endpoint, params, request, options);
       if (endpoint.ownPages && !isOwnPage(request.header('origin'), options.domain))
         throw new Refusal('forbidden', { message: 'Pages of this origin may not connect.' });
       const accept = await service.connect(
@@ -202,14 +212,16 @@ function prove(
   endpoint: AnyEndpoint,
   params: Readonly<Record<string, string>>,
   request: HttpRequest,
-  authenticate: Authenticate,
-  cookie?: CookieRule,
-): Caller | undefined | Promise<Caller> {
-  if (endpoint.access === 'none') return undefined;
+  { authenticate, domain, cookie }: Pick<ApiOptions, 'authenticate' | 'domain' | 'cookie'>,
+): Caller | undefined | Promise<Caller | undefined> {
+  if (endpoint.access === 'none') {
+    const ending = endpoint.sessionCookie === 'ends' ? tokenOfCookies(request, domain, undefined) : undefined;
+    return ending === undefined ? undefined : authenticate(ending);
+  }
   const token =
     bearer(request.header('authorization')) ??
     (endpoint.socket || endpoint.events ? readQuery(request.query).token : undefined) ??
-    (cookie === undefined ? undefined : cookieToken(request, cookie));
+    tokenOfCookies(request, domain, cookie);
   const proven = token === undefined ? undefined : authenticate(token);
   if (proven instanceof Promise) return proven.then((caller) => admit(endpoint, params, caller));
   return admit(endpoint, params, proven);
@@ -283,5 +295,9 @@ class RequestCall implements Call {
 
   get address(): string {
     return this.#clientAddress(this.#request);
+  }
+
+  get userAgent(): string | undefined {
+    return this.#request.header('user-agent')?.slice(0, MAX_USER_AGENT);
   }
 }

@@ -20,8 +20,11 @@ import type { HttpRequest } from '../../proto/ports/http.ts';
 
 /** Tokens kept as verified; expiry is checked again at every use. */
 const CACHE_SIZE = 10_000;
-/** A use of an API token is reported once in so many seconds. */
-const USE_RESOLUTION = 5;
+/** A use of a token of this kind is reported once in so many seconds. */
+const USE_RESOLUTION = { api_token: 5, session: 60 } as const;
+
+/** A kind of token whose uses are reported. */
+export type UsedKind = keyof typeof USE_RESOLUTION;
 
 /** Three parts of base64url without padding (RFC 7515, section 7.1); readers differ on anything else. */
 const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
@@ -40,8 +43,8 @@ interface AuthenticatorOptions {
   readonly secret: SharedSecret;
   readonly clock: Clock;
   readonly directory: TokenDirectory;
-  /** Told that an API token was used, at a time in unix seconds; not for every use. */
-  readonly onUse?: (tokenId: string, at: number) => void;
+  /** Told that a token was used, at a time in unix seconds; not for every use. */
+  readonly onUse?: (tokenId: string, at: number, kind: UsedKind) => void;
 }
 
 /** The verifier, and how it hears what changed. */
@@ -65,11 +68,12 @@ export function authenticator({ secret, clock, directory, onUse }: Authenticator
   const alive = (caller: Caller) => remainingMs(caller, clock.now()) > 0;
 
   const used = (entry: KnownToken): Caller => {
-    if (entry.caller.kind === 'api_token' && onUse !== undefined) {
+    const { kind, tokenId } = entry.caller;
+    if (kind !== 'challenge' && onUse !== undefined) {
       const at = Math.floor(clock.now() / 1000);
-      if (Math.abs(at - entry.reportedAt) >= USE_RESOLUTION) {
+      if (Math.abs(at - entry.reportedAt) >= USE_RESOLUTION[kind]) {
         entry.reportedAt = at;
-        onUse(entry.caller.tokenId, at);
+        onUse(tokenId, at, kind);
       }
     }
     return entry.caller;
@@ -217,14 +221,14 @@ export function cookieToken(request: HttpRequest, { name, isOwnPage }: CookieRul
   const header = request.header('cookie');
   if (header === undefined || !isOwnPage(request.header('origin'))) return undefined;
   // Browsers take one with this prefix from this very host only, so nobody else can have set it.
-  const [bound = [], plain = []] = [`__Host-${name}`, name].map((one) => valuesOf(header, one));
+  const [bound = [], plain = []] = [`__Host-${name}`, name].map((one) => cookieValues(header, one));
   const found = bound.length > 0 ? bound : plain;
   // A container's page may set a cookie for the whole domain beside ours, and which of them is ours cannot be told.
   return found.length === 1 ? found[0] : undefined;
 }
 
 /** What all cookies of a name say; without quotes, and without the empty ones. */
-function valuesOf(header: string, name: string): string[] {
+export function cookieValues(header: string, name: string): string[] {
   return header.split(';').flatMap((pair) => {
     const equals = pair.indexOf('=');
     if (equals < 0 || pair.slice(0, equals).trim() !== name) return [];

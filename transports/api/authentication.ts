@@ -6,7 +6,7 @@ import { type AnyEndpoint, type Caller, isChange } from '../../proto/endpoint.ts
 import { Refusal } from '../../proto/errors.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { Log } from '../../proto/ports/log.ts';
-import { authenticator } from './authenticate.ts';
+import { authenticator, type UsedKind } from './authenticate.ts';
 import { OpenStreams } from './open-streams.ts';
 
 /** What authentication needs; `secret` is JWT_SECRET. */
@@ -17,8 +17,8 @@ interface AuthenticationOptions {
   readonly log: Log;
   /** How many changes a user may make in a minute. */
   readonly changesAMinute: number;
-  /** Told that an API token was used, at a time in unix seconds; not for every use. */
-  readonly onUse: (tokenId: string, at: number) => void;
+  /** Told that a token was used, at a time in unix seconds; not for every use. */
+  readonly onUse: (tokenId: string, at: number, kind: UsedKind) => void;
 }
 
 export interface Authentication {

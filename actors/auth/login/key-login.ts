@@ -46,7 +46,8 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
       return { options: { challenge, timeout: 60_000 as const, rpId: relyingParty.id, allowCredentials }, state };
     }),
 
-    handler(finishKeyLogin, async (_: undefined, { body: { state: given, credential }, address, requestId }) => {
+    handler(finishKeyLogin, async (_: undefined, { body, address, requestId, userAgent }) => {
+      const { state: given, credential } = body;
       const state = await states.open(given, 'login');
       // Spent first: a state is good for one try.
       if (state === undefined || !(await spendToken(db, state.challenge, state.expiresAt))) {
@@ -63,7 +64,7 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
         const counter = await verifyUse(credential, state.challenge, relyingParty, { ...key, userId: user.id });
         return await enter(
           user,
-          { address, requestId },
+          { address, requestId, userAgent },
           { factor: 'security_key', key: key.id },
           {
             first: async (tx) => {

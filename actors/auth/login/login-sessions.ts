@@ -23,7 +23,7 @@ export function loginSessions({ db, log, jwtSecret, sessionTtlSeconds, clock, ad
    */
   return async (
     user: UserRow,
-    { address, requestId }: Pick<Call, 'address' | 'requestId'>,
+    { address, requestId, userAgent = '' }: Pick<Call, 'address' | 'requestId' | 'userAgent'>,
     factor: Factor,
     { first, forgives = null }: { first?: (tx: Queries) => Promise<void>; forgives?: string | null } = {},
   ): Promise<Identity> => {
@@ -35,6 +35,7 @@ export function loginSessions({ db, log, jwtSecret, sessionTtlSeconds, clock, ad
       userId,
       username,
       address,
+      userAgent,
       network: networkOf(address),
       expiresAt,
       requestId,

@@ -2,7 +2,10 @@
 import { checkToken } from '../../../proto/auth/api-tokens.ts';
 import { login, logout } from '../../../proto/auth/endpoints.ts';
 import { Refusal } from '../../../proto/errors.ts';
+import { audit } from '../../../storage/audit.ts';
 import { livingApiToken } from '../../../storage/auth/api-tokens.ts';
+import { endSession } from '../../../storage/auth/sessions.ts';
+import { auditEntry } from '../../service/audit.ts';
 import { handler, handlers } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
 import { registryHandlers } from '../registry/registry.ts';
@@ -16,7 +19,7 @@ export function loginHandlers(deps: AuthDeps, { prove, proveAndEnter }: Password
   const enter = loginSessions(deps);
   const challenge = challengeTokens(deps.jwtSecret, deps.clock);
   return handlers(
-    handler(login, (_: undefined, { body, address, requestId }) =>
+    handler(login, (_: undefined, { body, address, requestId, userAgent }) =>
       proveAndEnter({ ...body, address, requestId, purpose: 'login' }, async ({ user, hasSecurityKeys, charge }) => {
         if (hasSecurityKeys) {
           await charge.succeeded();
@@ -26,11 +29,23 @@ export function loginHandlers(deps: AuthDeps, { prove, proveAndEnter }: Password
         }
         const { forgets: forgives } = charge;
         if (forgives === undefined) await charge.succeeded();
-        return enter(user, { address, requestId }, { factor: 'password' }, forgives === undefined ? {} : { forgives });
+        const from = { address, requestId, userAgent };
+        return enter(user, from, { factor: 'password' }, forgives === undefined ? {} : { forgives });
       }),
     ),
     ...keyLoginHandlers(deps),
-    handler(logout, () => ({ status: 'ok' as const })),
+    handler(logout, async (_: undefined, call) => {
+      const { caller } = call;
+      if (caller?.kind === 'session') {
+        const { userId, tokenId, expiresAt } = caller;
+        await deps.db.tx(async (tx) => {
+          const ended = await endSession(tx, { tokenId, expiresAt: new Date(expiresAt * 1000) });
+          if (ended) await audit(tx, auditEntry(call, 'session.end', userId, { by: 'logout' }));
+        });
+        deps.tokensChanged({ kind: 'token', id: tokenId });
+      }
+      return { status: 'ok' as const };
+    }),
     handler(checkToken, async (_: undefined, { params }) => {
       const token = await livingApiToken(deps.db, params.id);
       if (token === undefined) throw new Refusal('not_found', { message: 'There is no valid token with this id.' });

@@ -8,7 +8,11 @@ import {
   type ChallengeClaims,
   type SessionClaims,
 } from '../../../proto/auth/tokens.ts';
+import type { Caller } from '../../../proto/endpoint.ts';
 import type { Clock } from '../../../proto/ports/clock.ts';
+
+/** How long a session can be renewed after its login, seconds. */
+const MAX_SESSION_SECONDS = 30 * 86_400;
 
 /** A new token with what the login record needs of it. */
 interface IssuedToken {
@@ -38,6 +42,31 @@ export function sessionTokens(secret: SharedSecret, ttlSeconds: number, clock: C
       iat,
       exp,
       epoch: user.sessionsEpoch ?? 0,
+    } satisfies SessionClaims;
+    return { token: sign(claims), tokenId, expiresAt: new Date(exp * 1000) };
+  };
+}
+
+/**
+ * Makes the function that renews sessions: a token of the same session that lives `ttlSeconds` from now, but ends
+ * `MAX_SESSION_SECONDS` after the login at the latest. It proves no later login than the one that began the session.
+ */
+export function renewedTokens(secret: SharedSecret, ttlSeconds: number, clock: Clock) {
+  const sign = signer(secret);
+  return (caller: Caller, username: string): IssuedToken => {
+    const { tokenId, userId, isAdmin, expiresAt, session = { issuedAt: 0, epoch: 0 } } = caller;
+    const { issuedAt: iat, epoch } = session;
+    const wanted = Math.floor(clock.now() / 1000) + ttlSeconds;
+    const exp = Math.max(expiresAt, Math.min(wanted, iat + MAX_SESSION_SECONDS));
+    const claims = {
+      type: 'session',
+      user_id: userId,
+      username,
+      IsAdmin: isAdmin,
+      jti: tokenId,
+      iat,
+      exp,
+      epoch,
     } satisfies SessionClaims;
     return { token: sign(claims), tokenId, expiresAt: new Date(exp * 1000) };
   };

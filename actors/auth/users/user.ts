@@ -7,13 +7,13 @@
  */
 
 import { backoffMs } from '../../../lib/waiting.ts';
-import { changePassword, listSessions, session, updateProfile } from '../../../proto/auth/endpoints.ts';
+import { changePassword, session, updateProfile } from '../../../proto/auth/endpoints.ts';
 import { clientNetworkOf, networkOf } from '../../../proto/client-network.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import { audit } from '../../../storage/audit.ts';
 import { forgetNetworks } from '../../../storage/auth/attempts.ts';
-import { endSessions, listSessions as sessionsOf } from '../../../storage/auth/sessions.ts';
+import { endSessions } from '../../../storage/auth/sessions.ts';
 import { setDisplayName, setPasswordHash, type UserRow, userById } from '../../../storage/auth/users.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { REMOVAL } from '../../../storage/offboarding.ts';
@@ -28,6 +28,7 @@ import { apiTokenHandlers } from '../tokens/api-tokens.ts';
 import { serviceAccountHandlers } from '../tokens/service-accounts.ts';
 import { AUTH_USER, type AuthUserMessage } from './placed.ts';
 import { securityKeyHandlers } from './security-keys.ts';
+import { sessionHandlers } from './sessions.ts';
 import { forgetUser } from './user-state.ts';
 
 /** What the actor keeps. */
@@ -54,6 +55,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): Answerin
       display_name: state.row.displayName,
       user_id: state.row.id,
       is_admin: callerOf(call).isAdmin,
+      expires_at: callerOf(call).expiresAt,
     })),
     handler(updateProfile, async (state: AuthUserState, call) => {
       const { display_name } = call.body;
@@ -95,14 +97,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): Answerin
       deps.log.info({ userId: state.row.id, address }, 'password changed');
       return undefined;
     }),
-    handler(listSessions, async (state: AuthUserState, call) =>
-      (await sessionsOf(db, state.row.id)).map((record) => ({
-        id: record.id,
-        ip_address: record.ipAddress,
-        created_at: Math.floor(record.createdAt.getTime() / 1000),
-        is_current: record.tokenId === callerOf(call).tokenId,
-      })),
-    ),
+    ...sessionHandlers(deps),
     ...apiTokenHandlers(deps),
     ...serviceAccountHandlers(deps),
     ...securityKeyHandlers(deps, provePassword),

@@ -1,5 +1,6 @@
 /** Heads as they are sent on: what belongs to one connection removed, what is true about the client added. */
 import { STATUS_CODES } from 'node:http';
+import { SESSION_COOKIE } from '../../../proto/auth/tokens.ts';
 import type { SignGatewayToken } from '../../../proto/gateway/gateway-token.ts';
 import { GATEWAY_FIELD, type ProxyReply } from '../../../proto/gateway/traffic.ts';
 import type { RequestHead } from '../../wire/h1/request-head.ts';
@@ -58,7 +59,7 @@ export function requestFor(
 }
 
 /** Cookies that open the platform's own services: whoever gets one acts as the visitor. */
-const TOKENS = new Set(['token', '__Host-token']);
+const TOKENS = new Set(['token', '__Host-token', SESSION_COOKIE]);
 
 /** Cookies without those: a visitor's browser sends them to containers when their Domain is the platform's. */
 function withoutToken(cookies: string): string {
