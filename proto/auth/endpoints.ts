@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { apiTokenEndpoints } from './api-tokens.ts';
 import { isCommonPassword } from './common-passwords.ts';
+import { deviceEndpoints } from './device.ts';
 import { registryEndpoints } from './registry.ts';
 import { securityKeyEndpoints } from './security-keys.ts';
 import { sessionEndpoints } from './sessions.ts';
@@ -109,6 +110,7 @@ export const authEndpoints = [
   updateProfile,
   changePassword,
   ...sessionEndpoints,
+  ...deviceEndpoints,
   ...apiTokenEndpoints,
   ...registryEndpoints,
   ...securityKeyEndpoints,

@@ -25,7 +25,7 @@ import type { OpenStreams } from './open-streams.ts';
 import { check, readJson, readQuery } from './read.ts';
 import { jsonReply, methodReply, plainReply, refusalReply } from './replies.ts';
 import { router } from './router.ts';
-import { beginningReply, endingReply, tokenOfCookies, wantsCookie } from './session-cookie.ts';
+import { askedHost, beginningReply, endingReply, tokenOfCookies, wantsCookie } from './session-cookie.ts';
 
 /** Of a path that leads nowhere: otherwise a slip in it would look like something that is not there. */
 const NO_PATH = { message: 'This service has no such path: /openapi.json lists those it has.' };
@@ -295,6 +295,10 @@ class RequestCall implements Call {
 
   get address(): string {
     return this.#clientAddress(this.#request);
+  }
+
+  get host(): string | undefined {
+    return askedHost(this.#request);
   }
 
   get userAgent(): string | undefined {

@@ -18,6 +18,11 @@ const ATTRIBUTES = 'Path=/; Secure; HttpOnly; SameSite=Strict';
 const ASKING = 'x-troupe-session';
 const COOKIE = 'cookie';
 
+/** Host and port that were asked: the gateway's word for them comes first, and no page can say it. */
+export function askedHost(request: HttpRequest): string | undefined {
+  return request.header('x-forwarded-host') ?? request.header('host');
+}
+
 /**
  * Whether a page of the console asks: of the host `domain`, by https or from this machine, of the same origin as what
  * it asks. Browsers say so in `Sec-Fetch-Site` (W3C Fetch Metadata) or `Origin`, which no page can change. For whoever
@@ -28,7 +33,7 @@ export function isConsole(request: HttpRequest, domain: string | undefined): boo
   if (domain === undefined || (site !== undefined && site !== 'same-origin')) return false;
   const origin = request.header('origin');
   const scheme = origin?.startsWith('http://') ? 'http' : 'https';
-  const asked = `${scheme}://${request.header('x-forwarded-host') ?? request.header('host') ?? ''}`;
+  const asked = `${scheme}://${askedHost(request) ?? ''}`;
   if (!URL.canParse(asked)) return false;
   const own = new URL(asked);
   if (own.hostname !== domain.toLowerCase()) return false;
