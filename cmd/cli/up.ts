@@ -8,7 +8,7 @@ import type { Log } from '../../proto/ports/log.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { keepPrivateDockerd, privateDockerHost } from '../../transports/engines/docker/host/private-dockerd.ts';
 import { dockerMetrics } from '../../transports/engines/docker/stats/metrics.ts';
-import { keepCertificate, type LiveCertificate } from '../../transports/gateway/tls/live-certificate.ts';
+import { keepCertificate, type LiveCertificate } from '../../transports/gateway/tls/platform-certificate.ts';
 import { ListenError } from '../../transports/http/index.ts';
 import { ownAddress } from '../../transports/http/listen-error.ts';
 import { useWires } from '../../transports/wire/wires.ts';

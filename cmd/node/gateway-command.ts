@@ -11,7 +11,7 @@ import { clientAddress } from '../../transports/api/client-address.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { findDocker } from '../../transports/engines/docker/host/find-docker.ts';
 import { privateDockerHost } from '../../transports/engines/docker/host/private-dockerd.ts';
-import { keepCertificate } from '../../transports/gateway/tls/live-certificate.ts';
+import { keepCertificate } from '../../transports/gateway/tls/platform-certificate.ts';
 import { useWires } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
 import { DEFAULT_DOMAIN, type Environment, NETWORK_HOST, readEnvironment } from '../config/config.ts';

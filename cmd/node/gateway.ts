@@ -13,14 +13,14 @@ import type { SystemRef } from '../../supervision/index.ts';
 import { ResponseCache, type ResponseCacheOptions } from '../../transports/gateway/cache/response-cache.ts';
 import { type FrontProxies, GatewayListeners } from '../../transports/gateway/listeners.ts';
 import { SshGateway } from '../../transports/gateway/ssh/gateway.ts';
-import type { LiveCertificate } from '../../transports/gateway/tls/live-certificate.ts';
-import type { MappedCertificates } from '../../transports/gateway/tls/mapped-certificates.ts';
 import {
   CertificateError,
   givenCertificate,
+  type LiveCertificate,
   localCertificate,
   type PlatformCertificate,
 } from '../../transports/gateway/tls/platform-certificate.ts';
+import type { MappedCertificates } from '../../transports/gateway/tls/served-certificates.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { GatewayFlags } from '../config/gateway-options.ts';
 import { accessLine } from '../observability/access-log.ts';

@@ -6,7 +6,7 @@ import type { PullAuth } from '../../actors/auth/registry/pull-credential.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { MetricsSource } from '../../proto/ports/metrics-source.ts';
-import type { KubeAccess } from '../../transports/engines/kubernetes/access.ts';
+import type { KubeAccess } from '../../transports/engines/kubernetes/client.ts';
 import { kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';
 import { kubernetesMetrics } from '../../transports/engines/kubernetes/metrics.ts';
 import { CliError } from '../config/cli-error.ts';

@@ -17,7 +17,7 @@ import { networkNews } from '../../storage/network/news.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import { acmeAuthority } from '../../transports/clients/acme/authority.ts';
 import { findAddresses } from '../../transports/clients/dns/resolvers.ts';
-import { MappedCertificates } from '../../transports/gateway/tls/mapped-certificates.ts';
+import { MappedCertificates } from '../../transports/gateway/tls/served-certificates.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 import { certificateMetrics } from '../observability/metrics.ts';

@@ -9,7 +9,7 @@ import type { MetricsSource } from '../../proto/ports/metrics-source.ts';
 import type { DbConnection } from '../../storage/db.ts';
 import { timingsOf } from '../../supervision/placement/index.ts';
 import type { FrontProxies } from '../../transports/gateway/listeners.ts';
-import type { LiveCertificate } from '../../transports/gateway/tls/live-certificate.ts';
+import type { LiveCertificate } from '../../transports/gateway/tls/platform-certificate.ts';
 import type { Environment, Ports } from '../config/config.ts';
 import type { Secrets } from '../config/data-dir.ts';
 import { platformKeys } from '../config/platform-keys.ts';

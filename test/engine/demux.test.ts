@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { LineAssembler, MAX_LINE_BYTES } from '../../transports/engines/common/log-lines.ts';
-import { FrameDemuxer } from '../../transports/engines/docker/api/demux.ts';
+import { FrameDemuxer } from '../../transports/engines/docker/logs.ts';
 
 const stamp = '2024-05-06T07:08:09.123456789Z';
 

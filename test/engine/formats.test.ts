@@ -14,9 +14,8 @@ import { freeSubnets, parsePool, parseSubnet, routedRanges } from '../../transpo
 import { dockerAddress, parseDockerHost } from '../../transports/engines/docker/api/address.ts';
 import { negotiate } from '../../transports/engines/docker/api/client.ts';
 import { changedContainer } from '../../transports/engines/docker/events.ts';
-import { mirrorsIn, settingsIn } from '../../transports/engines/docker/image/apt-sources.ts';
 import { debianBaseImage } from '../../transports/engines/docker/image/base-image.ts';
-import { debianRecipe } from '../../transports/engines/docker/image/debian-recipe.ts';
+import { debianRecipe, mirrorsIn, settingsIn } from '../../transports/engines/docker/image/debian-recipe.ts';
 import { authHeader } from '../../transports/engines/docker/image/images.ts';
 import { type TarEntry, tar } from '../../transports/engines/docker/image/tar.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';

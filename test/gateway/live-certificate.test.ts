@@ -10,14 +10,17 @@ import { promisify } from 'node:util';
 import { Admission } from '../../transports/gateway/tcp/admission.ts';
 import { listenWires } from '../../transports/gateway/tcp/listen.ts';
 import { TlsFront } from '../../transports/gateway/tls/front.ts';
-import { keepCertificate } from '../../transports/gateway/tls/live-certificate.ts';
 import {
   describeCertificate,
   issueCertificate,
   makeAuthority,
   type Pem,
 } from '../../transports/gateway/tls/local-ca.ts';
-import { givenCertificate, localCertificate } from '../../transports/gateway/tls/platform-certificate.ts';
+import {
+  givenCertificate,
+  keepCertificate,
+  localCertificate,
+} from '../../transports/gateway/tls/platform-certificate.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { keptLog } from '../support/log.ts';
 import { tempDir } from '../support/temp.ts';

@@ -4,7 +4,7 @@ import { alertText, stateOfAlert } from '../../actors/monitor/alert-rules.ts';
 import type { PodSample } from '../../proto/ports/metrics-source.ts';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
-import { ContainerHistory } from '../../transports/engines/docker/stats/container-history.ts';
+import { ContainerHistory } from '../../transports/engines/docker/stats/metrics.ts';
 import { cpuMillisBetween, parseStats } from '../../transports/engines/docker/stats/stats-stream.ts';
 
 const NOW = 1_800_000_000_000;

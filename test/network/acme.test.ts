@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { CaError, type CertificatePem } from '../../proto/ports/acme.ts';
 import { acmeAuthority, checkChain } from '../../transports/clients/acme/authority.ts';
-import { retryAfter } from '../../transports/clients/acme/problems.ts';
+import { retryAfter } from '../../transports/clients/acme/https.ts';
 import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { openChallengeListener } from '../support/network/challenge-responder.ts';

@@ -27,7 +27,7 @@ import { type CopyListener, listenRaw, listenWires, type RawListener, type RawLi
 import { splice } from './tcp/splice.ts';
 import { Turns } from './tcp/turns.ts';
 import { type Certificate, type TlsDecision, TlsFront } from './tls/front.ts';
-import type { MappedCertificates } from './tls/mapped-certificates.ts';
+import type { MappedCertificates } from './tls/served-certificates.ts';
 
 /** Certificates for the names for which TLS ends here. */
 interface GatewayCertificates {

@@ -3,8 +3,8 @@ import { type Engine, EngineError } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { KubeClient } from '../../../transports/engines/kubernetes/client.ts';
 import { kubernetesEngine } from '../../../transports/engines/kubernetes/engine.ts';
-import { kubeletSummary } from '../../../transports/engines/kubernetes/kubelet-summary.ts';
 import { kubernetesMetrics } from '../../../transports/engines/kubernetes/metrics.ts';
+import { kubeletSummary } from '../../../transports/engines/kubernetes/metrics-api.ts';
 import { until } from '../until.ts';
 
 /** The credentials to try, the administrator's, and a container id that was never used. */

@@ -5,8 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import acme, { type Authorization, type Order } from 'acme-client';
 import { errorText } from '../../../lib/errors.ts';
 import { CaError, type CaOrder, type CertificateAuthority } from '../../../proto/ports/acme.ts';
-import { type CaAnswer, type CaCall, during } from './https.ts';
-import { caError, errorOf, problemOf, retryAfter } from './problems.ts';
+import { type CaAnswer, type CaCall, caError, during, errorOf, problemOf, retryAfter } from './https.ts';
 
 export interface AcmeOptions {
   readonly directoryUrl: string;

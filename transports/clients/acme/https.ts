@@ -4,10 +4,15 @@
  * answer for whoever asks why it failed.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
 import { type Agent, request } from 'node:https';
 import acme from 'acme-client';
+import { z } from 'zod';
 import { errorText } from '../../../lib/errors.ts';
-import { CaError } from '../../../proto/ports/acme.ts';
+import { jsonOf, readAtMost } from '../../../lib/input.ts';
+import { anySignal } from '../../../lib/waiting.ts';
+import { CaError, type CaErrorCode } from '../../../proto/ports/acme.ts';
 
 /** The last answer of a call. */
 export interface CaAnswer {
@@ -51,50 +56,36 @@ export function during<T>(call: CaCall, work: () => Promise<T>): Promise<T> {
   return calls.run(call, work);
 }
 
-function send(
+async function send(
   { agent, timeoutMs, signal }: CaCall,
   url: string,
   method: string,
   headers: Record<string, string>,
   body: string | undefined,
 ): Promise<CaAnswer> {
-  return new Promise((resolve, reject) => {
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const given = anySignal([signal, timeout]);
+  try {
+    given.signal.throwIfAborted();
+    const sent = { ...headers, 'User-Agent': 'troupe' };
+    const outgoing = request(url, { method, agent, headers: sent, signal: given.signal });
+    // After the answer's head, too: the answer itself tells of what went wrong then.
+    outgoing.on('error', () => {}).end(body);
+    const [incoming]: IncomingMessage[] = await once(outgoing, 'response');
+    const text = incoming && (await readAtMost(incoming, MAX_ANSWER))?.toString();
+    if (incoming === undefined || text === undefined)
+      throw new CaError('bad_answer', 'The certificate authority answers too much.');
+    return { status: incoming.statusCode ?? 0, headers: incoming.headers, text };
+  } catch (cause) {
     signal.throwIfAborted();
-    const outgoing = request(url, { method, agent, headers: { ...headers, 'User-Agent': 'troupe' } });
-    const over = () => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', onAbort);
-    };
-    const fail = (error: unknown) => {
-      over();
-      outgoing.destroy();
-      reject(error);
-    };
-    const away = (cause: unknown) =>
-      fail(new CaError('unavailable', `The certificate authority cannot be reached: ${textOf(cause)}`, { cause }));
-    const onAbort = () => fail(signal.reason);
-    const timer = setTimeout(
-      () => fail(new CaError('unavailable', `The certificate authority did not answer within ${timeoutMs / 1000} s`)),
-      timeoutMs,
-    );
-    signal.addEventListener('abort', onAbort);
-    outgoing.on('error', away);
-    outgoing.on('response', (incoming) => {
-      const parts: Buffer[] = [];
-      let length = 0;
-      incoming.on('error', away);
-      incoming.on('data', (chunk: Buffer) => {
-        length += chunk.length;
-        if (length > MAX_ANSWER) fail(new CaError('bad_answer', 'The certificate authority answers too much.'));
-        else parts.push(chunk);
-      });
-      incoming.on('end', () => {
-        over();
-        resolve({ status: incoming.statusCode ?? 0, headers: incoming.headers, text: Buffer.concat(parts).toString() });
-      });
-    });
-    outgoing.end(body);
-  });
+    if (cause instanceof CaError) throw cause;
+    const what = timeout.aborted
+      ? `did not answer within ${timeoutMs / 1000} s`
+      : `cannot be reached: ${textOf(cause)}`;
+    throw new CaError('unavailable', `The certificate authority ${what}`, { cause });
+  } finally {
+    given.release();
+  }
 }
 
 function flat(headers: CaAnswer['headers']): Record<string, string> {
@@ -108,4 +99,73 @@ function flat(headers: CaAnswer['headers']): Record<string, string> {
 function textOf(error: unknown): string {
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
   return code ?? errorText(error);
+}
+
+const PREFIX = 'urn:ietf:params:acme:error:';
+/** Words of others end up in front of people and in the database. */
+const MAX_WORDS = 500;
+/** Whoever says longer means "not any more", and is asked again all the same. */
+const MAX_WAIT_MS = 7 * 86_400_000;
+
+const problemSchema = z.object({ type: z.string().optional(), detail: z.string().optional() });
+
+/** A problem document. */
+type AcmeProblem = z.output<typeof problemSchema>;
+
+/** Reads one out of anything; undefined when it is none. */
+export function problemOf(value: unknown): AcmeProblem | undefined {
+  const parsed = problemSchema.safeParse(value);
+  return parsed.success && (parsed.data.type ?? parsed.data.detail) !== undefined ? parsed.data : undefined;
+}
+
+/** The error of an answer that is not what was asked for. `cause` is what the library threw. */
+export function errorOf(answer: CaAnswer, now: number, isAtOrder: boolean, cause: unknown): CaError {
+  const problem = problemOf(jsonOf(answer.text));
+  const retryAfterMs = retryAfter(answer.headers['retry-after'], now);
+  const words = problem?.detail ?? `The certificate authority answered ${answer.status}`;
+  const code = codeOf(problem?.type, answer.status);
+  return caError(code, words, problem?.type, {
+    cause,
+    isAtOrder,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  });
+}
+
+/** An error in the authority's words, made safe to show. */
+export function caError(
+  code: CaErrorCode,
+  words: string,
+  type: string | undefined,
+  more: { cause?: unknown; isAtOrder?: boolean; retryAfterMs?: number } = {},
+): CaError {
+  const clean = words.replace(/[\p{Cc}\p{Cf}]+/gu, ' ').slice(0, MAX_WORDS);
+  return new CaError(code, clean, { ...more, problem: type?.replace(PREFIX, '').slice(0, 100) });
+}
+
+function codeOf(type: string | undefined, status: number): CaErrorCode {
+  switch (type?.replace(PREFIX, '')) {
+    case 'accountDoesNotExist':
+    // Of a challenge it would come inside of the order: as an answer it is the account that is not let in.
+    case 'unauthorized':
+      return 'no_account';
+    case 'rateLimited':
+      return 'rate_limited';
+    case 'badNonce':
+    case 'serverInternal':
+      return 'unavailable';
+    case 'orderNotReady':
+      return 'no_order';
+    default:
+      if (status === 429) return 'rate_limited';
+      if (status === 404 || status === 410) return 'no_order';
+      if (status >= 500) return 'unavailable';
+      return type === undefined ? 'bad_answer' : 'refused';
+  }
+}
+
+/** Milliseconds to wait; undefined when it does not say, or says what is no time. */
+export function retryAfter(value: string | string[] | undefined, now: number): number | undefined {
+  if (typeof value !== 'string') return undefined;
+  const ms = /^[0-9]{1,9}$/.test(value) ? Number(value) * 1000 : Date.parse(value) - now;
+  return Number.isNaN(ms) || ms < 0 ? undefined : Math.min(ms, MAX_WAIT_MS);
 }

@@ -1,7 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
-import { Agent, request as httpsRequest } from 'node:https';
+import { Agent, request as httpsRequest, type RequestOptions } from 'node:https';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { KubeConfig } from '@kubernetes/client-node';
 import { z } from 'zod';
 import { Semaphore } from '../../../lib/concurrency.ts';
 import { errorText } from '../../../lib/errors.ts';
@@ -9,7 +10,6 @@ import { jsonOf, readAtMost } from '../../../lib/input.ts';
 import { anySignal, backoffMs, HALF_JITTER } from '../../../lib/waiting.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { answerOf, cleanReason, type Query, queryText, systemCode } from '../common/calls.ts';
-import { Credentials, type KubeAccess } from './access.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 
 /** The name under which this platform's fields are owned (server-side apply). */
@@ -260,4 +260,94 @@ export async function deleteIfThere(client: KubeClient, path: string, body: obje
     if (isReply(error, 404) || (error instanceof KubeReplyError && error.status === 409)) return;
     throw error;
   }
+}
+
+/** How the cluster is found: a kubeconfig file, or the service account of the pod this runs in. */
+export type KubeAccess = { readonly kubeconfig: string } | { readonly inCluster: true };
+
+/** What a request needs: where to, as whom, and over which connections. */
+interface Target {
+  readonly isTls: boolean;
+  readonly origin: URL;
+  /** TLS and authentication; `agent` keeps connections. */
+  readonly options: RequestOptions;
+}
+
+interface Loaded {
+  readonly config: KubeConfig;
+  readonly agent: Agent | HttpAgent;
+}
+
+const keptConnections = { keepAlive: true, maxSockets: 64, maxFreeSockets: 16 };
+
+/**
+ * The credentials of a cluster, read anew when they were not accepted: tokens expire and authorities change. The
+ * library is imported at the first use, for it is large.
+ */
+class Credentials {
+  readonly #access: KubeAccess;
+  #loaded: Promise<Loaded> | undefined;
+
+  constructor(access: KubeAccess) {
+    this.#access = access;
+  }
+
+  /** Rejects EngineError `refused` when the kubeconfig cannot be read. */
+  async target(): Promise<Target> {
+    const { config, agent } = await this.#load();
+    const server = config.getCurrentCluster()?.server;
+    if (server === undefined || !URL.canParse(server)) {
+      throw new EngineError('refused', 'The kubeconfig names no cluster to use (current-context).');
+    }
+    const options: RequestOptions = {};
+    try {
+      await config.applyToHTTPSOptions(options);
+    } catch (cause) {
+      throw new EngineError('unavailable', `No credentials for the Kubernetes cluster: ${errorText(cause)}`, { cause });
+    }
+    const origin = new URL(server);
+    return { isTls: origin.protocol === 'https:', origin, options: { ...options, agent } };
+  }
+
+  /** For what the library does itself. */
+  async config(): Promise<KubeConfig> {
+    return (await this.#load()).config;
+  }
+
+  /** Forgets what was read; connections that stand go on. */
+  forget(): void {
+    const before = this.#loaded;
+    this.#loaded = undefined;
+    // What is in use ends by itself; what waits is closed.
+    before?.then(({ agent }) => closeIdle(agent)).catch(() => undefined);
+  }
+
+  close(): void {
+    this.#loaded?.then(({ agent }) => agent.destroy()).catch(() => undefined);
+  }
+
+  #load(): Promise<Loaded> {
+    this.#loaded ??= load(this.#access).catch((error: unknown) => {
+      this.#loaded = undefined;
+      throw error;
+    });
+    return this.#loaded;
+  }
+}
+
+function closeIdle(agent: Agent | HttpAgent): void {
+  for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
+}
+
+async function load(access: KubeAccess): Promise<Loaded> {
+  const { KubeConfig } = await import('@kubernetes/client-node');
+  const config = new KubeConfig();
+  try {
+    if ('inCluster' in access) config.loadFromCluster();
+    else config.loadFromFile(access.kubeconfig);
+  } catch (cause) {
+    throw new EngineError('refused', `The credentials of the cluster cannot be read: ${errorText(cause)}`, { cause });
+  }
+  const isTls = config.getCurrentCluster()?.server.startsWith('https:') !== false;
+  return { config, agent: isTls ? new Agent(keptConnections) : new HttpAgent(keptConnections) };
 }

@@ -11,7 +11,7 @@ import {
 import type { ClusterCache, ClusterObjects } from './cache.ts';
 import { deleteIfThere, getIfThere, type KubeClient } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';
-import { type Found, foundOf, listAll, NamespaceFinder, parseJson } from './find.ts';
+import { type Found, foundOf, listAll, NamespaceFinder, Pods, parseJson } from './find.ts';
 import {
   type ClusterSettings,
   claimManifest,
@@ -25,7 +25,6 @@ import {
   surroundings,
 } from './manifests.ts';
 import { KEYS_ANNOTATION, type KubeNaming, labels, names, RUN_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
-import { Pods } from './pods.ts';
 import {
   externalAddressOf,
   hasEnded,

@@ -2,15 +2,20 @@ import { z } from 'zod';
 import { errorText } from '../../../lib/errors.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { MetricsSource, NodeSample, PodSample } from '../../../proto/ports/metrics-source.ts';
-import type { KubeAccess } from './access.ts';
-import { KubeClient } from './client.ts';
+import { type KubeAccess, KubeClient } from './client.ts';
 import { parseJson } from './find.ts';
-import { type KubeletSummary, kubeletSummary, type Used } from './kubelet-summary.ts';
-import { bytesOf, millisOf, nodesOfMetricsApi, podsOfMetricsApi } from './metrics-api.ts';
-import { kubeNaming, SPEC_ANNOTATION } from './naming.ts';
-import { PodHistory } from './pod-history.ts';
-import { keptSpecView, listOf, workloadOf } from './views.ts';
-import { defaultKubeWatchTimes, type KubeWatchTimes } from './watch.ts';
+import {
+  bytesOf,
+  type KubeletSummary,
+  kubeletSummary,
+  millisOf,
+  nodesOfMetricsApi,
+  podsOfMetricsApi,
+  type Used,
+} from './metrics-api.ts';
+import { type KubeNaming, kubeNaming, labels, SPEC_ANNOTATION } from './naming.ts';
+import { hasEnded, keptSpecView, listOf, type PodView, podView, workloadOf } from './views.ts';
+import { defaultKubeWatchTimes, type KubeWatchTimes, watchResource } from './watch.ts';
 
 /** What the metrics of a cluster are made from. */
 interface KubernetesMetricsOptions {
@@ -170,5 +175,166 @@ class Kubelets {
       }
     };
     await Promise.all(Array.from({ length: Math.min(AT_ONCE, due.length) }, worker));
+  }
+}
+
+/** A container's pod as it is now, and what happened to the container since somebody watches. */
+interface PodLife {
+  readonly id: string;
+  readonly userId: string;
+  readonly namespace: string;
+  /** Undefined while there is none. */
+  pod: PodView | undefined;
+  restarts: number;
+  /** Ends that nobody asked for, Unix ms: the last few. */
+  crashedAt: readonly number[];
+  oomKills: number;
+  oomAt: number | undefined;
+  /** Of the last pod. */
+  uid: string;
+  hasCrashed: boolean;
+  isCounted: boolean;
+}
+
+const REMEMBERED_CRASHES = 10;
+/** A container that crashed and is not made anew was deleted. */
+const FORGOTTEN_AFTER_MS = 15 * 60_000;
+
+/** The pods of one installation, kept by one watch: a question about all of them costs the API server nothing. */
+class PodHistory {
+  readonly #client: KubeClient;
+  readonly #naming: KubeNaming;
+  readonly #log: Log;
+  readonly #times: KubeWatchTimes;
+  readonly #lives = new Map<string, PodLife>();
+  readonly #stop = new AbortController();
+  #running: Promise<void> | undefined;
+  #first: Promise<void> | undefined;
+  #stands = false;
+  #problem: string | undefined;
+  calls = 0;
+
+  constructor(client: KubeClient, naming: KubeNaming, log: Log, times: KubeWatchTimes) {
+    this.#client = client;
+    this.#naming = naming;
+    this.#log = log;
+    this.#times = times;
+  }
+
+  /** Begins to watch; resolves once the pods are known. Rejects with what is wrong when `signal` aborts before. */
+  async ready(signal: AbortSignal): Promise<void> {
+    this.#first ??= new Promise((resolve) => {
+      this.#running = watchResource(this.#client, {
+        path: '/api/v1/pods',
+        selector: this.#naming.selector(),
+        log: this.#log,
+        times: this.#times,
+        signal: this.#stop.signal,
+        listed: (items) => this.#all(items),
+        sees: () => {
+          this.#stands = true;
+          resolve();
+        },
+        changed: (type, { object }) => this.#one(object, type === 'DELETED'),
+        lost: (reason) => {
+          this.#problem = reason;
+        },
+        onCall: () => {
+          this.calls += 1;
+        },
+      });
+    });
+    if (this.#stands) return;
+    const ended = AbortSignal.any([signal, this.#stop.signal]);
+    const problem = (): Error => new Error(this.#problem ?? 'the pods are not known yet', { cause: ended.reason });
+    if (ended.aborted) throw problem();
+    await Promise.race([
+      this.#first,
+      new Promise((_, reject) => ended.addEventListener('abort', () => reject(problem()), { once: true })),
+    ]);
+  }
+
+  /** All that have a pod, and those that crashed and have none at the moment. */
+  all(): PodLife[] {
+    const before = Date.now() - FORGOTTEN_AFTER_MS;
+    for (const [id, life] of this.#lives) {
+      if (life.pod === undefined && (life.crashedAt.at(-1) ?? 0) < before) this.#lives.delete(id);
+    }
+    return [...this.#lives.values()];
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+  }
+
+  #all(items: readonly unknown[]): void {
+    const present = new Set<string>();
+    for (const item of items) {
+      const id = this.#one(item, false);
+      if (id !== undefined) present.add(id);
+    }
+    for (const [id, life] of this.#lives) if (!present.has(id)) this.#gone(id, life);
+  }
+
+  /** A pod that is there, or was. Returns whose it is. */
+  #one(object: unknown, isGone: boolean): string | undefined {
+    const parsed = podView.safeParse(object);
+    const id = parsed.success ? this.#naming.idOf(parsed.data.metadata.labels) : undefined;
+    if (!parsed.success || id === undefined) {
+      this.#log.debug({ reason: errorText(parsed.error) }, 'a pod that cannot be read');
+      return undefined;
+    }
+    const pod = parsed.data;
+    const life = this.#lives.get(id) ?? this.#born(id, pod);
+    if (life.uid !== pod.metadata.uid) {
+      if (isGone) return id;
+      if (life.hasCrashed) life.restarts += 1;
+      life.hasCrashed = false;
+      life.isCounted = false;
+      life.uid = pod.metadata.uid;
+    }
+    life.pod = pod;
+    this.#count(life, pod);
+    if (isGone) this.#gone(id, life);
+    return id;
+  }
+
+  #born(id: string, pod: PodView): PodLife {
+    const life: PodLife = {
+      id,
+      userId: pod.metadata.labels[labels.user] ?? '',
+      namespace: pod.metadata.namespace,
+      pod: undefined,
+      uid: pod.metadata.uid,
+      isCounted: false,
+      hasCrashed: false,
+      restarts: 0,
+      crashedAt: [],
+      oomKills: 0,
+      oomAt: undefined,
+    };
+    this.#lives.set(id, life);
+    return life;
+  }
+
+  /** An end is a crash when nobody had deleted the pod before. */
+  #count(life: PodLife, pod: PodView): void {
+    if (!hasEnded(pod) || pod.metadata.deletionTimestamp != null || life.isCounted) return;
+    life.isCounted = true;
+    life.hasCrashed = true;
+    const over = workloadOf(pod)?.state.terminated;
+    const at = Date.parse(over?.finishedAt ?? '');
+    const when = Number.isFinite(at) ? at : Date.now();
+    life.crashedAt = [...life.crashedAt, when].slice(-REMEMBERED_CRASHES);
+    if (over?.reason !== 'OOMKilled') return;
+    life.oomKills += 1;
+    life.oomAt = when;
+  }
+
+  /** What crashed is made anew soon, and then its crashes count. */
+  #gone(id: string, life: PodLife): void {
+    if (life.hasCrashed) life.pod = undefined;
+    else this.#lives.delete(id);
   }
 }

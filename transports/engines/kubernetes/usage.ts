@@ -2,8 +2,7 @@ import { errorText } from '../../../lib/errors.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { UsageSamples } from '../common/usage-samples.ts';
 import type { KubeClient } from './client.ts';
-import { kubeletSummary } from './kubelet-summary.ts';
-import { podsOfMetricsApi } from './metrics-api.ts';
+import { kubeletSummary, podsOfMetricsApi } from './metrics-api.ts';
 import type { KubeNaming } from './naming.ts';
 import type { PodView } from './views.ts';
 

@@ -12,9 +12,8 @@ import {
   FORWARD,
 } from '../h1/cache-hook.ts';
 import type { ResponseHead } from '../h1/response-head.ts';
-import { type Collecting, Collector } from './collector.ts';
 import type { Entry } from './entry.ts';
-import { answers, Flight, given } from './flight.ts';
+import { answers, type Collecting, Collector, Flight, given } from './flight.ts';
 import { isMutating, pathsNamedBy, type Question, questionOf } from './rules.ts';
 import { CacheStore, type StoreOptions } from './store.ts';
 

@@ -1,8 +1,7 @@
 /** Looks after connections that stay: bounds what waits in memory for all, and has keys exchanged anew in time. */
 
 import { exchangeKeys, isExchanging } from './internals.ts';
-import type { Sides } from './relay.ts';
-import type { SshEnd } from './ssh-end.ts';
+import type { Sides, SshEnd } from './relay.ts';
 
 /** Bounds, each with a default. */
 export interface SshConnectionLimits {

@@ -14,7 +14,6 @@ import { signingKey } from '../../ssh/keys.ts';
 import { hangUp } from '../../ssh/shell-stream.ts';
 import { SshAdmission, type SshAdmissionLimits, type Visitor } from './admission.ts';
 import { ConnectionLimiter, type SshConnectionLimits } from './connection-limits.ts';
-import { serveForwards } from './forwards.ts';
 import { Identification, OFFERED, RSA_SIGNATURES, TOWARDS_CONTAINERS } from './handshake.ts';
 import {
   agentAsEvent,
@@ -27,8 +26,8 @@ import {
   socketOf,
 } from './internals.ts';
 import { serveLogin } from './login.ts';
+import { SshEnd, serveForwards } from './relay.ts';
 import { serveSession } from './session.ts';
-import { SshEnd } from './ssh-end.ts';
 
 /** Bounds, each with a default. */
 export interface SshGatewayLimits extends SshAdmissionLimits, SshConnectionLimits {

@@ -1,8 +1,16 @@
 /** Joins a channel of the client with one of the container, at the pace of the slower, and loses nothing at the end. */
-import type { Readable } from 'node:stream';
+import type { Duplex, Readable } from 'node:stream';
 import type { Channel, Client, ClientChannel, Connection, ServerChannel } from 'ssh2';
-import { takesData } from './internals.ts';
-import type { SshEnd } from './ssh-end.ts';
+import {
+  afterMessage,
+  isExchanging,
+  localId,
+  openAgent,
+  queuedPackets,
+  type SshPeer,
+  takesData,
+  windowOf,
+} from './internals.ts';
 
 /** The two connections of a login. */
 export interface Sides {
@@ -56,7 +64,7 @@ export async function relaySession(outside: ServerChannel, inside: ClientChannel
 }
 
 /** Joins two forwarded connections. Each half ends for itself: a program may end what it says and go on listening. */
-export async function relayForward(outside: Channel, inside: Channel, sides: Sides): Promise<void> {
+async function relayForward(outside: Channel, inside: Channel, sides: Sides): Promise<void> {
   const { client, container } = sides;
   for (const stream of [outside, inside]) stream.on('error', () => {});
   const down = pipeChannel(inside, (bytes) => outside.write(bytes), outside, client);
@@ -141,4 +149,161 @@ function pipeChannel(source: Readable, write: (bytes: Buffer) => unknown, target
       send();
     },
   };
+}
+
+/** With so much unsent in the socket no more is written. */
+const UNSENT_BYTES = 256 * 1024;
+
+/** A connection. Writes wait for what its peer grants, and for its socket to empty, as a peer may grant anything. */
+export class SshEnd {
+  readonly peer: SshPeer;
+  readonly socket: Duplex;
+  readonly #waiting = new Map<() => void, number>();
+  readonly #onClosed = new Map<number, () => void>();
+  /** Channels that are relayed, with what waits in them. */
+  readonly #buffers = new Set<() => number>();
+
+  constructor(peer: SshPeer, socket: Duplex) {
+    this.peer = peer;
+    this.socket = socket;
+    afterMessage(peer, 'CHANNEL_WINDOW_ADJUST', (id) => this.#wake(id));
+    afterMessage(peer, 'CHANNEL_CLOSE', (id) => {
+      this.#wake(id);
+      const closed = this.#onClosed.get(id);
+      this.#onClosed.delete(id);
+      closed?.();
+    });
+    const wakeAll = () => this.#wake(undefined);
+    peer.on('handshake', wakeAll).on('close', () => {
+      wakeAll();
+      for (const closed of [...this.#onClosed.values()]) closed();
+      this.#onClosed.clear();
+    });
+    socket.on('drain', wakeAll);
+  }
+
+  /** Bytes that may be written into a channel now. */
+  room(channel: Channel): number {
+    if (this.socket.destroyed || this.socket.writableLength >= UNSENT_BYTES || isExchanging(this.peer)) return 0;
+    return windowOf(channel);
+  }
+
+  /** Calls `ready` once, when there may be room again. */
+  whenRoom(channel: Channel, ready: () => void): void {
+    this.#waiting.set(ready, localId(channel));
+  }
+
+  /** Calls `closed` once, when the peer has closed the channel or the connection is over. */
+  whenClosed(channel: Channel, closed: () => void): void {
+    this.#onClosed.set(localId(channel), closed);
+  }
+
+  /** Counts what `bytes` says as waiting here, until the function that comes back is called. */
+  watch(bytes: () => number): () => void {
+    this.#buffers.add(bytes);
+    return () => this.#buffers.delete(bytes);
+  }
+
+  /** Bytes that were read of this side's peer and wait to go on, and bytes that wait to be sent to it. */
+  get waitingBytes(): number {
+    let bytes = this.unsentBytes;
+    for (const buffer of this.#buffers) bytes += buffer();
+    return bytes;
+  }
+
+  /** Bytes that wait to be sent; packets held back by a key exchange count as if they were full of small things. */
+  get unsentBytes(): number {
+    return this.socket.writableLength + queuedPackets(this.peer) * 256;
+  }
+
+  #wake(id: number | undefined): void {
+    for (const [ready, channel] of [...this.#waiting]) {
+      if (id !== undefined && channel !== id) continue;
+      this.#waiting.delete(ready);
+      ready();
+    }
+  }
+}
+
+/** Ports and sockets of a container that a connection may listen on. */
+const MAX_LISTENERS = 32;
+
+/** What ssh2 hands with a channel that a peer wants to open. */
+type Accept = () => Channel;
+
+/** Serves a login's forwarding. Connections begin inside the container, whose own server decides where they lead. */
+export function serveForwards({ client, container, sides }: LoginConnections): void {
+  /** `open` asks one side for a channel; once it is there, the other side's is taken. */
+  const join = (
+    accept: Accept,
+    reject: () => void,
+    open: (opened: (error: Error | undefined, channel: Channel) => void) => void,
+    isFromClient: boolean,
+  ): void => {
+    try {
+      open((error, channel) => {
+        if (error) return reject();
+        const other: Channel | undefined = accept();
+        if (other === undefined) return void channel.close();
+        void (isFromClient ? relayForward(other, channel, sides) : relayForward(channel, other, sides));
+      });
+    } catch {
+      reject(); // The other connection ended in this moment.
+    }
+  };
+
+  client.on('tcpip', (accept, reject, { srcIP, srcPort, destIP, destPort }) =>
+    join(accept, reject, (opened) => container.forwardOut(srcIP, srcPort, destIP, destPort, opened), true),
+  );
+  client.on('openssh.streamlocal', (accept, reject, { socketPath }: { socketPath: string }) =>
+    join(accept, reject, (opened) => container.openssh_forwardOutStreamLocal(socketPath, opened), true),
+  );
+  container.on('tcp connection', ({ destIP, destPort, srcIP, srcPort }, accept, reject) =>
+    join(accept, reject, (opened) => client.forwardOut(destIP, destPort, srcIP, srcPort, opened), false),
+  );
+  container.on('unix connection', ({ socketPath }, accept, reject) =>
+    join(accept, reject, (opened) => client.openssh_forwardOutStreamLocal(socketPath, opened), false),
+  );
+  container.on('x11', (_info, accept: Accept, reject: () => void) =>
+    join(accept, reject, (opened) => openAgent(client, opened), false),
+  );
+  serveListening(client, container);
+}
+
+/** Requests to listen inside of the container. */
+function serveListening(client: Connection, container: Client): void {
+  let listeners = 0;
+  type Reply = ((port?: number) => void) | undefined;
+  client.on('request', (accept: Reply, reject: (() => void) | undefined, name: string, info: unknown) => {
+    const { bindAddr, bindPort, socketPath } = fieldsOf(info);
+    const isNew = name === 'tcpip-forward' || name === 'streamlocal-forward@openssh.com';
+    if (isNew && listeners >= MAX_LISTENERS) return reject?.();
+    if (isNew) listeners++;
+    const done = (error?: Error | null, port?: number) => {
+      // One that could not be had, or one that was given up.
+      if (isNew === Boolean(error)) listeners--;
+      if (error) reject?.();
+      else accept?.(bindPort === 0 ? port : undefined);
+    };
+    try {
+      if (name === 'tcpip-forward') container.forwardIn(bindAddr, bindPort, done);
+      else if (name === 'cancel-tcpip-forward') container.unforwardIn(bindAddr, bindPort, done);
+      else if (name === 'streamlocal-forward@openssh.com') container.openssh_forwardInStreamLocal(socketPath, done);
+      else if (name === 'cancel-streamlocal-forward@openssh.com')
+        container.openssh_unforwardInStreamLocal(socketPath, done);
+      else reject?.();
+    } catch (error) {
+      // The container's connection ended in this moment, or its server cannot do this.
+      done(error instanceof Error ? error : new Error(String(error)));
+    }
+  });
+}
+
+function fieldsOf(info: unknown): { bindAddr: string; bindPort: number; socketPath: string } {
+  const fields = { bindAddr: '', bindPort: 0, socketPath: '' };
+  if (typeof info !== 'object' || info === null) return fields;
+  if ('bindAddr' in info && typeof info.bindAddr === 'string') fields.bindAddr = info.bindAddr;
+  if ('bindPort' in info && typeof info.bindPort === 'number') fields.bindPort = info.bindPort;
+  if ('socketPath' in info && typeof info.socketPath === 'string') fields.socketPath = info.socketPath;
+  return fields;
 }

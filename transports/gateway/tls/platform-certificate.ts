@@ -1,7 +1,8 @@
 /** The wildcard certificate of the platform's own hosts: the operator's, or one of an authority in a data folder. */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CodedError, errorText } from '../../../lib/errors.ts';
+import type { Log } from '../../../proto/ports/log.ts';
 import { type Certificate, certificateContext } from './front.ts';
 import { describeCertificate, issueCertificate, makeAuthority, type Pem } from './local-ca.ts';
 
@@ -72,4 +73,74 @@ function readPem(certFile: string, keyFile: string): Pem | undefined {
 function writePem(certFile: string, keyFile: string, { cert, key }: Pem): void {
   writeFileSync(keyFile, key, { mode: 0o600 });
   writeFileSync(certFile, cert, { mode: 0o644 });
+}
+
+/** How often the files are looked at, ms, and how often the certificate is made anew in any case, in looks. */
+const EVERY_MS = 5000;
+const RELOAD_LOOKS = 12 * 3600 * (1000 / EVERY_MS);
+
+/** A certificate, kept up to date. */
+export interface LiveCertificate {
+  /** The one for the next handshake. */
+  readonly context: Certificate;
+  readonly authorityFile: string | null;
+  close(): void;
+}
+
+/**
+ * Loads a certificate, and again whenever one of its files has changed (`everyMs` between looks) and twice a day, so
+ * that one of the platform's own is renewed in time. Where that fails, the one in use goes on and the log says why.
+ * Rejects when the first fails.
+ */
+export async function keepCertificate(
+  load: () => PlatformCertificate | Promise<PlatformCertificate>,
+  log: Log,
+  everyMs = EVERY_MS,
+): Promise<LiveCertificate> {
+  let current = await load();
+  let seen = stateOf(current.files);
+  let looks = 0;
+  let problem: string | undefined;
+  const look = async () => {
+    const state = stateOf(current.files);
+    if (state === seen && problem === undefined && ++looks < RELOAD_LOOKS) return;
+    looks = 0;
+    try {
+      current = await load();
+      if (state !== seen) log.info({ files: current.files }, 'the certificate was replaced');
+      // What was written since is seen at the next look.
+      seen = state;
+      problem = undefined;
+    } catch (error) {
+      // A certificate is often written before its key: said once, and tried until they fit.
+      const text = String(error);
+      if (text !== problem) log.warn({ err: error }, 'the new certificate cannot be used: the one before goes on');
+      problem = text;
+    }
+  };
+  let isLooking = false;
+  const timer = setInterval(async () => {
+    if (isLooking) return;
+    isLooking = true;
+    await look();
+    isLooking = false;
+  }, everyMs);
+  timer.unref();
+  return {
+    get context() {
+      return current.context;
+    },
+    authorityFile: current.authorityFile,
+    close: () => clearInterval(timer),
+  };
+}
+
+/** What changes when a file is written or another takes its place, also behind a symbolic link. */
+function stateOf(files: readonly string[]): string {
+  return files
+    .map((file) => {
+      const stats = statSync(file, { bigint: true, throwIfNoEntry: false });
+      return stats === undefined ? 'none' : `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeNs}`;
+    })
+    .join(' ');
 }

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync, readFileSync, realpathSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { EngineError } from '../../../../proto/ports/engine.ts';
+import { findProgram, runProgram } from '../run.ts';
 
 /** Where a private dockerd keeps its things. */
 export interface DockerdFiles {
@@ -98,4 +100,62 @@ export function mountsBelow(mounts: string, folders: readonly string[]): string[
     )
     .filter((path) => folders.some((folder) => path === folder || path.startsWith(`${folder}/`)))
     .sort((a, b) => b.length - a.length);
+}
+
+/** Unmounts what a dockerd that was killed mounted below `folders`; what is still in use stays. */
+export async function unmountLeftovers(folders: readonly string[]): Promise<void> {
+  const program = findProgram('umount');
+  if (program === undefined) return;
+  const mounts = mountsBelow(readFileSync('/proc/self/mounts', 'utf8'), folders);
+  for (const path of mounts) await runProgram(program, [path]);
+}
+
+/**
+ * Ends what containerd keeps a container by (its shims), and what runs below them: a containerd that was killed forgets
+ * some. For when dockerd and containerd have ended; `execRoot` tells this dockerd's from others'.
+ */
+export async function endShims(execRoot: string): Promise<void> {
+  const shims = shimsOf(execRoot);
+  if (shims.length === 0) return;
+  const all = [...shims, ...childrenOf(shims)];
+  for (const pid of all) {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      // It ended in between.
+    }
+  }
+  // What held a mount must be gone before that is undone; a process that cannot die holds nobody up.
+  for (let waits = 0; waits < 100 && all.some(isAlive); waits += 1) await delay(50);
+}
+
+/** The shims of a private dockerd: by the socket of its containerd on their command line. */
+export function shimsOf(execRoot: string): number[] {
+  return processes().filter((pid) => {
+    const words = textOf(pid, 'cmdline').split('\0');
+    return words[0]?.includes('containerd-shim') === true && words.some((word) => word.startsWith(`${execRoot}/`));
+  });
+}
+
+/** Their children. A container's first process takes all others of it along. */
+function childrenOf(parents: readonly number[]): number[] {
+  return processes().filter((pid) => {
+    const parent = /^PPid:\s+(\d+)/m.exec(textOf(pid, 'status'))?.[1];
+    return parents.includes(Number(parent));
+  });
+}
+
+function processes(): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number);
+}
+
+/** A file of a process in proc(5); empty when it has ended. */
+function textOf(pid: number, file: 'cmdline' | 'status'): string {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8');
+  } catch {
+    return '';
+  }
 }

@@ -20,8 +20,15 @@ import type { Log } from '../../../../proto/ports/log.ts';
 import { cleanReason } from '../../common/calls.ts';
 import { DockerClient } from '../api/client.ts';
 import { findProgram, isRoot, SYSTEM_PATH } from '../run.ts';
-import { type DockerdFiles, dockerdFiles, isAlive, runningProcess, sharedSettings } from './dockerd-files.ts';
-import { endShims, unmountLeftovers } from './dockerd-leftovers.ts';
+import {
+  type DockerdFiles,
+  dockerdFiles,
+  endShims,
+  isAlive,
+  runningProcess,
+  sharedSettings,
+  unmountLeftovers,
+} from './dockerd-files.ts';
 
 /** What a private dockerd is started from. */
 interface PrivateDockerdOptions {

@@ -4,8 +4,7 @@ import { EngineError } from '../../../../proto/ports/engine.ts';
 import { cleanReason, jsonLines } from '../../common/calls.ts';
 import { parseImageReference } from '../../common/image-reference.ts';
 import type { DockerClient } from '../api/client.ts';
-import { type AptSettings, hostAptSettings } from './apt-sources.ts';
-import { type DebianRecipe, debianRecipe, recipeHash } from './debian-recipe.ts';
+import { type AptSettings, type DebianRecipe, debianRecipe, hostAptSettings, recipeHash } from './debian-recipe.ts';
 import { debianRootArchive } from './mmdebstrap.ts';
 
 /** An image the engine makes itself when it is missing. */
