@@ -57,6 +57,19 @@ export class Semaphore {
   }
 }
 
+/** Runs `work` on each of `items`, on at most `atOnce` of them at a time. Rejects as the first that does. */
+export async function eachOf<T>(
+  items: readonly T[],
+  atOnce: number,
+  work: (item: T) => Promise<unknown>,
+): Promise<void> {
+  const rest = items.values();
+  const walk = async (): Promise<void> => {
+    for (const item of rest) await work(item);
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, walk));
+}
+
 /** Runs work under one key one after the other, in the order it came. The caller bounds how much waits. */
 export class KeyedQueue {
   readonly #last = new Map<string, Promise<unknown>>();

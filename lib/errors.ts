@@ -19,6 +19,12 @@ export function isCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code;
 }
 
+/** The system's error code (`ECONNREFUSED`, ...) of an unknown error, or undefined. */
+export function systemCode(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
+}
+
 /** A short text of anything thrown: an error's message; of what is no error `otherwise`, or itself as a string. */
 export function errorText(error: unknown, otherwise?: string): string {
   return error instanceof Error ? error.message : (otherwise ?? String(error));

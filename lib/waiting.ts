@@ -1,4 +1,5 @@
 /** Waiting: with a limit, until news, before another try, and until the first of several signals. */
+import { setTimeout as delay } from 'node:timers/promises';
 
 /**
  * The result of `work`, or of `late` when there is none after `ms`: `late` gives another result, or throws. Rejects as
@@ -81,6 +82,22 @@ export function backoffMs(
 ): number {
   const pause = Math.min(maxMs, minMs * 2 ** Math.min(doublings, MOST_DOUBLINGS));
   return least === most ? pause * least : pause * (least + (most - least) * random());
+}
+
+/** What `call` gives, called again after `pauseMs` while it rejects with what passes: `tries` times in all at most. */
+export async function retried<T>(
+  call: () => Promise<T>,
+  { tries, pauseMs }: { readonly tries: number; readonly pauseMs: number },
+  isPassing: (error: unknown) => boolean,
+): Promise<T> {
+  for (let tried = 1; ; tried += 1) {
+    try {
+      return await call();
+    } catch (error) {
+      if (tried === tries || !isPassing(error)) throw error;
+    }
+    await delay(pauseMs);
+  }
 }
 
 /** A signal of several, until it is let go of. */

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import type { Engine } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
-import { DockerClient, isReply } from '../../../transports/engines/docker/api/client.ts';
+import { isReply } from '../../../transports/engines/common/calls.ts';
+import { DockerClient } from '../../../transports/engines/docker/api/client.ts';
 import { type DockerEngineOptions, dockerEngine } from '../../../transports/engines/docker/engine.ts';
 import { findDocker } from '../../../transports/engines/docker/host/find-docker.ts';
 import {

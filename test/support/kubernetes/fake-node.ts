@@ -1,7 +1,7 @@
 /** Plays the kubelet where a cluster has none: pods of containers are said to run as soon as they are there. */
 import { z } from 'zod';
+import { isReply } from '../../../transports/engines/common/calls.ts';
 import { KubeClient } from '../../../transports/engines/kubernetes/client.ts';
-import { isReply } from '../../../transports/engines/kubernetes/errors.ts';
 import { watchResource } from '../../../transports/engines/kubernetes/watch.ts';
 import { silentLog } from '../engine/docker-under-test.ts';
 import { pause } from '../pause.ts';

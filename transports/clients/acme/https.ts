@@ -9,7 +9,7 @@ import type { IncomingMessage } from 'node:http';
 import { type Agent, request } from 'node:https';
 import acme from 'acme-client';
 import { z } from 'zod';
-import { errorText } from '../../../lib/errors.ts';
+import { errorText, systemCode } from '../../../lib/errors.ts';
 import { jsonOf, readAtMost } from '../../../lib/input.ts';
 import { anySignal } from '../../../lib/waiting.ts';
 import { CaError, type CaErrorCode } from '../../../proto/ports/acme.ts';
@@ -81,7 +81,7 @@ async function send(
     if (cause instanceof CaError) throw cause;
     const what = timeout.aborted
       ? `did not answer within ${timeoutMs / 1000} s`
-      : `cannot be reached: ${textOf(cause)}`;
+      : `cannot be reached: ${systemCode(cause) ?? errorText(cause)}`;
     throw new CaError('unavailable', `The certificate authority ${what}`, { cause });
   } finally {
     given.release();
@@ -94,11 +94,6 @@ function flat(headers: CaAnswer['headers']): Record<string, string> {
       value === undefined ? [] : [[name, [value].flat().join(', ')]],
     ),
   );
-}
-
-function textOf(error: unknown): string {
-  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
-  return code ?? errorText(error);
 }
 
 const PREFIX = 'urn:ietf:params:acme:error:';

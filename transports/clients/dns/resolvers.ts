@@ -1,5 +1,6 @@
 /** Asks several resolvers for the TXT records of a name, each on its own, and where a name leads. */
 import { Resolver } from 'node:dns/promises';
+import { systemCode } from '../../../lib/errors.ts';
 import { withTimeout } from '../../../lib/waiting.ts';
 import type { FindAddresses, HostAddresses, TxtAnswer, TxtResolvers } from '../../../proto/ports/dns.ts';
 
@@ -53,7 +54,7 @@ async function ask(resolver: Resolver, name: string): Promise<TxtAnswer> {
     const records = found.slice(0, MAX_RECORDS).map((strings) => strings.join(''));
     return { kind: 'records', records: records.filter((record) => record.length <= MAX_RECORD_LENGTH) };
   } catch (error) {
-    return { kind: 'failed', reason: REASONS[codeOf(error)] ?? 'its answer cannot be read' };
+    return { kind: 'failed', reason: REASONS[systemCode(error) ?? ''] ?? 'its answer cannot be read' };
   }
 }
 
@@ -62,14 +63,10 @@ async function unlessEmpty<T>(answer: Promise<T[]>): Promise<T[]> {
   try {
     return await answer;
   } catch (error) {
-    const code = codeOf(error);
+    const code = systemCode(error);
     if (code === 'ENODATA' || code === 'ENOTFOUND') return [];
     throw error;
   }
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
 const REASONS: Readonly<Record<string, string>> = {

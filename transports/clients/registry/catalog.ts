@@ -1,5 +1,7 @@
 /** Lists what an image registry has (OCI distribution specification, sections on catalog and tags). */
+
 import { z } from 'zod';
+import { eachOf } from '../../../lib/concurrency.ts';
 import type { ImageCatalog } from '../../../proto/ports/engine.ts';
 
 interface CatalogOptions {
@@ -56,14 +58,10 @@ export function registryCatalog({ host, token, mayPull }: CatalogOptions): Image
       if (repositories.length === 0) return [];
       const forTags = await token(repositories);
       const references: string[] = [];
-      const waiting = [...repositories];
-      const look = async () => {
-        for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
-          const tags = (await get(`/${name}/tags/list`, forTags, tagsPage, signal))?.tags ?? [];
-          for (const tag of tags) references.push(`${host}/${name}:${tag}`);
-        }
-      };
-      await Promise.all(Array.from({ length: AT_ONCE }, look));
+      await eachOf(repositories, AT_ONCE, async (name) => {
+        const tags = (await get(`/${name}/tags/list`, forTags, tagsPage, signal))?.tags ?? [];
+        for (const tag of tags) references.push(`${host}/${name}:${tag}`);
+      });
       return references.sort().slice(0, MAX_REFERENCES);
     },
   };

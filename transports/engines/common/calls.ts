@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { errorText } from '../../../lib/errors.ts';
 import { jsonOf } from '../../../lib/input.ts';
-import { EngineError } from '../../../proto/ports/engine.ts';
+import { EngineError, type EngineErrorCode } from '../../../proto/ports/engine.ts';
 
 /** Values of a query string; undefined ones are left out, a list repeats its name. */
 export type Query = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
@@ -51,10 +51,30 @@ export async function* jsonLines(stream: AsyncIterable<unknown>, maxLineBytes = 
   if (last !== undefined) yield last;
 }
 
-/** The system's error code (`ECONNREFUSED`, ...) of an unknown error, or undefined. */
-export function systemCode(error: unknown): string | undefined {
-  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
-  return typeof error.code === 'string' ? error.code : undefined;
+/** An error that an engine's API answered with. */
+export class ReplyError extends EngineError {
+  readonly status: number;
+  /** The engine's own word or sentence. */
+  readonly reason: string;
+
+  constructor(code: EngineErrorCode, message: string, status: number, reason: string) {
+    super(code, message);
+    this.status = status;
+    this.reason = reason;
+  }
+}
+
+/** True when `error` is an answer with one of `statuses`. */
+export function isReply(error: unknown, ...statuses: number[]): error is ReplyError {
+  return error instanceof ReplyError && statuses.includes(error.status);
+}
+
+/** What a call resolves with; undefined when it is answered with one of `statuses`. */
+export function unlessReply<T>(call: Promise<T>, ...statuses: number[]): Promise<T | undefined> {
+  return call.catch((error: unknown) => {
+    if (!isReply(error, ...statuses)) throw error;
+    return undefined;
+  });
 }
 
 /** An engine's text made fit for one line of a user's screen: no control characters, at most 500 characters. */

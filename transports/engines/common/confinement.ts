@@ -1,7 +1,7 @@
 /** What a container may have and reach: capabilities of root, paths that it keeps, networks. */
 import { posix } from 'node:path';
 import { EngineError } from '../../../proto/ports/engine.ts';
-import { addressText, parseSubnet } from './subnets.ts';
+import { addressText, isWithin, PRIVATE_NETWORKS, parseSubnet } from './subnets.ts';
 
 /**
  * The capabilities of root (capabilities(7)) that a container keeps: what sshd (SYS_CHROOT, SETUID, SETGID, KILL,
@@ -21,6 +21,13 @@ export const keptCapabilities: readonly string[] = [
   'SETUID',
   'SYS_CHROOT',
 ];
+
+/** Throws EngineError `refused` when `installation` is not 1 to 32 of `[a-z0-9-]`, first and last not `-`. */
+export function checkInstallation(installation: string): void {
+  if (!/^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/.test(installation)) {
+    throw new EngineError('refused', `"${installation}" cannot name an installation.`);
+  }
+}
 
 /**
  * The mount paths in a normal form, without doubles. Throws EngineError `refused` for a path that is relative, is or
@@ -42,9 +49,6 @@ export function checkedMountPaths(paths: readonly string[]): string[] {
 /** Where clouds tell a machine its credentials: link-local (RFC 3927; AWS, Google, most), Alibaba, Azure, Oracle. */
 const metadataNetworks = ['169.254.0.0/16', '100.100.100.200/32', '168.63.129.16/32', '192.0.0.192/32'];
 
-/** Private networks (RFC 1918) and those of providers (RFC 6598): where the operator's databases and brokers are. */
-const privateNetworks = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10'];
-
 /** Most networks in a list. */
 const MAX_NETWORKS = 64;
 
@@ -65,12 +69,6 @@ export function parseEgress(text: string): readonly string[] | undefined {
   return [...new Set(networks.filter((network) => network !== undefined))].sort();
 }
 
-/** Whether `network` is `other` or a part of it. */
-function isWithin(network: string, other: string): boolean {
-  const [inner, outer] = [parseSubnet(network), parseSubnet(other)];
-  return inner !== undefined && outer !== undefined && outer.first <= inner.first && inner.last <= outer.last;
-}
-
 function isMetadata(network: string): boolean {
   return metadataNetworks.some((metadata) => isWithin(network, metadata));
 }
@@ -86,7 +84,7 @@ export function egressRules(allowed: readonly string[]): readonly string[] {
     ...allowed.filter(isMetadata).map((network) => to(network, 'RETURN')),
     ...metadataNetworks.map((network) => to(network, 'DROP')),
     ...allowed.filter((network) => !isMetadata(network)).map((network) => to(network, 'RETURN')),
-    ...privateNetworks.map((network) => to(network, 'DROP')),
+    ...PRIVATE_NETWORKS.map((network) => to(network, 'DROP')),
     '-p tcp --dport 25 -j DROP',
   ];
 }
@@ -105,8 +103,8 @@ export function egressBlocks(allowed: readonly string[]): readonly IpBlock[] {
     return except.length === 0 ? { cidr } : { cidr, except };
   };
   const everywhere = block('0.0.0.0/0', [
-    ...privateNetworks,
-    ...metadataNetworks.filter((network) => !privateNetworks.some((other) => isWithin(network, other))),
+    ...PRIVATE_NETWORKS,
+    ...metadataNetworks.filter((network) => !PRIVATE_NETWORKS.some((other) => isWithin(network, other))),
   ]);
   return [everywhere, ...allowed.map((network) => block(network, metadataNetworks))];
 }

@@ -104,6 +104,49 @@ export class LineAssembler {
   }
 }
 
+/** Most lines and most lines' characters in one batch. */
+const BATCH_LINES = 1000;
+const BATCH_CHARACTERS = 256 * 1024;
+
+/** Lines on their way to the reader. */
+export class LogBatch {
+  #lines: string[] = [];
+  #characters = 0;
+
+  readonly add = (line: string): void => {
+    this.#lines.push(line);
+    this.#characters += line.length;
+  };
+
+  get some(): boolean {
+    return this.#lines.length > 0;
+  }
+
+  get full(): boolean {
+    return this.#lines.length >= BATCH_LINES || this.#characters >= BATCH_CHARACTERS;
+  }
+
+  /** At most BATCH_LINES lines; the rest stays. */
+  take(): string[] {
+    const lines = this.#lines.splice(0, BATCH_LINES);
+    this.#characters = this.#lines.reduce((sum, line) => sum + line.length, 0);
+    return lines;
+  }
+}
+
+/** Lines of one output, without frames. */
+export async function* linesOf(stream: AsyncIterable<unknown>): AsyncGenerator<string[]> {
+  const output = new LineAssembler();
+  const batch = new LogBatch();
+  for await (const chunk of stream) {
+    if (!(chunk instanceof Uint8Array)) continue;
+    output.push(Buffer.from(chunk), batch.add);
+    while (batch.some) yield batch.take();
+  }
+  output.end(batch.add);
+  while (batch.some) yield batch.take();
+}
+
 /** The last place at or before `at` where a UTF-8 character begins; `at` itself when there is none near. */
 function characterStart(bytes: Buffer, at: number): number {
   for (let back = 0; back < 4 && at - back > 0; back += 1) {

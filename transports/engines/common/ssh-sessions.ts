@@ -3,6 +3,12 @@
 /** Where the images' sshd looks for the platform's keys (deploy/base-image). */
 const AUTHORIZED_KEYS_PATH = '/etc/troupe/authorized_keys';
 
+/** Keys as sshd reads them, one a line. */
+export function keysText(authorizedKeys: readonly string[]): string {
+  const lines = authorizedKeys.map((key) => key.replace(/[\r\n]+/g, ' ').trim()).filter((key) => key !== '');
+  return lines.map((line) => `${line}\n`).join('');
+}
+
 /**
  * Run in the container by any POSIX shell: hangs up every SSH session whose key does not stand in the file, and every
  * login that is under way. What key a session came with stands in the file its processes know as SSH_USER_AUTH

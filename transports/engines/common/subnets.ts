@@ -7,6 +7,9 @@ export interface AddressRange {
   readonly last: number;
 }
 
+/** Private networks (RFC 1918) and those of providers (RFC 6598): where the operator's databases and brokers are. */
+export const PRIVATE_NETWORKS = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10'];
+
 /** Where containers' subnets are taken from unless told otherwise. */
 export const DEFAULT_SUBNET_POOL = '10.192.0.0/10';
 
@@ -18,27 +21,16 @@ const SUBNET_SIZE = 8;
  * or lies outside the private ranges (RFC 1918, and the shared range of RFC 6598).
  */
 export function parsePool(text: string): AddressRange {
-  const match = /^(\d{1,3}(?:\.\d{1,3}){3})\/(\d{1,2})$/.exec(text);
-  const first = parseAddress(match?.[1] ?? '');
-  const bits = Number(match?.[2] ?? 0);
-  const size = 2 ** (32 - bits);
-  const isNetwork = first !== undefined && bits >= 8 && bits <= 29 && first % size === 0;
-  const range = { first: first ?? 0, last: (first ?? 0) + size - 1 };
-  if (!isNetwork || !privateRanges.some((own) => own.first <= range.first && range.last <= own.last)) {
+  const range = parseSubnet(text);
+  const [address = '', bits, ...more] = text.split('/');
+  const isNetwork = range?.first === parseAddress(address) && more.length === 0 && /^[\d./]+$/.test(text);
+  const isOfSize = Number(bits) >= 8 && Number(bits) <= 29;
+  const isPrivate = PRIVATE_NETWORKS.some((network) => isWithin(text, network));
+  if (range === undefined || !isNetwork || !isOfSize || !isPrivate) {
     throw new EngineError('refused', `"${text}" is no pool of subnets: expected one such as ${DEFAULT_SUBNET_POOL}.`);
   }
   return range;
 }
-
-const privateRanges: readonly AddressRange[] = [
-  [10, 0, 8],
-  [172, 16, 12],
-  [192, 168, 16],
-  [100, 64, 10],
-].map(([a = 0, b = 0, bits = 0]) => {
-  const first = (a * 256 + b) * 65_536;
-  return { first, last: first + 2 ** (32 - bits) - 1 };
-});
 
 /**
  * Subnets of the pool that none of `taken` overlaps, all of them in turn, beginning at a place that depends on `seed`:
@@ -68,6 +60,12 @@ export function parseSubnet(text: string): AddressRange | undefined {
   const size = 2 ** (32 - Number(bits));
   const start = Math.floor(first / size) * size;
   return { first: start, last: start + size - 1 };
+}
+
+/** Whether `network` is `other` or a part of it. */
+export function isWithin(network: string, other: string): boolean {
+  const [inner, outer] = [parseSubnet(network), parseSubnet(other)];
+  return inner !== undefined && outer !== undefined && outer.first <= inner.first && inner.last <= outer.last;
 }
 
 /** The ranges of this machine's routes in /proc/net/route (hexadecimal, little endian), without the default route. */

@@ -29,7 +29,7 @@ export abstract class UsageSamples {
   }
 
   /** Measures those of `asked`. Does not reject. */
-  protected abstract round(asked: string[]): Promise<void>;
+  protected abstract round(asked: readonly string[]): Promise<void>;
 
   /** The last sample; zeros at first. Asking keeps the sampling of this container going. */
   usage(id: string): ContainerUsage {

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { type ContainerSpec, EngineError } from '../../../proto/ports/engine.ts';
+import { unlessReply } from '../common/calls.ts';
 import { checkedMountPaths } from '../common/confinement.ts';
-import { type Calls, created, unlessReply } from './api/client.ts';
+import { type Calls, created } from './api/client.ts';
 import { containerView, type DockerContainerView } from './container-view.ts';
 import { tar } from './image/tar.ts';
 import { KEYS_FOLDER, labels, type Naming } from './naming.ts';

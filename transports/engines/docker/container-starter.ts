@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { EngineError } from '../../../proto/ports/engine.ts';
-import { type DockerClient, isReply, unlessReply } from './api/client.ts';
+import { isReply, unlessReply } from '../common/calls.ts';
+import type { DockerClient } from './api/client.ts';
 import type { DockerContainerView } from './container-view.ts';
 import type { HostFirewall } from './host/firewall.ts';
 import type { LostTasks } from './host/lost-tasks.ts';

@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import type { ContainerSpec, ContainerState } from '../../../proto/ports/engine.ts';
+import { unlessReply } from '../common/calls.ts';
 import { checkedMountPaths } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
-import { type DockerClient, unlessReply } from './api/client.ts';
+import type { DockerClient } from './api/client.ts';
 import { isBuiltIn } from './image/base-image.ts';
 import { type FoundContainer, KEYS_FOLDER, labels, type Naming } from './naming.ts';
 

@@ -1,9 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { eachOf } from '../../../lib/concurrency.ts';
 import { type ContainerSpec, type ContainerState, dataGone, EngineError } from '../../../proto/ports/engine.ts';
+import { isReply, unlessReply } from '../common/calls.ts';
 import { checkedMountPaths } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
-import { type DockerClient, fencedClient, isReply, unlessReply } from './api/client.ts';
+import { type DockerClient, fencedClient } from './api/client.ts';
 import { carryOver, removeCarried, takeName } from './carry-over.ts';
 import { containerConfig, limitsOf } from './container-config.ts';
 import { ContainerStarter, type StarterParts } from './container-starter.ts';
@@ -185,15 +187,12 @@ export class Containers {
 
   async list(given?: readonly string[]): Promise<ContainerState[]> {
     if (given?.length === 0) await this.#client.ping();
-    const ids = given === undefined ? await this.#ids() : [...given];
+    const ids = given === undefined ? await this.#ids() : given;
     const states: ContainerState[] = [];
-    const walk = async (): Promise<void> => {
-      for (let id = ids.pop(); id !== undefined; id = ids.pop()) {
-        const state = await this.inspect(id);
-        if (state !== undefined) states.push(state);
-      }
-    };
-    await Promise.all(Array.from({ length: INSPECTIONS_AT_ONCE }, walk));
+    await eachOf(ids, INSPECTIONS_AT_ONCE, async (id) => {
+      const state = await this.inspect(id);
+      if (state !== undefined) states.push(state);
+    });
     return states;
   }
 

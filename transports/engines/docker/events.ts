@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { errorText } from '../../../lib/errors.ts';
-import { backoffMs, HALF_JITTER } from '../../../lib/waiting.ts';
+import { anySignal, backoffMs, HALF_JITTER } from '../../../lib/waiting.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { jsonLines } from '../common/calls.ts';
@@ -74,7 +74,7 @@ export function watchEvents(
   const follow = async (): Promise<boolean> => {
     const connection = new AbortController();
     const end = (): void => connection.abort();
-    stop.signal.addEventListener('abort', end);
+    const given = anySignal([stop.signal, connection.signal]);
     let checking: ReturnType<typeof setInterval> | undefined;
     let renewal: ReturnType<typeof setTimeout> | undefined;
     let renewed = false;
@@ -88,7 +88,7 @@ export function watchEvents(
       const stream = await client.stream('GET', '/events', {
         query: { filters },
         headTimeoutMs: 5000,
-        signal: connection.signal,
+        signal: given.signal,
       });
       // The engine may be gone without a word (a frozen process, a lost network): it must answer a ping.
       renewal = setTimeout(() => {
@@ -108,8 +108,8 @@ export function watchEvents(
     } finally {
       clearInterval(checking);
       clearTimeout(renewal);
-      stop.signal.removeEventListener('abort', end);
       connection.abort();
+      given.release();
     }
     return stood;
   };

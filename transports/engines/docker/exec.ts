@@ -2,8 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
 import { type Shell, terminalType } from '../../../proto/ports/shell.ts';
+import { isReply } from '../common/calls.ts';
 import { hangUpScript, isNoShell, noShell, orAborted, shellCommand, shellOn, untilItRuns } from '../common/exec.ts';
-import { created, type DockerClient, isReply } from './api/client.ts';
+import { created, type DockerClient } from './api/client.ts';
 import type { Containers } from './containers.ts';
 
 /**

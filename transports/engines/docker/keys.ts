@@ -1,5 +1,7 @@
 import { z } from 'zod';
-import { created, type DockerClient, isReply, unlessReply } from './api/client.ts';
+import { isReply, unlessReply } from '../common/calls.ts';
+import { keysText } from '../common/ssh-sessions.ts';
+import { created, type DockerClient } from './api/client.ts';
 import { type DockerContainerView, foundIn, listedContainer } from './container-view.ts';
 import { importImage } from './image/base-image.ts';
 import { tar } from './image/tar.ts';
@@ -46,7 +48,6 @@ async function put(client: DockerClient, dockerId: string, archive: Buffer): Pro
 }
 
 function keysArchive(authorizedKeys: readonly string[]): Buffer {
-  const lines = authorizedKeys.map((key) => key.replace(/[\r\n]+/g, ' ').trim()).filter((key) => key !== '');
   return tar(
     [
       { kind: 'directory', path: 'etc', mode: 0o755 },
@@ -55,7 +56,7 @@ function keysArchive(authorizedKeys: readonly string[]): Buffer {
         kind: 'file',
         path: 'etc/troupe/authorized_keys',
         mode: 0o600,
-        data: Buffer.from(lines.map((l) => `${l}\n`).join('')),
+        data: Buffer.from(keysText(authorizedKeys)),
       },
     ],
     Math.floor(Date.now() / 1000),

@@ -1,13 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { EngineError, type LogOptions } from '../../../proto/ports/engine.ts';
 import { toEngineError } from '../common/calls.ts';
-import { afterStamp, checkedTail, LineAssembler } from '../common/log-lines.ts';
+import { afterStamp, checkedTail, LineAssembler, LogBatch, linesOf } from '../common/log-lines.ts';
 import type { DockerClient } from './api/client.ts';
 import type { Containers } from './containers.ts';
-
-/** Most lines and most lines' characters in one batch. */
-const BATCH_LINES = 1000;
-const BATCH_CHARACTERS = 256 * 1024;
 
 /**
  * `Engine.logs` on Docker. The reader's pace is the stream's pace: while it works on a batch, nothing more is read.
@@ -34,7 +30,7 @@ export async function* readLogs(
       },
       signal: options.signal,
     });
-    yield* view.Config.Tty ? rawLines(stream) : framedLines(stream);
+    yield* view.Config.Tty ? linesOf(stream) : framedLines(stream);
   } catch (error) {
     if (!options.signal.aborted) throw toEngineError(error);
   } finally {
@@ -60,45 +56,6 @@ async function* framedLines(stream: AsyncIterable<unknown>): AsyncGenerator<stri
   outputs[1].end(batch.add);
   outputs[2].end(batch.add);
   if (batch.some) yield batch.take();
-}
-
-/** Lines of a container with a terminal: one output, no frames. */
-async function* rawLines(stream: AsyncIterable<unknown>): AsyncGenerator<string[]> {
-  const output = new LineAssembler();
-  const batch = new LogBatch();
-  for await (const chunk of stream) {
-    if (!Buffer.isBuffer(chunk)) continue;
-    output.push(chunk, batch.add);
-    while (batch.some) yield batch.take();
-  }
-  output.end(batch.add);
-  while (batch.some) yield batch.take();
-}
-
-/** Lines on their way to the reader. */
-class LogBatch {
-  #lines: string[] = [];
-  #characters = 0;
-
-  readonly add = (line: string): void => {
-    this.#lines.push(line);
-    this.#characters += line.length;
-  };
-
-  get some(): boolean {
-    return this.#lines.length > 0;
-  }
-
-  get full(): boolean {
-    return this.#lines.length >= BATCH_LINES || this.#characters >= BATCH_CHARACTERS;
-  }
-
-  /** At most `batchLines` lines; the rest stays. */
-  take(): string[] {
-    const lines = this.#lines.splice(0, BATCH_LINES);
-    this.#characters = this.#lines.reduce((sum, line) => sum + line.length, 0);
-    return lines;
-  }
 }
 
 /** A piece of a frame: `first` and `last` tell where in the frame it stands. */

@@ -2,10 +2,11 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { backoffMs } from '../../../lib/waiting.ts';
+import { backoffMs, retried } from '../../../lib/waiting.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
+import { isReply, unlessReply } from '../common/calls.ts';
 import { type AddressRange, freeSubnets, parseSubnet, routedRanges } from '../common/subnets.ts';
-import { type DockerClient, isReply, unlessReply } from './api/client.ts';
+import type { DockerClient } from './api/client.ts';
 import { labels, type Naming } from './naming.ts';
 
 /** Bridges of containers begin with this, so that one firewall rule speaks of them all (firewall.ts). */
@@ -83,16 +84,11 @@ export class ContainerNetworks {
 
   /** Removes a container's network. One that Docker still counts as used is tried again for a while. */
   async remove(id: string): Promise<void> {
-    for (let tries = 1; ; tries += 1) {
-      try {
-        await this.#client.call('DELETE', `/networks/${this.#naming.network(id)}`);
-        return;
-      } catch (error) {
-        if (isReply(error, 404)) return;
-        if (!isReply(error, 403, 409) || tries === 20) throw error;
-        await delay(100);
-      }
-    }
+    const remove = () => this.#client.call('DELETE', `/networks/${this.#naming.network(id)}`);
+    await unlessReply(
+      retried(remove, { tries: 20, pauseMs: 100 }, (error) => isReply(error, 403, 409)),
+      404,
+    );
   }
 
   /**

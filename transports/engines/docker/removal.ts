@@ -1,6 +1,7 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { type DockerClient, isReply } from './api/client.ts';
+import { retried } from '../../../lib/waiting.ts';
+import { isReply, unlessReply } from '../common/calls.ts';
+import type { DockerClient } from './api/client.ts';
 import type { Naming } from './naming.ts';
 
 /**
@@ -12,21 +13,14 @@ export async function removeContainer(
   dockerId: string,
   fence: () => void = () => {},
 ): Promise<void> {
-  for (let tries = 1; ; tries += 1) {
+  const options = { query: { force: true, v: true }, timeoutMs: 60_000 };
+  const remove = async (): Promise<unknown> => {
     fence();
-    try {
-      await client.call('DELETE', `/containers/${dockerId}`, {
-        query: { force: true, v: true },
-        timeoutMs: 60_000,
-      });
-      return;
-    } catch (error) {
-      if (isReply(error, 404)) return;
-      const busy = isReply(error, 409, 500) && /already in progress|busy|could not kill/i.test(error.reason);
-      if (!busy || tries === 60) throw error;
-      await delay(250);
-    }
-  }
+    return client.call('DELETE', `/containers/${dockerId}`, options);
+  };
+  const isBusy = (error: unknown): boolean =>
+    isReply(error, 409, 500) && /already in progress|busy|could not kill/i.test(error.reason);
+  await unlessReply(retried(remove, { tries: 60, pauseMs: 250 }, isBusy), 404);
 }
 
 const volumeList = z.object({ Volumes: z.array(z.object({ Name: z.string() })).nullable() });
@@ -50,15 +44,10 @@ async function listVolumes(client: DockerClient, naming: Naming, id?: string): P
 /** Removes a container's volumes. One that Docker still counts as used is tried again for a while. */
 export async function removeVolumes(client: DockerClient, naming: Naming, id?: string): Promise<void> {
   for (const name of await listVolumes(client, naming, id)) {
-    for (let tries = 1; ; tries += 1) {
-      try {
-        await client.call('DELETE', `/volumes/${encodeURIComponent(name)}`);
-        break;
-      } catch (error) {
-        if (isReply(error, 404)) break;
-        if (!isReply(error, 409) || tries === 20) throw error;
-        await delay(100);
-      }
-    }
+    const remove = () => client.call('DELETE', `/volumes/${encodeURIComponent(name)}`);
+    await unlessReply(
+      retried(remove, { tries: 20, pauseMs: 100 }, (error) => isReply(error, 409)),
+      404,
+    );
   }
 }

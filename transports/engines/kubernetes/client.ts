@@ -5,12 +5,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
 import { z } from 'zod';
 import { Semaphore } from '../../../lib/concurrency.ts';
-import { errorText } from '../../../lib/errors.ts';
+import { errorText, systemCode } from '../../../lib/errors.ts';
 import { jsonOf, readAtMost } from '../../../lib/input.ts';
 import { anySignal, backoffMs, HALF_JITTER } from '../../../lib/waiting.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
-import { answerOf, cleanReason, type Query, queryText, systemCode } from '../common/calls.ts';
-import { isReply, KubeReplyError } from './errors.ts';
+import { answerOf, cleanReason, isReply, type Query, queryText, unlessReply } from '../common/calls.ts';
+import { KubeReplyError } from './errors.ts';
 
 /** The name under which this platform's fields are owned (server-side apply). */
 const FIELD_MANAGER = 'troupe';
@@ -84,6 +84,11 @@ export class KubeClient {
       body,
       contentType: 'application/apply-patch+yaml',
     });
+  }
+
+  /** Changes what stands in `body` of an object, and nothing else of it. */
+  merge(path: string, body: object): Promise<string> {
+    return this.call('PATCH', path, { body, contentType: 'application/merge-patch+json' });
   }
 
   /** A call whose answer is read whole. */
@@ -243,23 +248,14 @@ async function readText(response: IncomingMessage): Promise<string> {
 }
 
 /** What is at a path; undefined when there is nothing. */
-export async function getIfThere<T>(client: KubeClient, path: string, schema: z.ZodType<T>): Promise<T | undefined> {
-  try {
-    return await client.json('GET', path, schema);
-  } catch (error) {
-    if (isReply(error, 404)) return undefined;
-    throw error;
-  }
+export function getIfThere<T>(client: KubeClient, path: string, schema: z.ZodType<T>): Promise<T | undefined> {
+  return unlessReply(client.json('GET', path, schema), 404);
 }
 
 /** Deletes what is at a path; one that is gone, or going already, is deleted. */
 export async function deleteIfThere(client: KubeClient, path: string, body: object = {}): Promise<void> {
-  try {
-    await client.call('DELETE', path, { body: { kind: 'DeleteOptions', apiVersion: 'v1', ...body } });
-  } catch (error) {
-    if (isReply(error, 404) || (error instanceof KubeReplyError && error.status === 409)) return;
-    throw error;
-  }
+  const options = { body: { kind: 'DeleteOptions', apiVersion: 'v1', ...body } };
+  await unlessReply(client.call('DELETE', path, options), 404, 409);
 }
 
 /** How the cluster is found: a kubeconfig file, or the service account of the pod this runs in. */

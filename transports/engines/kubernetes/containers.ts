@@ -8,9 +8,10 @@ import {
   EngineError,
   type RegistryAuth,
 } from '../../../proto/ports/engine.ts';
+import { isReply, unlessReply } from '../common/calls.ts';
 import type { ClusterCache, ClusterObjects } from './cache.ts';
 import { deleteIfThere, getIfThere, type KubeClient } from './client.ts';
-import { isReply, KubeReplyError } from './errors.ts';
+import { KubeReplyError } from './errors.ts';
 import { type Found, foundOf, listAll, NamespaceFinder, Pods, parseJson } from './find.ts';
 import {
   type ClusterSettings,
@@ -271,12 +272,8 @@ export class KubeContainers {
 
   /** `uid`: only of that very object. */
   async #annotate(path: string, annotations: Record<string, string | null>, uid?: string): Promise<void> {
-    try {
-      const body = { metadata: { annotations, ...(uid === undefined ? {} : { uid }) } };
-      await this.#client.call('PATCH', path, { body, contentType: 'application/merge-patch+json' });
-    } catch (error) {
-      if (!isReply(error, 404)) throw error;
-    }
+    const metadata = { annotations, ...(uid === undefined ? {} : { uid }) };
+    await unlessReply(this.#client.merge(path, { metadata }), 404);
   }
 
   async remove(id: string, keepData: boolean): Promise<void> {
@@ -286,10 +283,8 @@ export class KubeContainers {
     if (keepData) {
       await this.pods.delete(namespace);
       await deleteIfThere(this.#client, `/api/v1/namespaces/${namespace}/services/${names.service}`);
-      await this.#client.call('PATCH', `/api/v1/namespaces/${namespace}`, {
-        body: { metadata: { labels: { [labels.state]: 'kept' } } },
-        contentType: 'application/merge-patch+json',
-      });
+      const metadata = { labels: { [labels.state]: 'kept' } };
+      await this.#client.merge(`/api/v1/namespaces/${namespace}`, { metadata });
       return;
     }
     // Sooner than the namespace's own end would.

@@ -1,31 +1,26 @@
-import { EngineError, type EngineErrorCode } from '../../../proto/ports/engine.ts';
-import { cleanReason } from '../common/calls.ts';
+import type { EngineErrorCode } from '../../../proto/ports/engine.ts';
+import { cleanReason, ReplyError } from '../common/calls.ts';
 
 /** An answer of 300 or above from the API server, or what it said in a watch. */
-export class KubeReplyError extends EngineError {
-  readonly status: number;
-  /** The machine's word: `AlreadyExists`, `Conflict`, `Invalid`, ... */
-  readonly reason: string;
+export class KubeReplyError extends ReplyError {
   /** The server's own sentence, cleaned and cut. */
   readonly said: string;
   /** How long the server asks to wait, ms; undefined when it does not. */
   readonly retryAfterMs: number | undefined;
-  readonly #isTooEarly: boolean;
+  /** What is missing is being made by the cluster's own controllers, or read by a server that was just started. */
+  readonly isTooEarly: boolean;
 
-  /** `afterTrouble`: the server was out of reach a moment ago, and may not have read who has which rights. */
+  /**
+   * `reason`: `AlreadyExists`, `Conflict`, `Invalid`, ... `afterTrouble`: the server was out of reach a moment ago, and
+   * may not have read who has which rights.
+   */
   constructor(status: number, reason: string, said: string, retryAfterMs?: number, afterTrouble = false) {
     const isEarly = status === 403 && (isTooEarly(said) || (afterTrouble && isMissingRight(said)));
-    super(codeOf(status, said), messageOf(status, reason, cleanReason(said), isEarly));
-    this.status = status;
-    this.reason = reason;
-    this.said = cleanReason(said);
+    const clean = cleanReason(said);
+    super(codeOf(status, said), messageOf(status, reason, clean, isEarly), status, reason);
+    this.said = clean;
     this.retryAfterMs = retryAfterMs;
-    this.#isTooEarly = isEarly;
-  }
-
-  /** What is missing is being made by the cluster's own controllers, or read by a server that was just started. */
-  get isTooEarly(): boolean {
-    return this.#isTooEarly;
+    this.isTooEarly = isEarly;
   }
 
   /** The namespace goes: nothing new comes into it. */
@@ -70,9 +65,4 @@ function messageOf(status: number, reason: string, said: string, isEarly: boolea
   if (status === 403) return `The cluster does not allow it: ${said}`;
   if (said !== '') return said;
   return `The Kubernetes API server answered ${status}${reason === '' ? '' : ` ${reason}`}.`;
-}
-
-/** True when `error` is an answer with one of `statuses`. */
-export function isReply(error: unknown, ...statuses: number[]): error is KubeReplyError {
-  return error instanceof KubeReplyError && statuses.includes(error.status);
 }

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import { jsonOf } from '../../../lib/input.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
@@ -23,25 +24,39 @@ const PAGE_SIZE = 500;
 /** Names that are remembered: about 100 bytes each. */
 const MOST_NAMES = 20_000;
 
-/** All objects of a list, page by page. */
-export async function listAll<T>(
+/** How a list is asked for. */
+interface Listing {
+  readonly signal?: AbortSignal;
+  /** Each call that is made. */
+  readonly onCall?: (() => void) | undefined;
+}
+
+/** All objects of a list, page by page, and the version of the list. */
+export async function listWhole<T>(
   client: KubeClient,
   path: string,
   item: z.ZodType<T>,
   query: Readonly<Record<string, string>>,
-): Promise<T[]> {
-  const page = z.object({ items: listOf(item), metadata: z.object({ continue: z.string().default('') }) });
+  { onCall, ...options }: Listing = {},
+): Promise<{ items: T[]; version: string }> {
+  const head = z.object({ resourceVersion: z.string().default(''), continue: z.string().default('') });
+  const page = z.object({ items: listOf(item), metadata: head });
   const all: T[] = [];
-  let next = '';
-  do {
-    const more = next === '' ? {} : { continue: next };
+  for (let next: { continue?: string } = {}; ; ) {
+    onCall?.();
     const { items, metadata } = await client.json('GET', path, page, {
-      query: { ...query, limit: PAGE_SIZE, ...more },
+      ...options,
+      query: { ...query, limit: PAGE_SIZE, ...next },
     });
     all.push(...items);
-    next = metadata.continue;
-  } while (next !== '');
-  return all;
+    if (metadata.continue === '') return { items: all, version: metadata.resourceVersion };
+    next = { continue: metadata.continue };
+  }
+}
+
+/** All objects of a list. */
+export async function listAll<T>(...asked: Parameters<typeof listWhole<T>>): Promise<T[]> {
+  return (await listWhole(...asked)).items;
 }
 
 /**
@@ -53,7 +68,7 @@ export class NamespaceFinder {
   readonly #client: KubeClient;
   readonly #naming: KubeNaming;
   readonly #cache: () => ClusterCache | undefined;
-  readonly #names = new Map<string, string>();
+  readonly #names = new LRUCache<string, string>({ max: MOST_NAMES });
   #asking = new Set<string>();
   #next: Promise<Map<string, Namespace>> | undefined;
   #last: Promise<unknown> = Promise.resolve();
@@ -66,10 +81,7 @@ export class NamespaceFinder {
 
   /** Remembers the name of a container's namespace: it never changes. */
   note(id: string, name: string): void {
-    this.#names.delete(id);
     this.#names.set(id, name);
-    const [oldest] = this.#names.keys();
-    if (this.#names.size > MOST_NAMES && oldest !== undefined) this.#names.delete(oldest);
   }
 
   /** The container's namespace, also one that is on its way out; undefined when there is none. */

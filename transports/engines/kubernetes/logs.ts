@@ -1,14 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../../../lib/waiting.ts';
 import { EngineError, type LogOptions } from '../../../proto/ports/engine.ts';
-import { afterStamp, checkedTail, LineAssembler } from '../common/log-lines.ts';
+import { isReply } from '../common/calls.ts';
+import { afterStamp, checkedTail, linesOf } from '../common/log-lines.ts';
 import type { KubeClient } from './client.ts';
 import type { KubeContainers } from './containers.ts';
-import { isReply } from './errors.ts';
 import { names } from './naming.ts';
 import { workloadOf } from './views.ts';
 
-const BATCH_LINES = 1000;
 const RESUME_TRIES = 8;
 const BACKOFF = { minMs: 100, maxMs: 5000 };
 
@@ -45,8 +44,8 @@ export async function* readKubeLogs(
         signal: options.signal,
       });
       try {
-        for await (const lines of assembled(stream)) {
-          const fresh = lines.filter((line) => place.takes(line));
+        for await (const lines of linesOf(stream)) {
+          const fresh = lines.map(normalized).filter((line) => place.takes(line));
           if (fresh.length > 0) {
             failures = 0;
             yield fresh;
@@ -125,22 +124,7 @@ function normal(stamp: string): string {
   return `${seconds}.${(match[2] ?? '').padEnd(9, '0').slice(0, 9)}Z`;
 }
 
-async function* assembled(stream: AsyncIterable<unknown>): AsyncGenerator<string[]> {
-  const output = new LineAssembler();
-  let lines: string[] = [];
-  const add = (line: string): void => {
-    const space = line.indexOf(' ');
-    lines.push(`${normal(line.slice(0, space))}${line.slice(space)}`);
-  };
-  for await (const chunk of stream) {
-    if (!(chunk instanceof Uint8Array)) continue;
-    output.push(Buffer.from(chunk), add);
-    while (lines.length > 0) {
-      const batch = lines.slice(0, BATCH_LINES);
-      lines = lines.slice(BATCH_LINES);
-      yield batch;
-    }
-  }
-  output.end(add);
-  if (lines.length > 0) yield lines;
+function normalized(line: string): string {
+  const space = line.indexOf(' ');
+  return `${normal(line.slice(0, space))}${line.slice(space)}`;
 }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { ContainerSpec, RegistryAuth } from '../../../proto/ports/engine.ts';
 import { checkedMountPaths, egressBlocks, keptCapabilities } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
+import { keysText } from '../common/ssh-sessions.ts';
 import { folderOf, KEYS_ANNOTATION, type KubeNaming, labels, names, SPEC_ANNOTATION } from './naming.ts';
 import type { KeptSpec } from './views.ts';
 
@@ -168,12 +169,6 @@ export function pullSecretManifest(
 /** What tells keys from others: nobody learns them from it. */
 export function keysHash(authorizedKeys: readonly string[]): string {
   return createHash('sha256').update(keysText(authorizedKeys)).digest('hex');
-}
-
-/** Keys as sshd reads them, one a line. */
-export function keysText(authorizedKeys: readonly string[]): string {
-  const lines = authorizedKeys.map((key) => key.replace(/[\r\n]+/g, ' ').trim()).filter((key) => key !== '');
-  return lines.map((line) => `${line}\n`).join('');
 }
 
 /**

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { unlessReply } from '../common/calls.ts';
 import type { KubeClient } from './client.ts';
-import { isReply } from './errors.ts';
 import { listOf } from './views.ts';
 
 const number = z.number().default(0);
@@ -136,45 +136,38 @@ interface AskedMetrics {
 }
 
 /** metrics.k8s.io on the pods of a selector; undefined where it is not served. Rejects with EngineError otherwise. */
-export function podsOfMetricsApi(
+export async function podsOfMetricsApi(
   client: KubeClient,
   selector: string,
   asked: AskedMetrics,
 ): Promise<MetricsAnswer | undefined> {
-  return orAbsent(async () => {
-    const query = { labelSelector: selector };
-    const { items } = await client.json('GET', `${ROOT}/pods`, podMetrics, { ...asked, query });
-    return new Map(
-      items.map(({ metadata, containers }) => [
+  const query = { labelSelector: selector };
+  const found = await orAbsent(client.json('GET', `${ROOT}/pods`, podMetrics, { ...asked, query }));
+  return (
+    found &&
+    new Map(
+      found.items.map(({ metadata, containers }) => [
         metadata.namespace,
         {
-          cpuMillis: containers.reduce((total, one) => total + millisOf(one.usage.cpu), 0),
-          memoryBytes: containers.reduce((total, one) => total + bytesOf(one.usage.memory), 0),
+          cpuMillis: sum(containers.map((one) => millisOf(one.usage.cpu))),
+          memoryBytes: sum(containers.map((one) => bytesOf(one.usage.memory))),
         },
       ]),
-    );
-  });
+    )
+  );
 }
 
 /** As `podsOfMetricsApi`, of all nodes. */
-export function nodesOfMetricsApi(client: KubeClient, asked: AskedMetrics): Promise<MetricsAnswer | undefined> {
-  return orAbsent(async () => {
-    const { items } = await client.json('GET', `${ROOT}/nodes`, nodeMetrics, asked);
-    return new Map(
-      items.map(({ metadata, usage }) => [
-        metadata.name,
-        { cpuMillis: millisOf(usage.cpu), memoryBytes: bytesOf(usage.memory) },
-      ]),
-    );
+export async function nodesOfMetricsApi(client: KubeClient, asked: AskedMetrics): Promise<MetricsAnswer | undefined> {
+  const found = await orAbsent(client.json('GET', `${ROOT}/nodes`, nodeMetrics, asked));
+  const used = ({ cpu, memory }: z.output<typeof usage>) => ({
+    cpuMillis: millisOf(cpu),
+    memoryBytes: bytesOf(memory),
   });
+  return found && new Map(found.items.map(({ metadata, usage }) => [metadata.name, used(usage)]));
 }
 
 /** 404: nobody registered it. 403: it may not be asked. 503: who serves it is away. */
-async function orAbsent(ask: () => Promise<MetricsAnswer>): Promise<MetricsAnswer | undefined> {
-  try {
-    return await ask();
-  } catch (error) {
-    if (isReply(error, 403, 404, 503)) return undefined;
-    throw error;
-  }
+function orAbsent<T>(answer: Promise<T>): Promise<T | undefined> {
+  return unlessReply(answer, 403, 404, 503);
 }

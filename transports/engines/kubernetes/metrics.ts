@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { eachOf } from '../../../lib/concurrency.ts';
 import { errorText } from '../../../lib/errors.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { MetricsSource, NodeSample, PodSample } from '../../../proto/ports/metrics-source.ts';
@@ -162,19 +163,15 @@ class Kubelets {
     const due = nodes.filter(
       (name) => performance.now() - (this.#summaries.get(name)?.at ?? Number.NEGATIVE_INFINITY) >= maxAgeMs,
     );
-    const worker = async (): Promise<void> => {
-      for (let name = due.pop(); name !== undefined; name = due.pop()) {
-        this.calls += 1;
-        const summary = await kubeletSummary(this.#client, name, { timeoutMs: ANSWER_MS, signal }).catch(
-          (error: unknown) => {
-            this.#log.debug({ node: name, reason: errorText(error) }, 'a node does not tell usage');
-            return undefined;
-          },
-        );
-        this.#summaries.set(name, { at: performance.now(), summary });
-      }
-    };
-    await Promise.all(Array.from({ length: Math.min(AT_ONCE, due.length) }, worker));
+    await eachOf(due, AT_ONCE, async (name) => {
+      this.calls += 1;
+      const asked = kubeletSummary(this.#client, name, { timeoutMs: ANSWER_MS, signal });
+      const summary = await asked.catch((error: unknown) => {
+        this.#log.debug({ node: name, reason: errorText(error) }, 'a node does not tell usage');
+        return undefined;
+      });
+      this.#summaries.set(name, { at: performance.now(), summary });
+    });
   }
 }
 

@@ -4,12 +4,13 @@ import { errorText } from '../../../lib/errors.ts';
 import { backoffMs, WIDE_JITTER } from '../../../lib/waiting.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import type { Log } from '../../../proto/ports/log.ts';
-import { jsonLines } from '../common/calls.ts';
+import { isReply, jsonLines } from '../common/calls.ts';
 import type { ClusterCache, Resource } from './cache.ts';
 import { type KubeClient, kubeStatus } from './client.ts';
-import { isReply, KubeReplyError } from './errors.ts';
+import { KubeReplyError } from './errors.ts';
+import { listWhole } from './find.ts';
 import type { KubeNaming } from './naming.ts';
-import { listOf, metadataView } from './views.ts';
+import { metadataView } from './views.ts';
 
 /** Times of a watch, ms. */
 export interface KubeWatchTimes {
@@ -22,13 +23,8 @@ export interface KubeWatchTimes {
 /** Used unless told otherwise. The server sends a bookmark about every minute. */
 export const defaultKubeWatchTimes: KubeWatchTimes = { silenceMs: 150_000, firstPauseMs: 100, longestPauseMs: 30_000 };
 
-const listHead = z.object({
-  items: listOf(z.unknown()),
-  metadata: z.object({ resourceVersion: z.string(), continue: z.string().default('') }),
-});
 const event = z.object({ type: z.string(), object: z.unknown() });
 const eventObject = z.object({ metadata: metadataView.partial() });
-const PAGE_SIZE = 500;
 
 /**
  * `Engine.watch`: watches of namespaces, pods and services, that go on from the last version they heard of. A server
@@ -149,21 +145,11 @@ class ResourceWatch {
 
   /** Resolves with the version to go on from. */
   async #list(): Promise<string> {
-    const { path, selector, signal, listed, onCall } = this.#options;
-    const items: unknown[] = [];
-    for (let next = ''; ; ) {
-      onCall?.();
-      const more = next === '' ? {} : { continue: next };
-      const { metadata, items: page } = await this.#client.json('GET', path, listHead, {
-        query: { labelSelector: selector, limit: PAGE_SIZE, ...more },
-        signal,
-      });
-      items.push(...page);
-      next = metadata.continue;
-      if (next !== '') continue;
-      listed(items);
-      return metadata.resourceVersion;
-    }
+    const { path, selector, listed, signal, onCall } = this.#options;
+    const query = { labelSelector: selector };
+    const { items, version } = await listWhole(this.#client, path, z.unknown(), query, { signal, onCall });
+    listed(items);
+    return version;
   }
 
   /** Resolves when the server closed the watch in order. */

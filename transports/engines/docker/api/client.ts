@@ -1,13 +1,17 @@
 import type { IncomingMessage, RequestOptions } from 'node:http';
 import { type Duplex, pipeline, type Readable } from 'node:stream';
 import { z } from 'zod';
+import { systemCode } from '../../../../lib/errors.ts';
 import { jsonOf, readAtMost } from '../../../../lib/input.ts';
 import { EngineError, type EngineErrorCode } from '../../../../proto/ports/engine.ts';
-import { answerOf, cleanReason, type Query, queryText, systemCode, toEngineError } from '../../common/calls.ts';
+import { answerOf, cleanReason, type Query, queryText, ReplyError, toEngineError } from '../../common/calls.ts';
 import { DockerWay } from './way.ts';
 
 /** The API versions this client speaks: `oldest` has all calls it makes, `newest` is the last it was read against. */
 const apiVersions = { oldest: '1.40', newest: '1.47' } as const;
+
+/** Most time until the head of an answer, unless told otherwise. */
+const HEAD_MS = 30_000;
 
 const ARCHIVE_TYPE = 'application/x-tar';
 
@@ -81,7 +85,7 @@ export class DockerClient {
 
   /** A call whose answer is read whole and handed over as bytes (304 included). */
   async call(method: string, path: string, options: CallOptions = {}): Promise<Buffer> {
-    const { timeoutMs = 30_000, maxBytes = 16 * 1024 * 1024 } = options;
+    const { timeoutMs = HEAD_MS, maxBytes = 16 * 1024 * 1024 } = options;
     const body =
       options.archive ?? (options.body === undefined ? undefined : Buffer.from(JSON.stringify(options.body), 'utf8'));
     const response = await send(this.#way, {
@@ -115,7 +119,7 @@ export class DockerClient {
         ...(options.body === undefined ? {} : { 'content-type': ARCHIVE_TYPE }),
       },
       own: true,
-      headTimeoutMs: options.headTimeoutMs ?? 30_000,
+      headTimeoutMs: options.headTimeoutMs ?? HEAD_MS,
       body: options.body,
       signal: options.signal,
     });
@@ -126,12 +130,29 @@ export class DockerClient {
     return response;
   }
 
-  /** A POST whose connection becomes a stream both ways; the caller ends it. */
-  async hijack(path: string, body: unknown, headTimeoutMs = 30_000): Promise<Duplex> {
-    const hijacked = await hijack(this.#way, { path: await this.#path(path, undefined), body, headTimeoutMs });
-    if ('socket' in hijacked) return hijacked.socket;
-    await this.#throwOnError(hijacked.refusal);
-    hijacked.refusal.destroy();
+  /**
+   * A POST whose connection becomes a stream both ways (Engine API, "Hijacking"); the caller ends it. What came behind
+   * the answer's head is in it.
+   */
+  async hijack(path: string, body: unknown, headTimeoutMs = HEAD_MS): Promise<Duplex> {
+    const json = Buffer.from(JSON.stringify(body), 'utf8');
+    const headers = {
+      'content-type': 'application/json',
+      'content-length': json.length,
+      connection: 'Upgrade',
+      upgrade: 'tcp',
+    };
+    const response = await send(this.#way, {
+      method: 'POST',
+      path: await this.#path(path, undefined),
+      headers,
+      own: true,
+      headTimeoutMs,
+      body: json,
+    });
+    if (response.statusCode === 101) return response.socket;
+    await this.#throwOnError(response);
+    response.destroy();
     throw new EngineError('unavailable', 'The container engine did not give its connection away.');
   }
 
@@ -185,33 +206,15 @@ function messageOf(text: string): string {
 }
 
 /** An answer of 400 or above from the Docker Engine. `reason` is Docker's own sentence, cleaned and cut. */
-export class DockerReplyError extends EngineError {
-  readonly status: number;
-  readonly reason: string;
-
+export class DockerReplyError extends ReplyError {
   constructor(status: number, reason: string) {
-    super(codeOfStatus(status), reason === '' ? `The Docker Engine answered ${status}.` : reason);
-    this.status = status;
-    this.reason = reason;
+    super(codeOfStatus(status), reason === '' ? `The Docker Engine answered ${status}.` : reason, status, reason);
   }
 }
 
 function codeOfStatus(status: number): EngineErrorCode {
   if (status >= 500 || status === 429) return 'unavailable';
   return status === 404 ? 'not_found' : 'refused';
-}
-
-/** What a call resolves with; undefined when Docker answers with one of `statuses`. */
-export function unlessReply<T>(call: Promise<T>, ...statuses: number[]): Promise<T | undefined> {
-  return call.catch((error: unknown) => {
-    if (!isReply(error, ...statuses)) throw error;
-    return undefined;
-  });
-}
-
-/** True when `error` is a Docker reply with one of `statuses`. */
-export function isReply(error: unknown, ...statuses: number[]): error is DockerReplyError {
-  return error instanceof DockerReplyError && statuses.includes(error.status);
 }
 
 /** What changes and looks need of a client. */
@@ -301,6 +304,11 @@ async function attempt(way: DockerWay, out: WireRequest): Promise<IncomingMessag
       clearTimeout(timer);
       resolve(response);
     });
+    sent.once('upgrade', (response, socket, head) => {
+      clearTimeout(timer);
+      if (head.length > 0) socket.unshift(head);
+      resolve(response);
+    });
     // Stays attached: an abort after the answer's head makes the request emit a second error.
     sent.on('error', (error) => {
       clearTimeout(timer);
@@ -335,52 +343,4 @@ async function readBody(response: IncomingMessage, maxBytes: number, timeoutMs: 
   } finally {
     clearTimeout(timer);
   }
-}
-
-/** One request that asks for its connection to become a stream (Engine API, "Hijacking"). */
-interface HijackRequest {
-  /** Path with its query. */
-  readonly path: string;
-  /** Sent as JSON. */
-  readonly body: unknown;
-  readonly headTimeoutMs: number;
-}
-
-/** The connection with what came behind the answer's head, or the answer when Docker refused. */
-type Hijacked = { readonly socket: Duplex } | { readonly refusal: IncomingMessage };
-
-/** Sends it on a connection of its own. Rejects EngineError `unavailable`; the socket comes without listeners. */
-async function hijack(way: DockerWay, out: HijackRequest): Promise<Hijacked> {
-  const request = await way.open();
-  return new Promise((resolve, reject) => {
-    const body = Buffer.from(JSON.stringify(out.body), 'utf8');
-    const headers = {
-      host: 'docker',
-      'content-type': 'application/json',
-      'content-length': body.length,
-      connection: 'Upgrade',
-      upgrade: 'tcp',
-    };
-    const sent = request({ method: 'POST', path: out.path, headers }, true);
-    const fail = (error: unknown): void => {
-      clearTimeout(timer);
-      sent.destroy();
-      reject(toEngineError(error));
-    };
-    const timer = setTimeout(() => {
-      fail(new EngineError('unavailable', `The container engine did not answer within ${out.headTimeoutMs} ms.`));
-    }, out.headTimeoutMs);
-    // Stays attached: destroying the request makes it emit an error.
-    sent.on('error', fail);
-    sent.once('upgrade', (_response, socket, head) => {
-      clearTimeout(timer);
-      if (head.length > 0) socket.unshift(head);
-      resolve({ socket });
-    });
-    sent.once('response', (refusal) => {
-      clearTimeout(timer);
-      resolve({ refusal });
-    });
-    sent.end(body);
-  });
 }

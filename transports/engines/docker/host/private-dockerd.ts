@@ -13,6 +13,7 @@ import {
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { eachOf } from '../../../../lib/concurrency.ts';
 import { errorText } from '../../../../lib/errors.ts';
 import type { Ending } from '../../../../proto/ports/ending.ts';
 import { EngineError } from '../../../../proto/ports/engine.ts';
@@ -96,7 +97,7 @@ async function attached(
   options.log.info({ pid }, 'attaching to the private dockerd');
   const ended = (): string | undefined => (isAlive(pid) ? undefined : 'it ended');
   try {
-    await untilItAnswers(host, ANSWER_MS, ended, () => logTail(files, 0));
+    await untilItAnswers(host, ended, () => logTail(files, 0));
     return true;
   } catch (error) {
     if (ended() === undefined) throw error;
@@ -148,7 +149,6 @@ async function tryStart(
   try {
     await untilItAnswers(
       host,
-      ANSWER_MS,
       () => ended,
       () => logTail(files, logStart),
     );
@@ -248,20 +248,15 @@ function launch(program: string, files: DockerdFiles): { child: ChildProcess; lo
   }
 }
 
-async function untilItAnswers(
-  host: string,
-  timeoutMs: number,
-  ended: () => string | undefined,
-  tail: () => string,
-): Promise<void> {
+async function untilItAnswers(host: string, ended: () => string | undefined, tail: () => string): Promise<void> {
   const client = new DockerClient(host);
-  const deadline = Date.now() + timeoutMs;
+  const deadline = Date.now() + ANSWER_MS;
   for (;;) {
     try {
       await client.ping(2000);
       return;
     } catch (cause) {
-      const reason = ended() ?? (Date.now() > deadline ? `no answer within ${timeoutMs} ms` : undefined);
+      const reason = ended() ?? (Date.now() > deadline ? `no answer within ${ANSWER_MS} ms` : undefined);
       if (reason !== undefined) {
         throw new EngineError('unavailable', `The private dockerd did not come up: ${reason}. ${tail()}`.trim(), {
           cause,
@@ -286,21 +281,15 @@ function logTail(files: DockerdFiles, start: number): string {
   return cleanReason((telling.length > 0 ? telling : lines).slice(-3).join(' '));
 }
 
+const STOPS_AT_ONCE = 8;
 const runningList = z.array(z.object({ Id: z.string() }));
 
 async function stopAllContainers(host: string, graceSeconds: number): Promise<void> {
   const client = new DockerClient(host);
   try {
     const left = await client.json('GET', '/containers/json', runningList);
-    const walk = async (): Promise<void> => {
-      for (let one = left.pop(); one !== undefined; one = left.pop()) {
-        await client.call('POST', `/containers/${one.Id}/stop`, {
-          query: { t: graceSeconds },
-          timeoutMs: (graceSeconds + 30) * 1000,
-        });
-      }
-    };
-    await Promise.all(Array.from({ length: 8 }, walk));
+    const options = { query: { t: graceSeconds }, timeoutMs: (graceSeconds + 30) * 1000 };
+    await eachOf(left, STOPS_AT_ONCE, ({ Id }) => client.call('POST', `/containers/${Id}/stop`, options));
   } finally {
     client.close();
   }

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { SharedTasks } from '../../../../lib/concurrency.ts';
 import { EngineError, type EnsureImageOptions, type RegistryAuth } from '../../../../proto/ports/engine.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
-import { cleanReason, jsonLines, toEngineError } from '../../common/calls.ts';
+import { cleanReason, isReply, jsonLines, toEngineError, unlessReply } from '../../common/calls.ts';
 import { type ImageReference, parseImageReference, pullError } from '../../common/image-reference.ts';
-import { type DockerClient, DockerReplyError, isReply, unlessReply } from '../api/client.ts';
+import { type DockerClient, DockerReplyError } from '../api/client.ts';
 import { type BaseImage, progressLine } from './base-image.ts';
 
 /** A registry that says nothing for so long is given up, in milliseconds. */

@@ -1,11 +1,12 @@
 import { setMaxListeners } from 'node:events';
+import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import { errorText } from '../../../../lib/errors.ts';
 import { namespaceOf } from '../../../../proto/monitor/endpoints.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
 import type { MetricsSource, PodSample } from '../../../../proto/ports/metrics-source.ts';
-import { jsonLines } from '../../common/calls.ts';
-import { DockerClient, isReply } from '../api/client.ts';
+import { isReply, jsonLines } from '../../common/calls.ts';
+import { DockerClient } from '../api/client.ts';
 import { containerView, foundIn, listedContainer } from '../container-view.ts';
 import { containerOfEvent } from '../events.ts';
 import { labels, type Naming, namingOf } from '../naming.ts';
@@ -212,7 +213,7 @@ export class ContainerHistory {
   /** When the last event was, ns: after a lost connection those since then are asked for, and come again in part. */
   #lastNs = 0;
   /** The last events counted. Not by their times: the clock of the engine's machine may be set back. */
-  readonly #counted = new Set<string>();
+  readonly #counted = new LRUCache<string, true>({ max: REMEMBERED_EVENTS });
   #following: Promise<void> | undefined;
   calls = 0;
 
@@ -271,9 +272,7 @@ export class ContainerHistory {
 
   #isNew(event: string): boolean {
     if (this.#counted.has(event)) return false;
-    this.#counted.add(event);
-    const [oldest] = this.#counted;
-    if (oldest !== undefined && this.#counted.size > REMEMBERED_EVENTS) this.#counted.delete(oldest);
+    this.#counted.set(event, true);
     return true;
   }
 

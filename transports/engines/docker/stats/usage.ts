@@ -1,10 +1,12 @@
 import { setMaxListeners } from 'node:events';
 import { z } from 'zod';
+import { eachOf } from '../../../../lib/concurrency.ts';
 import { errorText } from '../../../../lib/errors.ts';
 import type { ContainerUsage } from '../../../../proto/ports/engine.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
+import { isReply } from '../../common/calls.ts';
 import { type SampleTimes, UsageSamples } from '../../common/usage-samples.ts';
-import { type DockerClient, isReply } from '../api/client.ts';
+import type { DockerClient } from '../api/client.ts';
 import { foundIn, listedContainer } from '../container-view.ts';
 import type { Containers } from '../containers.ts';
 import { labels, type Naming } from '../naming.ts';
@@ -63,15 +65,14 @@ export class UsageSampler extends UsageSamples {
     return super.usage(id);
   }
 
-  protected async round(asked: string[]): Promise<void> {
+  protected async round(asked: readonly string[]): Promise<void> {
     if (asked.length === 0) return;
     const now = performance.now();
     const disk = now - this.#diskAt >= this.#times.diskMs ? this.#sampleDisk(now) : Promise.resolve();
-    const walk = async (): Promise<void> => {
-      for (let id = asked.pop(); id !== undefined && !this.stop.signal.aborted; id = asked.pop())
-        await this.#sampleMemory(id);
-    };
-    await Promise.all([disk, ...Array.from({ length: Math.min(SAMPLES_AT_ONCE, asked.length) }, walk)]);
+    const memory = eachOf(asked, SAMPLES_AT_ONCE, async (id) => {
+      if (!this.stop.signal.aborted) await this.#sampleMemory(id);
+    });
+    await Promise.all([disk, memory]);
   }
 
   async #sampleMemory(id: string): Promise<void> {
