@@ -21,3 +21,8 @@ export async function readAtMost(stream: AsyncIterable<unknown>, most: number): 
   }
   return Buffer.concat(parts);
 }
+
+/** The same bytes as a Buffer: no copy. */
+export function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}

@@ -52,6 +52,24 @@ export class InterruptiblePause {
   }
 }
 
+/** A moment that may be waited for: when all have left, say. */
+export class Moment {
+  #tell: (() => void) | undefined;
+
+  /** It is here. Nobody who waits later hears of it. */
+  reached(): void {
+    this.#tell?.();
+  }
+
+  /** Resolves once it is reached, or after `ms`. One waits at a time. */
+  within(ms: number): Promise<void> {
+    const reached = new Promise<void>((resolve) => {
+      this.#tell = resolve;
+    });
+    return waitAtMost(reached, ms);
+  }
+}
+
 /** Bounds of a pause that doubles with each failure. */
 interface BackoffBounds {
   readonly minMs: number;

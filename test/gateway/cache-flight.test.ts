@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
-import type { CacheAnswer, CacheSink } from '../../transports/gateway/h1/cache-hook.ts';
+import type { CacheAnswer, CacheSink } from '../../transports/gateway/h1/exchange-sides.ts';
 import { readResponseHead } from '../../transports/gateway/h1/response-head.ts';
 import { readRequestHead } from '../../transports/wire/h1/request-head.ts';
 

@@ -4,8 +4,7 @@ import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
-import { Entry } from '../../transports/gateway/cache/entry.ts';
-import { CacheStore } from '../../transports/gateway/cache/store.ts';
+import { CacheStore, Entry } from '../../transports/gateway/cache/store.ts';
 
 let time = 0;
 const clock = () => time;

@@ -3,6 +3,7 @@ import { errorText } from '../../lib/errors.ts';
 import { backoffMs, InterruptiblePause, withTimeout } from '../../lib/waiting.ts';
 import type { StreamMessage } from '../../proto/ports/bus.ts';
 import type { Delivery, Fetched } from '../../proto/ports/bus-store.ts';
+import type { Ending } from '../../proto/ports/ending.ts';
 import type { Log } from '../../proto/ports/log.ts';
 
 /** Redelivery after a handler threw: 250 ms, doubling with each delivery, at most 30 s. */
@@ -37,16 +38,15 @@ interface ConsumerOptions<D extends Delivery> {
   /** Batches that the handler has at once; default 1. */
   readonly batchesAtOnce?: number | undefined;
   readonly handler: (batch: readonly StreamMessage[]) => Promise<void>;
+  /** Those of its bus: it is one of them until it is closed. */
+  readonly among: Set<Consumer<D>>;
 }
 
 /** Fetches and hands out, one batch after the other, until closed. */
-export class Consumer<D extends Delivery = Delivery> {
+export class Consumer<D extends Delivery = Delivery> implements Ending {
   readonly stream: string;
   readonly #options: ConsumerOptions<D>;
   readonly #log: Log;
-  readonly #acks: AckBatcher<Acknowledgement<D>>;
-  readonly #naks: AckBatcher<Acknowledgement<D> & { readonly delayMs: number }>;
-  readonly #terms: AckBatcher<Acknowledgement<D> & { readonly reason: string }>;
   readonly #paths: AnswerPaths<D>;
   /** Batches in the handler's hands. */
   readonly #handling = new Map<Promise<void>, { readonly bytes: number; isLate: boolean }>();
@@ -59,15 +59,13 @@ export class Consumer<D extends Delivery = Delivery> {
     this.#options = options;
     this.stream = stream;
     this.#log = options.log.child({ stream, durable });
-    this.#acks = this.#answers((items) => source.ack(items.map(({ delivery }) => delivery)));
-    this.#naks = this.#answers((items) => source.nak(items));
-    this.#terms = this.#answers((items) => source.term(items));
     this.#paths = {
-      ack: (item) => this.#acks.add(item),
-      nak: (item) => this.#naks.add(item),
-      term: (item) => this.#terms.add(item),
+      acks: this.#answers((items) => source.ack(items.map(({ delivery }) => delivery))),
+      naks: this.#answers((items) => source.nak(items)),
+      terms: this.#answers((items) => source.term(items)),
     };
     this.#running = this.#run();
+    options.among.add(this);
   }
 
   /** There may be something: look now. */
@@ -81,8 +79,9 @@ export class Consumer<D extends Delivery = Delivery> {
     this.wake();
     await this.#running;
     await Promise.all(this.#handling.keys());
-    await Promise.all([this.#acks.idle(), this.#naks.idle(), this.#terms.idle()]);
+    await Promise.all(Object.values(this.#paths).map((batcher) => batcher.idle()));
     await this.#options.source.close?.();
+    this.#options.among.delete(this);
   }
 
   async #run(): Promise<void> {
@@ -147,7 +146,7 @@ export class Consumer<D extends Delivery = Delivery> {
   async #giveBack(deliveries: readonly D[], settled: Set<number>, delayMs: (count: number) => number) {
     const open = deliveries.filter(({ seq }) => !settled.has(seq));
     const naks = open.map((delivery) =>
-      this.#naks.add({ delivery, settled, delayMs: delayMs(delivery.deliveryCount) }),
+      this.#paths.naks.add({ delivery, settled, delayMs: delayMs(delivery.deliveryCount) }),
     );
     const results = await Promise.allSettled(naks);
     // Not told: they come again after the ack wait.
@@ -180,9 +179,9 @@ export class Consumer<D extends Delivery = Delivery> {
 
 /** How a message's answers leave. */
 interface AnswerPaths<D extends Delivery> {
-  ack(item: Acknowledgement<D>): Promise<void>;
-  nak(item: Acknowledgement<D> & { readonly delayMs: number }): Promise<void>;
-  term(item: Acknowledgement<D> & { readonly reason: string }): Promise<void>;
+  readonly acks: AckBatcher<Acknowledgement<D>>;
+  readonly naks: AckBatcher<Acknowledgement<D> & { readonly delayMs: number }>;
+  readonly terms: AckBatcher<Acknowledgement<D> & { readonly reason: string }>;
 }
 
 /** An answer: to what, and where to take note that it could not be given. */
@@ -218,17 +217,19 @@ class DeliveredMessage<D extends Delivery> implements StreamMessage {
   }
 
   ack(): Promise<void> {
-    return this.#settles() ? this.#paths.ack({ delivery: this.#delivery, settled: this.#settled }) : Promise.resolve();
+    return this.#settles()
+      ? this.#paths.acks.add({ delivery: this.#delivery, settled: this.#settled })
+      : Promise.resolve();
   }
 
   nak(delayMs = 0): Promise<void> {
     if (!this.#settles()) return Promise.resolve();
-    return this.#paths.nak({ delivery: this.#delivery, settled: this.#settled, delayMs: Math.max(0, delayMs) });
+    return this.#paths.naks.add({ delivery: this.#delivery, settled: this.#settled, delayMs: Math.max(0, delayMs) });
   }
 
   term(reason: string): Promise<void> {
     if (!this.#settles()) return Promise.resolve();
-    return this.#paths.term({ delivery: this.#delivery, settled: this.#settled, reason });
+    return this.#paths.terms.add({ delivery: this.#delivery, settled: this.#settled, reason });
   }
 
   #settles(): boolean {

@@ -115,7 +115,7 @@ class EmbeddedBus implements Bus {
     this.#check();
     this.#listening ??= this.#store.onAppend((appended) => this.#wake(appended));
     const source = storeSource(this.#store, stream, durable);
-    const consumer = new Consumer({
+    return new Consumer({
       source,
       stream,
       durable,
@@ -124,14 +124,8 @@ class EmbeddedBus implements Bus {
       handler,
       log: this.#log,
       lookMs: this.#lookMs,
+      among: this.#consumers,
     });
-    this.#consumers.add(consumer);
-    return {
-      close: async () => {
-        await consumer.close();
-        this.#consumers.delete(consumer);
-      },
-    };
   }
 
   close(): Promise<void> {

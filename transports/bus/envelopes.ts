@@ -11,8 +11,10 @@
  * ChaCha20-Poly1305 (RFC 8439), at little cost; those that a stream keeps with AES-256-GCM (NIST SP 800-38D), as ever:
  * it may have some of a version before.
  */
+
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { CodedError } from '../../lib/errors.ts';
+import { viewOf } from '../../lib/input.ts';
 import {
   derivedKey,
   derivedKeyring,
@@ -46,12 +48,6 @@ const MAX_SENDERS = 4096;
 
 /** Why a message is not taken. The text is for operators. */
 class EnvelopeError extends CodedError<'unsealed' | 'unknown_key' | 'forged' | 'stale' | 'replayed'> {}
-
-/** What one subscription has seen: each message is taken once. */
-export interface Seen {
-  /** Throws EnvelopeError. */
-  check(sender: string, number: number, time: number): void;
-}
 
 /** A sender whose messages were opened. `name`: of the secret, and its own. */
 interface Sender {
@@ -92,7 +88,7 @@ export class Envelopes {
   }
 
   /** What was sealed for `subject`, if it is fresh and, with `seen`, new. Throws EnvelopeError. */
-  open(subject: string, data: Uint8Array, reply = '', seen?: Seen): Uint8Array {
+  open(subject: string, data: Uint8Array, reply = '', seen?: SeenMessages): Uint8Array {
     const sealed = viewOf(data);
     const { sender, content } = this.#open('core', subject, sealed, reply);
     const time = sealed.readUIntBE(TIME_AT, 6);
@@ -151,11 +147,12 @@ interface SeenOfSender {
 }
 
 /** Remembers what a subscription has seen, in bounded memory: what it forgets is too old to be taken. */
-export class SeenMessages implements Seen {
+export class SeenMessages {
   readonly #senders = new Map<string, SeenOfSender>();
   /** Of senders that are not known, only what is later than this is taken. */
   #floor = 0;
 
+  /** Each message is taken once. Throws EnvelopeError. */
   check(sender: string, number: number, time: number): void {
     let seen = this.#senders.get(sender);
     if (seen === undefined) {
@@ -181,10 +178,6 @@ export class SeenMessages implements Seen {
 /** No subject has a NUL. */
 function about(subject: string, reply: string): string {
   return `${subject}\0${reply}`;
-}
-
-function viewOf(data: Uint8Array): Buffer {
-  return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
 }
 
 /** 8 bytes: numbers stay below 2^53. */

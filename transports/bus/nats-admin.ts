@@ -23,8 +23,7 @@ import type { DeadLetterSink } from '../../proto/ports/bus-store.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { isInternal } from '../../proto/subjects.ts';
 import type { Envelopes } from './envelopes.ts';
-import { asBusError, messageOf } from './nats-errors.ts';
-import type { NatsLink } from './nats-link.ts';
+import { asBusError, messageOf, type NatsLink } from './nats-link.ts';
 import { matches } from './subjects.ts';
 
 /** How long to wait for the connection, and then for an answer of the server's API, ms. */

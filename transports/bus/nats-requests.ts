@@ -2,8 +2,7 @@
 import { createInbox, type Msg } from '@nats-io/transport-node';
 import { BusError } from '../../proto/ports/bus.ts';
 import type { Envelopes, Refusals } from './envelopes.ts';
-import { asBusError } from './nats-errors.ts';
-import type { LinkSubscription, NatsLink } from './nats-link.ts';
+import { asBusError, type LinkSubscription, type NatsLink } from './nats-link.ts';
 
 interface OpenRequest {
   readonly subject: string;

@@ -9,8 +9,7 @@ import type { DeliverySource } from './consumer.ts';
 import type { Envelopes, Refusals } from './envelopes.ts';
 import { copied } from './frames.ts';
 import type { NatsAdmin } from './nats-admin.ts';
-import { asBusError, messageOf } from './nats-errors.ts';
-import type { LinkSubscription, NatsLink } from './nats-link.ts';
+import { asBusError, type LinkSubscription, messageOf, type NatsLink } from './nats-link.ts';
 
 /** Most payload bytes asked for at once. */
 const MAX_PULL_BYTES = 8 << 20;

@@ -16,11 +16,10 @@ import type { Log } from '../../proto/ports/log.ts';
 import { isInternal } from '../../proto/subjects.ts';
 import { Consumer } from './consumer.ts';
 import { handle } from './core.ts';
-import { Envelopes, Refusals, type Seen, SeenMessages } from './envelopes.ts';
+import { Envelopes, Refusals, SeenMessages } from './envelopes.ts';
 import { copied, loadSodium } from './frames.ts';
 import { ADVISORY_CONSUMER, advisoryStream, keepGivenUp, NatsAdmin } from './nats-admin.ts';
-import { messageOf } from './nats-errors.ts';
-import { type NatsAddress, NatsLink } from './nats-link.ts';
+import { messageOf, type NatsAddress, NatsLink } from './nats-link.ts';
 import { NatsPublisher } from './nats-publisher.ts';
 import { NatsRequests } from './nats-requests.ts';
 import { type NatsDelivery, NatsSource } from './nats-source.ts';
@@ -45,23 +44,13 @@ interface NatsBusOptions {
   readonly patienceMs?: number;
 }
 
-/** A bus that may be away for a while. */
-export interface NatsBus extends Bus {
-  /** Why the broker cannot be reached, a sentence for operators; undefined while it is. */
-  readonly problem: string | undefined;
-  /** Whether the server turned us away the last time: waiting does not help. */
-  readonly isRefused: boolean;
-  /** Resolves with whether the connection stands, after at most `ms`, or at once when the server turned us away. */
-  connected(ms: number): Promise<boolean>;
-}
-
 /**
  * The bus of many processes, over nats-server 2.9 or later with JetStream. Returns at once and connects by itself,
  * again and again; until then calls wait some seconds and reject `unavailable`, and `publish` drops. Subjects and names
  * that are none throw TypeError.
  */
 export function natsBus(options: NatsBusOptions): NatsBus {
-  return new NatsBusOnLink(options);
+  return new NatsBus(options);
 }
 
 /** Longest pause of a consumer between two looks. */
@@ -71,7 +60,8 @@ const DRAIN_MS = 3000;
 /** How long closing waits for acknowledgements that are under way. */
 const CLOSE_MS = 5000;
 
-class NatsBusOnLink implements NatsBus {
+/** A bus that may be away for a while. */
+export class NatsBus implements Bus {
   readonly #options: NatsBusOptions;
   readonly #log: Log;
   readonly #link: NatsLink;
@@ -108,14 +98,17 @@ class NatsBusOnLink implements NatsBus {
     });
   }
 
+  /** Why the broker cannot be reached, a sentence for operators; undefined while it is. */
   get problem(): string | undefined {
     return this.#link.problem;
   }
 
+  /** Whether the server turned us away the last time: waiting does not help. */
   get isRefused(): boolean {
     return this.#link.isRefused;
   }
 
+  /** Resolves with whether the connection stands, after at most `ms`, or at once when the server turned us away. */
   async connected(ms: number): Promise<boolean> {
     await this.#link.wait(ms).catch(() => undefined);
     return this.#link.isUp;
@@ -262,15 +255,9 @@ class NatsBusOnLink implements NatsBus {
       handler,
       log: this.#log,
       lookMs: LOOK_MS,
+      among: this.#consumers,
     });
-    const begun = consumer;
-    this.#consumers.add(begun);
-    return {
-      close: async () => {
-        await begun.close();
-        this.#consumers.delete(begun);
-      },
-    };
+    return consumer;
   }
 
   /** Collects the dead letters of a stream, once however many consume it. */
@@ -290,7 +277,7 @@ class NatsBusOnLink implements NatsBus {
   }
 
   /** The message without its envelope; undefined for what is not of the platform. */
-  #opened({ subject, reply, data }: Msg, seen: Seen): BusMessage | undefined {
+  #opened({ subject, reply, data }: Msg, seen: SeenMessages): BusMessage | undefined {
     const answer = reply === undefined || reply === '' ? undefined : reply;
     try {
       const content = this.#envelopes.open(subject, data, answer, seen);

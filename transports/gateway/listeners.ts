@@ -15,8 +15,8 @@ import type { Log } from '../../proto/ports/log.ts';
 import type { IsTrusted } from '../wire/peer-address.ts';
 import type { Wire } from '../wire/wire.ts';
 import { wireOf } from '../wire/wires.ts';
-import type { CacheHook } from './h1/cache-hook.ts';
 import type { ClientTimeouts } from './h1/client-context.ts';
+import type { CacheHook } from './h1/exchange-sides.ts';
 import { LoopGuard } from './h1/loop-detection.ts';
 import { HttpProxy } from './h1/server.ts';
 import { type UpstreamLimits, Upstreams } from './h1/upstreams.ts';
@@ -232,14 +232,12 @@ export class GatewayListeners implements IngressListeners {
   }
 
   #detect(socket: Socket, port: number, address: string): void {
-    readFirstOfSocket(
-      socket,
-      this.#options.firstBytesMs ?? FIRST_BYTES_MS,
-      (bytes) => {
+    readFirstOfSocket(socket, this.#options.firstBytesMs ?? FIRST_BYTES_MS, {
+      decide: (bytes) => {
         const detected = detect(bytes);
         return detected === 'undecided' && bytes.length < DETECT_BYTES ? undefined : detected;
       },
-      (protocol, bytes) => {
+      onDecided: (protocol, bytes) => {
         if (protocol === 'http') this.#proxy.serve(socket, port, address, bytes);
         else if (protocol === 'tls') this.#front(port).accept(wireOf(socket), address, bytes);
         else if (protocol === 'ssh' && this.#options.ssh !== undefined) {
@@ -247,8 +245,8 @@ export class GatewayListeners implements IngressListeners {
           this.#options.ssh.serve(socket, address, port);
         } else socket.destroy();
       },
-      () => socket.destroy(),
-    );
+      onTimeout: () => socket.destroy(),
+    });
   }
 
   readonly #fronts = new Map<number, TlsFront>();

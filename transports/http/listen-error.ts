@@ -1,9 +1,20 @@
-import { Agent, request } from 'node:http';
-import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { connect, createServer, type Server } from 'node:net';
 import { CodedError } from '../../lib/errors.ts';
 
 /** Why a server could not be opened: the address is taken or not ours, or the adapter asked for is missing here. */
 export class ListenError extends CodedError<'address_unavailable' | 'adapter_unavailable'> {}
+
+/** Has `server` listen; resolves with the port. Rejects with ListenError. */
+export async function bind(server: Server, host: string, port: number, backlog?: number): Promise<number> {
+  try {
+    await once(server.listen({ host, port, ...(backlog === undefined ? {} : { backlog }) }), 'listening');
+  } catch (cause) {
+    throw new ListenError('address_unavailable', `Cannot listen on ${host}:${port}.`, { cause });
+  }
+  const address = server.address();
+  return typeof address === 'object' && address !== null ? address.port : port;
+}
 
 /** Resolves when `host` is an address of this machine that one may listen on; else rejects with ListenError. */
 export function ownAddress(host: string): Promise<void> {
@@ -26,18 +37,14 @@ const PROBE_MS = 1_000;
 export function claimable(host: string, port: number): Promise<void> {
   if (port === 0) return Promise.resolve();
   return new Promise((resolve, reject) => {
-    const agent = new Agent({ timeout: PROBE_MS });
-    const probe = request({ host, port, agent });
+    const probe = connect({ host, port, timeout: PROBE_MS });
     const settle = (taken: boolean) => {
       probe.destroy();
-      agent.destroy();
       if (taken) reject(new ListenError('address_unavailable', `Cannot listen on ${host}:${port}: it is taken.`));
       else resolve();
     };
-    probe.once('error', () => settle(false));
-    probe.once('timeout', () => settle(false));
-    // The request itself is never sent: only its connection counts.
-    probe.once('socket', (socket) => socket.once('connect', () => settle(true)));
+    probe.on('error', () => settle(false)).once('timeout', () => settle(false));
+    probe.once('connect', () => settle(true));
   });
 }
 

@@ -1,40 +1,31 @@
-import type { IncomingMessage } from 'node:http';
+import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { plainAddress } from '../../lib/ip-address.ts';
-import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
-import { MAX_DISCARD_BYTES } from './limits.ts';
-
-const nothing = new Uint8Array(0);
+import type { HttpAnswer, HttpRequest } from '../../proto/ports/http.ts';
+import { HeldRequestBody } from './held-body.ts';
+import { EARLY_FRAME_BYTES } from './limits.ts';
+import { writeReply } from './node-reply.ts';
+import { dropStream } from './reply-head.ts';
+import { NO_BYTES, TargetRequest } from './target-request.ts';
 
 /** A request on node:http, read where it is: node keeps it for as long as it is referred to. */
-export class NodeRequest implements HttpRequest {
+export class NodeRequest extends TargetRequest implements HttpRequest {
+  readonly content: HeldRequestBody | undefined;
   readonly #message: IncomingMessage;
-  readonly #target: string;
-  readonly #split: number;
-  #aborter: AbortController | undefined;
-  #asked = false;
-  #waiting: ((error: BodyError) => void) | undefined;
-  /** The client left before the reply was sent. */
-  gone = false;
-  readonly remoteAddress: string;
+  readonly #declared: number;
+  #isRead = false;
 
   /** `target`: path and query, whatever form they were sent in. */
   constructor(message: IncomingMessage, target = message.url ?? '') {
+    super(target, plainAddress(message.socket.remoteAddress));
     this.#message = message;
-    this.#target = target;
-    this.#split = target.indexOf('?');
-    this.remoteAddress = plainAddress(message.socket.remoteAddress);
+    this.#declared = Number(message.headers['content-length'] ?? 0);
+    const hasBody = this.#declared > 0 || message.headers['transfer-encoding'] !== undefined;
+    this.content = hasBody ? new HeldRequestBody(message, this.#declared) : undefined;
   }
 
   get method(): string {
     return this.#message.method ?? '';
-  }
-
-  get path(): string {
-    return this.#split < 0 ? this.#target : this.#target.slice(0, this.#split);
-  }
-
-  get query(): string {
-    return this.#split < 0 ? '' : this.#target.slice(this.#split + 1);
   }
 
   header(name: string): string | undefined {
@@ -42,103 +33,108 @@ export class NodeRequest implements HttpRequest {
     return Array.isArray(value) ? value.join(', ') : value;
   }
 
-  get signal(): AbortSignal {
-    this.#aborter ??= new AbortController();
-    if (this.gone) this.#aborter.abort();
-    return this.#aborter.signal;
-  }
-
   /** Whether bytes of the body are still to come. */
   get unread(): boolean {
-    return this.#hasBody && !this.#message.complete;
+    return this.content !== undefined && !this.#message.complete;
   }
 
-  body(limit: number): Promise<Uint8Array> {
-    if (this.#asked) return Promise.reject(new TypeError('The body of a request is read once.'));
-    this.#asked = true;
-    if (this.gone) return Promise.reject(new BodyError('aborted'));
-    if (!this.#hasBody) return Promise.resolve(nothing);
-    if (this.#declared > limit) return Promise.reject(new BodyError('too_large'));
-    return new Promise((resolve, reject) => this.#collect(limit, resolve, reject));
+  protected read(content: HeldRequestBody, limit: number): Promise<Uint8Array> {
+    const body = content.read(limit);
+    // One that is refused unread is not taken from the network either.
+    if (this.#declared <= limit) this.#listen(content);
+    return body;
   }
 
-  /**
-   * Reads on without keeping anything, so that a client which is still sending comes to read its answer. `done` is told
-   * true when the body has ended, false when more than MAX_DISCARD_BYTES came or are announced. Once the client left,
-   * `gone` is called in its place.
-   */
+  /** As that of `HeldRequestBody`. */
   discard(done: (whole: boolean) => void, gone: () => void): void {
-    if (this.#declared > MAX_DISCARD_BYTES) {
-      done(false);
+    this.content?.discard(done, gone);
+    if (this.content !== undefined) this.#listen(this.content);
+  }
+
+  /** Has the body come. */
+  #listen(content: HeldRequestBody): void {
+    if (this.#isRead) return;
+    this.#isRead = true;
+    this.#message
+      .on('data', (chunk: Buffer) => content.take(chunk, false))
+      .on('end', () => content.take(NO_BYTES, true));
+  }
+}
+
+/**
+ * An upgrade request on node:http that waits for its answer. Node hands the raw connection over with it, so this reads
+ * on: that is how it hears that the client left, and why early frames are held.
+ */
+export class PendingUpgrade {
+  readonly request: NodeRequest;
+  readonly #message: IncomingMessage;
+  readonly #socket: Duplex;
+  #early: Buffer;
+  #over = false;
+
+  /** `head`: bytes that followed the request. `target`: its path and query. */
+  constructor(message: IncomingMessage, socket: Duplex, head: Buffer, target?: string) {
+    this.#message = message;
+    this.#socket = socket;
+    this.#early = head;
+    this.request = new NodeRequest(message, target);
+    socket.on('error', () => undefined);
+    socket.on('data', this.#hold).once('end', this.#left).once('close', this.#left);
+  }
+
+  /** Whether the head announces a body, which an upgrade request cannot have here. */
+  get hasBody(): boolean {
+    const { headers } = this.#message;
+    return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) !== 0;
+  }
+
+  /** Gives the connection away with the bytes that came early, unless the client left. */
+  accept(take: (early: Buffer) => void): void {
+    if (!this.#settle()) return;
+    // Still flowing: whoever takes the connection listens before this turn of the loop ends.
+    if (this.#socket.isPaused()) this.#socket.resume();
+    take(this.#early);
+  }
+
+  /** Answers with a plain reply and ends the connection, unless the client left. */
+  refuse(reply: HttpAnswer): void {
+    if ('source' in reply) {
+      dropStream(reply);
       return;
     }
-    let seen = 0;
-    const finish = (whole: boolean) => {
-      this.#message.off('data', count).off('end', ended).off('close', closed);
-      if (this.gone) gone();
-      else done(whole);
-    };
-    const closed = () => {
-      this.#message.off('data', count).off('end', ended);
-      gone();
-    };
-    const ended = () => finish(true);
-    const count = (chunk: Buffer) => {
-      seen += chunk.length;
-      if (seen > MAX_DISCARD_BYTES) finish(false);
-    };
-    this.#message.on('data', count).on('end', ended).once('close', closed).resume();
+    if (!this.request.gone && !this.#over) writeReply(this.response(), reply, false, true);
   }
 
-  /** The client left: wakes whoever waits for the signal or for the body. */
-  abort(): void {
-    if (this.gone) return;
-    this.gone = true;
-    this.#waiting?.(new BodyError('aborted'));
-    this.#aborter?.abort();
+  /** A reply on the connection, which ends with it. */
+  response(): ServerResponse {
+    this.#over = true;
+    this.#socket.off('data', this.#hold).off('end', this.#left).off('close', this.#left).resume();
+    const response = new ServerResponse(this.#message);
+    response.shouldKeepAlive = false;
+    response.assignSocket(this.#message.socket);
+    response.once('finish', () => this.#socket.end(() => this.#socket.destroy()));
+    return response;
   }
 
-  get #hasBody(): boolean {
-    return this.#declared > 0 || this.#message.headers['transfer-encoding'] !== undefined;
+  /** Cuts the connection. */
+  destroy(): void {
+    this.#socket.destroy();
   }
 
-  get #declared(): number {
-    return Number(this.#message.headers['content-length'] ?? 0);
+  #settle(): boolean {
+    if (this.#over || this.request.gone) return false;
+    this.#over = true;
+    this.#socket.off('data', this.#hold).off('end', this.#left).off('close', this.#left);
+    return true;
   }
 
-  #collect(limit: number, resolve: (body: Uint8Array) => void, reject: (error: BodyError) => void): void {
-    const message = this.#message;
-    // Grows by doubling: a body sent a byte a chunk costs its bytes, not an object each.
-    let held = Buffer.alloc(0);
-    let size = 0;
-    const settle = () => {
-      message.off('data', take).off('end', whole);
-      this.#waiting = undefined;
-    };
-    const whole = () => {
-      settle();
-      resolve(new Uint8Array(held.buffer, held.byteOffset, size));
-    };
-    const fail = (error: BodyError) => {
-      settle();
-      reject(error);
-    };
-    const take = (chunk: Buffer) => {
-      if (size + chunk.length > limit) {
-        message.pause();
-        return fail(new BodyError('too_large'));
-      }
-      if (size + chunk.length > held.length) {
-        const grown = Buffer.allocUnsafeSlow(
-          size === 0 ? chunk.length : Math.max(size + chunk.length, held.length * 2),
-        );
-        held.copy(grown, 0, 0, size);
-        held = grown;
-      }
-      chunk.copy(held, size);
-      size += chunk.length;
-    };
-    this.#waiting = fail;
-    message.on('data', take).on('end', whole);
-  }
+  readonly #hold = (chunk: Buffer) => {
+    this.#early = Buffer.concat([this.#early, chunk]);
+    if (this.#early.length > EARLY_FRAME_BYTES) this.#socket.pause();
+  };
+
+  readonly #left = () => {
+    this.request.abort();
+    this.#socket.destroy();
+  };
 }

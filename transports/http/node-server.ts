@@ -2,15 +2,14 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type Socket, Server as TcpServer } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isPromise, waitAtMost } from '../../lib/waiting.ts';
+import { isPromise, Moment } from '../../lib/waiting.ts';
 import type { HttpAnswer, HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/ports/http.ts';
 import { readAuthority } from '../wire/h1/request-head.ts';
 import { NodeSockets } from '../ws/node-socket.ts';
 import * as limits from './limits.ts';
-import { ListenError } from './listen-error.ts';
+import { bind } from './listen-error.ts';
 import { NodePush, writePushHead, writeReply } from './node-reply.ts';
-import { NodeRequest } from './node-request.ts';
-import { PendingUpgrade } from './node-upgrade.ts';
+import { NodeRequest, PendingUpgrade } from './node-request.ts';
 import {
   badRequest,
   closingReply,
@@ -42,6 +41,7 @@ function targetOf({ method = '', url = '', rawHeaders, httpVersionMinor }: Incom
 /** The server on node:http, with ws for its WebSockets. */
 class NodeServer implements HttpServer {
   readonly adapter = 'node';
+  port = 0;
   readonly #options: HttpServerOptions;
   readonly #server: Server;
   readonly #sockets: NodeSockets;
@@ -49,7 +49,7 @@ class NodeServer implements HttpServer {
   readonly #pending = new Set<PendingUpgrade>();
   #closing = false;
   #running = 0;
-  #idle: (() => void) | undefined;
+  readonly #idle = new Moment();
   #end: Promise<void> | undefined;
 
   constructor(options: HttpServerOptions) {
@@ -76,25 +76,15 @@ class NodeServer implements HttpServer {
     this.#server.on('clientError', (error, socket) => this.#malformed(error, socket));
   }
 
-  get port(): number {
-    const address = this.#server.address();
-    return typeof address === 'object' && address !== null ? address.port : 0;
-  }
-
   /** Resolves once bound. Rejects with ListenError. */
-  open(): Promise<this> {
-    const { host, port } = this.#options;
-    return new Promise((resolve, reject) => {
-      const failed = (cause: Error) => {
-        this.#sockets.stop();
-        reject(new ListenError('address_unavailable', `Cannot listen on ${host}:${port}.`, { cause }));
-      };
-      this.#server.once('error', failed);
-      this.#server.listen(port, host, () => {
-        this.#server.off('error', failed);
-        resolve(this);
-      });
-    });
+  async open(): Promise<this> {
+    try {
+      this.port = await bind(this.#server, this.#options.host, this.#options.port);
+    } catch (error) {
+      this.#sockets.stop();
+      throw error;
+    }
+    return this;
   }
 
   close(graceMs: number, lingerMs = 0): Promise<void> {
@@ -222,7 +212,7 @@ class NodeServer implements HttpServer {
 
   #ended(): void {
     this.#running -= 1;
-    if (this.#running === 0) this.#idle?.();
+    if (this.#running === 0) this.#idle.reached();
   }
 
   async #finish(graceMs: number, lingerMs: number): Promise<void> {
@@ -238,12 +228,7 @@ class NodeServer implements HttpServer {
       void closed.then(() => ended.abort());
       await delay(lingerMs, undefined, { signal: ended.signal }).catch(() => undefined);
     }
-    if (this.#running > 0) {
-      const idle = new Promise<void>((resolve) => {
-        this.#idle = resolve;
-      });
-      await waitAtMost(idle, graceMs);
-    }
+    if (this.#running > 0) await this.#idle.within(graceMs);
     for (const waiting of this.#pending) waiting.destroy();
     this.#sockets.stop();
     this.#server.closeAllConnections();

@@ -13,7 +13,7 @@ import type { Wire, WireReader } from '../wire/wire.ts';
 import { BODY_TIMEOUT_MS, HEAD_TIMEOUT_MS, LINGER_MS, METHODS, STALL_TIMEOUT_MS } from './limits.ts';
 import { type ConnectionContext, Patience } from './own-context.ts';
 import { type ConnectionWord, headText, OwnPush, writeWhole } from './own-reply.ts';
-import { NO_BYTES, OwnRequest, type RequestSource } from './own-request.ts';
+import { OwnRequest, type RequestSource } from './own-request.ts';
 import {
   badRequest,
   closingReply,
@@ -24,6 +24,7 @@ import {
   soundReply,
   unknownMethod,
 } from './reply-head.ts';
+import { NO_BYTES } from './target-request.ts';
 import { asksForWebSocket, switchOver, upgradeRefusal } from './upgrade.ts';
 
 type RequestPhase = 'head' | 'idle' | 'exchange' | 'draining' | 'closing';

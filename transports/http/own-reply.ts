@@ -1,4 +1,5 @@
 import { isAscii } from 'node:buffer';
+import { viewOf } from '../../lib/input.ts';
 import type { ByteSink, HttpAnswer, HttpPushReply, HttpReply } from '../../proto/ports/http.ts';
 import type { Wire } from '../wire/wire.ts';
 import { isBodiless, isSent, statusLine } from './reply-head.ts';
@@ -62,10 +63,6 @@ export function writeWhole(wire: Wire, reply: HttpReply, isHead: boolean, connec
   wire.write(head);
   wire.writeStable(bytes);
   wire.uncork();
-}
-
-function viewOf(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 /** What a pushed reply needs of its connection. */

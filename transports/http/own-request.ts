@@ -1,9 +1,7 @@
 import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
 import type { RequestHead } from '../wire/h1/request-head.ts';
 import { type BodySource, HeldRequestBody } from './held-body.ts';
-
-/** A body's end. */
-export const NO_BYTES = new Uint8Array(0);
+import { TargetRequest } from './target-request.ts';
 
 /** Where a request's body comes from. */
 export interface RequestSource extends BodySource {
@@ -12,24 +10,16 @@ export interface RequestSource extends BodySource {
 }
 
 /** A request on Troupe's own server: its head is read where it is, its body as it comes. */
-export class OwnRequest implements HttpRequest {
+export class OwnRequest extends TargetRequest implements HttpRequest {
   readonly head: RequestHead;
-  readonly remoteAddress: string;
-  /** Undefined when there is none. */
   readonly content: HeldRequestBody | undefined;
   readonly #source: RequestSource;
-  readonly #split: number;
-  #aborter: AbortController | undefined;
-  #asked = false;
   #isAnswered = false;
-  /** The client left before the reply was sent. */
-  #gone = false;
 
   constructor(head: RequestHead, remoteAddress: string, source: RequestSource) {
+    super(head.target, remoteAddress);
     this.head = head;
-    this.remoteAddress = remoteAddress;
     this.#source = source;
-    this.#split = head.target.indexOf('?');
     const { framing } = head;
     if (framing.kind === 'chunked') this.content = new HeldRequestBody(source, 0);
     else if (framing.kind === 'length' && framing.length > 0)
@@ -38,20 +28,6 @@ export class OwnRequest implements HttpRequest {
 
   get method(): string {
     return this.head.method;
-  }
-
-  get path(): string {
-    return this.#split < 0 ? this.head.target : this.head.target.slice(0, this.#split);
-  }
-
-  get query(): string {
-    return this.#split < 0 ? '' : this.head.target.slice(this.#split + 1);
-  }
-
-  get signal(): AbortSignal {
-    this.#aborter ??= new AbortController();
-    if (this.#gone) this.#aborter.abort();
-    return this.#aborter.signal;
   }
 
   header(name: string): string | undefined {
@@ -63,17 +39,14 @@ export class OwnRequest implements HttpRequest {
     return found;
   }
 
-  async body(limit: number): Promise<Uint8Array> {
-    if (this.#asked) throw new TypeError('The body of a request is read once.');
-    this.#asked = true;
-    if (this.content === undefined) return NO_BYTES;
-    if (this.content.ended) return this.content.read(limit);
+  protected read(content: HeldRequestBody, limit: number): Promise<Uint8Array> {
+    if (content.ended) return content.read(limit);
     // What comes over the connection from now on may be another request's.
-    if (this.#isAnswered) throw new BodyError('aborted');
+    if (this.#isAnswered) return Promise.reject(new BodyError('aborted'));
     const { framing } = this.head;
     // One that is refused unread is not invited first.
     if (framing.kind !== 'length' || framing.length <= limit) this.#source.invite();
-    return this.content.read(limit);
+    return content.read(limit);
   }
 
   /** The body still arriving, if the request has one that is not over. */
@@ -84,13 +57,5 @@ export class OwnRequest implements HttpRequest {
   /** The answer is there: a body that is not whole by now is not asked for any more. */
   answered(): void {
     this.#isAnswered = true;
-  }
-
-  /** The client left: wakes whoever waits for the signal or for the body. */
-  abort(): void {
-    if (this.#gone) return;
-    this.#gone = true;
-    this.content?.abort();
-    this.#aborter?.abort();
   }
 }

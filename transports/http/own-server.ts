@@ -2,7 +2,7 @@
 import { createServer, type Server } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { plainAddress } from '../../lib/ip-address.ts';
-import { waitAtMost } from '../../lib/waiting.ts';
+import { Moment } from '../../lib/waiting.ts';
 import type { HttpServer, HttpServerOptions, SocketHandlers } from '../../proto/ports/http.ts';
 import { Deadlines } from '../wire/deadlines.ts';
 import { HandleWire } from '../wire/handle-wire.ts';
@@ -12,7 +12,7 @@ import { usesHandles, wireOf } from '../wire/wires.ts';
 import { Heartbeat } from '../ws/heartbeat.ts';
 import { type SocketContext, WireSocket } from '../ws/wire-socket.ts';
 import { GOODBYE_MS, MAX_BUFFERED_BYTES, MAX_MESSAGE_BYTES, PING_MS } from './limits.ts';
-import { ListenError } from './listen-error.ts';
+import { bind } from './listen-error.ts';
 import { OwnConnection } from './own-connection.ts';
 import type { ConnectionContext } from './own-context.ts';
 
@@ -31,8 +31,8 @@ class OwnServer implements HttpServer, ConnectionContext<OwnConnection>, SocketC
   readonly #connections = new Set<OwnConnection>();
   readonly #sockets: Heartbeat<WireSocket>;
   /** No connection is left that is no WebSocket. */
-  #emptied: (() => void) | undefined;
-  #isQuiet: (() => void) | undefined;
+  readonly #emptied = new Moment();
+  readonly #quiet = new Moment();
   #end: Promise<void> | undefined;
 
   constructor(options: HttpServerOptions) {
@@ -47,23 +47,17 @@ class OwnServer implements HttpServer, ConnectionContext<OwnConnection>, SocketC
   }
 
   /** Resolves once bound. Rejects with ListenError. */
-  open(): Promise<this> {
-    const { host, port } = this.options;
-    return new Promise((resolve, reject) => {
-      const failed = (cause: Error) => {
-        this.#sockets.stop();
-        reject(new ListenError('address_unavailable', `Cannot listen on ${host}:${port}.`, { cause }));
-      };
-      this.#server.once('error', failed);
-      this.#server.listen({ host, port, backlog: BACKLOG }, () => {
-        // An accept that fails (no file descriptor left) must not end the process; the next may succeed.
-        this.#server.off('error', failed).on('error', () => undefined);
-        const address = this.#server.address();
-        this.port = typeof address === 'object' && address !== null ? address.port : port;
-        if (usesHandles()) this.#takeHandles();
-        resolve(this);
-      });
-    });
+  async open(): Promise<this> {
+    try {
+      this.port = await bind(this.#server, this.options.host, this.options.port, BACKLOG);
+    } catch (error) {
+      this.#sockets.stop();
+      throw error;
+    }
+    // An accept that fails (no file descriptor left) must not end the process; the next may succeed.
+    this.#server.on('error', () => undefined);
+    if (usesHandles()) this.#takeHandles();
+    return this;
   }
 
   /** Connections never become sockets of Node: that is most of their memory. */
@@ -84,7 +78,7 @@ class OwnServer implements HttpServer, ConnectionContext<OwnConnection>, SocketC
 
   left(connection: OwnConnection): void {
     this.#connections.delete(connection);
-    if (this.#connections.size === 0) this.#emptied?.();
+    if (this.#connections.size === 0) this.#emptied.reached();
   }
 
   socketOn(wire: Wire, handlers: SocketHandlers): WireSocket {
@@ -95,7 +89,7 @@ class OwnServer implements HttpServer, ConnectionContext<OwnConnection>, SocketC
 
   gone(socket: WireSocket): void {
     this.#sockets.remove(socket);
-    if (this.#isQuiet !== undefined && this.#sockets.size === 0) this.#isQuiet();
+    if (this.isClosing && this.#sockets.size === 0) this.#quiet.reached();
   }
 
   // ----------------------------------------------------------------------------------------------------------- the end
@@ -109,12 +103,7 @@ class OwnServer implements HttpServer, ConnectionContext<OwnConnection>, SocketC
     this.isClosing = true;
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     for (const socket of this.#sockets.all()) socket.close(1001, 'server is closing');
-    if (this.#sockets.size > 0) {
-      const quiet = new Promise<void>((resolve) => {
-        this.#isQuiet = resolve;
-      });
-      await waitAtMost(quiet, Math.min(graceMs, GOODBYE_MS));
-    }
+    if (this.#sockets.size > 0) await this.#quiet.within(Math.min(graceMs, GOODBYE_MS));
     if (lingerMs > 0) await this.#empty(lingerMs);
     for (const connection of this.#connections) connection.drain();
     await this.#empty(graceMs);
@@ -129,11 +118,7 @@ class OwnServer implements HttpServer, ConnectionContext<OwnConnection>, SocketC
 
   /** Until no connection is left, at most so long. */
   async #empty(ms: number): Promise<void> {
-    if (this.#connections.size === 0) return;
-    const emptied = new Promise<void>((resolve) => {
-      this.#emptied = resolve;
-    });
-    await waitAtMost(emptied, ms);
+    if (this.#connections.size > 0) await this.#emptied.within(ms);
   }
 }
 

@@ -1,6 +1,6 @@
 import type { HttpResponse, HttpRequest as RawRequest, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isPromise, waitAtMost } from '../../lib/waiting.ts';
+import { isPromise, Moment } from '../../lib/waiting.ts';
 import type { HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/ports/http.ts';
 import { Heartbeat } from '../ws/heartbeat.ts';
 import { GOODBYE_MS, MAX_BUFFERED_BYTES, MAX_MESSAGE_BYTES, METHODS, PING_MS } from './limits.ts';
@@ -25,10 +25,10 @@ class UwsServer implements HttpServer {
   readonly #resident = new Resident();
   #listening: us_listen_socket | undefined;
   #running = 0;
-  #idle: (() => void) | undefined;
+  readonly #idle = new Moment();
   /** Connections that are open and no WebSocket. */
   #connections = 0;
-  #alone: (() => void) | undefined;
+  readonly #alone = new Moment();
   #end: Promise<void> | undefined;
 
   constructor(library: Uws, options: HttpServerOptions) {
@@ -99,7 +99,7 @@ class UwsServer implements HttpServer {
   /** A connection came or went. */
   #counted(change: number): void {
     this.#connections += change;
-    if (this.#connections <= 0) this.#alone?.();
+    if (this.#connections <= 0) this.#alone.reached();
   }
 
   fault(error: unknown): void {
@@ -109,7 +109,7 @@ class UwsServer implements HttpServer {
   /** An exchange is over. */
   ended(): void {
     this.#running -= 1;
-    if (this.#running === 0) this.#idle?.();
+    if (this.#running === 0) this.#idle.reached();
   }
 
   #get(res: HttpResponse, raw: RawRequest): void {
@@ -257,18 +257,8 @@ class UwsServer implements HttpServer {
     for (const socket of open) socket.close(1001, 'server is closing');
     // The library does not say when a peer has answered the closing handshake.
     if (open.length > 0) await delay(Math.min(graceMs, GOODBYE_MS));
-    if (lingerMs > 0 && this.#connections > 0) {
-      const alone = new Promise<void>((resolve) => {
-        this.#alone = resolve;
-      });
-      await waitAtMost(alone, lingerMs);
-    }
-    if (this.#running > 0) {
-      const idle = new Promise<void>((resolve) => {
-        this.#idle = resolve;
-      });
-      await waitAtMost(idle, graceMs);
-    }
+    if (lingerMs > 0 && this.#connections > 0) await this.#alone.within(lingerMs);
+    if (this.#running > 0) await this.#idle.within(graceMs);
     this.#sockets.stop();
     this.#resident.end();
     this.#app.close();

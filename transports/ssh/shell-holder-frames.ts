@@ -43,25 +43,21 @@ export function frame(letter: string, data: Uint8Array = new Uint8Array()): Buff
 
 /** `L`; `lifeMs` may be infinite. */
 export function lookFrame(lingerMs: number, lifeMs: number): Buffer {
-  const data = Buffer.alloc(8);
-  data.writeUInt32BE(inRange(lingerMs), 0);
-  data.writeUInt32BE(lifeMs >= FOR_EVER ? FOR_EVER : inRange(lifeMs), 4);
-  return frame('L', data);
+  const life = lifeMs >= FOR_EVER ? FOR_EVER : inRange(lifeMs);
+  return frame('L', Buffer.concat([number(inRange(lingerMs), 4), number(life, 4)]));
 }
 
 /** `K`. */
-export function seenFrame(bytes: number): Buffer {
-  const data = Buffer.alloc(4);
-  data.writeUInt32BE(bytes);
-  return frame('K', data);
-}
+export const seenFrame = (bytes: number): Buffer => frame('K', number(bytes, 4));
 
 /** `S`. */
-export function sizeFrame(cols: number, rows: number): Buffer {
-  const data = Buffer.alloc(4);
-  data.writeUInt16BE(cols, 0);
-  data.writeUInt16BE(rows, 2);
-  return frame('S', data);
+export const sizeFrame = (cols: number, rows: number): Buffer =>
+  frame('S', Buffer.concat([number(cols, 2), number(rows, 2)]));
+
+function number(value: number, width: 2 | 4): Buffer {
+  const bytes = Buffer.alloc(width);
+  bytes.writeUIntBE(value, 0, width);
+  return bytes;
 }
 
 function inRange(ms: number): number {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { waitAtMost } from '../../lib/waiting.ts';
+import { Moment } from '../../lib/waiting.ts';
 import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../proto/ports/http.ts';
 import { Heartbeat } from './heartbeat.ts';
 
@@ -170,7 +170,7 @@ export class NodeSockets {
   readonly #limits: NodeSocketLimits;
   readonly #server: WebSocketServer;
   readonly #open: Heartbeat<NodeSocket>;
-  #emptied: (() => void) | undefined;
+  readonly #emptied = new Moment();
 
   constructor(limits: NodeSocketLimits) {
     this.#limits = limits;
@@ -199,13 +199,9 @@ export class NodeSockets {
   }
 
   /** Begins the closing handshake with every open socket. Resolves when all have finished it, or after `waitMs`. */
-  closeAll(code: number, reason: string, waitMs: number): Promise<void> {
+  async closeAll(code: number, reason: string, waitMs: number): Promise<void> {
     for (const socket of this.#open.all()) socket.close(code, reason);
-    if (this.#open.size === 0) return Promise.resolve();
-    const emptied = new Promise<void>((resolve) => {
-      this.#emptied = resolve;
-    });
-    return waitAtMost(emptied, waitMs);
+    if (this.#open.size > 0) await this.#emptied.within(waitMs);
   }
 
   /** Cuts what is still open and stops the timer. */
@@ -217,6 +213,6 @@ export class NodeSockets {
 
   #gone(socket: NodeSocket): void {
     this.#open.remove(socket);
-    if (this.#open.size === 0) this.#emptied?.();
+    if (this.#open.size === 0) this.#emptied.reached();
   }
 }

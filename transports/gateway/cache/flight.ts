@@ -4,9 +4,8 @@
  */
 
 import type { Field } from '../../wire/h1/fields.ts';
-import type { CacheAnswer, CachedAnswer, CacheSink, FailureStatus } from '../h1/cache-hook.ts';
+import type { CacheAnswer, CachedAnswer, CacheSink, FailureStatus } from '../h1/exchange-sides.ts';
 import type { ResponseHead } from '../h1/response-head.ts';
-import { Entry } from './entry.ts';
 import {
   fieldsForClients,
   hasTag,
@@ -16,6 +15,7 @@ import {
   type MoreHarmless,
   type Question,
 } from './rules.ts';
+import { Entry } from './store.ts';
 
 /** How long requests wait for another's response, ms. */
 const WAIT_MS = 5000;

@@ -10,12 +10,11 @@ import {
   type CacheRequest,
   type CacheSink,
   FORWARD,
-} from '../h1/cache-hook.ts';
+} from '../h1/exchange-sides.ts';
 import type { ResponseHead } from '../h1/response-head.ts';
-import type { Entry } from './entry.ts';
 import { answers, type Collecting, Collector, Flight, given } from './flight.ts';
 import { isMutating, pathsNamedBy, type Question, questionOf } from './rules.ts';
-import { CacheStore, type StoreOptions } from './store.ts';
+import { CacheStore, type Entry, type StoreOptions } from './store.ts';
 
 /** Interface section 4.5. */
 const CLEANUP_MS = 300_000;

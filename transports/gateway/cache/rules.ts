@@ -6,7 +6,7 @@
 import type { Field } from '../../wire/h1/fields.ts';
 import type { RequestHead } from '../../wire/h1/request-head.ts';
 import { listOf } from '../../wire/h1/syntax.ts';
-import type { CacheRequest } from '../h1/cache-hook.ts';
+import type { CacheRequest } from '../h1/exchange-sides.ts';
 import type { ResponseHead } from '../h1/response-head.ts';
 import { dateOf, directivesOf, secondsIn, secondsOf } from './cache-control.ts';
 

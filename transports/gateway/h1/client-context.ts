@@ -6,8 +6,8 @@ import type { Deadlines, Timed } from '../../wire/deadlines.ts';
 import { valuesOf } from '../../wire/h1/fields.ts';
 import type { RequestHead } from '../../wire/h1/request-head.ts';
 import { clientBehind, type IsTrusted } from '../../wire/peer-address.ts';
-import type { Wire } from '../../wire/wire.ts';
-import type { CacheHook } from './cache-hook.ts';
+import { NOBODY, type Wire } from '../../wire/wire.ts';
+import type { CacheHook } from './exchange-sides.ts';
 import type { LoopGuard } from './loop-detection.ts';
 import type { Upstreams } from './upstreams.ts';
 import type { Forwarded } from './write-heads.ts';
@@ -149,4 +149,60 @@ export function entryOf(
 function fieldOf(head: RequestHead, name: string): string | undefined {
   for (const field of head.fields) if (field.name === name) return field.value;
   return undefined;
+}
+
+/** How long a client may take to read a last answer before it is cut off, ms. */
+export const LINGER_MS = 2000;
+
+/** A client's wire as it is written to, and how long the client has for what it does now. */
+export abstract class ClientWire implements Timed {
+  deadline = Number.POSITIVE_INFINITY;
+  protected readonly wire: Wire;
+  protected readonly context: ClientContext;
+
+  constructor(wire: Wire, context: ClientContext) {
+    this.wire = wire;
+    this.context = context;
+  }
+
+  abstract onDeadline(): void;
+
+  /** Ends it now. */
+  abort(): void {
+    this.wire.destroy();
+  }
+
+  write(data: string | Buffer): boolean {
+    return this.wire.write(data);
+  }
+
+  writeStable(bytes: Buffer): boolean {
+    return this.wire.writeStable(bytes);
+  }
+
+  cork(): void {
+    this.wire.cork();
+  }
+
+  uncork(): void {
+    this.wire.uncork();
+  }
+
+  /** A request or a response gets on: the client has its time anew. */
+  progress(): void {
+    this.grant(this.context.timeouts.stallMs);
+  }
+
+  /** It has so long from now. */
+  protected grant(ms: number): void {
+    this.deadline = this.context.deadlines.now() + ms;
+  }
+
+  /** Gives the wire away, paused: nobody reads it, and no deadline ends it. */
+  protected release(): Wire {
+    this.context.deadlines.remove(this);
+    this.wire.reader = NOBODY;
+    this.wire.pause();
+    return this.wire;
+  }
 }

@@ -8,11 +8,17 @@ import { RequestReader, TOO_SLOW } from '../../wire/h1/head-reader.ts';
 import type { RequestHead } from '../../wire/h1/request-head.ts';
 import { Inflow } from '../../wire/inflow.ts';
 import type { Wire, WireReader } from '../../wire/wire.ts';
-import { type CacheAnswer, FORWARD } from './cache-hook.ts';
-import { type ClientContext, clientOf, decisionOf, entryOf, forwardedOf } from './client-context.ts';
-import { ClientWire, LINGER_MS } from './client-wire.ts';
+import {
+  type ClientContext,
+  ClientWire,
+  clientOf,
+  decisionOf,
+  entryOf,
+  forwardedOf,
+  LINGER_MS,
+} from './client-context.ts';
 import { Exchange } from './exchange.ts';
-import type { ExchangeClient } from './exchange-sides.ts';
+import { type CacheAnswer, type ExchangeClient, FORWARD } from './exchange-sides.ts';
 import { HeldBody } from './held-body.ts';
 import { Replay } from './replay.ts';
 import { replyText } from './write-heads.ts';

@@ -1,5 +1,9 @@
 /** The two sides of an exchange: its client, and the connection to an origin. */
+
+import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
+import type { RequestHead } from '../../wire/h1/request-head.ts';
 import type { Wire, WireReader } from '../../wire/wire.ts';
+import type { ResponseHead } from './response-head.ts';
 
 /** Who is answered. Nothing is called after `finish`, `fail`, `destroy` or `switched`. */
 export interface ExchangeClient {
@@ -73,4 +77,60 @@ export interface BorrowedConnection {
   outlives?(): boolean;
   /** Gives it back. `keep`: the exchange is over on both sides, and the origin takes another. */
   release(keep: boolean): void;
+}
+
+/** A request that is about to be forwarded. */
+export interface CacheRequest {
+  readonly head: RequestHead;
+  readonly origin: UpstreamAddress;
+  /** Path and query that the origin is asked for. */
+  readonly target: string;
+  readonly isEncrypted: boolean;
+  /** Of the client, as the origin is told. */
+  readonly address: string;
+}
+
+/** Is shown the one response of a forwarded request. After `end`, `fail` or `abort` nothing follows. */
+export interface CacheSink {
+  /** The final head. Returns the head to send to the client. */
+  begin(response: ResponseHead): ResponseHead;
+  /** A part of the body, without its framing. Copied: the buffer may be used again. */
+  data(bytes: Buffer): void;
+  /** The client takes no more for now, or takes more again. */
+  paused(): void;
+  resumed(): void;
+  /** The response is whole. */
+  end(): void;
+  /** The gateway answered with this instead: the origin gave no response. */
+  fail(status: FailureStatus, reason: string): void;
+  /** The client is gone, or the response broke off. */
+  abort(): void;
+}
+
+export type FailureStatus = 502 | 503 | 504;
+
+/** A stored response. What it gives is shared by many clients: never to be written to. */
+export interface CachedAnswer {
+  readonly status: 200 | 304;
+  /** Bytes of its body. */
+  readonly length: number;
+  /** Head and body as they are sent now, in one buffer or two. */
+  wire(keepAlive: boolean, minor: 0 | 1): readonly [Buffer] | readonly [head: Buffer, body: Buffer];
+  /** Its memory counts until what comes back is called, even if it is dropped meanwhile. */
+  hold(): () => void;
+}
+
+/** A request is answered from the cache, forwarded with or without a sink that looks on, or failed as another. */
+export type CacheAnswer =
+  | { readonly kind: 'hit'; readonly answer: CachedAnswer }
+  | { readonly kind: 'forward'; readonly sink?: CacheSink }
+  | { readonly kind: 'fail'; readonly status: FailureStatus; readonly reason: string };
+
+/** Forwarded, and nothing is kept. */
+export const FORWARD: CacheAnswer = { kind: 'forward' };
+
+/** A response cache. */
+export interface CacheHook {
+  /** Asked once for each request to forward. A promise: another for the same is under way, and waited for, bounded. */
+  ask(request: CacheRequest): CacheAnswer | Promise<CacheAnswer>;
 }

@@ -3,8 +3,13 @@
 import { BodyReader, ChunkError } from '../../wire/h1/body.ts';
 import { HeadBuffer } from '../../wire/h1/head-reader.ts';
 import type { RequestHead } from '../../wire/h1/request-head.ts';
-import type { CacheSink } from './cache-hook.ts';
-import { type BorrowedConnection, type ExchangeClient, GONE, type ResponseReader } from './exchange-sides.ts';
+import {
+  type BorrowedConnection,
+  type CacheSink,
+  type ExchangeClient,
+  GONE,
+  type ResponseReader,
+} from './exchange-sides.ts';
 import { type ResponseHead, readResponseHead } from './response-head.ts';
 import { type Destination, UpstreamError, type Upstreams } from './upstreams.ts';
 import {
@@ -211,7 +216,7 @@ export class Exchange implements ResponseReader {
 
   onMoved(): void {
     if (this.#isOver) return;
-    this.#detach();
+    this.#borrowed?.detach();
     this.#borrowed = undefined;
     if (this.#client === GONE) {
       this.#isOver = true;
@@ -321,7 +326,7 @@ export class Exchange implements ResponseReader {
       SAFE.has(head.method)
     ) {
       // It was closed while it was idle; a connection of its own tells more.
-      this.#detach();
+      this.#borrowed?.detach();
       this.#borrowed.release(false);
       this.#borrowed = undefined;
       this.#open();
@@ -346,7 +351,7 @@ export class Exchange implements ResponseReader {
     this.sent.status = 101;
     this.#response = response;
     this.#isOver = true;
-    this.#detach();
+    this.#borrowed?.detach();
     this.#sink?.abort();
     wire.pause();
     this.#client.write(switchingFor(response, got));
@@ -370,12 +375,8 @@ export class Exchange implements ResponseReader {
   #end(keepOrigin: boolean): void {
     this.#isOver = true;
     this.#giveUp?.abort();
-    this.#detach();
-    this.#borrowed?.release(keepOrigin);
-  }
-
-  #detach(): void {
     this.#borrowed?.detach();
+    this.#borrowed?.release(keepOrigin);
   }
 }
 

@@ -12,22 +12,12 @@ const PATIENCE_MS = 100;
 /** An origin that ends a connection after fewer answers, even if it says so, is not for pipes. */
 const FEW_ANSWERS = 10;
 
-/** Whose pipe it is. */
-interface PipeOwner {
-  /** An answer came to its end while others wait: the origin does as it should. */
-  onProof(): void;
-  /** The connection ended too early, or an answer was none, while others waited; or one behind another got none. */
-  onFailure(): void;
-  /** It takes no more requests. */
-  onRetired(pipe: Pipe): void;
-}
-
 /** A pipe. Its connection is its own. */
 class Pipe implements WireReader {
   /** When it became idle, or its first place became the first, ms. */
   since = performance.now();
   readonly #wire: Wire;
-  readonly #owner: PipeOwner;
+  readonly #owner: Pipes;
   readonly #places: PipePlace[] = [];
   /** Heads that leave at the end of this turn. */
   #text = '';
@@ -35,7 +25,7 @@ class Pipe implements WireReader {
   #answers = 0;
   #isRetired = false;
 
-  constructor(wire: Wire, owner: PipeOwner) {
+  constructor(wire: Wire, owner: Pipes) {
     this.#wire = wire;
     this.#owner = owner;
     wire.reader = this;
@@ -260,7 +250,7 @@ const FIRST_DEPTH = 2;
 const BARRED_MS = 10_000;
 
 /** Pipes to one origin. A place is lent when one is free; nobody waits for one. */
-export class Pipes implements PipeOwner {
+export class Pipes {
   readonly #all: Pipe[] = [];
   /** Opens a connection of its own; rejects when there is none. */
   readonly #open: () => Promise<Wire>;
@@ -302,15 +292,18 @@ export class Pipes implements PipeOwner {
     for (const pipe of [...this.#all]) pipe.close();
   }
 
+  /** An answer came to its end while others wait: the origin does as it should. */
   onProof(): void {
     if (this.#depth < MAX_DEPTH) this.#depth++;
   }
 
+  /** The connection ended too early, or an answer was none, while others waited; or one behind another got none. */
   onFailure(): void {
     this.#depth = FIRST_DEPTH;
     this.#barredUntil = performance.now() + BARRED_MS;
   }
 
+  /** It takes no more requests. */
   onRetired(pipe: Pipe): void {
     const at = this.#all.indexOf(pipe);
     if (at >= 0) this.#all.splice(at, 1);

@@ -1,7 +1,7 @@
 /** A stored response on its way to one client: at once when it is small, else in parts as the client takes them. */
-import type { CachedAnswer } from './cache-hook.ts';
+
 import type { Sent } from './exchange.ts';
-import type { ExchangeClient } from './exchange-sides.ts';
+import type { CachedAnswer, ExchangeClient } from './exchange-sides.ts';
 
 /** A part, bytes: what a slow client keeps in memory beside the stored response itself. */
 const PART = 65_536;

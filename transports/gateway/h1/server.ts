@@ -1,15 +1,15 @@
 /** Serves HTTP/1.1 on sockets that somebody else took: a listener, after TLS, after detection. */
 import type { Socket } from 'node:net';
-import { waitAtMost } from '../../../lib/waiting.ts';
+import { Moment } from '../../../lib/waiting.ts';
 import type { ClientConnections, GatewayDecider } from '../../../proto/gateway/gateway-decider.ts';
 import type { AccessEntry } from '../../../proto/gateway/traffic.ts';
 import { Deadlines } from '../../wire/deadlines.ts';
 import type { IsTrusted } from '../../wire/peer-address.ts';
 import type { Wire } from '../../wire/wire.ts';
 import { wireOf } from '../../wire/wires.ts';
-import type { CacheHook } from './cache-hook.ts';
 import { ClientConnection } from './client.ts';
 import { CLIENT_TIMEOUTS, type ClientContext, type ClientTimeouts } from './client-context.ts';
+import type { CacheHook } from './exchange-sides.ts';
 import type { LoopGuard } from './loop-detection.ts';
 import type { Upstreams } from './upstreams.ts';
 
@@ -36,7 +36,7 @@ export class HttpProxy {
   readonly #deadlines = new Deadlines();
   readonly #connections = new Set<ClientConnection>();
   readonly #contexts = new Map<string, ClientContext>();
-  #idle: (() => void) | undefined;
+  readonly #emptied = new Moment();
 
   constructor(options: ProxyOptions) {
     this.#options = options;
@@ -64,12 +64,7 @@ export class HttpProxy {
   /** Lets answers under way finish, at most `graceMs`, and ends all connections. */
   async close(graceMs: number): Promise<void> {
     for (const connection of this.#connections) connection.drain();
-    if (this.#connections.size > 0) {
-      const idle = new Promise<void>((resolve) => {
-        this.#idle = resolve;
-      });
-      await waitAtMost(idle, graceMs);
-    }
+    if (this.#connections.size > 0) await this.#emptied.within(graceMs);
     for (const connection of this.#connections) connection.abort();
     this.#deadlines.close();
   }
@@ -94,7 +89,7 @@ export class HttpProxy {
         onDone: (connection) => {
           if (connection instanceof ClientConnection && this.#connections.delete(connection))
             this.#options.clients?.remove(connection.peer, connection);
-          if (this.#connections.size === 0) this.#idle?.();
+          if (this.#connections.size === 0) this.#emptied.reached();
         },
       };
       this.#contexts.set(key, context);

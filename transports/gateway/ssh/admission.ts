@@ -1,5 +1,6 @@
 /** Who may try to log in: bounds on connections without a proven key, and on what one address gets wrong. */
 
+import { LRUCache } from 'lru-cache';
 import { clientNetworkOf } from '../../../proto/client-network.ts';
 
 /** Bounds of the SSH server before login. */
@@ -63,7 +64,7 @@ export class SshAdmission {
   readonly #insideBy = new Map<string, number>();
   #inside = 0;
   /** When an address will have been forgiven everything. */
-  readonly #forgivenAt = new Map<string, number>();
+  readonly #forgivenAt = new LRUCache<string, number>({ max: MAX_ADDRESSES });
 
   constructor(limits: Partial<SshAdmissionLimits> = {}, now: () => number = () => performance.now()) {
     this.#limits = { ...SSH_ADMISSION_LIMITS, ...limits };
@@ -126,7 +127,7 @@ export class SshAdmission {
   }
 
   #mistakes(key: string): number {
-    return Math.max(0, ((this.#forgivenAt.get(key) ?? 0) - this.#now()) / this.#limits.forgiveMs);
+    return Math.max(0, ((this.#forgivenAt.peek(key) ?? 0) - this.#now()) / this.#limits.forgiveMs);
   }
 
   /** Counts a mistake of a network, or of a site, which has `share` times as many. */
@@ -136,19 +137,9 @@ export class SshAdmission {
     const made = this.#mistakes(key) + 1;
     // Whoever is shut out stays out for a while, not for the moment until one is forgiven.
     const count = made >= mistakes ? mistakes * (1 + SHUT_OUT) : made;
-    // Moves to the end: the order is that of the last mistake.
-    this.#forgivenAt.delete(key);
     this.#forgivenAt.set(key, this.#now() + count * forgiveMs);
-    if (this.#forgivenAt.size > MAX_ADDRESSES) this.#forgetOldest();
     // The first few cost nothing: an agent offers all its keys.
     return Math.min(MAX_DELAY_MS, Math.max(0, count - 10) * 100);
-  }
-
-  #forgetOldest(): void {
-    for (const key of this.#forgivenAt.keys()) {
-      this.#forgivenAt.delete(key);
-      return;
-    }
   }
 }
 

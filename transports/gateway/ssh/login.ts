@@ -70,9 +70,7 @@ export function serveLogin(client: Connection, deps: LoginDeps): void {
 
   const provePublicKey = async (context: PublicKeyAuthContext, containerId: string): Promise<void> => {
     const { key, signature } = context;
-    if (key.data.length > MAX_KEY_BYTES || (key.algo === 'ssh-rsa' && context.hashAlgo === undefined)) {
-      return refuse(context);
-    }
+    if (!isTaken(context)) return refuse(context);
     const question = { containerId, fingerprint: fingerprintOf(key.data), port: deps.port };
     const answer = await deps.ask(question);
     if (answer.kind === 'unavailable') return fail(LATER);
@@ -92,9 +90,7 @@ export function serveLogin(client: Connection, deps: LoginDeps): void {
   /** A key without the name of a container. Nobody hears that it is known here who has not proven to have it. */
   const proveRoot = async (context: PublicKeyAuthContext): Promise<void> => {
     const { key, signature } = context;
-    if (key.data.length > MAX_KEY_BYTES || (key.algo === 'ssh-rsa' && context.hashAlgo === undefined)) {
-      return refuse(context);
-    }
+    if (!isTaken(context)) return refuse(context);
     if (signature === undefined) return context.accept();
     if (!isGood(context)) return refuse(context);
     const found = await deps.find({ fingerprint: fingerprintOf(key.data), port: deps.port });
@@ -129,6 +125,11 @@ export function serveLogin(client: Connection, deps: LoginDeps): void {
 /** `SHA256:` and unpadded base64, as proto/compute/ssh-key.ts makes it. */
 export function fingerprintOf(blob: Buffer): string {
   return `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
+}
+
+/** Whether a key may be looked at: not SHA-1, and of a bounded size. */
+function isTaken({ key, hashAlgo }: PublicKeyAuthContext): boolean {
+  return key.data.length <= MAX_KEY_BYTES && (key.algo !== 'ssh-rsa' || hashAlgo !== undefined);
 }
 
 /** Whether the signature is of this key, over this session. */

@@ -160,14 +160,12 @@ function readHeader(
   admission: Admission,
   onConnection: (socket: Socket, address: string) => void,
 ): void {
-  readFirstOfSocket(
-    socket,
-    HEADER_MS,
-    (bytes) => {
+  readFirstOfSocket(socket, HEADER_MS, {
+    decide: (bytes) => {
       const header = readProxyHeader(bytes);
       return header === 'incomplete' ? undefined : header;
     },
-    (header, bytes) => {
+    onDecided: (header, bytes) => {
       const client = header === 'none' ? undefined : (header.address ?? proxy);
       if (header === 'none' || client === undefined || (client !== proxy && !admission.admitBehind(socket, client))) {
         socket.resetAndDestroy();
@@ -176,8 +174,8 @@ function readHeader(
       if (bytes.length > header.length) socket.unshift(bytes.subarray(header.length));
       onConnection(socket, client);
     },
-    () => socket.destroy(),
-  );
+    onTimeout: () => socket.destroy(),
+  });
 }
 
 /** A header: its length, and the client's address; undefined: the proxy speaks for itself (LOCAL, UNKNOWN). */

@@ -9,6 +9,7 @@ import {
   ExtendedKeyUsageExtension,
   KeyUsageFlags,
   KeyUsagesExtension,
+  PemConverter,
   SubjectAlternativeNameExtension,
   SubjectKeyIdentifierExtension,
   X509Certificate,
@@ -52,7 +53,13 @@ export async function makeAuthority(name: string, now: number): Promise<Pem> {
 /** Issues a certificate for DNS names (wildcards too), signed by the authority. The chain goes with it. */
 export async function issueCertificate(authority: Pem, names: readonly string[], now: number): Promise<Pem> {
   const issuer = new X509Certificate(authority.cert);
-  const signingKey = await webcrypto.subtle.importKey('pkcs8', derOf(authority.key), ALGORITHM, false, ['sign']);
+  const signingKey = await webcrypto.subtle.importKey(
+    'pkcs8',
+    PemConverter.decodeFirst(authority.key),
+    ALGORITHM,
+    false,
+    ['sign'],
+  );
   const keys = await webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
   const cert = await X509CertificateGenerator.create(
     {
@@ -93,11 +100,5 @@ function serial(): string {
 }
 
 async function pemOf(key: webcrypto.CryptoKey): Promise<string> {
-  const der = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', key));
-  const lines = der.toString('base64').match(/.{1,64}/g) ?? [];
-  return `-----BEGIN PRIVATE KEY-----\n${lines.join('\n')}\n-----END PRIVATE KEY-----\n`;
-}
-
-function derOf(pem: string): Buffer {
-  return Buffer.from(pem.replace(/-----[A-Z ]+-----|\s/g, ''), 'base64');
+  return `${PemConverter.encode(await webcrypto.subtle.exportKey('pkcs8', key), PemConverter.PrivateKeyTag)}\n`;
 }
