@@ -28,10 +28,31 @@ const url = (...protocols: string[]) =>
     )
     .optional();
 
+/** Text of a form, and the same as a number. */
+const matching = (form: RegExp, expected: string) => z.string().regex(form, expected);
+const digits = (form: RegExp, expected: string) => matching(form, expected).transform(Number);
+
+/** Parts separated by commas, all of them such as `isOne` says. */
+const list = (isOne: (part: string) => boolean, expected: string, most = Number.POSITIVE_INFINITY) =>
+  z
+    .string()
+    .transform((value) => value.split(',').map((part) => part.trim()))
+    .refine((parts) => parts.length <= most && parts.every(isOne), expected);
+
+/** Text that `read` does not throw for. */
+const accepted = (read: (text: string) => unknown, expected: string) => z.string().refine(accepts(read), expected);
+
+/** What `read` makes of the text, if it makes anything of it. */
+const readBy = <T>(read: (text: string) => T | undefined, expected: string) =>
+  z.string().transform((value, context) => {
+    const found = read(value);
+    if (found !== undefined) return found;
+    context.addIssue({ code: 'custom', message: expected });
+    return z.NEVER;
+  });
+
 /** "24h", "90m", "3600s" or a plain number of seconds. */
-const seconds = z
-  .string()
-  .regex(/^[1-9][0-9]{0,8}[smhd]?$/, 'must be a time such as 90m, 24h or 7d, or a number of seconds')
+const seconds = matching(/^[1-9][0-9]{0,8}[smhd]?$/, 'must be a time such as 90m, 24h or 7d, or a number of seconds')
   .transform((value) => Number.parseInt(value, 10) * ({ s: 1, m: 60, h: 3600, d: 86_400 }[value.at(-1) ?? ''] ?? 1))
   .pipe(
     z
@@ -53,38 +74,27 @@ const registryKey = z.string().transform((value, context) => {
 const hostName = z.string().toLowerCase().regex(HOST_NAME, 'must be a host name');
 
 /** Origins as browsers write them, so that they can be compared as text. */
-const origins = z
-  .string()
-  .transform((value) => value.split(',').map((origin) => origin.trim()))
-  .refine((list) => list.every(isOrigin), 'must be origins such as https://console.example.com, separated by commas');
+const origins = list(isOrigin, 'must be origins such as https://console.example.com, separated by commas');
 
-const natsUrls = z.string().transform((value, context) => {
-  const urls = parseNatsUrls(value);
-  if (urls !== undefined) return urls;
-  const message = 'must be one or more of nats://[user:password@]host[:port] and tls://..., separated by commas';
-  context.addIssue({ code: 'custom', message });
-  return z.NEVER;
-});
+const natsUrls = readBy(
+  parseNatsUrls,
+  'must be one or more of nats://[user:password@]host[:port] and tls://..., separated by commas',
+);
 
 /** Addresses, with a port if it is not 53; IPv6 with a port in brackets: as node:dns takes them. */
-const resolvers = z
-  .string()
-  .transform((value) => value.split(',').map((server) => server.trim()))
-  .refine(
-    (list) => list.length <= MAX_RESOLVERS && list.every(isResolver),
-    `must be at most ${MAX_RESOLVERS} addresses such as 192.0.2.1 or 192.0.2.1:5353, separated by commas`,
-  );
+const resolvers = list(
+  accepts((server) => txtResolvers({ servers: [server] })),
+  `must be at most ${MAX_RESOLVERS} addresses such as 192.0.2.1 or 192.0.2.1:5353, separated by commas`,
+  MAX_RESOLVERS,
+);
 
 /** Whole seconds, up to a minute, as `5s` or `5`; in ms. */
-const leaveDelay = z
-  .string()
-  .regex(/^([0-9]|[1-5][0-9]|60)s?$/, 'must be 0s to 60s')
-  .transform((value) => Number.parseInt(value, 10) * 1000);
+const leaveDelay = matching(/^([0-9]|[1-5][0-9]|60)s?$/, 'must be 0s to 60s').transform(
+  (value) => Number.parseInt(value, 10) * 1000,
+);
 
 /** Milliseconds or seconds, half a second to five, as `1500ms` or `3s`; in ms. */
-const heartbeat = z
-  .string()
-  .regex(/^([1-5]s|[0-9]{3,4}ms)$/, 'must be 500ms to 5s')
+const heartbeat = matching(/^([1-5]s|[0-9]{3,4}ms)$/, 'must be 500ms to 5s')
   .transform((value) => Number.parseInt(value, 10) * (value.endsWith('ms') ? 1 : 1000))
   .pipe(z.number().min(500, 'must be 500ms to 5s').max(5000, 'must be 500ms to 5s'));
 
@@ -98,31 +108,22 @@ const MAX_PIPELINED = 100;
 
 const folder = z.string().startsWith('/', 'must be an absolute path').optional();
 
-const egressAllow = z.string().transform((value, context) => {
-  const networks = parseEgress(value);
-  if (networks !== undefined) return networks;
-  const message = 'must be at most 64 IPv4 networks or addresses such as 10.1.2.0/24, separated by commas';
-  context.addIssue({ code: 'custom', message });
-  return z.NEVER;
-});
+const egressAllow = readBy(
+  parseEgress,
+  'must be at most 64 IPv4 networks or addresses such as 10.1.2.0/24, separated by commas',
+);
 
 /** Targets of routes, as addresses. */
-const pipelinedOrigins = z
-  .string()
-  .transform((value) => value.split(',').map((target) => target.trim()))
-  .refine(
-    (targets) => targets.length <= MAX_PIPELINED && targets.every((target) => targetSchema.safeParse(target).success),
-    `must be at most ${MAX_PIPELINED} targets of routes such as 10.0.0.7:8080, separated by commas`,
-  )
-  .transform((targets) => targets.map(addressOf));
+const pipelinedOrigins = list(
+  isTarget,
+  `must be at most ${MAX_PIPELINED} targets of routes such as 10.0.0.7:8080, separated by commas`,
+  MAX_PIPELINED,
+).transform((targets) => targets.map(addressOf));
 
 /** A host that others reach this process at. */
 const advertised = z
   .string()
-  .refine(
-    (host) => targetSchema.safeParse(`${host}:1`).success,
-    'must be a name or an address without a port, IPv6 in brackets',
-  );
+  .refine((host) => isTarget(`${host}:1`), 'must be a name or an address without a port, IPv6 in brackets');
 
 /** The same, or all of them. */
 const sharedOrigins = z.union([z.literal('all'), pipelinedOrigins]);
@@ -134,11 +135,7 @@ const sharedSecret = z
 const variables = z.object({
   DATABASE_URL: url('postgres', 'postgresql'),
   DATABASE_DIRECT_URL: url('postgres', 'postgresql'),
-  DATABASE_CONNECTIONS: z
-    .string()
-    .regex(/^([3-9]|[1-9][0-9]{1,2})$/, 'must be 3 to 999')
-    .transform(Number)
-    .prefault('5'),
+  DATABASE_CONNECTIONS: digits(/^([3-9]|[1-9][0-9]{1,2})$/, 'must be 3 to 999').prefault('5'),
   NATS_URL: natsUrls.optional(),
   NATS_USER: text,
   NATS_PASSWORD: text,
@@ -148,33 +145,20 @@ const variables = z.object({
   NATS_CERT: text,
   NATS_KEY: text,
   NATS_INSECURE: z.literal('allow', 'must be allow, or absent').optional(),
-  NATS_REPLICAS: z
-    .string()
-    .regex(/^[1-5]$/, 'must be 1 to 5')
-    .transform(Number)
-    .optional(),
-  CLUSTER_SHARDS: z
-    .string()
-    .regex(/^[1-9][0-9]{0,4}$/, `must be 1 to ${MAX_SHARDS}`)
-    .transform(Number)
+  NATS_REPLICAS: digits(/^[1-5]$/, 'must be 1 to 5').optional(),
+  CLUSTER_SHARDS: digits(/^[1-9][0-9]{0,4}$/, `must be 1 to ${MAX_SHARDS}`)
     .pipe(z.number().max(MAX_SHARDS, `must be 1 to ${MAX_SHARDS}`))
     .optional(),
-  CLUSTER_WEIGHT: z
-    .string()
-    .regex(/^[0-9]{1,3}(\.[0-9]{1,2})?$/, WEIGHT_EXPECTED)
-    .transform(Number)
+  CLUSTER_WEIGHT: digits(/^[0-9]{1,3}(\.[0-9]{1,2})?$/, WEIGHT_EXPECTED)
     .pipe(z.number().min(0.1, WEIGHT_EXPECTED).max(100, WEIGHT_EXPECTED))
     .prefault('1'),
   CLUSTER_HEARTBEAT: heartbeat.prefault('1500ms'),
   JWT_SECRET: sharedSecret.optional(),
   JWT_SECRET_NEXT: sharedSecret.optional(),
   JWT_SECRET_PREVIOUS: sharedSecret.optional(),
-  METRICS_TOKEN: z
-    .string()
-    .regex(/^[\x21-\x7e]{16,256}$/, 'must be 16 to 256 visible characters')
-    .optional(),
-  ENCRYPTION_KEY: z.string().refine(isSealKey, 'must be 32 bytes in base64 or hex').optional(),
-  NEW_ENCRYPTION_KEY: z.string().refine(isSealKey, 'must be 32 bytes in base64 or hex').optional(),
+  METRICS_TOKEN: matching(/^[\x21-\x7e]{16,256}$/, 'must be 16 to 256 visible characters').optional(),
+  ENCRYPTION_KEY: accepted(parseSealKey, 'must be 32 bytes in base64 or hex').optional(),
+  NEW_ENCRYPTION_KEY: accepted(parseSealKey, 'must be 32 bytes in base64 or hex').optional(),
   ADMIN_USERNAME: usernameSchema.default('admin'),
   ADMIN_PASSWORD: z
     .string()
@@ -185,14 +169,8 @@ const variables = z.object({
   PLATFORM_DOMAIN: hostName.optional(),
   WEBAUTHN_RP_ID: hostName.refine((value) => !/(^|\.)[0-9]+$/.test(value), 'must be a name, not an address').optional(),
   WEBAUTHN_ORIGINS: origins.optional(),
-  REGISTRY_HOST: z
-    .string()
-    .regex(/^[a-z0-9.-]+(:[0-9]{1,5})?$/, 'must be a host name, with :port if it needs one')
-    .optional(),
-  REGISTRY_ISSUER: z
-    .string()
-    .regex(/^[\x21-\x7e]{1,256}$/, 'must be 1 to 256 visible characters')
-    .default('troupe'),
+  REGISTRY_HOST: matching(/^[a-z0-9.-]+(:[0-9]{1,5})?$/, 'must be a host name, with :port if it needs one').optional(),
+  REGISTRY_ISSUER: matching(/^[\x21-\x7e]{1,256}$/, 'must be 1 to 256 visible characters').default('troupe'),
   REGISTRY_SIGNING_KEY: registryKey.optional(),
   DEFAULT_IMAGE: text,
   COMPUTE_ENGINE: z.enum(['docker', 'kubernetes']).default('docker'),
@@ -207,18 +185,11 @@ const variables = z.object({
   DOCKER_CERT_PATH: folder,
   DOCKER_SSH_CONFIG: folder,
   SSH_AUTH_SOCK: text,
-  DISK_PATHS: z
-    .string()
-    .transform((value) => value.split(',').map((path) => path.trim()))
-    .refine(
-      (paths) => paths.every((path) => path.startsWith('/')),
-      'must be absolute paths of folders, separated by commas',
-    )
-    .optional(),
-  CONTAINER_SUBNETS: z
-    .string()
-    .refine(isSubnetPool, 'must be private addresses in the form 10.192.0.0/10, /29 at the smallest')
-    .optional(),
+  DISK_PATHS: list((path) => path.startsWith('/'), 'must be absolute paths of folders, separated by commas').optional(),
+  CONTAINER_SUBNETS: accepted(
+    parsePool,
+    'must be private addresses in the form 10.192.0.0/10, /29 at the smallest',
+  ).optional(),
   EGRESS_ALLOW: egressAllow.default([]),
   TRUSTED_PROXIES: z
     .string()
@@ -232,31 +203,17 @@ const variables = z.object({
   ADVERTISE_ADDRESS: advertised.optional(),
   ACME_DIRECTORY_URL: url('https'),
   ACME_CA_FILE: text,
-  ACME_EMAIL: z
-    .string()
-    .regex(/^[^\s@,;]{1,64}@[^\s@,;]{1,190}$/, 'must be one e-mail address')
-    .optional(),
+  ACME_EMAIL: matching(/^[^\s@,;]{1,64}@[^\s@,;]{1,190}$/, 'must be one e-mail address').optional(),
   ACME_EAB_KID: text,
-  ACME_EAB_HMAC_KEY: z
-    .string()
-    .regex(/^[A-Za-z0-9_-]+=*$/, 'must be base64url')
-    .optional(),
+  ACME_EAB_HMAC_KEY: matching(/^[A-Za-z0-9_-]+=*$/, 'must be base64url').optional(),
   INGRESS_HOST: hostName.optional(),
   DNS_RESOLVERS: resolvers.optional(),
   DNS_PROVIDER_URL: url('http', 'https'),
-  CHANGES_PER_MINUTE: z
-    .string()
-    .regex(/^[1-9][0-9]{0,5}$/, 'must be 1 to 999999')
-    .transform(Number)
-    .prefault('60'),
+  CHANGES_PER_MINUTE: digits(/^[1-9][0-9]{0,5}$/, 'must be 1 to 999999').prefault('60'),
   SESSION_TTL: seconds.prefault('24h'),
   LEAVE_DELAY: leaveDelay.optional(),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
-  TRACE_EVERY: z
-    .string()
-    .regex(/^[0-9]{1,9}$/, 'must be 0 or a number of requests')
-    .transform(Number)
-    .prefault('100'),
+  TRACE_EVERY: digits(/^[0-9]{1,9}$/, 'must be 0 or a number of requests').prefault('100'),
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).optional(),
   HTTP_ADAPTER: z.enum(['auto', 'own', 'uws', 'node']).default('auto'),
   GATEWAY_IO: z.enum(['auto', 'streams']).default('auto'),
@@ -284,35 +241,23 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
   throw new CliError(`The environment is not valid:\n${lines.join('\n')}`);
 }
 
-function isResolver(text: string): boolean {
-  try {
-    txtResolvers({ servers: [text] });
-    return true;
-  } catch {
-    return false;
-  }
+function accepts(read: (text: string) => unknown): (text: string) => boolean {
+  return (text) => {
+    try {
+      read(text);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+}
+
+function isTarget(text: string): boolean {
+  return targetSchema.safeParse(text).success;
 }
 
 function isOrigin(value: string): boolean {
   return /^https?:/.test(value) && URL.canParse(value) && new URL(value).origin === value;
-}
-
-function isSubnetPool(value: string): boolean {
-  try {
-    parsePool(value);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function isSealKey(value: string): boolean {
-  try {
-    parseSealKey(value);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Default parent domain: `*.localhost` is this machine everywhere (RFC 6761, section 6.3). */
