@@ -50,7 +50,6 @@ interface AnyKind {
   onCrash?: Behaviour['onCrash'];
 }
 
-/** The context of an entity. */
 class LocalEntityContext extends CellContext implements EntityContext<unknown> {
   get id(): string {
     return this.cell.name;

@@ -44,7 +44,6 @@ interface ActorParts {
   afterStop?(state: unknown, context: ActorContextWithMailbox<unknown>): void | Promise<void>;
 }
 
-/** Where an actor is spawned. */
 interface SpawnPlace {
   readonly system: NactSystem;
   readonly parent: ActorReference | ActorSystemReference;

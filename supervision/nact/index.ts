@@ -3,7 +3,13 @@
  * docs/reference/nact.md.
  */
 export type { Decision } from '../decisions.ts';
-export type { JournalProps } from './journal.ts';
+export type {
+  JournalProps,
+  PersistedEvent,
+  PersistedEventStream,
+  PersistedSnapshot,
+  PersistenceEngine,
+} from './journal.ts';
 export { LogLevel, type LogMsg, type NactLogger as Logger } from './logger.ts';
 export { type ConsoleProxy, configureLogging, type LoggingEngine, logNothing, logToConsole } from './logging.ts';
 export type { NactSystem as ActorSystem } from './nact-system.ts';
@@ -16,12 +22,6 @@ export {
   persistentQuery,
   spawnPersistent,
 } from './persistence.ts';
-export type {
-  PersistedEvent,
-  PersistedEventStream,
-  PersistedSnapshot,
-  PersistenceEngine,
-} from './persistence-engine.ts';
 export { ActorPath, type ActorSystemReference as ActorSystemRef, NactRef as Ref, Nobody } from './references.ts';
 export { hour, hours, message, messages, millisecond, milliseconds, minute, minutes, second, seconds } from './time.ts';
 export type {

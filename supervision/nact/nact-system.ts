@@ -1,8 +1,8 @@
 /** A system as nact's plugins see it. */
 import type { SystemRef } from '../ref.ts';
 import { start } from '../system.ts';
+import type { PersistenceEngine } from './journal.ts';
 import { type LogMsg, NactLogger, runtimeLog } from './logger.ts';
-import type { PersistenceEngine } from './persistence-engine.ts';
 import { ActorReference, ActorSystemReference, type AnyNactRef, type NactRef } from './references.ts';
 
 const systems = new WeakMap<ActorSystemReference, NactSystem>();

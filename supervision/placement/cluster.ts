@@ -15,18 +15,14 @@ import type { TimerStore } from '../../proto/ports/timers.ts';
 import type { Entities } from '../entity/entity-kind.ts';
 import type { AnyRef, SystemRef } from '../ref.ts';
 import { spawn, stop, stopped } from '../verbs.ts';
-
-import { AskCancels } from './ask-cancels.ts';
 import { AskDeduplicator } from './ask-deduplicator.ts';
-import { failed, lostOnTheWay, tooLarge, unreadable } from './ask-errors.ts';
+import { AskCancels, failed, lostOnTheWay, tooLarge, unreadable } from './asks.ts';
 import { DurableTimers } from './durable-timers.ts';
-import { inTrace } from './in-trace.ts';
 import { PlacementNode } from './node.ts';
 import { type NodeBus, TIMINGS, type Timings } from './node-options.ts';
 import { PlacedEntities, type PlacedInbound } from './placed-entities.ts';
 import type { ClusterContext, PlacedKind } from './placed-kind.ts';
-
-import { RefExchange } from './refs.ts';
+import { inTrace, RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';
 import { type CauseCodec, packAnswer, readAsk, readCancel, readRefNews, readTell } from './wire.ts';
 

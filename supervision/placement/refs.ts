@@ -1,10 +1,10 @@
 import type { Log } from '../../proto/ports/log.ts';
 import { Cell } from '../cell/cell.ts';
+import { cellOf } from '../cell/context.ts';
 import { type AnyRef, Ref } from '../ref.ts';
-import { currentTrace } from '../tracing.ts';
+import { currentTrace, withTrace } from '../tracing.ts';
 import { dispatch, spawn, spawnStateless, stop, stopped } from '../verbs.ts';
 import { type Codec, field, type JsonValue, type RefsIn, type RefsOut } from './codec.ts';
-import { inTrace } from './in-trace.ts';
 import { packRefNews, type RefNews } from './wire.ts';
 
 /** A ref of this node that others know by number. */
@@ -195,4 +195,9 @@ function refOf(ref: AnyRef): Ref<unknown> {
 
 function isAnyTaker(ref: AnyRef): ref is AnyRef & Ref<unknown> {
   return ref instanceof Ref;
+}
+
+/** Runs `f` in the context that came from another node, if the system of `actor` has a tracer. */
+export function inTrace<T>(actor: AnyRef, trace: string | undefined, f: () => T): T {
+  return trace === undefined || cellOf(actor).kind.tracer === undefined ? f() : withTrace(trace, f);
 }

@@ -1,14 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { cellOf } from '../cell/context.ts';
-import type { SystemClock } from '../environment.ts';
+import type { ClockTimer, SystemClock } from '../environment.ts';
 import { ActorError, atLeast } from '../errors.ts';
-import type { AnyRef, SystemRef } from '../ref.ts';
+import { type AnyRef, Ref, type SystemRef } from '../ref.ts';
+import { type TreeNode, tree } from '../stats.ts';
 import { start } from '../system.ts';
 import type { SystemOptions } from '../types.ts';
 import { stop, stopped } from '../verbs.ts';
-import { seededRandom } from './random.ts';
-import { describeMessage } from './trace.ts';
-import { VirtualClock } from './virtual-clock.ts';
 
 /** Options of `testSystem`: those of `start`, but for what the seed decides. */
 export interface TestSystemOptions extends Omit<SystemOptions, 'clock' | 'random' | 'schedule'> {
@@ -146,4 +144,130 @@ function fail(problem: string): void {
   process.nextTick(() => {
     throw new Error(problem);
   });
+}
+
+/** A timer that is set. */
+class VirtualTimer implements ClockTimer {
+  readonly due: number;
+  readonly f: () => void;
+  readonly #timers: Set<VirtualTimer>;
+
+  constructor(timers: Set<VirtualTimer>, due: number, f: () => void) {
+    this.#timers = timers;
+    this.due = due;
+    this.f = f;
+    timers.add(this);
+  }
+
+  close(): void {
+    this.#timers.delete(this);
+  }
+
+  ref(): void {}
+
+  unref(): void {}
+}
+
+/** A clock that stands still until it is told to go on. */
+class VirtualClock implements SystemClock {
+  readonly #timers = new Set<VirtualTimer>();
+  #now = 0;
+
+  now(): number {
+    return this.#now;
+  }
+
+  setTimeout(f: () => void, ms: number): ClockTimer {
+    return new VirtualTimer(this.#timers, this.#now + Math.max(0, ms), f);
+  }
+
+  /** When the next timer is due; undefined when none is set. */
+  get next(): number | undefined {
+    return this.#first?.due;
+  }
+
+  /** Goes to the time of the next timer and fires it: of several, the one that was set first. */
+  fire(): void {
+    const timer = this.#first;
+    if (timer === undefined) return;
+    this.#now = Math.max(this.#now, timer.due);
+    timer.close();
+    timer.f();
+  }
+
+  /** Goes on to `time`. No timer may be due before. */
+  goTo(time: number): void {
+    this.#now = Math.max(this.#now, time);
+  }
+
+  get #first(): VirtualTimer | undefined {
+    let first: VirtualTimer | undefined;
+    // A set keeps the order in which its members came.
+    for (const timer of this.#timers) if (first === undefined || timer.due < first.due) first = timer;
+    return first;
+  }
+}
+
+/**
+ * Resolves once no actor of the system has anything to do: no message waits, no handler runs, nobody starts or stops.
+ * Timers may still be set. So a test can tell that a message did not come. Rejects with ActorError `timeout`.
+ */
+export async function settled(system: SystemRef, withinMs: number = 1000): Promise<void> {
+  const deadline = performance.now() + withinMs;
+  for (;;) {
+    await turn();
+    const busy = firstBusy(tree(system, { maxChildren: Number.POSITIVE_INFINITY }));
+    if (busy === undefined) return;
+    if (performance.now() > deadline) throw new ActorError('timeout', `${busy.path} is ${busy.status}`);
+  }
+}
+
+/** An actor that is not idle, the deepest first. */
+function firstBusy(node: TreeNode): TreeNode | undefined {
+  for (const child of node.children) {
+    const busy = firstBusy(child);
+    if (busy !== undefined) return busy;
+  }
+  return node.status === 'idle' ? undefined : node;
+}
+
+/** Characters of a message in a trace. */
+const MAX_TEXT = 200;
+/** Levels of a message in a trace. */
+const MAX_DEPTH = 6;
+
+/** A message as one short line of text, which is the same in every run. Never throws. */
+function describeMessage(message: unknown): string {
+  let text: string;
+  try {
+    text = describe(message, MAX_DEPTH);
+  } catch {
+    text = '(unreadable)';
+  }
+  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}...` : text;
+}
+
+function describe(value: unknown, levels: number): string {
+  if (typeof value === 'string') return JSON.stringify(value);
+  if (typeof value === 'function') return '(function)';
+  if (typeof value !== 'object' || value === null) return String(value);
+  if (value instanceof Ref) return value.path;
+  if (value instanceof Error) return `${value.name}: ${value.message}`;
+  if (levels === 0) return '...';
+  if (Array.isArray(value)) return `[${value.map((each) => describe(each, levels - 1)).join(', ')}]`;
+  const { constructor: made } = value;
+  if (made !== Object && made !== undefined) return `(${made.name})`;
+  const members = Object.entries(value).map(([name, each]) => `${name}: ${describe(each, levels - 1)}`);
+  return `{ ${members.join(', ')} }`;
+}
+
+/** Numbers from 0 to below 1 that look random (mulberry32). The same seed gives the same ones. */
+function seededRandom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { z } from 'zod';
 import { Refusal } from '../../proto/errors.ts';
 import type { ShardLease } from '../../proto/ports/placement.ts';
-import { fence } from '../../storage/placement/fence.ts';
+import { fence } from '../../storage/fenced.ts';
 import { ActorError, type Ref, spawn, stop } from '../../supervision/index.ts';
 import { shardOf } from '../../supervision/placement/index.ts';
 import {

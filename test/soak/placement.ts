@@ -10,7 +10,7 @@ import { randomUUID } from 'node:crypto';
 import { cpus } from 'node:os';
 import type { BeatResult, NodeInfo } from '../../proto/ports/placement.ts';
 import { openDb } from '../../storage/db.ts';
-import { fence } from '../../storage/placement/fence.ts';
+import { fence } from '../../storage/fenced.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import { startTestServer, testDatabase } from '../support/database/database.ts';
 import { silentLog } from '../support/log.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { Refusal } from '../../../proto/errors.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import type { Db } from '../../../storage/db.ts';
-import { fence } from '../../../storage/placement/fence.ts';
+import { fence } from '../../../storage/fenced.ts';
 import { dispatch, type EntityKind, type Ref, type StopReason } from '../../../supervision/index.ts';
 import { type Codec, jsonCodec, type PlacedKind } from '../../../supervision/placement/index.ts';
 

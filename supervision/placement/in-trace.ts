@@ -1,8 +1,0 @@
-import { cellOf } from '../cell/context.ts';
-import type { AnyRef } from '../ref.ts';
-import { withTrace } from '../tracing.ts';
-
-/** Runs `f` in the context that came from another node, if the system of `actor` has a tracer. */
-export function inTrace<T>(actor: AnyRef, trace: string | undefined, f: () => T): T {
-  return trace === undefined || cellOf(actor).kind.tracer === undefined ? f() : withTrace(trace, f);
-}
