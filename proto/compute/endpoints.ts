@@ -1,38 +1,28 @@
 /** The compute service's endpoints and views. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
+import { idSchema } from '../ids.ts';
 import {
-  byContainer,
-  byUser,
-  common,
+  computeEventSchema,
   containerCreatedSchema,
   containerNameSchema,
-  containerParams,
   containerSchema,
-  containerScope,
-  containersScope,
+  externalPortSchema,
   instanceTypeSchema,
   mountPathsSchema,
+  ofContainer,
+  ofUser,
   ok,
   pullPolicySchema,
-  statusSchema,
+  wholeNumber,
 } from './fields.ts';
-import { listAllContainers, listImages } from './images.ts';
-import {
-  addIngress,
-  deleteIngress,
-  getMounts,
-  getSsh,
-  listIngress,
-  setMounts,
-  setPullPolicy,
-  setSsh,
-} from './settings.ts';
 
 export {
+  type ComputeEvent,
   type ContainerCreatedView,
   type ContainerStatus,
   type ContainerView,
+  computeEventSchema,
   containerCreatedSchema,
   containerSchema,
   INSTANCE_TYPES,
@@ -43,18 +33,6 @@ export {
   pullPolicySchema,
   statusSchema,
 } from './fields.ts';
-export { type AdminContainerView, type ImageView, listAllContainers, listImages } from './images.ts';
-export {
-  addIngress,
-  deleteIngress,
-  getMounts,
-  getSsh,
-  type IngressView,
-  listIngress,
-  setMounts,
-  setPullPolicy,
-  setSsh,
-} from './settings.ts';
 
 /** What one user may have. */
 export const MAX_CONTAINERS = 3;
@@ -80,26 +58,21 @@ const sshKeySchema = z.object({
   created_at: z.iso.datetime(),
 });
 
-const keysScope = (action: string) => ({ key: (uid: string) => `compute.${uid}.keys`, action });
-
 export const listContainers = endpoint({
-  ...common,
+  ...ofUser('.containers', 'read'),
   name: 'listContainers',
   method: 'GET',
   path: '/compute/containers',
   summary: 'Your containers',
-  scope: containersScope('read'),
   reply: z.object({ containers: z.array(containerSchema) }),
-  actor: byUser,
 });
 
 export const createContainer = endpoint({
-  ...common,
+  ...ofUser('.containers', 'create'),
   name: 'createContainer',
   method: 'POST',
   path: '/compute/containers',
   summary: 'Create a container',
-  scope: containersScope('create'),
   // Strict: a field we do not know (privileged, network, ...) is refused, never passed by.
   body: z.strictObject({
     name: containerNameSchema,
@@ -117,79 +90,63 @@ export const createContainer = endpoint({
   }),
   reply: containerCreatedSchema,
   refuses: ['limit_reached'],
-  actor: byUser,
 });
 
 export const getContainer = endpoint({
-  ...common,
+  ...ofContainer('read'),
   name: 'getContainer',
   method: 'GET',
   path: '/compute/containers/{id}',
   summary: 'One container',
-  scope: containerScope('read'),
-  params: containerParams,
   reply: containerSchema,
-  actor: byContainer,
 });
 
 export const deleteContainer = endpoint({
-  ...common,
+  ...ofContainer('delete'),
   name: 'deleteContainer',
   method: 'DELETE',
   path: '/compute/containers/{id}',
   summary: 'Delete a container and its data',
-  scope: containerScope('delete'),
-  params: containerParams,
   reply: ok,
-  actor: byContainer,
 });
 
 export const startContainer = endpoint({
-  ...common,
+  ...ofContainer('start'),
   name: 'startContainer',
   method: 'POST',
   path: '/compute/containers/{id}/start',
   summary:
     'Start a stopped or failed container. One whose data is gone begins with empty folders only with `discard=true`',
-  scope: containerScope('start'),
-  params: containerParams,
   query: z.object({ discard: z.enum(['true', 'false']).default('false') }),
   reply: containerCreatedSchema,
   refuses: ['conflict'],
-  actor: byContainer,
 });
 
 export const stopContainer = endpoint({
-  ...common,
+  ...ofContainer('stop'),
   name: 'stopContainer',
   method: 'POST',
   path: '/compute/containers/{id}/stop',
   summary: 'Stop a container; its persistent paths are kept',
-  scope: containerScope('stop'),
-  params: containerParams,
   reply: containerCreatedSchema,
   refuses: ['conflict'],
-  actor: byContainer,
 });
 
 export const listSshKeys = endpoint({
-  ...common,
+  ...ofUser('.keys', 'read'),
   name: 'listSshKeys',
   method: 'GET',
   path: '/compute/ssh-keys',
   summary: 'Your SSH public keys',
-  scope: keysScope('read'),
   reply: z.object({ ssh_keys: z.array(sshKeySchema) }),
-  actor: byUser,
 });
 
 export const createSshKey = endpoint({
-  ...common,
+  ...ofUser('.keys', 'create'),
   name: 'createSshKey',
   method: 'POST',
   path: '/compute/ssh-keys',
   summary: 'Add an SSH public key',
-  scope: keysScope('create'),
   body: z.object({
     name: z
       .string()
@@ -201,63 +158,36 @@ export const createSshKey = endpoint({
   }),
   reply: sshKeySchema,
   refuses: ['limit_reached', 'conflict'],
-  actor: byUser,
 });
 
 export const deleteSshKey = endpoint({
-  ...common,
+  ...ofUser('.keys', 'delete'),
   name: 'deleteSshKey',
   method: 'DELETE',
   path: '/compute/ssh-keys/{id}',
   summary: 'Delete an SSH public key',
-  scope: keysScope('delete'),
-  params: z.object({
-    id: z
-      .string()
-      .regex(/^[1-9][0-9]{0,9}$/, 'must be a whole number')
-      .transform(Number),
-  }),
+  params: z.object({ id: wholeNumber(/^[1-9][0-9]{0,9}$/) }),
   reply: ok,
-  actor: byUser,
 });
 
-/** The whole list first, then what changes. */
-export const computeEventSchema = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('containers'), data: z.array(containerSchema) }),
-  z.object({
-    type: z.literal('container_status'),
-    data: z.object({
-      container_id: z.string(),
-      status: statusSchema,
-      /** Empty while it does not run. */
-      external_ip: z.string(),
-    }),
-  }),
-]);
-export type ComputeEvent = z.input<typeof computeEventSchema>;
-
 export const computeSocket = endpoint({
-  ...common,
+  ...ofUser('', 'read'),
   name: 'computeSocket',
   method: 'GET',
   path: '/compute/ws',
   summary: 'The list of your containers, then every change of status',
-  scope: { key: (uid) => `compute.${uid}`, action: 'read' },
   reply: computeEventSchema,
-  actor: byUser,
   socket: true,
 });
 
 export const terminal = endpoint({
-  ...common,
+  ...ofContainer('update'),
   name: 'terminal',
   method: 'GET',
   path: '/compute/containers/{id}/terminal',
   summary:
     'A shell in the container: frames are what is typed and printed; a text frame {"type":"resize","cols","rows"} ' +
     'sets the size',
-  scope: containerScope('update'),
-  params: containerParams,
   query: z.object({
     /**
      * Whoever connects again with it within 30 s of a lost connection is in the same shell (docs/reference/streams.md).
@@ -270,26 +200,20 @@ export const terminal = endpoint({
     input: z.enum(['bytes', 'lines']).default('bytes'),
   }),
   refuses: ['not_running', 'limit_reached'],
-  actor: byContainer,
   socket: true,
 });
 
 export const logs = endpoint({
-  ...common,
+  ...ofContainer('read'),
   name: 'logs',
   method: 'GET',
   path: '/compute/containers/{id}/logs',
   summary:
     'Log lines, one a message: the newest `tail` (100 by default), then as they come. `since`, the stamp of the ' +
     'last line received, resumes a log',
-  scope: containerScope('read'),
-  params: containerParams,
   query: z.object({
     /** Without `since` the default is DEFAULT_LOG_TAIL, with it all that is later. */
-    tail: z
-      .string()
-      .regex(/^[0-9]{1,6}$/, 'must be a whole number')
-      .transform(Number)
+    tail: wholeNumber(/^[0-9]{1,6}$/)
       .pipe(z.int().max(MAX_LOG_TAIL, `must be at most ${MAX_LOG_TAIL}`))
       .optional(),
     since: z
@@ -299,7 +223,6 @@ export const logs = endpoint({
       .optional(),
   }),
   refuses: ['not_running'],
-  actor: byContainer,
   socket: true,
 });
 
@@ -308,6 +231,143 @@ export const resizeSchema = z.object({
   type: z.literal('resize'),
   cols: z.int().min(1).max(1000),
   rows: z.int().min(1).max(1000),
+});
+
+const sshSchema = z.object({ ssh_enabled: z.boolean() });
+
+/** An ingress rule, as it is shown. */
+const ingressSchema = z.object({
+  id: z.int(),
+  port: z.int(),
+  target_port: z.int(),
+  /** Unix seconds. */
+  created_at: z.int(),
+});
+export type IngressView = z.input<typeof ingressSchema>;
+
+export const getSsh = endpoint({
+  ...ofContainer('read'),
+  name: 'getSsh',
+  method: 'GET',
+  path: '/compute/containers/{id}/ssh',
+  summary: 'Whether SSH access is enabled',
+  reply: sshSchema,
+});
+
+export const setSsh = endpoint({
+  ...ofContainer('update'),
+  name: 'setSsh',
+  method: 'PUT',
+  path: '/compute/containers/{id}/ssh',
+  summary: 'Enable or disable SSH access; disabling ends open sessions',
+  body: sshSchema,
+  reply: sshSchema,
+});
+
+export const listIngress = endpoint({
+  ...ofContainer('read'),
+  name: 'listIngress',
+  method: 'GET',
+  path: '/compute/containers/{id}/ingress',
+  summary: 'The ingress rules: which external port leads to which port of the container',
+  reply: z.object({ rules: z.array(ingressSchema) }),
+});
+
+export const addIngress = endpoint({
+  ...ofContainer('update'),
+  name: 'addIngress',
+  method: 'POST',
+  path: '/compute/containers/{id}/ingress',
+  summary: 'Add an ingress rule; one on port 443 enables HTTPS',
+  body: z
+    .object({
+      port: externalPortSchema,
+      target_port: z.int().min(1, 'must be 1 to 65535').max(65_535, 'must be 1 to 65535').optional(),
+    })
+    .transform(({ port, target_port }) => ({ port, target_port: target_port ?? port })),
+  reply: ingressSchema,
+  refuses: ['conflict'],
+});
+
+export const deleteIngress = endpoint({
+  ...ofContainer('update'),
+  name: 'deleteIngress',
+  method: 'DELETE',
+  path: '/compute/containers/{id}/ingress/{port}',
+  summary: 'Remove the ingress rule of an external port',
+  params: z.object({ id: idSchema, port: wholeNumber(/^[1-9][0-9]{0,4}$/) }),
+  reply: ok,
+});
+
+export const getMounts = endpoint({
+  ...ofContainer('read'),
+  name: 'getMounts',
+  method: 'GET',
+  path: '/compute/containers/{id}/mounts',
+  summary: 'The paths whose data is kept',
+  reply: z.object({ mount_paths: z.array(z.string()) }),
+});
+
+export const setMounts = endpoint({
+  ...ofContainer('update'),
+  name: 'setMounts',
+  method: 'PUT',
+  path: '/compute/containers/{id}/mounts',
+  summary:
+    'Replace the paths whose data is kept; a running container is restarted. Where the engine cannot carry over ' +
+    'the files outside them, `discard` must say that they may go',
+  body: z.object({ mount_paths: mountPathsSchema, discard: z.boolean().default(false) }),
+  reply: z.object({ mount_paths: z.array(z.string()), restarted: z.boolean() }),
+  refuses: ['discards_files', 'limit_reached', 'too_many_changes'],
+});
+
+export const setPullPolicy = endpoint({
+  ...ofContainer('update'),
+  name: 'setPullPolicy',
+  method: 'PUT',
+  path: '/compute/containers/{id}/pull-policy',
+  summary: 'Whether each start pulls the image anew; counts from the next start',
+  body: z.object({ pull_policy: pullPolicySchema }),
+  reply: z.object({ pull_policy: pullPolicySchema }),
+});
+
+/** An image that containers can start from. */
+const imageSchema = z.object({
+  name: z.string(),
+  image: z.string(),
+  source: z.enum(['builtin', 'registry']),
+});
+export type ImageView = z.input<typeof imageSchema>;
+
+/** A container as the administrator sees it: with its owner, and the time as Unix seconds. */
+const adminContainerSchema = containerSchema.extend({
+  created_at: z.int(),
+  user_id: z.string(),
+  /** The user's name. */
+  owner: z.string(),
+  /** Empty while it does not run. */
+  external_ip: z.string(),
+});
+export type AdminContainerView = z.input<typeof adminContainerSchema>;
+
+export const listImages = endpoint({
+  ...ofUser('.containers', 'read'),
+  name: 'listImages',
+  method: 'GET',
+  path: '/compute/images',
+  summary: 'Images a container can be made from: the default one, and what the registry has for you',
+  reply: z.array(imageSchema),
+});
+
+export const listAllContainers = endpoint({
+  name: 'listAllContainers',
+  service: 'compute',
+  method: 'GET',
+  path: '/compute/admin/containers',
+  summary: 'The containers of all users',
+  access: 'admin',
+  reply: z.array(adminContainerSchema),
+  actor: { kind: 'compute/listing', key: 'none' },
 });
 
 /** All endpoints of the service. */

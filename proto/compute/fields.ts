@@ -115,18 +115,50 @@ export const containerSchema = z.object({
 export type ContainerView = z.input<typeof containerSchema>;
 export type ContainerCreatedView = z.input<typeof containerCreatedSchema>;
 
+/** The whole list first, then what changes. */
+export const computeEventSchema = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('containers'), data: z.array(containerSchema) }),
+  z.object({
+    type: z.literal('container_status'),
+    data: z.object({
+      container_id: z.string(),
+      status: statusSchema,
+      /** Empty while it does not run. */
+      external_ip: z.string(),
+    }),
+  }),
+]);
+export type ComputeEvent = z.input<typeof computeEventSchema>;
+
 /** The ports a rule can listen on from outside. */
 export const externalPortSchema = z
   .int()
   .refine((port) => port === 80 || port === 443 || (port >= 8000 && port <= 8999), 'must be 80, 443, or 8000 to 8999');
 
-export const containerParams = z.object({ id: idSchema });
+const containerParams = z.object({ id: idSchema });
 export const ok = z.object({ status: z.literal('ok') });
-export const containersScope = (action: string) => ({ key: (uid: string) => `compute.${uid}.containers`, action });
-export const containerScope = (action: string) => ({
-  key: (uid: string, params: Readonly<Record<string, string>>) => `compute.${uid}.containers.${params.id}`,
-  action,
+
+/** A number in a path or a query, written as `form` says. */
+export const wholeNumber = (form: RegExp) => z.string().regex(form, 'must be a whole number').transform(Number);
+
+const common = { service: 'compute', access: 'token' } as const;
+const byUser = { kind: 'compute/user', key: 'caller' } as const;
+const byContainer = { kind: 'compute/container', key: 'param', param: 'id' } as const;
+
+/** What endpoints of a user have in common that need `action` on `compute.<uid>`, or on what is `below` it. */
+export const ofUser = (below: string, action: string) => ({
+  ...common,
+  scope: { key: (uid: string) => `compute.${uid}${below}`, action },
+  actor: byUser,
 });
-export const byUser = { kind: 'compute/user', key: 'caller' } as const;
-export const byContainer = { kind: 'compute/container', key: 'param', param: 'id' } as const;
-export const common = { service: 'compute', access: 'token' } as const;
+
+/** What endpoints of one container have in common that need `action` on it. */
+export const ofContainer = (action: string) => ({
+  ...common,
+  scope: {
+    key: (uid: string, params: Readonly<Record<string, string>>) => `compute.${uid}.containers.${params.id}`,
+    action,
+  },
+  params: containerParams,
+  actor: byContainer,
+});

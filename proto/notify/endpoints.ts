@@ -48,7 +48,6 @@ const muted = (longest: number) =>
 export const MAX_CATEGORY_LENGTH = 64;
 export const MAX_SCOPE_LENGTH = 256;
 
-/** What is muted. */
 const muteBody = z.object({ category: muted(MAX_CATEGORY_LENGTH), scope: muted(MAX_SCOPE_LENGTH) });
 
 const common = { service: 'notify', access: 'session', actor: { kind: 'notify/user', key: 'caller' } } as const;
