@@ -19,7 +19,6 @@ export class Semaphore {
     this.#limit = limit;
   }
 
-  /** How many wait. */
   get waiting(): number {
     return this.#waiting.urgent.size + this.#waiting.other.size;
   }

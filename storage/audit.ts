@@ -37,6 +37,16 @@ export async function audit(tx: Queries, entry: AuditEntry): Promise<void> {
   );
 }
 
+/** Adds an entry of whoever is at the command line. */
+export function auditOperator(
+  tx: Queries,
+  action: string,
+  target: string,
+  detail: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  return audit(tx, { userId: null, username: 'operator', action, target, detail });
+}
+
 const auditRow = z.object({
   id: z.number(),
   at: z.date(),

@@ -51,6 +51,7 @@ export const OWNED = {
 /** Files at the top of storage that are part of a room, since other services ask for what they have. */
 export const SHARED_FILES: Readonly<Partial<Record<keyof typeof OWNED, readonly string[]>>> = {
   auth: ['storage/offboarding.ts'],
+  placement: ['storage/fenced.ts'],
 };
 
 /** Views by the owner of their tables. */

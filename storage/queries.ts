@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 
 /**
  * What functions of this room run their SQL on: the pool, or one transaction of it. Rows go through a schema. int8
@@ -34,4 +34,23 @@ export interface TxOptions {
   readonly isolation?: 'read committed' | 'repeatable read' | 'serializable';
   /** Bound of each statement, instead of the database's own. */
   readonly timeoutMs?: number;
+}
+
+/** Reads a row of one column as the value of that column. */
+const only = <S extends z.ZodType>(value: S) => z.preprocess((row) => Object.values(Object(row))[0], value);
+
+/** Rows of one column. */
+export const textRow = only(z.string());
+export const numberRow = only(z.number());
+export const flagRow = only(z.boolean());
+
+/** A column that may be null, which is read as undefined. */
+export const nullish = <S extends z.ZodType>(column: S) => column.nullable().transform((value) => value ?? undefined);
+
+/** The columns of a schema for `select` and `returning`: `created_at as "createdAt"` for its `createdAt`. */
+export function columnsOf(schema: z.ZodObject): string {
+  return Object.keys(schema.shape)
+    .map((key) => [key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), key])
+    .map(([column, key]) => (column === key ? key : `${column} as "${key}"`))
+    .join(', ');
 }

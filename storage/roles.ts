@@ -1,7 +1,7 @@
 /** Roles of the database, one for each service that runs alone: the SQL that makes them, and what is missing. */
 import { z } from 'zod';
-import type { Queries } from './db.ts';
 import { FUNCTIONS, RELATIONS, SEQUENCES } from './ownership.ts';
+import { type Queries, textRow } from './queries.ts';
 import { rightsOf, type ServiceWithRole } from './rights.ts';
 
 /** The name of a service's role. */
@@ -67,14 +67,8 @@ export function missingRight(
   );
 }
 
-const loginRow = z.object({ name: z.string() });
-
 /** Which of the roles may log in. */
-export async function rolesThatLogIn(db: Queries, roles: readonly string[]): Promise<string[]> {
-  const rows = await db.many(
-    loginRow,
-    'select rolname::text as name from pg_roles where rolcanlogin and rolname = any($1::text[])',
-    [roles],
-  );
-  return rows.map(({ name }) => name);
+export function rolesThatLogIn(db: Queries, roles: readonly string[]): Promise<string[]> {
+  const statement = 'select rolname::text from pg_roles where rolcanlogin and rolname = any($1::text[])';
+  return db.many(textRow, statement, [roles]);
 }

@@ -50,3 +50,13 @@ export function open(key: KeyObject, context: string, sealed: Uint8Array): Buffe
     });
   }
 }
+
+/** The same; undefined where `open` throws. */
+export function openOrNone(key: KeyObject, context: string, sealed: Uint8Array): Buffer | undefined {
+  try {
+    return open(key, context, sealed);
+  } catch (error) {
+    if (error instanceof SealError) return undefined;
+    throw error;
+  }
+}

@@ -1,7 +1,4 @@
-import { z } from 'zod';
-import type { Queries, Tx } from './queries.ts';
-
-const valueRow = z.object({ value: z.string() });
+import { type Queries, type Tx, textRow } from './queries.ts';
 
 /** Those of the view `open_settings`, which hold no secret. */
 const OPEN = /^(installation|ssh_address|registry_certificate:.*)$/s;
@@ -10,8 +7,8 @@ const OPEN = /^(installation|ssh_address|registry_certificate:.*)$/s;
 const placeOf = (key: string) => (OPEN.test(key) ? 'open_settings' : 'settings');
 
 /** The value of an installation-wide setting. */
-export async function getSetting(db: Queries, key: string): Promise<string | undefined> {
-  return (await db.one(valueRow, `select value from ${placeOf(key)} where key = $1`, [key]))?.value;
+export function getSetting(db: Queries, key: string): Promise<string | undefined> {
+  return db.one(textRow, `select value from ${placeOf(key)} where key = $1`, [key]);
 }
 
 /** Keeps all others from settings until `tx` ends. */
@@ -38,9 +35,9 @@ export async function getOrCreateSetting(
   if (present !== undefined) return present;
   const made = await make();
   const won = await db.one(
-    valueRow,
+    textRow,
     `insert into ${placeOf(key)} (key, value) values ($1, $2) on conflict (key) do nothing returning value`,
     [key, made],
   );
-  return won?.value ?? (await getSetting(db, key)) ?? made;
+  return won ?? (await getSetting(db, key)) ?? made;
 }

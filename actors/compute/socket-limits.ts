@@ -3,7 +3,6 @@ import { MAX_SOCKETS } from '../../proto/compute/endpoints.ts';
 import { dispatch } from '../../supervision/index.ts';
 import type { Connection } from '../service/connection.ts';
 
-/** What a socket is for. */
 type SocketKind = keyof typeof MAX_SOCKETS;
 
 /** Says that there are too many, with 1008: coming back is of no use before one is closed. */

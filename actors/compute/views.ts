@@ -5,7 +5,6 @@ import type { ContainerRow, OwnedContainerRow } from '../../storage/compute/cont
 import type { SshKeyRow } from '../../storage/compute/ssh-keys.ts';
 import type { ComputeDeps } from './deps.ts';
 
-/** What a view is made with. */
 type ViewDeps = Pick<ComputeDeps, 'domain' | 'engine' | 'sshAddress'>;
 
 /** `<container_id>.compute.{platform_domain}`. */

@@ -3,11 +3,11 @@
  */
 import { ProviderError, type ProviderRecord } from '../../proto/ports/dns.ts';
 import type { MappingRow } from '../../storage/network/mappings.ts';
-import { coveringZone } from '../../storage/network/zones.ts';
+import { coveringZone, tokenContext } from '../../storage/network/zones.ts';
+import { openOrNone } from '../../storage/seal.ts';
 import type { Integration, NetworkDeps } from './deps.ts';
 import { zoneNames } from './hostname-rules.ts';
 import type { WriteRight } from './placed.ts';
-import { openToken } from './tokens.ts';
 
 /** What became of the wish for a record. `detail` is for the user. */
 type Automated =
@@ -106,7 +106,8 @@ export async function removeRecord(
 
 async function zoneOf(deps: NetworkDeps, { sealKey }: Integration, row: MappingRow): Promise<Zone | undefined> {
   const zone = await coveringZone(deps.db, row.userId, zoneNames(row.hostname));
-  const token = zone === undefined ? undefined : openToken(sealKey, zone.ownedDomainId, zone.token);
+  const token =
+    zone === undefined ? undefined : openOrNone(sealKey, tokenContext(zone.ownedDomainId), zone.token)?.toString();
   return zone === undefined || token === undefined ? undefined : { zoneId: zone.zoneId, name: zone.name, token };
 }
 

@@ -1,6 +1,6 @@
 /** What a mapping is looked at for: the proof that its name is its user's, and whether it still is. */
 import { notificationEvent } from '../../proto/notify/notification.ts';
-import { audit } from '../../storage/audit.ts';
+import { type AuditEntry, audit } from '../../storage/audit.ts';
 import {
   failMapping,
   lapseMapping,
@@ -128,13 +128,7 @@ export class MappingCheck {
       for (const loser of outcome === 'taken' ? [row] : outcome.displaced)
         await append(tx, noticeOf(loser, now, `${loser.hostname} is somebody else's`, LOST));
       if (outcome === 'taken') return outcome;
-      await audit(tx, {
-        userId: row.userId,
-        username: 'platform',
-        action: 'mapping.verified',
-        target: row.id,
-        detail: { domain: row.hostname, by },
-      });
+      await audit(tx, platformEntry(row, 'mapping.verified', { by }));
       return outcome;
     });
     if (proven === 'taken') return { kind: 'taken' };
@@ -149,13 +143,7 @@ export class MappingCheck {
     const why = `its proof has been missing since ${since.toISOString()}: ${toDo(row)}, then verify it`;
     await this.#right.tx(async (tx) => {
       if ((await lapseMapping(tx, row.id, why)) === undefined) return;
-      await audit(tx, {
-        userId: row.userId,
-        username: 'platform',
-        action: 'mapping.lapsed',
-        target: row.id,
-        detail: { domain: row.hostname },
-      });
+      await audit(tx, platformEntry(row, 'mapping.lapsed'));
       await append(
         tx,
         noticeOf(row, now, `${row.hostname} has lapsed`, `${row.hostname} is not served any more: ${why}.`),
@@ -163,6 +151,11 @@ export class MappingCheck {
     });
     log.info({ mappingId: row.id, hostname: row.hostname }, 'mapping lapsed');
   }
+}
+
+/** What the platform itself did with a mapping, for the audit trail. */
+export function platformEntry({ id, userId, hostname }: MappingRow, action: string, more: object = {}): AuditEntry {
+  return { userId, username: 'platform', action, target: id, detail: { domain: hostname, ...more } };
 }
 
 function noticeOf({ id, userId }: MappingRow, now: number, title: string, message: string) {

@@ -9,21 +9,120 @@
  *                 verified -- 14 days without its record and leading elsewhere --> failed
  */
 
-import type { Call } from '../../proto/endpoint.ts';
-import type { MappingView } from '../../proto/network/endpoints.ts';
+import { Buckets } from '../../proto/buckets.ts';
+import type { Call, ReplyOf } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
+import {
+  deleteMapping as deleteEndpoint,
+  type MappingView,
+  SAYS,
+  verifyMapping as verifyEndpoint,
+} from '../../proto/network/endpoints.ts';
 import { isFenced } from '../../proto/ports/placement.ts';
 import { audit } from '../../storage/audit.ts';
-import { deleteMapping, type MappingRow, mappingById, noteCheck } from '../../storage/network/mappings.ts';
+import { hastenOrder } from '../../storage/network/certificate-orders.ts';
+import {
+  deleteMapping,
+  type MappingRow,
+  mappingById,
+  noteCheck,
+  retryMapping,
+} from '../../storage/network/mappings.ts';
+import { tellNetwork } from '../../storage/network/news.ts';
 import { dispatch, type Ref } from '../../supervision/index.ts';
 import { auditEntry } from '../service/audit.ts';
-import { handleCall, refusalOf } from '../service/dispatch.ts';
+import { ASK_TIMEOUT, callerOf, type Handlers, handleCall, handler, handlers, refusalOf } from '../service/dispatch.ts';
 import type { AnsweringKind, EntitiesPart } from '../service/parts.ts';
 import { removeRecord } from './automation.ts';
+import { PAUSE_BEFORE_HASTE_MS } from './certificate-rules.ts';
+import { nextCheck } from './check-rules.ts';
 import type { NetworkDeps } from './deps.ts';
-import { type MappingState, mappingHandlers } from './mapping-calls.ts';
-import { MappingCheck } from './mapping-check.ts';
-import { MAPPING, type MappingMessage, type NetworkUserMessage, writeRight } from './placed.ts';
+import { MappingCheck, platformEntry, toDo } from './mapping-check.ts';
+import { MAPPING, type MappingMessage, type NetworkUserMessage, type WriteRight, writeRight } from './placed.ts';
 import { mappingView } from './views.ts';
+
+/** What the actor of a mapping keeps. */
+interface MappingState {
+  readonly id: string;
+  readonly right: WriteRight;
+  readonly checks: MappingCheck;
+}
+
+/** How often the user may have resolvers asked for one mapping. */
+const LOOKS = { burst: 6, everyMs: 10_000 };
+
+/** Their handlers. `gone` removes a mapping for the caller. */
+function mappingHandlers(
+  { db, clock }: NetworkDeps,
+  users: Pick<EntitiesPart<NetworkUserMessage>, 'ask'>,
+  gone: (state: MappingState, row: MappingRow, call: Call) => Promise<void>,
+): Handlers<MappingState> {
+  const looks = new Buckets(LOOKS, clock);
+
+  /** Each look is ten questions to resolvers. Refuses `too_many_attempts`. */
+  const notTooOften = async ({ id, userId }: MappingRow) => {
+    const ofUser = () =>
+      users
+        .ask<number>(userId, (replyTo) => ({ type: 'may-look', replyTo }), ASK_TIMEOUT)
+        .catch((error: unknown) => {
+          throw refusalOf(error);
+        });
+    const wait = Math.ceil((looks.take(id) || (await ofUser())) / 1000);
+    if (wait > 0)
+      throw new Refusal('too_many_attempts', {
+        message: `verified too often: try again in ${wait} s; pending mappings are looked at by themselves, too`,
+        retryAfter: wait,
+      });
+  };
+
+  /** The row, if it is the caller's. */
+  const own = async (id: string, call: Call) => {
+    const row = await mappingById(db, id);
+    if (row === undefined || row.userId !== callerOf(call).userId) throw new Refusal('not_found');
+    return row;
+  };
+
+  /** Whoever asks has perhaps mended what its certificate waits for. */
+  const hasten = ({ right }: MappingState, row: MappingRow) =>
+    right.tx(async (tx) => {
+      if (await hastenOrder(tx, row.hostname, PAUSE_BEFORE_HASTE_MS))
+        await tellNetwork(tx, { kind: 'verified', mappingId: row.id, hostname: row.hostname });
+    });
+
+  return handlers<MappingState>(
+    handler(deleteEndpoint, async (state: MappingState, call) => {
+      await gone(state, await own(state.id, call), call);
+      return undefined;
+    }),
+    handler(verifyEndpoint, async (state: MappingState, call): Promise<ReplyOf<typeof verifyEndpoint>> => {
+      const { id, right, checks } = state;
+      const row = await own(id, call);
+      await notTooOften(row);
+      if (row.status === 'verified') {
+        if (row.unprovenSince !== null) await checks.recheck(row);
+        await hasten(state, row);
+        return { status: 'verified' };
+      }
+      const now = clock.now();
+      if (row.status === 'failed') {
+        const times = { now: new Date(now), nextCheckAt: new Date(now) };
+        if ((await right.tx((tx) => retryMapping(tx, row, times))) === 'taken') throw taken();
+        return { status: 'pending', detail: `it had failed and is looked at again from now on: ${toDo(row)}` };
+      }
+      const seen = await checks.look(row);
+      if (seen.kind === 'verified') return { status: 'verified' };
+      if (seen.kind === 'taken') throw taken();
+      // Whoever asks has just changed something: back to the first pace.
+      const nextCheckAt = new Date(nextCheck(clock.now(), 0, row.pendingSince.getTime()));
+      await right.tx((tx) => noteCheck(tx, id, { detail: seen.detail, checks: 0, nextCheckAt }));
+      return { status: 'pending', detail: seen.detail };
+    }),
+  );
+}
+
+function taken(): Refusal {
+  return new Refusal('conflict', { message: SAYS.taken });
+}
 
 const SLEEP_AFTER_MS = 10_000;
 
@@ -38,17 +137,10 @@ export function mappingKind(
     if (integration !== undefined) await removeRecord(deps, integration, row, right);
     await right.tx(async (tx) => {
       if ((await deleteMapping(tx, row.id)) === undefined) return;
-      const detail = { domain: row.hostname };
       const entry =
         call === undefined
-          ? {
-              userId: row.userId,
-              username: 'platform',
-              action: 'mapping.delete',
-              target: row.id,
-              detail: { ...detail, why: 'container deleted' },
-            }
-          : auditEntry(call, 'mapping.delete', row.id, detail);
+          ? platformEntry(row, 'mapping.delete', { why: 'container deleted' })
+          : auditEntry(call, 'mapping.delete', row.id, { domain: row.hostname });
       await audit(tx, entry);
     });
     log.info({ mappingId: row.id, hostname: row.hostname }, 'mapping removed');

@@ -23,13 +23,14 @@ import {
   ownedDomain,
   ownedDomains,
   replaceZones,
+  tokenContext,
 } from '../../storage/network/zones.ts';
+import { openOrNone, seal } from '../../storage/seal.ts';
 import { auditEntry } from '../service/audit.ts';
 import { type CallMessage, handleCall, handler, handlers } from '../service/dispatch.ts';
 import type { AnsweringKind } from '../service/parts.ts';
 import type { NetworkDeps } from './deps.ts';
 import { OWNER, type WriteRight, writeRight } from './placed.ts';
-import { openToken, sealToken } from './tokens.ts';
 import { ownedView } from './views.ts';
 
 interface OwnerState {
@@ -54,7 +55,7 @@ export function ownerKind(deps: NetworkDeps): AnsweringKind<CallMessage, OwnerSt
    */
   const refreshed = async ({ right }: OwnerState, row: OwnedRow): Promise<readonly string[]> => {
     const { provider, sealKey } = configured();
-    const token = openToken(sealKey, row.id, row.token);
+    const token = openOrNone(sealKey, tokenContext(row.id), row.token)?.toString();
     if (token === undefined)
       throw new Refusal('conflict', { message: 'the stored token cannot be decrypted: disconnect and reconnect' });
     let zones: readonly ProviderZone[];
@@ -95,7 +96,7 @@ export function ownerKind(deps: NetworkDeps): AnsweringKind<CallMessage, OwnerSt
       const { token } = call.body;
       const zones = await zonesOf(provider, token);
       const id = newId();
-      const sealed = sealToken(sealKey, id, token);
+      const sealed = seal(sealKey, tokenContext(id), Buffer.from(token));
       await right.tx(async (tx) => {
         const owned = { id, userId, token: sealed, zones: rowsOf(zones) };
         if (!(await insertOwned(tx, owned, new Date(clock.now()), MAX_OWNED_DOMAINS)))

@@ -53,30 +53,17 @@ export function userKind(deps: NetworkDeps): AnsweringKind<NetworkUserMessage, N
         throw new Refusal('invalid_request', { message: SAYS.invalidDomain });
       const now = clock.now();
       const row = await right.tx(async (tx) => {
+        const verifyToken = `svc-verify-${randomBytes(24).toString('base64url')}`;
         const inserted = await insertMapping(
           tx,
-          {
-            id: newId(),
-            userId,
-            hostname,
-            containerId,
-            targetPort,
-            zone,
-            verifyToken: `svc-verify-${randomBytes(24).toString('base64url')}`,
-          },
+          { id: newId(), userId, hostname, containerId, targetPort, zone, verifyToken },
           { now: new Date(now), nextCheckAt: new Date(nextCheck(now, 0, now)), limit: MAX_MAPPINGS },
         );
         if (inserted === 'taken') throw new Refusal('conflict', { message: SAYS.taken });
         if (inserted === 'full')
           throw new Refusal('limit_reached', { message: `you have ${MAX_MAPPINGS} mappings: remove one first` });
-        await audit(
-          tx,
-          auditEntry(call, 'mapping.create', inserted.id, {
-            domain: hostname,
-            container: containerId,
-            port: targetPort,
-          }),
-        );
+        const detail = { domain: hostname, container: containerId, port: targetPort };
+        await audit(tx, auditEntry(call, 'mapping.create', inserted.id, detail));
         return inserted;
       });
       return mappingView(row);

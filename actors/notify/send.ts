@@ -3,14 +3,12 @@ import { z } from 'zod';
 import { Refusal } from '../../proto/errors.ts';
 import { notificationEvent } from '../../proto/notify/notification.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
-import { audit } from '../../storage/audit.ts';
+import { auditOperator } from '../../storage/audit.ts';
 import type { Db } from '../../storage/db.ts';
 import { allRecipients, recipientByName } from '../../storage/notify/notifications.ts';
 import { appendAll } from '../../storage/outbox.ts';
 import { LONGEST } from './intake-rules.ts';
 
-/** Who acts at the command line, in the audit trail. */
-const OPERATOR = 'operator';
 /** Events of one statement. */
 const STEP = 1000;
 
@@ -52,13 +50,8 @@ export async function sendNotice(
     const events = userIds.map((userId) => notificationEvent('operator', clock.now(), { userId, ...parsed.data }));
     for (let at = 0; at < events.length; at += STEP) await appendAll(tx, events.slice(at, at + STEP));
     const { title, category } = parsed.data;
-    await audit(tx, {
-      userId: null,
-      username: OPERATOR,
-      action: 'notification.send',
-      target: to === 'everybody' ? '' : (userIds[0] ?? ''),
-      detail: { title, category, users: userIds.length },
-    });
+    const target = to === 'everybody' ? '' : (userIds[0] ?? '');
+    await auditOperator(tx, 'notification.send', target, { title, category, users: userIds.length });
     return userIds.length;
   });
 }

@@ -34,7 +34,6 @@ export function streamHandler<E extends Endpoint, Stream>(
   return { endpoint, open: (call) => open(callOf(endpoint, call), callerOf(call)) };
 }
 
-/** What a service is. */
 interface ServiceDefinition {
   readonly name: ServiceName;
   /** Each is answered by the part whose kind its `actor` names, or opened by its stream handler. */

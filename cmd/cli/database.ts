@@ -7,10 +7,10 @@ import { once } from 'node:events';
 import { closeSync, fsyncSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
-import { z } from 'zod';
 import { isExecutable } from '../../lib/executable.ts';
 import { type Db, type DbConnection, directly, openDb, StorageError } from '../../storage/db.ts';
 import { findEmbedded } from '../../storage/embedded/server.ts';
+import { textRow } from '../../storage/queries.ts';
 import { SERVICES, type ServiceWithRole } from '../../storage/rights.ts';
 import { roleOf, rolesSql, rolesThatLogIn } from '../../storage/roles.ts';
 import { CliError } from '../config/cli-error.ts';
@@ -87,10 +87,8 @@ async function onServer(data: string, work: (connection: DbConnection, major: nu
   const connection = directly(server.connection);
   try {
     const db = openDb(connection, { log, name: 'database', max: 1 });
-    const row = await db
-      .one(z.object({ version: z.string() }), "select current_setting('server_version_num') as version")
-      .finally(() => db.close());
-    await work(connection, Math.floor(Number(row?.version ?? 0) / 10_000));
+    const version = await db.one(textRow, "select current_setting('server_version_num')").finally(() => db.close());
+    await work(connection, Math.floor(Number(version ?? 0) / 10_000));
   } finally {
     await server.release();
   }
@@ -128,21 +126,10 @@ function withoutPassword(url: string): { url: string; password: string | undefin
 }
 
 /** A socket's folder goes into the query (PostgreSQL's manual, "Connection URIs"). */
-function urlOf({
-  socketDir,
-  port = 5432,
-  user,
-  database,
-}: {
-  socketDir: string;
-  port?: number;
-  user: string;
-  database: string;
-}): string {
+function urlOf({ socketDir, port = 5432, user, database }: Extract<DbConnection, { socketDir: string }>): string {
   return `postgresql://${user}@/${database}?host=${encodeURIComponent(socketDir)}&port=${port}`;
 }
 
-/** Options as the command line gives them. */
 interface RolesOptions {
   readonly data: string;
   readonly apply: boolean;

@@ -7,9 +7,10 @@ import { readEnvironment } from '../config/config.ts';
 import { dataDirInUse, openDataDir } from '../config/data-dir.ts';
 import { hint } from '../config/program.ts';
 import { lockDataDir } from '../config/running.ts';
-import { bringUpToDate, withDatabase } from '../node/database.ts';
+import { bringUpToDate } from '../node/database.ts';
 import { openKubernetes } from '../node/kubernetes.ts';
 import { openLog } from '../observability/log.ts';
+import { onDatabase } from './command.ts';
 
 const STOP_GRACE_SECONDS = 10;
 
@@ -20,14 +21,8 @@ export async function down(options: { readonly data: string }): Promise<void> {
   const dataDir = environment.DATABASE_URL === undefined ? dataDirInUse(options.data) : openDataDir(options.data);
   const unlock = lockDataDir(dataDir, 'Stop it first: it would start the containers again.');
   try {
-    const installation = await withDatabase(
-      environment,
-      dataDir,
-      log,
-      (db) => getSetting(db, 'installation'),
-      // An upgrade that was installed is no reason to leave containers running.
-      bringUpToDate,
-    );
+    // An upgrade that was installed is no reason to leave containers running.
+    const installation = await onDatabase({ data: dataDir }, (db) => getSetting(db, 'installation'), bringUpToDate);
     const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
     const host = isKubernetes ? undefined : ((await privateDockerHost(dataDir)) ?? (await findDocker(environment)));
     if (installation !== undefined && (isKubernetes || host !== undefined)) {

@@ -1,12 +1,11 @@
 /** The commands that look into the platform: `nodes`, `tree`, `actor`, `audit`, `dead-letters`. */
 import type { Command } from 'commander';
 import { DATA, integer, PRINT_JSON } from '../config/options.ts';
-import type { ActorOptions } from './actor.ts';
 import type { AuditOptions } from './audit.ts';
 import type { CommandOptions } from './command.ts';
 import type { ChoiceOptions, ListOptions } from './dead-letters.ts';
 import type { DrainOptions } from './nodes.ts';
-import type { TreeCommandOptions } from './tree.ts';
+import type { ActorOptions, TreeCommandOptions } from './tree.ts';
 
 export function addInspectionCommands(program: Command): void {
   addNodes(program);
@@ -73,7 +72,7 @@ function addActor(program: Command): void {
       .option(...DATA)
       .option(...PRINT_JSON);
   add('show', 'what it does, what waits for it by type, its last crash').action(
-    async (path: string, options: ActorOptions) => (await import('./actor.ts')).showOneActor(path, options),
+    async (path: string, options: ActorOptions) => (await import('./tree.ts')).showOneActor(path, options),
   );
   const verbs = {
     stop: 'end it and all below it; a supervisor starts its child again',
@@ -83,7 +82,7 @@ function addActor(program: Command): void {
   for (const verb of ['stop', 'reset', 'release'] as const) {
     add(verb, verbs[verb])
       .option('--force', 'although other actors depend on it')
-      .action(async (path: string, options: ActorOptions) => (await import('./actor.ts')).actOn(verb, path, options));
+      .action(async (path: string, options: ActorOptions) => (await import('./tree.ts')).actOn(verb, path, options));
   }
 }
 

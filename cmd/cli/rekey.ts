@@ -6,19 +6,18 @@
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { z } from 'zod';
-import { audit } from '../../storage/audit.ts';
+import { auditOperator } from '../../storage/audit.ts';
 import type { Db, Tx } from '../../storage/db.ts';
 import { resealNetwork } from '../../storage/network/reseal.ts';
 import { READS_NEWS } from '../../storage/news/catch-up.ts';
-import { open, parseSealKey, SealError, seal } from '../../storage/seal.ts';
+import { textRow } from '../../storage/queries.ts';
+import { openOrNone, parseSealKey, seal } from '../../storage/seal.ts';
 import { getSetting, holdSettings, setSetting } from '../../storage/settings.ts';
 import { CliError } from '../config/cli-error.ts';
 import { type Environment, readEnvironment } from '../config/config.ts';
 import { dataDirInUse, openDataDir, openSecrets } from '../config/data-dir.ts';
 import { SEALED_SETTINGS } from '../config/platform-keys.ts';
 import { withDatabase } from '../node/database.ts';
-import { openLog } from '../observability/log.ts';
 import { type CommandOptions, print } from './command.ts';
 
 const KEY_FILE = 'encryption-key';
@@ -51,7 +50,6 @@ export async function changeKey(environment: Environment, data: string): Promise
   if (given !== undefined && wanted === undefined)
     throw new CliError('The key comes from ENCRYPTION_KEY: give the one that replaces it as NEW_ENCRYPTION_KEY.');
   const dir = environment.DATABASE_URL === undefined ? dataDirInUse(data) : openDataDir(data);
-  const log = openLog(environment.LOG_LEVEL ?? 'error');
   const { encryptionKey: from } = openSecrets(dir, environment);
   const next = join(dir, NEXT_FILE);
   if (given === undefined && !existsSync(next)) {
@@ -59,7 +57,7 @@ export async function changeKey(environment: Environment, data: string): Promise
     writeFileSync(next, `${key}\n`, { flag: 'wx', mode: 0o600, flush: true });
   }
   const to = parseSealKey(given === undefined ? readFileSync(next, 'utf8') : (wanted ?? ''));
-  const done = await withDatabase(environment, dir, log, (db) => reseal(db, from, to));
+  const done = await withDatabase(environment, dir, (db) => reseal(db, from, to));
   if (given !== undefined) return { ...done, keyFile: undefined };
   const keyFile = join(dir, KEY_FILE);
   renameSync(next, keyFile);
@@ -73,21 +71,21 @@ async function reseal(db: Db, from: KeyObject, to: KeyObject): Promise<{ sealed:
     await holdSettings(tx);
     const settings = await sealedSettings(tx);
     if (settings.length === 0) throw new CliError('Nothing is sealed in this database yet.');
-    if (settings.every(({ context, sealed }) => opened(to, context, sealed) !== undefined))
+    if (settings.every(({ context, sealed }) => openOrNone(to, context, sealed) !== undefined))
       return { sealed: 0, left: 0 };
     await refuseWhileUsed(tx);
     for (const { key, context, clear, sealed } of settings) {
-      const text = opened(from, context, sealed);
+      const text = openOrNone(from, context, sealed);
       if (text === undefined)
         throw new CliError('ENCRYPTION_KEY is not the key this database was set up with: give the right one.');
       await setSetting(tx, key, `${clear}${seal(to, context, text).toString('base64')}`);
     }
     const rest = await resealNetwork(tx, (context, sealed) => {
-      const text = opened(from, context, sealed);
+      const text = openOrNone(from, context, sealed);
       return text === undefined ? undefined : seal(to, context, text);
     });
     const done = { sealed: settings.length + rest.sealed, left: rest.left };
-    await audit(tx, { userId: null, username: 'operator', action: 'encryption_key.change', target: '', detail: done });
+    await auditOperator(tx, 'encryption_key.change', '', done);
     return done;
   });
 }
@@ -95,13 +93,13 @@ async function reseal(db: Db, from: KeyObject, to: KeyObject): Promise<{ sealed:
 /** A process that runs with the old key would go on sealing under it. */
 async function refuseWhileUsed(tx: Tx): Promise<void> {
   const users = await tx.many(
-    z.object({ name: z.string() }),
-    `select distinct application_name as name from pg_stat_activity
+    textRow,
+    `select distinct application_name from pg_stat_activity
      where datname = current_database() and application_name like 'troupe/%' and pid <> pg_backend_pid()
        and application_name <> (select application_name from pg_stat_activity where pid = pg_backend_pid())`,
   );
   if (users.length === 0) return;
-  const names = users.map(({ name }) => name.replace(READS_NEWS, '')).join(', ');
+  const names = users.map((name) => name.replace(READS_NEWS, '')).join(', ');
   throw new CliError(`Parts of the platform run on this database (${names}): stop them first.`);
 }
 
@@ -114,13 +112,4 @@ async function sealedSettings(tx: Tx) {
     const sealed = Buffer.from(value.slice(at), 'base64');
     return [{ key, context: `settings/${key}`, clear: value.slice(0, at), sealed }];
   });
-}
-
-function opened(key: KeyObject, context: string, sealed: Uint8Array): Buffer | undefined {
-  try {
-    return open(key, context, sealed);
-  } catch (error) {
-    if (error instanceof SealError) return undefined;
-    throw error;
-  }
 }

@@ -1,11 +1,9 @@
 /** `troupe routes add|list|remove`: static routes of the gateway. A running gateway has a change at once. */
 import { newRouteSchema } from '../../proto/gateway/routes.ts';
-import { audit } from '../../storage/audit.ts';
+import { auditOperator } from '../../storage/audit.ts';
 import { deleteRoute, insertRoute, listRoutes } from '../../storage/gateway/routes.ts';
 import { CliError } from '../config/cli-error.ts';
 import { type CommandOptions, onDatabase, print, tableLines } from './command.ts';
-
-const OPERATOR = { userId: null, username: 'operator' } as const;
 
 /** What a route is added with. */
 export interface AddOptions extends CommandOptions {
@@ -32,8 +30,7 @@ export async function routesAdd(host: string, pathPrefix: string, target: string
   const id = await onDatabase(options, (db) =>
     db.tx(async (tx) => {
       const added = await insertRoute(tx, route);
-      if (added !== undefined)
-        await audit(tx, { ...OPERATOR, action: 'route.add', target: String(added), detail: route });
+      if (added !== undefined) await auditOperator(tx, 'route.add', String(added), route);
       return added;
     }),
   );
@@ -66,8 +63,7 @@ export async function routesRemove(id: string, options: CommandOptions): Promise
   const removed = await onDatabase(options, (db) =>
     db.tx(async (tx) => {
       const found = await deleteRoute(tx, number);
-      if (typeof found === 'object')
-        await audit(tx, { ...OPERATOR, action: 'route.remove', target: String(number), detail: { ...found } });
+      if (typeof found === 'object') await auditOperator(tx, 'route.remove', String(number), { ...found });
       return found;
     }),
   );

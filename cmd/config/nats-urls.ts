@@ -2,7 +2,6 @@
 
 const DEFAULT_PORT = 4222;
 
-/** One URL of NATS_URL. */
 interface NatsUrl {
   /** `host:port` */
   readonly server: string;

@@ -58,9 +58,7 @@ function unsealed(encryptionKey: KeyObject, context: string, sealed: string): st
     throw new CliError(
       'ENCRYPTION_KEY is not the key this database was set up with: give the right one, or run `troupe rekey` ' +
         'again if it was interrupted.',
-      {
-        cause,
-      },
+      { cause },
     );
   }
 }

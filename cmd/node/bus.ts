@@ -26,7 +26,6 @@ interface OpenBus {
 const PATIENCE_MS = 60_000;
 const STEP_MS = 2000;
 
-/** What it is built from. */
 interface BusOptions {
   readonly environment: Environment;
   readonly db: Db;

@@ -14,6 +14,7 @@ import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 import { dataDirInUse } from '../config/data-dir.ts';
 import { version } from '../config/program.ts';
+import { openLog } from '../observability/log.ts';
 
 /** The database of the operator; undefined without DATABASE_URL. */
 export function givenDatabase({ DATABASE_URL, DATABASE_DIRECT_URL }: Environment): DbConnection | undefined {
@@ -23,7 +24,7 @@ export function givenDatabase({ DATABASE_URL, DATABASE_DIRECT_URL }: Environment
 /** A server to connect to, and how to let go of it. */
 interface DatabaseServer {
   readonly connection: DbConnection;
-  release(): Promise<void>;
+  release(): Promise<unknown>;
 }
 
 /** Finds or starts the server. Throws CliError that says what to do. */
@@ -37,20 +38,13 @@ export async function databaseServer(
   if (given !== undefined) return { connection: given, release: async () => {} };
   try {
     const server = await startEmbedded({ dataDir, log, onProgress });
-    return {
-      connection: server.connection,
-      release: async () => {
-        await server.stop();
-      },
-    };
+    return { connection: server.connection, release: () => server.stop() };
   } catch (cause) {
     if (!(cause instanceof EmbeddedError)) throw cause;
     throw new CliError(
       `The database under ${dataDir} cannot be started: ${cause.message}\nGive DATABASE_URL to use a PostgreSQL ` +
         'of your own.',
-      {
-        cause,
-      },
+      { cause },
     );
   }
 }
@@ -62,10 +56,10 @@ export async function databaseServer(
 export async function withDatabase<T>(
   environment: Environment,
   dataDir: string,
-  log: Log,
   work: (db: Db) => Promise<T>,
   prepare: (db: Db, log: Log) => Promise<unknown> = requireUpToDate,
 ): Promise<T> {
+  const log = openLog(environment.LOG_LEVEL ?? 'error');
   // With a server of the operator's the folder is not looked at: it need not be there.
   const dir = environment.DATABASE_URL === undefined ? dataDirInUse(dataDir) : dataDir;
   const server = await databaseServer(environment, dir, log, () => {});

@@ -34,7 +34,6 @@ export interface GatewayPorts {
   readonly ssh: number;
 }
 
-/** What the gateway is built from. */
 interface GatewayOptions {
   readonly system: SystemRef;
   readonly db: Db;
@@ -58,7 +57,6 @@ interface GatewayOptions {
   readonly sharedOrigins?: ResponseCacheOptions['sharedOrigins'] | undefined;
   /** Numbers of the process, shown beside the gateway's own. */
   readonly processRegistry: Registry;
-  /** Proxies in front of the gateway. */
   readonly proxies: FrontProxies | undefined;
   /** Origins that are asked for several things at a time on one connection; none without it. */
   readonly pipelined?: readonly UpstreamAddress[] | undefined;

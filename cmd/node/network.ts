@@ -53,7 +53,6 @@ export function openNetwork(options: NetworkOptions): Promise<Service> {
   });
 }
 
-/** What its listener is built from. */
 interface NetworkListenerOptions
   extends Pick<RoleParts, 'log' | 'environment' | 'domain' | 'authenticate' | 'streams'> {
   readonly port: number;

@@ -12,7 +12,6 @@ import type { Environment } from '../config/config.ts';
 import { openMembership } from './membership.ts';
 import type { Teardown } from './shutdown.ts';
 
-/** What it is built from. */
 interface SharedOptions {
   readonly environment: Pick<Environment, 'CLUSTER_SHARDS' | 'CLUSTER_WEIGHT' | 'CLUSTER_HEARTBEAT'>;
   readonly db: Db;
@@ -87,7 +86,6 @@ export async function openShared(options: SharedOptions): Promise<Shared> {
   };
 }
 
-/** What relaying needs. */
 interface RelayParts {
   readonly db: Db;
   readonly bus: Bus;

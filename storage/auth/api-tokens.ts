@@ -1,7 +1,7 @@
 /** SQL of API tokens, those of service accounts among them. */
 import { z } from 'zod';
 import type { Scopes } from '../../proto/scopes.ts';
-import type { Queries } from '../db.ts';
+import { type Queries, textRow } from '../queries.ts';
 import { tellTokens } from './token-directory.ts';
 
 const scopes = z.record(z.string(), z.array(z.string()));
@@ -40,7 +40,7 @@ interface NewApiToken {
 export async function insertApiToken(tx: Queries, token: NewApiToken): Promise<Date | undefined> {
   const { grants } = token;
   const account = 'serviceAccountId' in grants ? grants.serviceAccountId : null;
-  const [made] = await tx.many(
+  const made = await tx.one(
     z.object({ created_at: z.date() }),
     `insert into api_tokens (id, user_id, service_account_id, name, scopes, expires_at)
      select $1, $2, $3, $4, $5::jsonb, to_timestamp($6)
@@ -79,16 +79,12 @@ export function livingApiToken(db: Queries, id: string): Promise<ApiTokenRow | u
   );
 }
 
-const nameRow = z.object({ name: z.string() });
-
 /** Deletes a token. Returns its name; undefined when the user has no such token. */
 export async function deleteApiToken(tx: Queries, userId: string, id: string): Promise<string | undefined> {
-  const row = await tx.one(nameRow, 'delete from api_tokens where user_id = $1 and id = $2 returning name', [
-    userId,
-    id,
-  ]);
+  const statement = 'delete from api_tokens where user_id = $1 and id = $2 returning name';
+  const name = await tx.one(textRow, statement, [userId, id]);
   await tellTokens(tx, 'token', id);
-  return row?.name;
+  return name;
 }
 
 /** Records when tokens were last used (unix seconds), in one statement. A time older than the stored one is ignored. */

@@ -1,8 +1,7 @@
 /** SQL of the registry's visibility: which repositories anybody may pull. All others are private. */
 import { z } from 'zod';
-import type { Queries } from '../db.ts';
+import { type Queries, textRow } from '../queries.ts';
 
-const nameRow = z.object({ name: z.string() });
 const publicRow = z.object({ name: z.string(), madePublicAt: z.date() });
 
 /** A public repository as stored. */
@@ -11,8 +10,7 @@ type PublicRepository = z.output<typeof publicRow>;
 /** Which of these repositories are public. Asks nothing for none. */
 export async function publicAmong(db: Queries, names: readonly string[]): Promise<ReadonlySet<string>> {
   if (names.length === 0) return new Set();
-  const rows = await db.many(nameRow, 'select name from public_repositories where name = any($1::text[])', [names]);
-  return new Set(rows.map(({ name }) => name));
+  return new Set(await db.many(textRow, 'select name from public_repositories where name = any($1::text[])', [names]));
 }
 
 /** All public repositories, by name. */
@@ -22,9 +20,10 @@ export function publicRepositories(db: Queries): Promise<PublicRepository[]> {
 
 /** Makes a repository public. False when it was already. */
 export async function makePublic(db: Queries, name: string): Promise<boolean> {
-  return (
-    (await db.run('insert into public_repositories (name) values ($1) on conflict (name) do nothing', [name])) === 1
-  );
+  const added = await db.run('insert into public_repositories (name) values ($1) on conflict (name) do nothing', [
+    name,
+  ]);
+  return added === 1;
 }
 
 /** Makes a repository private. False when it was already. */

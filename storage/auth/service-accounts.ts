@@ -1,10 +1,8 @@
 /** SQL of service accounts. */
 import { z } from 'zod';
 import type { Scopes } from '../../proto/scopes.ts';
-import type { Queries } from '../db.ts';
+import { flagRow, type Queries, textRow } from '../queries.ts';
 import { tellTokens } from './token-directory.ts';
-
-const sameRow = z.object({ same: z.boolean() });
 
 const accountRow = z.object({
   id: z.string(),
@@ -56,25 +54,21 @@ export async function setServiceAccountScopes(
   scopes: Scopes,
 ): Promise<boolean | undefined> {
   const account = [userId, id, JSON.stringify(scopes)];
-  const row = await tx.one(
-    sameRow,
+  const isSame = await tx.one(
+    flagRow,
     'select scopes = $3::jsonb as same from service_accounts where user_id = $1 and id = $2 for update',
     account,
   );
-  if (row === undefined || row.same) return row === undefined ? undefined : false;
+  if (isSame !== false) return isSame === undefined ? undefined : false;
   await tx.run('update service_accounts set scopes = $3::jsonb where user_id = $1 and id = $2', account);
   await tellTokens(tx, 'account', id);
   return true;
 }
 
-const nameRow = z.object({ name: z.string() });
-
 /** Deletes the account and, by cascade, its tokens. Returns its name; undefined when the user has no such account. */
 export async function deleteServiceAccount(tx: Queries, userId: string, id: string): Promise<string | undefined> {
-  const row = await tx.one(nameRow, 'delete from service_accounts where user_id = $1 and id = $2 returning name', [
-    userId,
-    id,
-  ]);
+  const statement = 'delete from service_accounts where user_id = $1 and id = $2 returning name';
+  const name = await tx.one(textRow, statement, [userId, id]);
   await tellTokens(tx, 'account', id);
-  return row?.name;
+  return name;
 }

@@ -6,8 +6,6 @@ import { z } from 'zod';
 import type { TokenDirectory, TokenNews } from '../../proto/auth/tokens.ts';
 import type { Db, Queries } from '../db.ts';
 
-const anyRow = z.object({});
-
 const CHANNEL = 'tokens';
 
 const grantRow = z.object({
@@ -41,13 +39,12 @@ export function tokenDirectory(db: Db): TokenDirectory {
         [tokenId],
       ),
     knowsUser: async (userId, { tokenId, issuedAt, epoch }) =>
-      (await db.one(
-        anyRow,
+      (await db.run(
         `select from users where id = $1 and disabled_at is null
            and (sessions_from is null or sessions_from <= to_timestamp($2))
            and (sessions_epoch = $3 or kept_session = $4)`,
         [userId, issuedAt, epoch, tokenId],
-      )) !== undefined,
+      )) === 1,
     onNews: (handler) => db.listen(CHANNEL, (payload) => handler(newsSchema.catch({ kind: 'all' }).parse(payload))),
   };
 }

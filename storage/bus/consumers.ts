@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import type { Delivery, DeliveryId, Fetched, StoredConsumer } from '../../proto/ports/bus-store.ts';
-import type { Db, Tx } from '../db.ts';
+import type { DeliveryId, Fetched, StoredConsumer } from '../../proto/ports/bus-store.ts';
+import type { Db } from '../db.ts';
 import { isConstraint } from '../errors.ts';
+import { nullish, numberRow, type Tx } from '../queries.ts';
 import { storableReason } from './dead-letters.ts';
 import { noStream } from './errors.ts';
 
 const msRow = z.object({ ms: z.number().nullable() });
-const countRow = z.object({ count: z.number() });
 
 /** Most payload bytes handed out at once (one message may be larger). */
 const MAX_FETCH_BYTES = 8 << 20;
@@ -45,25 +45,14 @@ const consumerRow = z.object({
 });
 type ConsumerRow = z.output<typeof consumerRow>;
 
-const deliveryRow = z
-  .object({
-    seq: z.number(),
-    subject: z.string(),
-    data: z.instanceof(Buffer),
-    attempts: z.number(),
-    msg_id: z.string().nullable(),
-    at: z.date(),
-  })
-  .transform(
-    ({ seq, subject, data, attempts, msg_id, at }): Delivery => ({
-      seq,
-      subject,
-      data,
-      deliveryCount: attempts,
-      storedAt: at.getTime(),
-      msgId: msg_id ?? undefined,
-    }),
-  );
+const deliveryRow = z.object({
+  seq: z.number(),
+  subject: z.string(),
+  data: z.instanceof(Buffer),
+  deliveryCount: z.number(),
+  msgId: nullish(z.string()),
+  storedAt: z.date().transform((at) => at.getTime()),
+});
 
 /** StreamStore.fetch. Rejects BusError `no_stream` when the consumer does not exist. */
 export function fetch(db: Db, stream: string, durable: string): Promise<Fetched> {
@@ -116,7 +105,7 @@ async function redeliver(tx: Tx, stream: string, durable: string, consumer: Cons
     [stream, durable],
   );
   const due = await tx.many(
-    z.object({ seq: z.number() }),
+    numberRow,
     `select seq from (
        select out.seq, sum(size) over (order by out.seq) - size as before
        from bus_deliveries as out join bus_messages as message on message.stream = $1 and message.seq = out.seq
@@ -134,9 +123,9 @@ async function redeliver(tx: Tx, stream: string, durable: string, consumer: Cons
        where stream = $1 and durable = $2 and seq between $5 and $6 and seq = any($3::bigint[])
        returning seq, attempts
      )
-     select seq, subject, data, attempts, msg_id, at from again join bus_messages using (seq)
-     where bus_messages.stream = $1 order by seq`,
-    [stream, durable, due.map(({ seq }) => seq), consumer.ack_wait_ms, due[0]?.seq, due.at(-1)?.seq],
+     select seq, subject, data, attempts as "deliveryCount", msg_id as "msgId", at as "storedAt"
+     from again join bus_messages using (seq) where bus_messages.stream = $1 order by seq`,
+    [stream, durable, due, consumer.ack_wait_ms, due[0], due.at(-1)],
   );
   const bytes = deliveries.reduce((sum, { data }) => sum + data.byteLength, 0);
   return { deliveries, full: bytes >= MAX_FETCH_BYTES };
@@ -145,12 +134,8 @@ async function redeliver(tx: Tx, stream: string, durable: string, consumer: Cons
 const scanned = z.object({ seq: z.number(), hit: z.boolean() });
 
 async function deliverNew(tx: Tx, stream: string, durable: string, consumer: ConsumerRow) {
-  const pending = await tx.one(
-    countRow,
-    'select count(*) as count from bus_deliveries where stream = $1 and durable = $2',
-    [stream, durable],
-  );
-  const room = consumer.max_ack_pending - (pending?.count ?? 0);
+  const pendingOf = 'select count(*) from bus_deliveries where stream = $1 and durable = $2';
+  const room = consumer.max_ack_pending - ((await tx.one(numberRow, pendingOf, [stream, durable])) ?? 0);
   // An acknowledgement makes room, and wakes the consumer.
   if (room <= 0) return { deliveries: [], more: false };
   const regex = subjectRegex(consumer.filter ?? undefined);
@@ -177,8 +162,8 @@ async function deliverNew(tx: Tx, stream: string, durable: string, consumer: Con
        insert into bus_deliveries (stream, durable, seq, attempts, due)
        select $1, $2, seq, 1, clock_timestamp() + $5 * interval '1 millisecond' from unnest($3::bigint[]) as new (seq)
      )
-     select seq, subject, data, 1 as attempts, msg_id, at from bus_messages where stream = $1 and seq between $6 and $7
-     order by seq`,
+     select seq, subject, data, 1 as "deliveryCount", msg_id as "msgId", at as "storedAt" from bus_messages
+     where stream = $1 and seq between $6 and $7 order by seq`,
     [stream, durable, seqs, last.seq + 1, consumer.ack_wait_ms, seqs[0] ?? last.seq + 1, seqs.at(-1) ?? last.seq],
   );
   const wanted = new Set(seqs);

@@ -1,82 +1,52 @@
 /** SQL of containers. */
 import { z } from 'zod';
 import { instanceTypeSchema, pullPolicySchema, statusSchema } from '../../proto/compute/endpoints.ts';
-import { isConstraint, type Queries, type Tx } from '../db.ts';
-
-const idRow = z.object({ id: z.string() });
+import { isConstraint } from '../errors.ts';
+import { columnsOf, numberRow, type Queries, type Tx, textRow } from '../queries.ts';
 
 /** What a user wants of a container. */
 export const desiredSchema = z.enum(['running', 'stopped', 'deleted']);
 
-const containerColumns = z.object({
+const containerRow = z.object({
   id: z.string(),
-  user_id: z.string(),
+  userId: z.string(),
   name: z.string(),
-  instance_type: instanceTypeSchema,
-  memory_mb: z.number(),
-  storage_gb: z.number(),
+  instanceType: instanceTypeSchema,
+  memoryMb: z.number(),
+  storageGb: z.number(),
   image: z.string().nullable(),
-  pull_policy: pullPolicySchema,
-  mount_paths: z.array(z.string()),
-  ssh_enabled: z.boolean(),
-  https_enabled: z.boolean(),
+  pullPolicy: pullPolicySchema,
+  mountPaths: z.array(z.string()),
+  sshEnabled: z.boolean(),
+  httpsEnabled: z.boolean(),
   desired: desiredSchema,
   status: statusSchema,
-  status_reason: z.string().nullable(),
-  status_since: z.date(),
+  statusReason: z.string().nullable(),
+  statusSince: z.date(),
   address: z.string().nullable(),
-  external_address: z.string().nullable(),
-  created_at: z.date(),
-  restart: z.boolean(),
-  announce: z.boolean(),
-  keys_revision: z.number(),
-  keys_applied: z.number(),
-  data_paths: z.array(z.string()),
-  mount_changes: z.number(),
-  mounts_set_at: z.date().nullable(),
-});
-const containerRow = containerColumns.transform((row) => ({
-  id: row.id,
-  userId: row.user_id,
-  name: row.name,
-  instanceType: row.instance_type,
-  memoryMb: row.memory_mb,
-  storageGb: row.storage_gb,
-  image: row.image,
-  pullPolicy: row.pull_policy,
-  mountPaths: row.mount_paths,
-  sshEnabled: row.ssh_enabled,
-  httpsEnabled: row.https_enabled,
-  desired: row.desired,
-  status: row.status,
-  statusReason: row.status_reason,
-  statusSince: row.status_since,
-  address: row.address,
   /** Where the outside reaches it. Null: at `address`; empty: nowhere (yet). */
-  externalAddress: row.external_address,
-  createdAt: row.created_at,
+  externalAddress: z.string().nullable(),
+  createdAt: z.date(),
   /** It must be stopped once before it is running again. */
-  restart: row.restart,
+  restart: z.boolean(),
   /** Its user is to hear when it runs. */
-  announce: row.announce,
+  announce: z.boolean(),
   /** Rises with every change of who may log in. */
-  keysRevision: row.keys_revision,
+  keysRevision: z.number(),
   /** The revision the container itself was told last. */
-  keysApplied: row.keys_applied,
+  keysApplied: z.number(),
   /** Mount paths that hold data. */
-  dataPaths: row.data_paths,
+  dataPaths: z.array(z.string()),
   /** How often its mount paths were changed, and when they were last set so that it restarted. */
-  mountChanges: row.mount_changes,
-  mountsSetAt: row.mounts_set_at,
-}));
+  mountChanges: z.number(),
+  mountsSetAt: z.date().nullable(),
+});
 
 /** A container as stored. */
 export type ContainerRow = z.output<typeof containerRow>;
 export type Desired = z.output<typeof desiredSchema>;
 
-const COLUMNS = Object.keys(containerColumns.shape).join(', ');
-
-const ownerRow = z.object({ user_id: z.string() });
+const COLUMNS = columnsOf(containerRow);
 
 /** One container, also while it is being deleted; undefined when there is none. */
 export function containerById(db: Queries, id: string): Promise<ContainerRow | undefined> {
@@ -84,11 +54,8 @@ export function containerById(db: Queries, id: string): Promise<ContainerRow | u
 }
 
 /** Who owns a container; undefined when there is none, or it is being deleted. */
-export async function containerOwner(db: Queries, id: string): Promise<string | undefined> {
-  const row = await db.one(ownerRow, `select user_id from known_containers where id = $1 and desired <> 'deleted'`, [
-    id,
-  ]);
-  return row?.user_id;
+export function containerOwner(db: Queries, id: string): Promise<string | undefined> {
+  return db.one(textRow, `select user_id from known_containers where id = $1 and desired <> 'deleted'`, [id]);
 }
 
 /** The user's containers without those being deleted, oldest first. */
@@ -114,7 +81,6 @@ export async function allContainers(db: Queries): Promise<OwnedContainerRow[]> {
   return rows.map((row) => ({ ...row, owner: names.get(row.userId) ?? '' }));
 }
 
-/** What a new container needs. */
 type NewContainer = Pick<
   ContainerRow,
   | 'id'
@@ -131,8 +97,7 @@ type NewContainer = Pick<
 
 /** How many containers a user has, those that are being deleted included. */
 export async function countContainers(db: Queries, userId: string): Promise<number> {
-  const found = z.object({ count: z.number() });
-  return (await db.one(found, 'select count(*) from containers where user_id = $1', [userId]))?.count ?? 0;
+  return (await db.one(numberRow, 'select count(*) from containers where user_id = $1', [userId])) ?? 0;
 }
 
 /** Adds a container in a free slot of its user, pending; undefined when no slot is free. */
@@ -302,9 +267,8 @@ export async function forgetContainer(db: Queries, id: string): Promise<void> {
 }
 
 /** Which of `ids` were deleted for certain. */
-export async function deletedAmong(db: Queries, ids: readonly string[]): Promise<string[]> {
-  const rows = await db.many(idRow, 'select id from deleted_containers where id = any($1)', [ids]);
-  return rows.map(({ id }) => id);
+export function deletedAmong(db: Queries, ids: readonly string[]): Promise<string[]> {
+  return db.many(textRow, 'select id from deleted_containers where id = any($1)', [ids]);
 }
 
 /** Drops ids that were deleted more than `days` ago. Returns how many. */

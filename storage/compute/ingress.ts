@@ -1,13 +1,12 @@
 /** SQL of ingress rules. A container's `https_enabled` follows its rule on port 443. */
 import { z } from 'zod';
-import { isConstraint, type Queries, type Tx } from '../db.ts';
+import { isConstraint } from '../errors.ts';
+import { columnsOf, type Queries, type Tx } from '../queries.ts';
 
-const ruleRow = z
-  .object({ id: z.number(), port: z.number(), target_port: z.number(), created_at: z.date() })
-  .transform((row) => ({ id: row.id, port: row.port, targetPort: row.target_port, createdAt: row.created_at }));
+const ruleRow = z.object({ id: z.number(), port: z.number(), targetPort: z.number(), createdAt: z.date() });
 export type IngressRow = z.output<typeof ruleRow>;
 
-const COLUMNS = 'id, port, target_port, created_at';
+const COLUMNS = columnsOf(ruleRow);
 
 /** The rules of a container, by external port. */
 export function listRules(db: Queries, containerId: string): Promise<IngressRow[]> {

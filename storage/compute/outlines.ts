@@ -2,37 +2,24 @@
 import { z } from 'zod';
 import { instanceTypeSchema, statusSchema } from '../../proto/compute/endpoints.ts';
 import type { HeldShards } from '../../proto/ports/placement.ts';
-import type { Queries } from '../db.ts';
 import { greatestCommonDivisor } from '../placement/timers.ts';
+import { columnsOf, type Queries, textRow } from '../queries.ts';
 import { desiredSchema } from './containers.ts';
 
-const outlineColumns = z.object({
+const outlineRow = z.object({
   id: z.string(),
   desired: desiredSchema,
   status: statusSchema,
   address: z.string().nullable(),
-  external_address: z.string().nullable(),
-  instance_type: instanceTypeSchema,
-  memory_mb: z.number(),
-  mount_paths: z.array(z.string()),
-  restart: z.boolean(),
-  keys_revision: z.number(),
-  keys_applied: z.number(),
-});
-const outlineRow = outlineColumns.transform((row) => ({
-  id: row.id,
-  desired: row.desired,
-  status: row.status,
-  address: row.address,
   /** Where the outside reaches it. Null: at `address`; empty: nowhere (yet). */
-  externalAddress: row.external_address,
-  instanceType: row.instance_type,
-  memoryMb: row.memory_mb,
-  mountPaths: row.mount_paths,
-  restart: row.restart,
-  keysRevision: row.keys_revision,
-  keysApplied: row.keys_applied,
-}));
+  externalAddress: z.string().nullable(),
+  instanceType: instanceTypeSchema,
+  memoryMb: z.number(),
+  mountPaths: z.array(z.string()),
+  restart: z.boolean(),
+  keysRevision: z.number(),
+  keysApplied: z.number(),
+});
 
 /** What reconciliation needs to know of a container to see whether somebody should look. */
 export type ContainerOutline = z.output<typeof outlineRow>;
@@ -60,7 +47,7 @@ interface Outlines {
   readonly mark: string;
 }
 
-const COLUMNS = Object.keys(outlineColumns.shape).join(', ');
+const COLUMNS = columnsOf(outlineRow);
 
 /** All containers of these shards. */
 export async function containerOutlines(db: Queries, held: HeldShards): Promise<Outlines> {
@@ -89,13 +76,10 @@ export async function changedOutlines(
   return { mark, rows };
 }
 
-const markRow = z.object({ mark: z.string() });
-
 /**
  * The oldest transaction that is open. What it and later ones write may be missing in what is read from now on; all
  * else is there. So it is asked for first.
  */
 async function changeMark(db: Queries): Promise<string> {
-  const row = await db.one(markRow, 'select pg_snapshot_xmin(pg_current_snapshot())::text as mark');
-  return row?.mark ?? '0';
+  return (await db.one(textRow, 'select pg_snapshot_xmin(pg_current_snapshot())::text')) ?? '0';
 }

@@ -1,19 +1,14 @@
 /** SQL of SSH public keys. */
 import { z } from 'zod';
-import type { Queries, Tx } from '../db.ts';
+import { columnsOf, numberRow, type Queries, type Tx, textRow } from '../queries.ts';
 
-const fingerprintRow = z.object({ fingerprint: z.string() });
-const containerIdRow = z.object({ id: z.string() });
 const namedKeyRow = z.object({ name: z.string(), fingerprint: z.string() });
 const keysRow = z.object({ keys: z.array(z.string()), keys_revision: z.number() });
-const keyIdRow = z.object({ id: z.number() });
 
-const keyRow = z
-  .object({ id: z.number(), name: z.string(), public_key: z.string(), created_at: z.date() })
-  .transform((row) => ({ id: row.id, name: row.name, publicKey: row.public_key, createdAt: row.created_at }));
+const keyRow = z.object({ id: z.number(), name: z.string(), publicKey: z.string(), createdAt: z.date() });
 export type SshKeyRow = z.output<typeof keyRow>;
 
-const COLUMNS = 'id, name, public_key, created_at';
+const COLUMNS = columnsOf(keyRow);
 
 /** The user's keys, oldest first. */
 export function listKeys(db: Queries, userId: string): Promise<SshKeyRow[]> {
@@ -21,12 +16,8 @@ export function listKeys(db: Queries, userId: string): Promise<SshKeyRow[]> {
 }
 
 /** Which of `ids` are keys of this user. */
-export async function ownedKeys(db: Queries, userId: string, ids: readonly number[]): Promise<number[]> {
-  const rows = await db.many(keyIdRow, 'select id from ssh_keys where user_id = $1 and id = any($2::int[])', [
-    userId,
-    ids,
-  ]);
-  return rows.map((row) => row.id);
+export function ownedKeys(db: Queries, userId: string, ids: readonly number[]): Promise<number[]> {
+  return db.many(numberRow, 'select id from ssh_keys where user_id = $1 and id = any($2::int[])', [userId, ids]);
 }
 
 /** Adds a key in a free slot: the key, `full` when there is no slot, `duplicate` when the user has this key. */
@@ -44,8 +35,8 @@ export async function insertKey(
       [key.userId, key.name, key.publicKey, key.fingerprint],
     );
     if (row !== undefined) return row;
-    const present = await db.many(fingerprintRow, 'select fingerprint from ssh_keys where user_id = $1', [key.userId]);
-    if (present.some(({ fingerprint }) => fingerprint === key.fingerprint)) return 'duplicate';
+    const present = await db.many(textRow, 'select fingerprint from ssh_keys where user_id = $1', [key.userId]);
+    if (present.includes(key.fingerprint)) return 'duplicate';
     if (present.length >= 10) return 'full';
     // Another insert took the slot between our look and our write.
   }
@@ -62,8 +53,8 @@ interface DeletedKey {
  * Deletes a key of this user; its containers are to be told (`keysRevision` rises). Undefined when it was not there.
  */
 export async function deleteKey(tx: Tx, userId: string, id: number): Promise<DeletedKey | undefined> {
-  const changed = await tx.many(
-    containerIdRow,
+  const containerIds = await tx.many(
+    textRow,
     `update containers set keys_revision = keys_revision + 1
      where user_id = $1 and id in (select container_id from container_keys where key_id = $2::bigint) returning id`,
     [userId, id],
@@ -74,7 +65,7 @@ export async function deleteKey(tx: Tx, userId: string, id: number): Promise<Del
     'delete from ssh_keys where user_id = $1 and id = $2::bigint returning name, fingerprint',
     [userId, id],
   );
-  return deleted === undefined ? undefined : { ...deleted, containerIds: changed.map((row) => row.id) };
+  return deleted === undefined ? undefined : { ...deleted, containerIds };
 }
 
 /** Deletes all keys of a user who has no containers. */

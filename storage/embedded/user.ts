@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { chmod, chown, lstat, mkdir, readFile, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
-import { CodedError } from '../../lib/errors.ts';
+import { CodedError, isCode } from '../../lib/errors.ts';
 
 /** Why no PostgreSQL of our own can run here. The message is for the person at the terminal and says what to do. */
 export class EmbeddedError extends CodedError<
@@ -69,6 +69,11 @@ export async function closedDirectory(path: string, user: ServerUser): Promise<s
   return (mode & bit) === 0 ? path : undefined;
 }
 
+/** For what fails when somebody else made it first. */
+function unlessThere(error: unknown): void {
+  if (!isCode(error, 'EEXIST')) throw error;
+}
+
 /** Makes a directory with every missing parent; those made can be passed through, not listed (0711). */
 export async function makeParents(path: string): Promise<void> {
   try {
@@ -76,20 +81,13 @@ export async function makeParents(path: string): Promise<void> {
   } catch {
     await makeParents(dirname(path));
     // The umask may be strict; the bits are set apart.
-    await mkdir(path).then(
-      () => chmod(path, 0o711),
-      (error: unknown) => {
-        if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
-      },
-    );
+    await mkdir(path).then(() => chmod(path, 0o711), unlessThere);
   }
 }
 
 /** Makes `dir` (or takes it over when it is a directory already) private to the server's account: mode 0700. */
 export async function makePrivate(dir: string, user: ServerUser | undefined): Promise<void> {
-  await mkdir(dir, { mode: 0o700 }).catch((error: unknown) => {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
-  });
+  await mkdir(dir, { mode: 0o700 }).catch(unlessThere);
   const found = await lstat(dir);
   const expected = user?.uid ?? process.getuid?.() ?? found.uid;
   if (!found.isDirectory() || (found.uid !== expected && found.uid !== process.getuid?.())) {

@@ -6,9 +6,8 @@ import { z } from 'zod';
 import { statusSchema } from '../../proto/compute/fields.ts';
 import type { NewRoute } from '../../proto/gateway/routes.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
-import type { Db, Queries } from '../db.ts';
-
-const idRow = z.object({ id: z.number() });
+import type { Db } from '../db.ts';
+import { columnsOf, numberRow, type Queries, textRow } from '../queries.ts';
 
 const CHANNEL = 'static_routes';
 
@@ -28,41 +27,31 @@ const anyRouteRow = routeRow.extend({ managed: z.boolean() });
 
 /** All routes, in the order of matching, and whether the platform itself wrote them down. */
 export function listRoutes(db: Queries): Promise<z.output<typeof anyRouteRow>[]> {
-  return db.many(
-    anyRouteRow,
-    'select id, host, path_prefix, target, strip_prefix, priority, managed from static_routes order by priority ' +
-      'desc, id',
-  );
+  return db.many(anyRouteRow, `select ${columnsOf(anyRouteRow)} from static_routes order by priority desc, id`);
 }
 
 /** The same without those that the platform itself wrote down. */
 export async function operatorRoutes(db: Queries): Promise<RouteRow[]> {
-  return db.many(
-    routeRow,
-    `select id, host, path_prefix, target, strip_prefix, priority from static_routes where not managed
-     order by priority desc, id`,
-  );
+  const columns = columnsOf(routeRow);
+  return db.many(routeRow, `select ${columns} from static_routes where not managed order by priority desc, id`);
 }
 
 /** Adds a route; undefined when there is one of this host, prefix and priority. */
 export async function insertRoute(db: Queries, route: NewRoute): Promise<number | undefined> {
-  const row = await db.one(
-    idRow,
+  const id = await db.one(
+    numberRow,
     `insert into static_routes (host, path_prefix, target, strip_prefix, priority) values ($1, $2, $3, $4, $5)
      on conflict (host, path_prefix, priority) do nothing returning id`,
     [route.host, route.path_prefix, route.target, route.strip_prefix, route.priority],
   );
-  if (row !== undefined) await db.notify(CHANNEL);
-  return row?.id;
+  if (id !== undefined) await db.notify(CHANNEL);
+  return id;
 }
 
 /** Removes and returns an operator's route. `managed`: it is the platform's, and stays; undefined: there is none. */
 export async function deleteRoute(tx: Queries, id: number): Promise<RouteRow | 'managed' | undefined> {
-  const [route] = await tx.many(
-    anyRouteRow,
-    'select id, host, path_prefix, target, strip_prefix, priority, managed from static_routes where id = $1 for update',
-    [id],
-  );
+  const columns = columnsOf(anyRouteRow);
+  const route = await tx.one(anyRouteRow, `select ${columns} from static_routes where id = $1 for update`, [id]);
   if (route === undefined || route.managed) return route === undefined ? undefined : 'managed';
   await tx.run('delete from static_routes where id = $1', [id]);
   await tx.notify(CHANNEL);
@@ -156,12 +145,9 @@ const OPEN = `select c.id, c.status, c.desired = 'running' as "isWanted", c.desi
     array(select array[p.port, p.target_port] from open_ports p where p.container_id = c.id order by p.port) as ports
   from known_containers c`;
 
-const snapshotRow = z.object({ snapshot: z.string() });
-
 /** The database as it is now, from which `changedContainers` goes on. */
 export async function containersSnapshot(db: Queries): Promise<string> {
-  const row = await db.one(snapshotRow, 'select pg_current_snapshot()::text as snapshot');
-  return row?.snapshot ?? '';
+  return (await db.one(textRow, 'select pg_current_snapshot()::text')) ?? '';
 }
 
 /**

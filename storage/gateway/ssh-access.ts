@@ -7,7 +7,7 @@ import { reachableAddress } from '../../lib/ip-address.ts';
 import { sshHost } from '../../proto/gateway/ssh.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { Log } from '../../proto/ports/log.ts';
-import type { Queries } from '../db.ts';
+import { type Queries, textRow } from '../queries.ts';
 import { getSetting, setSetting } from '../settings.ts';
 
 /** A key at a container, with the external port it came by; null for the SSH port. */
@@ -57,26 +57,23 @@ export async function sshAccess(
   return found;
 }
 
-const idRow = z.object({ id: z.string() });
-
 /**
  * The containers that a key opens now, oldest first, at most `limit`: they run, their owner chose it for them, and
  * their port is open.
  */
-export async function openedByKey(
+export function openedByKey(
   db: Queries,
   { fingerprint, port }: Omit<SshAccessQuestion, 'containerId'>,
   limit: number,
 ): Promise<string[]> {
-  const rows = await db.many(
-    idRow,
-    `select d.container_id as id from ssh_entries d
+  return db.many(
+    textRow,
+    `select d.container_id from ssh_entries d
      where d.fingerprint = $1 and d.is_chosen and d.ssh_enabled and d.desired = 'running' and d.status = 'running'
        and ($2 = 0 or exists (select from open_ports p where p.container_id = d.container_id and p.port = $2))
      order by d.created_at, d.container_id limit $3`,
     [fingerprint, port ?? 0, limit],
   );
-  return rows.map(({ id }) => id);
 }
 
 const SETTING = 'ssh_address';

@@ -3,7 +3,7 @@
  * episode lasts, so that only the first monitor that sees it tells its user.
  */
 import { z } from 'zod';
-import type { Queries } from '../queries.ts';
+import { columnsOf, type Queries, textRow } from '../queries.ts';
 
 const factsRow = z.object({
   id: z.string(),
@@ -20,12 +20,9 @@ export type ContainerFacts = z.output<typeof factsRow>;
 export function containerFacts(db: Queries): Promise<ContainerFacts[]> {
   return db.many(
     factsRow,
-    `select id, user_id as "userId", name, status, storage_gb as "storageGb" from known_containers
-     where desired <> 'deleted' order by created_at, id`,
+    `select ${columnsOf(factsRow)} from known_containers where desired <> 'deleted' order by created_at, id`,
   );
 }
-
-const idRow = z.object({ id: z.string() });
 
 const alertRow = z.object({ containerId: z.string(), kind: z.string(), openedAt: z.date() });
 
@@ -64,11 +61,8 @@ export function openDiskAlerts(db: Queries): Promise<DiskAlertRow[]> {
 
 /** Whether this began it: false when it goes on already. */
 export async function openDiskAlert(db: Queries, node: string, path: string): Promise<boolean> {
-  const added = await db.run('insert into disk_alerts (node, path) values ($1, $2) on conflict do nothing', [
-    node,
-    path,
-  ]);
-  return added === 1;
+  const statement = 'insert into disk_alerts (node, path) values ($1, $2) on conflict do nothing';
+  return (await db.run(statement, [node, path])) === 1;
 }
 
 /** It is over. */
@@ -77,6 +71,6 @@ export async function closeDiskAlert(db: Queries, node: string, path: string): P
 }
 
 /** Who is told of machines: the id of the user with this name, if there is one yet. */
-export async function administratorId(db: Queries, username: string): Promise<string | undefined> {
-  return (await db.one(idRow, 'select id from known_users where username = $1', [username]))?.id;
+export function administratorId(db: Queries, username: string): Promise<string | undefined> {
+  return db.one(textRow, 'select id from known_users where username = $1', [username]);
 }

@@ -2,8 +2,9 @@
 import type { KeyObject } from 'node:crypto';
 import { z } from 'zod';
 import type { CertificatePem, CertificateStore } from '../../proto/ports/acme.ts';
-import type { Db, Queries } from '../db.ts';
-import { open, SealError, seal } from '../seal.ts';
+import type { Db } from '../db.ts';
+import { nullish, type Queries } from '../queries.ts';
+import { open, openOrNone, SealError, seal } from '../seal.ts';
 import { pendingChallenges } from './acme.ts';
 import { isMapped, type OrderLease } from './certificate-orders.ts';
 
@@ -14,7 +15,6 @@ const CHANNEL = 'certificates';
 /** What the sealed key of a certificate is bound to. */
 export const keyContext = (hostname: string, serial: number) => `certificates/${hostname}/${serial}/key`;
 
-/** When a certificate is to be renewed. */
 type RenewAt = (certificate: { notBefore: Date; notAfter: Date }, now: Date) => Date;
 
 /** Stores a certificate, tells all gateways, gives the order back. False: another holds it, or the mapping is gone. */
@@ -60,12 +60,8 @@ export function storeCertificate(
  * A certificate whose key does not open is of no use to anybody: another is ordered, and nothing is served until then.
  */
 async function discardCertificate(db: Queries, hostname: string, sealKey: KeyObject): Promise<boolean> {
-  const row = await db.one(
-    servedRow,
-    'select chain, key_sealed, serial from certificates where hostname = $1 and chain is not null',
-    [hostname],
-  );
-  if (row === undefined || opens(sealKey, keyContext(hostname, row.serial), row.key_sealed)) return false;
+  const row = await servedRowOf(db, hostname);
+  if (row === undefined || openOrNone(sealKey, keyContext(hostname, row.serial), row.key_sealed)) return false;
   const gone = await db.run(
     `update certificates set chain = null, key_sealed = null, not_before = null, not_after = null, renew_at = null
      where hostname = $1 and serial = $2`,
@@ -74,16 +70,12 @@ async function discardCertificate(db: Queries, hostname: string, sealKey: KeyObj
   return gone === 1;
 }
 
-function opens(sealKey: KeyObject, context: string, sealed: Uint8Array): boolean {
-  try {
-    open(sealKey, context, sealed);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 const servedRow = z.object({ chain: z.string(), key_sealed: z.instanceof(Buffer), serial: z.number() });
+
+function servedRowOf(db: Queries, hostname: string) {
+  const statement = 'select chain, key_sealed, serial from certificates where hostname = $1 and chain is not null';
+  return db.one(servedRow, statement, [hostname]);
+}
 
 /** What is served for a hostname; undefined while there is none. Throws SealError when its key does not open. */
 export async function servedCertificate(
@@ -91,36 +83,21 @@ export async function servedCertificate(
   hostname: string,
   sealKey: KeyObject,
 ): Promise<CertificatePem | undefined> {
-  const row = await db.one(
-    servedRow,
-    'select chain, key_sealed, serial from certificates where hostname = $1 and chain is not null',
-    [hostname],
-  );
+  const row = await servedRowOf(db, hostname);
   if (row === undefined) return undefined;
   return { cert: row.chain, key: open(sealKey, keyContext(hostname, row.serial), row.key_sealed).toString() };
 }
 
-const statusRow = z
-  .object({
-    hostname: z.string(),
-    not_after: z.date().nullable(),
-    is_held: z.boolean(),
-    attempts: z.number(),
-    next_try: z.date().nullable(),
-    last_code: z.string().nullable(),
-    last_problem: z.string().nullable(),
-    last_error: z.string().nullable(),
-  })
-  .transform((row) => ({
-    hostname: row.hostname,
-    notAfter: row.not_after ?? undefined,
-    isOrdering: row.is_held,
-    attempts: row.attempts,
-    nextTry: row.next_try ?? undefined,
-    code: row.last_code ?? undefined,
-    problem: row.last_problem ?? undefined,
-    error: row.last_error ?? undefined,
-  }));
+const statusRow = z.object({
+  hostname: z.string(),
+  notAfter: nullish(z.date()),
+  isOrdering: z.boolean(),
+  attempts: z.number(),
+  nextTry: nullish(z.date()),
+  code: nullish(z.string()),
+  problem: nullish(z.string()),
+  error: nullish(z.string()),
+});
 
 /** How it stands with the certificate of a hostname. */
 type CertificateStatus = z.output<typeof statusRow>;
@@ -129,9 +106,9 @@ type CertificateStatus = z.output<typeof statusRow>;
 export function certificateStatus(db: Queries, hostname: string): Promise<CertificateStatus | undefined> {
   return db.one(
     statusRow,
-    `select hostname, not_after, coalesce(lease_until > clock_timestamp(), false) as is_held, attempts, next_try,
-      last_code,
-       last_problem, last_error from certificates where hostname = $1`,
+    `select hostname, not_after as "notAfter", coalesce(lease_until > clock_timestamp(), false) as "isOrdering",
+       attempts, next_try as "nextTry", last_code as code, last_problem as problem, last_error as error
+     from certificates where hostname = $1`,
     [hostname],
   );
 }

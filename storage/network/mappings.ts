@@ -7,12 +7,9 @@ import { mappingStatusSchema } from '../../proto/network/endpoints.ts';
 import type { NetworkNewsSource } from '../../proto/network/events.ts';
 import type { MappingSource } from '../../proto/ports/acme.ts';
 import type { HeldShards } from '../../proto/ports/placement.ts';
-import type { Queries, Tx } from '../db.ts';
 import { ofShards } from '../placement/shards.ts';
+import { numberRow, type Queries, type Tx, textRow } from '../queries.ts';
 import { tellNetwork } from './news.ts';
-
-const countRow = z.object({ count: z.number() });
-const idRow = z.object({ id: z.string() });
 
 /** Longest detail that is kept, in characters. */
 const MAX_DETAIL = 1000;
@@ -58,9 +55,8 @@ export function mappingById(db: Queries, id: string): Promise<MappingRow | undef
 
 /** The user's mappings, oldest first. */
 export function mappingsOfUser(db: Queries, userId: string): Promise<MappingRow[]> {
-  return db.many(mappingRow, `select ${COLUMNS} from domain_mappings where user_id = $1 order by created_at, id`, [
-    userId,
-  ]);
+  const statement = `select ${COLUMNS} from domain_mappings where user_id = $1 order by created_at, id`;
+  return db.many(mappingRow, statement, [userId]);
 }
 
 /** What a new mapping needs. With `zone` its record is `wanted`. */
@@ -81,10 +77,7 @@ async function holdHostname(tx: Tx, hostname: string): Promise<void> {
 
 /** Whether somebody has proven the hostname. */
 async function isProvenBySomebody(tx: Tx, hostname: string): Promise<boolean> {
-  return (
-    (await tx.one(idRow, `select id from domain_mappings where domain = $1 and status = 'verified'`, [hostname])) !==
-    undefined
-  );
+  return (await tx.run(`select from domain_mappings where domain = $1 and status = 'verified'`, [hostname])) === 1;
 }
 
 /**
@@ -103,15 +96,12 @@ export async function insertMapping(
   await holdHostname(tx, hostname);
   if (await isProvenBySomebody(tx, hostname)) return 'taken';
   const failed = await tx.one(
-    idRow,
+    textRow,
     `delete from domain_mappings where domain = $1 and user_id = $2 and status = 'failed' returning id`,
     [hostname, mapping.userId],
   );
-  if (failed !== undefined) await tellNetwork(tx, { kind: 'removed', mappingId: failed.id, hostname });
-  const counted = await tx.one(countRow, 'select count(*)::int as count from domain_mappings where user_id = $1', [
-    mapping.userId,
-  ]);
-  if ((counted?.count ?? 0) >= limit) return 'full';
+  if (failed !== undefined) await tellNetwork(tx, { kind: 'removed', mappingId: failed, hostname });
+  if ((await countMappings(tx, mapping.userId)) >= limit) return 'full';
   const { zone } = mapping;
   const row = await tx.one(
     mappingRow,
@@ -259,23 +249,16 @@ export async function retryMapping(
  * `until`, so that of several processes that are not one cluster one checks, and none twice at a time. Whoever dies
  * over it leaves it to the others from then on.
  */
-export async function claimDue(
-  db: Queries,
-  now: Date,
-  until: Date,
-  limit: number,
-  held?: HeldShards,
-): Promise<string[]> {
+export function claimDue(db: Queries, now: Date, until: Date, limit: number, held?: HeldShards): Promise<string[]> {
   const { filter, values } = ofShards('network/mapping', 'id', held, 4);
-  const rows = await db.many(
-    idRow,
+  return db.many(
+    textRow,
     `update domain_mappings set next_check_at = $2 where id in (
        select id from domain_mappings where next_check_at <= $1 and ${filter}
        order by next_check_at limit $3 for update skip locked)
      returning id`,
     [now, until, limit, ...values],
   );
-  return rows.map(({ id }) => id);
 }
 
 /** Removes a mapping, in whatever state; undefined when it was gone. */
@@ -286,16 +269,15 @@ export async function deleteMapping(tx: Tx, id: string): Promise<MappingRow | un
 }
 
 /** Ids of at most `limit` mappings (with `held`: of these shards) whose container is deleted or being deleted. */
-export async function orphanedMappings(db: Queries, limit: number, held?: HeldShards): Promise<string[]> {
+export function orphanedMappings(db: Queries, limit: number, held?: HeldShards): Promise<string[]> {
   const { filter, values } = ofShards('network/mapping', 'm.id', held, 2);
-  const rows = await db.many(
-    idRow,
+  return db.many(
+    textRow,
     `select m.id from domain_mappings m
      where not exists (select from known_containers c where c.id = m.container_id and c.desired <> 'deleted')
        and ${filter} limit $1`,
     [limit, ...values],
   );
-  return rows.map(({ id }) => id);
 }
 
 const servedRow = z.object({ hostname: z.string(), containerId: z.string(), targetPort: z.number() });
@@ -329,6 +311,5 @@ export async function setCertificateDetail(db: Queries, hostname: string, detail
 
 /** How many mappings a user has. */
 export async function countMappings(db: Queries, userId: string): Promise<number> {
-  const row = await db.one(countRow, 'select count(*) from domain_mappings where user_id = $1', [userId]);
-  return row?.count ?? 0;
+  return (await db.one(numberRow, 'select count(*) from domain_mappings where user_id = $1', [userId])) ?? 0;
 }

@@ -1,6 +1,6 @@
 /** SQL that shows all mappings of the platform: to its operator, and in the monitor's graph. */
 import { z } from 'zod';
-import type { Queries } from '../db.ts';
+import { nullish, type Queries } from '../queries.ts';
 
 const row = z.object({
   id: z.string(),
@@ -12,10 +12,7 @@ const row = z.object({
   /** What its owner is told; '' when there is nothing to say. */
   detail: z.string(),
   /** End of the certificate that is served; undefined without one. */
-  certifiedUntil: z
-    .date()
-    .nullable()
-    .transform((end) => end ?? undefined),
+  certifiedUntil: nullish(z.date()),
   createdAt: z.date(),
 });
 

@@ -1,10 +1,6 @@
 /** SQL of notifications that are stored, and of who can be told something. */
 import { z } from 'zod';
-import type { Queries, Tx } from '../db.ts';
-
-const countRow = z.object({ count: z.number() });
-const headRow = z.object({ head: z.number() });
-const anyRow = z.object({});
+import { columnsOf, numberRow, type Queries, type Tx, textRow } from '../queries.ts';
 
 const notificationRow = z.object({
   id: z.number(),
@@ -22,7 +18,7 @@ const placedRow = notificationRow.extend({ place: z.number() });
 /** A notification as stored. */
 export type NotificationRow = z.output<typeof notificationRow>;
 
-const COLUMNS = `id, user_id as "userId", title, message, link, category, scope, read, created_at as "createdAt"`;
+const COLUMNS = columnsOf(notificationRow);
 
 /** A page of a user's notifications, newest first. The order of ids is that of `created_at`. */
 export function listNotifications(
@@ -39,19 +35,14 @@ export function listNotifications(
 
 /** How many a user has not read. */
 export async function countUnread(db: Queries, userId: string): Promise<number> {
-  const row = await db.one(countRow, 'select count(*) as count from notifications where user_id = $1 and not read', [
-    userId,
-  ]);
-  return row?.count ?? 0;
+  return (await db.one(numberRow, 'select count(*) from notifications where user_id = $1 and not read', [userId])) ?? 0;
 }
 
 /** Marks one as read. False when the user has none of that id. */
 export async function markRead(db: Queries, userId: string, id: number): Promise<boolean> {
-  if (
-    (await db.run('update notifications set read = true where user_id = $1 and id = $2 and not read', [userId, id])) > 0
-  )
-    return true;
-  return (await db.one(anyRow, 'select from notifications where user_id = $1 and id = $2', [userId, id])) !== undefined;
+  const statement = 'update notifications set read = true where user_id = $1 and id = $2 and not read';
+  if ((await db.run(statement, [userId, id])) > 0) return true;
+  return (await db.run('select from notifications where user_id = $1 and id = $2', [userId, id])) === 1;
 }
 
 /** Marks all of a user's as read. Returns how many were not. */
@@ -86,14 +77,13 @@ export async function notificationsAfter(
 }
 
 /** For each user, in order: the highest id of a notification of theirs, 0 without any. */
-export async function headsOf(db: Queries, userIds: readonly string[]): Promise<number[]> {
-  const rows = await db.many(
-    headRow,
-    `select coalesce((select max(id) from notifications where user_id = wanted.user_id), 0) as head
+export function headsOf(db: Queries, userIds: readonly string[]): Promise<number[]> {
+  return db.many(
+    numberRow,
+    `select coalesce((select max(id) from notifications where user_id = wanted.user_id), 0)
      from unnest($1::text[]) with ordinality as wanted (user_id, place) order by place`,
     [userIds],
   );
-  return rows.map(({ head }) => head);
 }
 
 /** Removes all notifications of a user, and what they do not want to be told. */
@@ -111,14 +101,12 @@ export function purgeNotifications(db: Queries, days: number, step: number): Pro
   );
 }
 
-const row = z.object({ id: z.string() });
-
 /** The id of the user of that name, or undefined. */
-export async function recipientByName(db: Queries, username: string): Promise<string | undefined> {
-  return (await db.one(row, 'select id from known_users where username = $1', [username]))?.id;
+export function recipientByName(db: Queries, username: string): Promise<string | undefined> {
+  return db.one(textRow, 'select id from known_users where username = $1', [username]);
 }
 
 /** The ids of all users. */
-export async function allRecipients(db: Queries): Promise<string[]> {
-  return (await db.many(row, 'select id from known_users order by id')).map(({ id }) => id);
+export function allRecipients(db: Queries): Promise<string[]> {
+  return db.many(textRow, 'select id from known_users order by id');
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Queries } from '../queries.ts';
+import { flagRow, type Queries } from '../queries.ts';
 
 const nodeRow = z.object({
   id: z.string(),
@@ -53,9 +53,7 @@ export async function oddNode(
   format: number,
   except?: string,
 ): Promise<z.output<typeof oddRow> | undefined> {
-  const table = z.object({ present: z.boolean() });
-  const found = await db.one(table, "select to_regclass('placement_nodes') is not null as present");
-  if (found?.present !== true) return undefined;
+  if (!(await db.one(flagRow, "select to_regclass('placement_nodes') is not null"))) return undefined;
   return db.one(
     oddRow,
     `select id, version, address, format from

@@ -5,7 +5,6 @@ import type { KeyObject } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { openToken, sealToken } from '../../actors/network/tokens.ts';
 import { changeKey } from '../../cmd/cli/rekey.ts';
 import { readEnvironment } from '../../cmd/config/config.ts';
 import { platformKeys, sshHostKeys } from '../../cmd/config/platform-keys.ts';
@@ -15,8 +14,8 @@ import { acmeAccount, addAcmeAccount, pendingChallenges, putChallenge } from '..
 import { noteOrder, startOrder } from '../../storage/network/certificate-orders.ts';
 import { servedCertificate, storeCertificate } from '../../storage/network/certificates.ts';
 import { SEALED_COLUMNS } from '../../storage/network/reseal.ts';
-import { insertOwned, ownedDomains } from '../../storage/network/zones.ts';
-import { parseSealKey } from '../../storage/seal.ts';
+import { insertOwned, ownedDomains, tokenContext } from '../../storage/network/zones.ts';
+import { openOrNone, parseSealKey, seal } from '../../storage/seal.ts';
 import { troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { addContainer } from '../support/gateway/containers.ts';
@@ -42,7 +41,7 @@ async function setting(t: Cleanup) {
   await sshHostKeys(db, oldKey);
   await addContainer(db, CONTAINER);
   const owned = { id: newId(), userId: 'uuuuuuuuuuu1', zones: [] };
-  const token = sealToken(oldKey, owned.id, 'the provider token');
+  const token = seal(oldKey, tokenContext(owned.id), Buffer.from('the provider token'));
   await db.tx((tx) => insertOwned(tx, { ...owned, token }, new Date(), 10));
   await addAcmeAccount(db, DIRECTORY, oldKey, 'the account key');
   for (const hostname of ['a.example.com', 'b.example.com']) {
@@ -68,7 +67,7 @@ async function secrets(db: Db, key: KeyObject) {
   return {
     platform: keys.privateKey.length > 0,
     hostKeys: (await sshHostKeys(db, key)).length,
-    token: openToken(key, domain.id, domain.token),
+    token: openOrNone(key, tokenContext(domain.id), domain.token)?.toString(),
     account: (await acmeAccount(db, DIRECTORY, key))?.key,
     certificate: (await servedCertificate(db, 'a.example.com', key))?.key,
     challenge: (await pendingChallenges(db, ['b.example.com'], key)).get('b.example.com')?.key,

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { z } from 'zod';
 import type { ShardLease } from '../../proto/ports/placement.ts';
 import { type Db, openDb } from '../../storage/db.ts';
-import { fence } from '../../storage/placement/fence.ts';
+import { fence } from '../../storage/fenced.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import { listNodes, listServiceShards } from '../../storage/placement/nodes.ts';
 import { MemoryLeases } from '../../supervision/testing/index.ts';

@@ -40,7 +40,6 @@ export class HashQueue {
     this.#free = options.concurrency;
   }
 
-  /** How many wait. */
   get waiting(): number {
     return this.#waiting;
   }

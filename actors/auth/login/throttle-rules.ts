@@ -23,7 +23,6 @@
 import { createHash } from 'node:crypto';
 import type { ClientNetwork } from '../../../proto/client-network.ts';
 
-/** One budget. */
 interface Budget {
   /** Failures that are free; forgiven evenly over `windowSeconds`. */
   readonly free: number;

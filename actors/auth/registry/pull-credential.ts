@@ -26,7 +26,6 @@ const PREFIX = 'pull_';
 
 const claimsSchema = z.object({ sub: idSchema, repository: z.string().refine(isRepository) });
 
-/** Who pulls what. */
 interface PullCredential {
   readonly userId: string;
   readonly repository: string;

@@ -2,7 +2,7 @@
 import { Refusal } from '../../../proto/errors.ts';
 import type { RegistryAuth } from '../../../proto/ports/engine.ts';
 import { isRepository, parseImage } from '../../../proto/repositories.ts';
-import { audit } from '../../../storage/audit.ts';
+import { auditOperator } from '../../../storage/audit.ts';
 import { makePrivate, makePublic, publicAmong } from '../../../storage/auth/repositories.ts';
 import { userByName, usernameById } from '../../../storage/auth/users.ts';
 import type { Db } from '../../../storage/db.ts';
@@ -85,10 +85,7 @@ export async function setVisibility(db: Db, repository: string, visibility: Visi
       throw new Refusal('not_found', { message: `There is no user ${owner}: a repository is <username>/<name>.` });
     }
     const changed = visibility === 'public' ? await makePublic(tx, repository) : await makePrivate(tx, repository);
-    if (changed) {
-      const action = 'repository.set_visibility';
-      await audit(tx, { userId: null, username: 'operator', action, target: repository, detail: { visibility } });
-    }
+    if (changed) await auditOperator(tx, 'repository.set_visibility', repository, { visibility });
     return changed;
   });
 }

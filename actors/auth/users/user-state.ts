@@ -8,12 +8,12 @@
 import { randomUUID } from 'node:crypto';
 import { userChanged } from '../../../proto/auth/endpoints.ts';
 import { Refusal } from '../../../proto/errors.ts';
-import { audit } from '../../../storage/audit.ts';
+import { auditOperator } from '../../../storage/audit.ts';
 import { type UserRow, userByName } from '../../../storage/auth/users.ts';
 import type { Db } from '../../../storage/db.ts';
 import { disable, enable, forgetOffboarded, type Left, leftOf, removedUser } from '../../../storage/offboarding.ts';
 import { append } from '../../../storage/outbox.ts';
-import { noUser, OPERATOR } from './users.ts';
+import { noUser } from './users.ts';
 
 /** What `disableUser` came to. */
 interface Disabled {
@@ -32,7 +32,7 @@ export function disableUser(db: Db, username: string, { stop }: { readonly stop:
   return db.tx(async (tx) => {
     const { id } = await present(userByName(tx, username), username);
     const changed = await disable(tx, id, stop ? 'stop' : null);
-    if (changed) await audit(tx, { ...entry('user.disable', id), detail: { username, stop } });
+    if (changed) await auditOperator(tx, 'user.disable', id, { username, stop });
     return { id, changed, containers: (await leftOf(tx, id)).containers };
   });
 }
@@ -44,7 +44,7 @@ export function enableUser(db: Db, username: string): Promise<{ readonly id: str
     const did = await enable(tx, id);
     if (did === 'leaving')
       throw new Refusal('conflict', { message: `${username} is being removed, which cannot be taken back.` });
-    if (did === 'enabled') await audit(tx, { ...entry('user.enable', id), detail: { username } });
+    if (did === 'enabled') await auditOperator(tx, 'user.enable', id, { username });
     return { id, changed: did === 'enabled' };
   });
 }
@@ -70,7 +70,7 @@ export function beginRemoval(
           `${username} is the administrator of this platform (ADMIN_USERNAME), and the only one: name another there ` +
           'first.',
       });
-    if (await disable(tx, id, 'remove')) await audit(tx, { ...entry('user.remove', id), detail: { username } });
+    if (await disable(tx, id, 'remove')) await auditOperator(tx, 'user.remove', id, { username });
     return { id, isGone: false };
   });
 }
@@ -78,13 +78,9 @@ export function beginRemoval(
 /** Forgets a user who is being removed and has nothing left. Returns what is left; undefined when the user is gone. */
 export function forgetUser(db: Db, userId: string): Promise<Left | undefined> {
   return forgetOffboarded(db, userId, async (tx, { username }) => {
-    await audit(tx, { ...entry('user.removed', userId), detail: { username } });
+    await auditOperator(tx, 'user.removed', userId, { username });
     await append(tx, { msgId: randomUUID(), subject: userChanged.subject(userId), data: new Uint8Array() });
   });
-}
-
-function entry(action: string, target: string) {
-  return { userId: null, username: OPERATOR, action, target };
 }
 
 async function present(found: Promise<UserRow | undefined>, username: string): Promise<UserRow> {

@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { passwordSchema, userChanged, usernameSchema } from '../../../proto/auth/endpoints.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { newId } from '../../../proto/ids.ts';
-import { audit } from '../../../storage/audit.ts';
+import { auditOperator } from '../../../storage/audit.ts';
 import { forgetNetworks } from '../../../storage/auth/attempts.ts';
 import { deleteSecurityKeys } from '../../../storage/auth/security-keys.ts';
 import { endSessions } from '../../../storage/auth/sessions.ts';
@@ -19,7 +19,7 @@ import { append } from '../../../storage/outbox.ts';
 import { hashPassword } from '../login/passwords.ts';
 
 /** Who acts at the command line, in the audit trail. No user can have the name. */
-export const OPERATOR = 'operator';
+const OPERATOR = 'operator';
 
 /** A password for a person to copy: 20 characters, about 117 bits, none that look alike. */
 export function generatePassword(): string {
@@ -44,7 +44,7 @@ export async function addUser(db: Db, username: string, password: string): Promi
   await db.tx(async (tx) => {
     const added = await insertUser(tx, { id, username, passwordHash });
     if (!added) throw new Refusal('conflict', { message: `There is a user ${username} already.` });
-    await audit(tx, { userId: null, username: OPERATOR, action: 'user.add', target: id, detail: { username } });
+    await auditOperator(tx, 'user.add', id, { username });
   });
   return { id, username };
 }
@@ -59,13 +59,7 @@ export async function setPassword(db: Db, username: string, password: string): P
     await setPasswordHash(tx, user.id, passwordHash);
     await forgetNetworks(tx, user.id, null);
     const ended = await endSessions(tx, user.id, null);
-    await audit(tx, {
-      userId: null,
-      username: OPERATOR,
-      action: 'user.password',
-      target: user.id,
-      detail: { username },
-    });
+    await auditOperator(tx, 'user.password', user.id, { username });
     await append(tx, { msgId: randomUUID(), subject: userChanged.subject(user.id), data: new Uint8Array() });
     return ended;
   });
@@ -77,13 +71,7 @@ export async function forgetKeys(db: Db, username: string): Promise<number> {
     const user = await userByName(tx, username);
     if (user === undefined) throw noUser(username);
     const keys = await deleteSecurityKeys(tx, user.id);
-    await audit(tx, {
-      userId: null,
-      username: 'operator',
-      action: 'security_key.forget',
-      target: username,
-      detail: { keys },
-    });
+    await auditOperator(tx, 'security_key.forget', username, { keys });
     return keys;
   });
 }

@@ -32,9 +32,7 @@ import type { AnsweringKind } from '../../service/parts.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { containerView, createdView } from '../views.ts';
-import { attachTerminal } from './attached-terminals.ts';
 import { ingressHandlers } from './ingress.ts';
-import { stoppedNotice } from './notices.ts';
 import { ContainerReconciler } from './reconciler.ts';
 import { whyNotRunning } from './rules.ts';
 import { settingsHandlers } from './settings.ts';
@@ -46,6 +44,7 @@ import {
   type Job,
   ownedRow,
 } from './state.ts';
+import { attachTerminal, stoppedNotice } from './status.ts';
 import type { EngineHealth } from './sweeps.ts';
 
 const SLEEP_AFTER_MS = 60_000;

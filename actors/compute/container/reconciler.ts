@@ -37,7 +37,6 @@ import { fenced } from '../../../storage/fenced.ts';
 import { dispatch } from '../../../supervision/index.ts';
 import { refusalOf } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
-import { closeTerminals } from './attached-terminals.ts';
 import {
   afterFailure,
   crashDelay,
@@ -60,7 +59,7 @@ import {
   withKeysApplied,
 } from './rules.ts';
 import { type ContainerActorState, type ContainerContext, endMaking, type Job } from './state.ts';
-import { StatusWriter } from './status.ts';
+import { closeTerminals, StatusWriter } from './status.ts';
 import type { EngineHealth } from './sweeps.ts';
 import { type Report, type Work, work } from './work.ts';
 

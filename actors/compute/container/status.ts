@@ -1,13 +1,15 @@
 /** The status of a container as it is written: to the row first, and then to all that want to hear of it. */
+
+import { notificationEvent } from '../../../proto/notify/notification.ts';
 import { type ContainerRow, setStatus } from '../../../storage/compute/containers.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { append } from '../../../storage/outbox.ts';
+import { dispatch, type Ref } from '../../../supervision/index.ts';
+import type { ConnectionEnd, ConnectionMessage } from '../../service/connection.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { externalIp } from '../views.ts';
-import { closeReason, closeTerminals } from './attached-terminals.ts';
-import { startedNotice, stoppedNotice } from './notices.ts';
-import type { ContainerActorState } from './state.ts';
+import type { ContainerActorState, ContainerContext } from './state.ts';
 
 /** A change of status: why, where it is reached, and whether its workload ended without anybody's wish. */
 interface Change {
@@ -76,4 +78,54 @@ export class StatusWriter {
     if (row.status !== 'running') closeTerminals(state, closeReason(row.status));
     this.#onStatus(row);
   }
+}
+
+/** Lets a terminal in, unless the container stopped between the permission and the connection. */
+export function attachTerminal(
+  state: ContainerActorState,
+  ctx: ContainerContext,
+  terminal: Ref<ConnectionMessage>,
+): void {
+  if (state.row.status !== 'running') {
+    dispatch(terminal, { type: 'close', ...closeReason(state.row.status) });
+    return;
+  }
+  dispatch(terminal, { type: 'attached', by: ctx.self });
+  state.terminals.add(terminal);
+  ctx.watch(terminal, () => ({ type: 'detached', terminal }));
+}
+
+/** Closes all terminals of the container. */
+export function closeTerminals(state: ContainerActorState, end: ConnectionEnd): void {
+  for (const terminal of state.terminals) dispatch(terminal, { type: 'close', ...end });
+  state.terminals.clear();
+}
+
+/** How a stream of a container that does not run (any more) is closed: 1012 asks its client to come back. */
+export function closeReason(status: ContainerRow['status']): ConnectionEnd {
+  if (status === 'stopped' || status === 'failed') return { code: 1000, reason: `container ${status}` };
+  return { code: 1012, reason: 'container restarts' };
+}
+
+type Named = Pick<ContainerRow, 'id' | 'userId' | 'name'>;
+
+/** It runs, as was asked for. `now`: Unix ms. */
+function startedNotice(row: Named, now: number) {
+  return notice(row, now, 'Container started', `"${row.name}" is running.`);
+}
+
+/** It does not run any more. `why` completes "name: ...". */
+export function stoppedNotice(row: Named, now: number, why: string) {
+  return notice(row, now, 'Container stopped', `"${row.name}": ${why}.`);
+}
+
+function notice({ id, userId }: Named, now: number, title: string, message: string) {
+  return notificationEvent('compute', now, {
+    userId,
+    title,
+    message,
+    link: `/containers/${id}`,
+    category: 'compute',
+    scope: '',
+  });
 }

@@ -25,7 +25,6 @@ export interface EngineHealth {
   connections: number;
 }
 
-/** What they need. */
 type SweepDeps = Pick<ComputeDeps, 'db' | 'engine' | 'log'> & {
   readonly placement: Pick<ComputeDeps['placement'], 'holds' | 'held'>;
 };

@@ -5,7 +5,7 @@ import { EngineError } from '../../../proto/ports/engine.ts';
 import type { Socket } from '../../../proto/ports/http.ts';
 import { dispatch, type Ref } from '../../../supervision/index.ts';
 import type { Connection, ConnectionEnd, ConnectionMessage } from '../../service/connection.ts';
-import { closeReason } from '../container/attached-terminals.ts';
+import { closeReason } from '../container/status.ts';
 import type { ComputeDeps } from '../deps.ts';
 import type { LogSharing } from './sharing.ts';
 

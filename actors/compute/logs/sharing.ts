@@ -43,7 +43,6 @@ interface SharedLog {
   endedAt: number;
 }
 
-/** One reader. */
 interface LogReader {
   cursor: LogCursor;
   /** The last lines it took, as the engine gave them; empty: none yet. `start`: the log had none. */
@@ -273,7 +272,6 @@ function take({ cursor }: LogReader, lines: readonly string[]): string[] {
   return lines.map((line) => cursor.take(line)).filter((line) => line !== undefined);
 }
 
-/** The stamp of a line, if it has one. */
 function stampOf(line: string | undefined): string | undefined {
   return /^(\d{4}-\d\d-\d\dT[\d:.]{8,18}Z) /.exec(line ?? '')?.[1];
 }

@@ -86,7 +86,6 @@ export const DEFAULT_REFRESH_MS = 5000;
 /** Mappings in the graph, which only the administrator sees: more could not be read. */
 const MAX_MAPPINGS_DRAWN = 1000;
 
-/** What it is built from. */
 interface MonitorParts {
   readonly system: SystemRef;
   readonly db: Db;
