@@ -5,27 +5,10 @@
 
 export type { Log } from '../proto/ports/log.ts';
 export { LATENCY_BOUNDS_MS } from './cell/latency.ts';
-export type { Decision, Decisions } from './decisions.ts';
-export { entities } from './entity/entities.ts';
-export type { AskOptions, Entities, EntityContext, EntityKind } from './entity/entity-kind.ts';
-export type { ClockTimer, Schedule, SystemClock } from './environment.ts';
-export { ActorError, type ActorErrorCode, SpawnError, type SpawnErrorCode } from './errors.ts';
-export { type ActorDetails, find, inspect, isEntity, release, reset } from './inspection.ts';
-export { type LatencyNumbers, latencies } from './latencies.ts';
-export { type AnyRef, Ref, type SystemRef } from './ref.ts';
-export { type KindNumbers, type SystemNumbers, stats, type TreeNode, tree } from './stats.ts';
-export type { ChildSpec, Restart, Strategy, SupervisedChild, SupervisorSpec } from './supervisor/child-spec.ts';
-export {
-  child,
-  deleteChild,
-  restartChild,
-  type SupervisorRef,
-  startChild,
-  startSupervisor,
-  terminateChild,
-  whichChildren,
-} from './supervisor/supervisor.ts';
-export { start } from './system.ts';
+export type { Decision, Decisions } from './common/decisions.ts';
+export type { ClockTimer, Schedule, SystemClock } from './common/environment.ts';
+export { ActorError, type ActorErrorCode, SpawnError, type SpawnErrorCode } from './common/errors.ts';
+export { type AnyRef, Ref, type SystemRef } from './common/ref.ts';
 export {
   currentTrace,
   isTraceparent,
@@ -34,7 +17,7 @@ export {
   type Tracer,
   tracedLog,
   withTrace,
-} from './tracing.ts';
+} from './common/tracing.ts';
 export {
   type Backoff,
   type Cancel,
@@ -51,5 +34,22 @@ export {
   type StatelessOptions,
   type StopReason,
   type SystemOptions,
-} from './types.ts';
-export { askSignal, dispatch, query, spawn, spawnStateless, stop, stopped } from './verbs.ts';
+} from './common/types.ts';
+export { entities } from './entity/entities.ts';
+export type { AskOptions, Entities, EntityContext, EntityKind } from './entity/entity-kind.ts';
+export type { ChildSpec, Restart, Strategy, SupervisedChild, SupervisorSpec } from './supervisor/child-spec.ts';
+export {
+  child,
+  deleteChild,
+  restartChild,
+  type SupervisorRef,
+  startChild,
+  startSupervisor,
+  terminateChild,
+  whichChildren,
+} from './supervisor/supervisor.ts';
+export { type ActorDetails, find, inspect, isEntity, release, reset } from './system/inspection.ts';
+export { type LatencyNumbers, latencies } from './system/latencies.ts';
+export { type KindNumbers, type SystemNumbers, stats, type TreeNode, tree } from './system/stats.ts';
+export { start } from './system/system.ts';
+export { askSignal, dispatch, query, spawn, spawnStateless, stop, stopped } from './system/verbs.ts';

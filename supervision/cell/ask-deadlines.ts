@@ -1,4 +1,4 @@
-import { type ClockTimer, nodeClock, type SystemClock } from '../environment.ts';
+import { type ClockTimer, nodeClock, type SystemClock } from '../common/environment.ts';
 import { MAX_TIMER_MS } from './timer.ts';
 
 /** Something that waits until `deadline` (on the clock of its system). */

@@ -1,6 +1,6 @@
 import { isPromise } from '../../lib/waiting.ts';
-import { ActorError } from '../errors.ts';
-import { Ref } from '../ref.ts';
+import { ActorError } from '../common/errors.ts';
+import { Ref } from '../common/ref.ts';
 import type { DeadlineList, WaitingAsk } from './ask-deadlines.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import type { SystemCore } from './kind-stats.ts';

@@ -1,6 +1,6 @@
-import type { Decision } from '../decisions.ts';
-import type { AnyRef } from '../ref.ts';
-import type { CommonOptions } from '../types.ts';
+import type { Decision } from '../common/decisions.ts';
+import type { AnyRef } from '../common/ref.ts';
+import type { CommonOptions } from '../common/types.ts';
 
 /**
  * The options of spawn and spawnStateless with their types forgotten. Its functions are written as methods, because

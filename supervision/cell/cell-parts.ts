@@ -1,7 +1,7 @@
-import type { Decision } from '../decisions.ts';
-import type { ClockTimer } from '../environment.ts';
-import type { ActorError } from '../errors.ts';
-import type { CrashContext, StopReason } from '../types.ts';
+import type { Decision } from '../common/decisions.ts';
+import type { ClockTimer } from '../common/environment.ts';
+import type { ActorError } from '../common/errors.ts';
+import type { CrashContext, StopReason } from '../common/types.ts';
 import type { Meta } from './mailbox.ts';
 import { type Observed, observer } from './observed.ts';
 import type { SignalQueue } from './signals.ts';

@@ -1,7 +1,7 @@
 import { isPromise } from '../../lib/waiting.ts';
-import { ActorError } from '../errors.ts';
-import { pathSegment } from '../ref.ts';
-import type { CrashContext, StopReason } from '../types.ts';
+import { ActorError } from '../common/errors.ts';
+import { pathSegment } from '../common/ref.ts';
+import type { CrashContext, StopReason } from '../common/types.ts';
 import type { Behaviour } from './behaviour.ts';
 import { type CellHooks, type Children, Rare } from './cell-parts.ts';
 import {

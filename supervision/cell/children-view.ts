@@ -1,4 +1,4 @@
-import type { AnyRef } from '../ref.ts';
+import type { AnyRef } from '../common/ref.ts';
 import type { Cell } from './cell.ts';
 
 /** The living children of an actor as a map, read from its list: nothing is copied. */

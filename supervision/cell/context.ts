@@ -1,9 +1,9 @@
 import type { Log } from '../../proto/ports/log.ts';
-import * as decisions from '../decisions.ts';
-import { ActorError, SpawnError } from '../errors.ts';
-import { type AnyRef, Ref } from '../ref.ts';
-import { currentTrace } from '../tracing.ts';
-import type { Cancel, CrashContext, StopReason } from '../types.ts';
+import * as decisions from '../common/decisions.ts';
+import { ActorError, SpawnError } from '../common/errors.ts';
+import { type AnyRef, Ref } from '../common/ref.ts';
+import { currentTrace } from '../common/tracing.ts';
+import type { Cancel, CrashContext, StopReason } from '../common/types.ts';
 import { Cell } from './cell.ts';
 import { ChildrenView } from './children-view.ts';
 import { after, every } from './timers.ts';

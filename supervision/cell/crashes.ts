@@ -1,8 +1,8 @@
 import { isPromise } from '../../lib/waiting.ts';
-import type { Decision } from '../decisions.ts';
-import * as decisions from '../decisions.ts';
-import { ActorError } from '../errors.ts';
-import type { StopReason } from '../types.ts';
+import type { Decision } from '../common/decisions.ts';
+import * as decisions from '../common/decisions.ts';
+import { ActorError } from '../common/errors.ts';
+import type { StopReason } from '../common/types.ts';
 import { Ask } from './asks.ts';
 import type { Cell } from './cell.ts';
 import { checked } from './checked.ts';

@@ -1,5 +1,5 @@
 import type { Log } from '../../proto/ports/log.ts';
-import type { DeadLetter } from '../types.ts';
+import type { DeadLetter } from '../common/types.ts';
 
 /** Counts the messages of one system that nobody handled, and tells whoever asked to be told. */
 export class DeadLetters {

@@ -1,4 +1,4 @@
-import type { StopReason } from '../types.ts';
+import type { StopReason } from '../common/types.ts';
 import type { Cell } from './cell.ts';
 import { KEEP_AWAKE, SLEEPY, WATCH_EMPTY } from './flags.ts';
 import { MAX_AGE_MS } from './run-queue.ts';

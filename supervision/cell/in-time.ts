@@ -1,5 +1,5 @@
-import type { SystemClock } from '../environment.ts';
-import { ActorError } from '../errors.ts';
+import type { SystemClock } from '../common/environment.ts';
+import { ActorError } from '../common/errors.ts';
 import { Timer } from './timer.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { Ref } from '../ref.ts';
+import { Ref } from '../common/ref.ts';
 import { BEYOND_SLOT, PILE, SIGNALS, SLOT } from './flags.ts';
 import { giveMailbox, type Mailbox, type Meta, takeMailbox } from './mailbox.ts';
 import type { SignalQueue } from './signals.ts';

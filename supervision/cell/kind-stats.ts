@@ -1,5 +1,5 @@
 import type { Log } from '../../proto/ports/log.ts';
-import type { Tracer } from '../tracing.ts';
+import type { Tracer } from '../common/tracing.ts';
 import { CrashNotes } from './crash-notes.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import { Latencies } from './latency.ts';

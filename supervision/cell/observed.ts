@@ -1,6 +1,6 @@
 /** Handlers that are looked at: a sample of them, for the numbers. */
-import type { SystemClock } from '../environment.ts';
-import type { Span } from '../tracing.ts';
+import type { SystemClock } from '../common/environment.ts';
+import type { Span } from '../common/tracing.ts';
 import type { Latency } from './latency.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { type Tracer, withTrace } from '../tracing.ts';
+import { type Tracer, withTrace } from '../common/tracing.ts';
 import type { Cell } from './cell.ts';
 import { BLOCKED, RUNNING, WAITING } from './flags.ts';
 import { messageType } from './handlers.ts';

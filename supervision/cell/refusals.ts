@@ -1,5 +1,5 @@
-import { ActorError } from '../errors.ts';
-import type { DeadLetter } from '../types.ts';
+import { ActorError } from '../common/errors.ts';
+import type { DeadLetter } from '../common/types.ts';
 import { Ask } from './asks.ts';
 import type { KindStats } from './kind-stats.ts';
 import type { Meta } from './mailbox.ts';

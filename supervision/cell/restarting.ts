@@ -1,6 +1,6 @@
 import { backoffMs, HALF_JITTER, isPromise } from '../../lib/waiting.ts';
-import { ActorError } from '../errors.ts';
-import type { Backoff, Intensity } from '../types.ts';
+import { ActorError } from '../common/errors.ts';
+import type { Backoff, Intensity } from '../common/types.ts';
 import type { Cell } from './cell.ts';
 import { checked } from './checked.ts';
 import { CHILDREN_HOOK, CHILDREN_TOLD, ENDED, HELD, RESETTING, RUNNING, SLEEPY, STOPPING } from './flags.ts';

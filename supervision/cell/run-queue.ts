@@ -1,5 +1,5 @@
-import { nodeClock, type Schedule, type SystemClock } from '../environment.ts';
-import type { Ref } from '../ref.ts';
+import { nodeClock, type Schedule, type SystemClock } from '../common/environment.ts';
+import type { Ref } from '../common/ref.ts';
 import { AskDeadlines } from './ask-deadlines.ts';
 
 /** Something with work: run handles at most `limit` messages and says how many it did. */

@@ -1,8 +1,8 @@
-import { checkBehaviour } from '../checks.ts';
-import { SpawnError } from '../errors.ts';
+import { SpawnError } from '../common/errors.ts';
 import type { Behaviour } from './behaviour.ts';
 import { Cell, type MessageHandler } from './cell.ts';
 import { type CellHooks, Children } from './cell-parts.ts';
+import { checkBehaviour } from './check-behaviour.ts';
 import { CHILDREN_TOLD, ENDED, STATELESS, STOPPING } from './flags.ts';
 import { FreezingCell } from './freezing-cell.ts';
 import { stopWhenIdle } from './idle.ts';

@@ -1,6 +1,6 @@
 import { isPromise } from '../../lib/waiting.ts';
-import { ActorError } from '../errors.ts';
-import type { StopReason } from '../types.ts';
+import { ActorError } from '../common/errors.ts';
+import type { StopReason } from '../common/types.ts';
 import { Ask } from './asks.ts';
 import type { Cell } from './cell.ts';
 import {

@@ -1,4 +1,4 @@
-import type { ClockTimer, SystemClock } from '../environment.ts';
+import type { ClockTimer, SystemClock } from '../common/environment.ts';
 
 /** The longest that Node's own timers take: a longer one fires at once. */
 export const MAX_TIMER_MS = 2_147_483_647;

@@ -1,5 +1,5 @@
-import { atLeast } from '../errors.ts';
-import type { Cancel } from '../types.ts';
+import { atLeast } from '../common/errors.ts';
+import type { Cancel } from '../common/types.ts';
 import type { Cell } from './cell.ts';
 import { notify } from './notify.ts';
 import { Timer } from './timer.ts';

@@ -1,5 +1,5 @@
-import type { Ref } from '../ref.ts';
-import type { Span, Tracer } from '../tracing.ts';
+import type { Ref } from '../common/ref.ts';
+import type { Span, Tracer } from '../common/tracing.ts';
 import { Ask, givenUp } from './asks.ts';
 import type { Cell } from './cell.ts';
 import { messageType } from './handlers.ts';

@@ -1,4 +1,4 @@
-import { currentTrace } from '../tracing.ts';
+import { currentTrace } from '../common/tracing.ts';
 import { Cell } from './cell.ts';
 import { TracedTell } from './traced-tell.ts';
 

@@ -1,4 +1,4 @@
-import type { ClockTimer } from '../environment.ts';
+import type { ClockTimer } from '../common/environment.ts';
 import type { Cell } from './cell.ts';
 import type { AsyncRun } from './cell-parts.ts';
 import { typeOfRun } from './handlers.ts';

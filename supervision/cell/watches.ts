@@ -1,4 +1,4 @@
-import type { StopReason } from '../types.ts';
+import type { StopReason } from '../common/types.ts';
 import type { Cell } from './cell.ts';
 import { ENDED } from './flags.ts';
 import { notify } from './notify.ts';

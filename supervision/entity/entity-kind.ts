@@ -1,6 +1,6 @@
-import type { Decision } from '../decisions.ts';
-import type { AnyRef, Ref } from '../ref.ts';
-import type { Backoff, Context, CrashContext, Intensity, MailboxOptions, QueryOptions } from '../types.ts';
+import type { Decision } from '../common/decisions.ts';
+import type { AnyRef, Ref } from '../common/ref.ts';
+import type { Backoff, Context, CrashContext, Intensity, MailboxOptions, QueryOptions } from '../common/types.ts';
 
 /** What an entity can do besides what every actor can. */
 export interface EntityContext<Msg> extends Context<Msg> {

@@ -1,9 +1,9 @@
 /** How an actor of nact's shape is made of one of this runtime. */
-import type { Decision, Decisions } from '../decisions.ts';
-import * as decisions from '../decisions.ts';
-import type { AnyRef, SystemRef } from '../ref.ts';
-import type { Context, CrashContext, SpawnOptions } from '../types.ts';
-import * as runtime from '../verbs.ts';
+import type { Decision, Decisions } from '../common/decisions.ts';
+import * as decisions from '../common/decisions.ts';
+import type { AnyRef, SystemRef } from '../common/ref.ts';
+import type { Context, CrashContext, SpawnOptions } from '../common/types.ts';
+import * as runtime from '../system/verbs.ts';
 import { NactSystem } from './nact-system.ts';
 import {
   ActorReference,

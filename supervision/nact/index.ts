@@ -2,7 +2,7 @@
  * nact's verbs and shapes on this runtime: code for nact 7 runs with another import. What differs:
  * docs/reference/nact.md.
  */
-export type { Decision } from '../decisions.ts';
+export type { Decision } from '../common/decisions.ts';
 export type { JournalProps } from './journal.ts';
 export { LogLevel, type LogMsg, type NactLogger as Logger } from './logger.ts';
 export { type ConsoleProxy, configureLogging, type LoggingEngine, logNothing, logToConsole } from './logging.ts';

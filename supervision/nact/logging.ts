@@ -1,5 +1,5 @@
 /** Where the log of nact's actors goes. */
-import { SpawnError } from '../errors.ts';
+import { SpawnError } from '../common/errors.ts';
 import { LogLevel, type LogMsg } from './logger.ts';
 import type { NactSystem } from './nact-system.ts';
 import { type ActorSystemReference, NactRef, Nobody, pathOf } from './references.ts';

@@ -1,6 +1,6 @@
 /** A system as nact's plugins see it. */
-import type { SystemRef } from '../ref.ts';
-import { start } from '../system.ts';
+import type { SystemRef } from '../common/ref.ts';
+import { start } from '../system/system.ts';
 import { type LogMsg, NactLogger, runtimeLog } from './logger.ts';
 import type { PersistenceEngine } from './persistence-engine.ts';
 import { ActorReference, ActorSystemReference, type AnyNactRef, type NactRef } from './references.ts';

@@ -1,8 +1,8 @@
 /** Actors whose state is made of the messages that they persisted, as in nact. */
 
 import { MAX_TIMER_MS } from '../cell/timer.ts';
-import type { Decision } from '../decisions.ts';
-import { SpawnError } from '../errors.ts';
+import type { Decision } from '../common/decisions.ts';
+import { SpawnError } from '../common/errors.ts';
 import { DECISIONS, placeUnder, spawnActor } from './actor.ts';
 import { Journal, type JournalProps } from './journal.ts';
 import type { NactSystem } from './nact-system.ts';

@@ -1,5 +1,5 @@
 /** What nact's refs look like, on refs of this runtime. */
-import type { AnyRef, Ref } from '../ref.ts';
+import type { AnyRef, Ref } from '../common/ref.ts';
 
 declare const takes: unique symbol;
 

@@ -1,6 +1,6 @@
 /** The shapes of nact's handlers and options. */
-import type { Decision, Decisions } from '../decisions.ts';
-import type { Backoff, Intensity, MailboxOptions } from '../types.ts';
+import type { Decision, Decisions } from '../common/decisions.ts';
+import type { Backoff, Intensity, MailboxOptions } from '../common/types.ts';
 import type { NactLogger } from './logger.ts';
 import type { ActorPath, AnyNactRef, NactRef } from './references.ts';
 

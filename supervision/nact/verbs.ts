@@ -1,7 +1,7 @@
 /** nact's verbs. */
-import { SpawnError } from '../errors.ts';
-import type { Ref } from '../ref.ts';
-import * as runtime from '../verbs.ts';
+import { SpawnError } from '../common/errors.ts';
+import type { Ref } from '../common/ref.ts';
+import * as runtime from '../system/verbs.ts';
 import { placeUnder, spawnActor } from './actor.ts';
 import { NactSystem } from './nact-system.ts';
 import {

@@ -1,5 +1,5 @@
 /** What an ask between nodes fails with. */
-import { ActorError } from '../errors.ts';
+import { ActorError } from '../common/errors.ts';
 import type { Answer } from './wire.ts';
 
 /** The answer to an ask that failed so. */

@@ -1,4 +1,4 @@
-import { type AnyRef, Ref } from '../ref.ts';
+import { type AnyRef, Ref } from '../common/ref.ts';
 import { type Codec, field, type JsonValue, type RefsIn, type RefsOut } from './codec.ts';
 import type { RefExchange } from './refs.ts';
 

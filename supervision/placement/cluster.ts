@@ -12,9 +12,9 @@ import {
   type ShardLease,
 } from '../../proto/ports/placement.ts';
 import type { TimerStore } from '../../proto/ports/timers.ts';
+import type { AnyRef, SystemRef } from '../common/ref.ts';
 import type { Entities } from '../entity/entity-kind.ts';
-import type { AnyRef, SystemRef } from '../ref.ts';
-import { spawn, stop, stopped } from '../verbs.ts';
+import { spawn, stop, stopped } from '../system/verbs.ts';
 
 import { AskCancels } from './ask-cancels.ts';
 import { AskDeduplicator } from './ask-deduplicator.ts';

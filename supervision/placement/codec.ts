@@ -1,5 +1,5 @@
 /** How messages become bytes that another node, of this version or the one before, reads. */
-import type { Ref } from '../ref.ts';
+import type { Ref } from '../common/ref.ts';
 
 /** What JSON can say. */
 export type JsonValue =

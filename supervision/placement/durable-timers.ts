@@ -3,10 +3,10 @@ import type { Log } from '../../proto/ports/log.ts';
 import type { HeldShards, ShardLease } from '../../proto/ports/placement.ts';
 import type { DueTimer, TimerStore } from '../../proto/ports/timers.ts';
 import { Timer } from '../cell/timer.ts';
+import { nodeClock } from '../common/environment.ts';
+import { ActorError } from '../common/errors.ts';
+import type { Ref } from '../common/ref.ts';
 import type { Entities } from '../entity/entity-kind.ts';
-import { nodeClock } from '../environment.ts';
-import { ActorError } from '../errors.ts';
-import type { Ref } from '../ref.ts';
 import type { JsonValue } from './codec.ts';
 import type { PlacedKind } from './placed-kind.ts';
 

@@ -1,6 +1,6 @@
 import type { Log } from '../../proto/ports/log.ts';
 import type { FiredTimer } from '../../proto/ports/timers.ts';
-import type { Ref } from '../ref.ts';
+import type { Ref } from '../common/ref.ts';
 import type { Codec } from './codec.ts';
 import type { PlacementNode } from './node.ts';
 import type { NodeBus } from './node-options.ts';

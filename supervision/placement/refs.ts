@@ -1,8 +1,8 @@
 import type { Log } from '../../proto/ports/log.ts';
 import { Cell } from '../cell/cell.ts';
-import { type AnyRef, Ref } from '../ref.ts';
-import { currentTrace } from '../tracing.ts';
-import { dispatch, spawn, spawnStateless, stop, stopped } from '../verbs.ts';
+import { type AnyRef, Ref } from '../common/ref.ts';
+import { currentTrace } from '../common/tracing.ts';
+import { dispatch, spawn, spawnStateless, stop, stopped } from '../system/verbs.ts';
 import { type Codec, field, type JsonValue, type RefsIn, type RefsOut } from './codec.ts';
 import { inTrace } from './in-trace.ts';
 import { packRefNews, type RefNews } from './wire.ts';

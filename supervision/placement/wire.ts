@@ -5,8 +5,8 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { NODE_FORMAT, PlacementError } from '../../proto/ports/placement.ts';
-import { ActorError, type ActorErrorCode } from '../errors.ts';
-import { isTraceparent } from '../tracing.ts';
+import { ActorError, type ActorErrorCode } from '../common/errors.ts';
+import { isTraceparent } from '../common/tracing.ts';
 import { field, isWire, type JsonValue } from './codec.ts';
 
 /** The version of the envelopes below. */

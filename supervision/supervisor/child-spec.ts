@@ -1,5 +1,5 @@
-import type { AnyRef } from '../ref.ts';
-import type { Backoff, Intensity } from '../types.ts';
+import type { AnyRef } from '../common/ref.ts';
+import type { Backoff, Intensity } from '../common/types.ts';
 
 /**
  * What else is restarted when one child fails.

@@ -6,9 +6,9 @@ import { endOf, kill, requestStop } from '../cell/stopping.ts';
 import { Timer } from '../cell/timer.ts';
 import { after } from '../cell/timers.ts';
 import { watch } from '../cell/watches.ts';
-import { ActorError, SpawnError } from '../errors.ts';
-import type { AnyRef, Ref } from '../ref.ts';
-import { isFailure, type StopReason } from '../types.ts';
+import { ActorError, SpawnError } from '../common/errors.ts';
+import type { AnyRef, Ref } from '../common/ref.ts';
+import { isFailure, type StopReason } from '../common/types.ts';
 import type { ChildSpec, SupervisedChild, SupervisorSpec } from './child-spec.ts';
 
 /** A child as it stands: `cell` while it is up. */

@@ -3,11 +3,11 @@ import type { CellHooks } from '../cell/cell-parts.ts';
 import { cellOf, parentOf } from '../cell/context.ts';
 import { spawnCell } from '../cell/spawning.ts';
 import { endOf } from '../cell/stopping.ts';
-import { checkChild, checkSupervisor } from '../checks.ts';
-import * as decisions from '../decisions.ts';
-import { ActorError, SpawnError } from '../errors.ts';
-import type { AnyRef, Ref, SystemRef } from '../ref.ts';
-import { askCell } from '../verbs.ts';
+import * as decisions from '../common/decisions.ts';
+import { ActorError, SpawnError } from '../common/errors.ts';
+import type { AnyRef, Ref, SystemRef } from '../common/ref.ts';
+import { askCell } from '../system/verbs.ts';
+import { checkChild, checkSupervisor } from './check-spec.ts';
 import type { ChildSpec, SupervisedChild, SupervisorSpec } from './child-spec.ts';
 import { type ChildOutcome, type SupervisorMessage, SupervisorState } from './supervisor-state.ts';
 

@@ -1,8 +1,8 @@
 /** An actor that a test stands behind. */
 import { cellOf } from '../cell/context.ts';
-import { ActorError } from '../errors.ts';
-import type { AnyRef, Ref, SystemRef } from '../ref.ts';
-import { spawnStateless } from '../verbs.ts';
+import { ActorError } from '../common/errors.ts';
+import type { AnyRef, Ref, SystemRef } from '../common/ref.ts';
+import { spawnStateless } from '../system/verbs.ts';
 
 const DEFAULT_WITHIN_MS = 1000;
 

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { ActorError } from '../errors.ts';
-import type { SystemRef } from '../ref.ts';
-import { type TreeNode, tree } from '../stats.ts';
+import { ActorError } from '../common/errors.ts';
+import type { SystemRef } from '../common/ref.ts';
+import { type TreeNode, tree } from '../system/stats.ts';
 
 /**
  * Resolves once no actor of the system has anything to do: no message waits, no handler runs, nobody starts or stops.

@@ -1,11 +1,11 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { cellOf } from '../cell/context.ts';
-import type { SystemClock } from '../environment.ts';
-import { ActorError, atLeast } from '../errors.ts';
-import type { AnyRef, SystemRef } from '../ref.ts';
-import { start } from '../system.ts';
-import type { SystemOptions } from '../types.ts';
-import { stop, stopped } from '../verbs.ts';
+import type { SystemClock } from '../common/environment.ts';
+import { ActorError, atLeast } from '../common/errors.ts';
+import type { AnyRef, SystemRef } from '../common/ref.ts';
+import type { SystemOptions } from '../common/types.ts';
+import { start } from '../system/system.ts';
+import { stop, stopped } from '../system/verbs.ts';
 import { seededRandom } from './random.ts';
 import { describeMessage } from './trace.ts';
 import { VirtualClock } from './virtual-clock.ts';

@@ -1,4 +1,4 @@
-import { Ref } from '../ref.ts';
+import { Ref } from '../common/ref.ts';
 
 /** Characters of a message in a trace. */
 const MAX_TEXT = 200;

@@ -1,4 +1,4 @@
-import type { ClockTimer, SystemClock } from '../environment.ts';
+import type { ClockTimer, SystemClock } from '../common/environment.ts';
 
 /** A timer that is set. */
 class VirtualTimer implements ClockTimer {

@@ -1,12 +1,12 @@
-import type { Cell } from './cell/cell.ts';
-import { cellOf } from './cell/context.ts';
-import type { CrashNote } from './cell/crash-notes.ts';
-import { CLOSED } from './cell/flags.ts';
-import { type HandlerNow, handlersNow, messageType } from './cell/handlers.ts';
-import { sleep } from './cell/idle.ts';
-import { requestReset } from './cell/restarting.ts';
-import { SpawnError } from './errors.ts';
-import type { AnyRef, SystemRef } from './ref.ts';
+import type { Cell } from '../cell/cell.ts';
+import { cellOf } from '../cell/context.ts';
+import type { CrashNote } from '../cell/crash-notes.ts';
+import { CLOSED } from '../cell/flags.ts';
+import { type HandlerNow, handlersNow, messageType } from '../cell/handlers.ts';
+import { sleep } from '../cell/idle.ts';
+import { requestReset } from '../cell/restarting.ts';
+import { SpawnError } from '../common/errors.ts';
+import type { AnyRef, SystemRef } from '../common/ref.ts';
 import { nodeOf, type TreeNode } from './stats.ts';
 
 /** One actor in detail. */

@@ -1,4 +1,4 @@
-import type { Log } from '../proto/ports/log.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Decision, Decisions } from './decisions.ts';
 import type { Schedule, SystemClock } from './environment.ts';
 import type { AnyRef, Ref } from './ref.ts';

@@ -1,15 +1,15 @@
-import { Ask, givenUp } from './cell/asks.ts';
-import type { Behaviour } from './cell/behaviour.ts';
-import type { Cell } from './cell/cell.ts';
-import { cellOf, parentOf } from './cell/context.ts';
-import { ENDED, STOPPING } from './cell/flags.ts';
-import { spawnCell } from './cell/spawning.ts';
-import { endOf, requestStop } from './cell/stopping.ts';
-import { askTraced } from './cell/traced-ask.ts';
-import { atLeast } from './errors.ts';
-import type { AnyRef, Ref, SystemRef } from './ref.ts';
-import { currentTrace } from './tracing.ts';
-import type { Context, QueryOptions, SpawnOptions, StatelessOptions, StopReason } from './types.ts';
+import { Ask, givenUp } from '../cell/asks.ts';
+import type { Behaviour } from '../cell/behaviour.ts';
+import type { Cell } from '../cell/cell.ts';
+import { cellOf, parentOf } from '../cell/context.ts';
+import { ENDED, STOPPING } from '../cell/flags.ts';
+import { spawnCell } from '../cell/spawning.ts';
+import { endOf, requestStop } from '../cell/stopping.ts';
+import { askTraced } from '../cell/traced-ask.ts';
+import { atLeast } from '../common/errors.ts';
+import type { AnyRef, Ref, SystemRef } from '../common/ref.ts';
+import { currentTrace } from '../common/tracing.ts';
+import type { Context, QueryOptions, SpawnOptions, StatelessOptions, StopReason } from '../common/types.ts';
 
 const noOptions: Behaviour = Object.freeze({});
 

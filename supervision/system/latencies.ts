@@ -1,5 +1,5 @@
-import { cellOf } from './cell/context.ts';
-import type { SystemRef } from './ref.ts';
+import { cellOf } from '../cell/context.ts';
+import type { SystemRef } from '../common/ref.ts';
 
 /** How often each latency was seen: by bucket of LATENCY_BOUNDS_MS, the last one for what is above all bounds. */
 interface LatencyCounts {

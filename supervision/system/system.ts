@@ -1,14 +1,14 @@
-import type { Log } from '../proto/ports/log.ts';
-import { Cell } from './cell/cell.ts';
-import { DeadLetters } from './cell/dead-letters.ts';
-import { KindStats, SystemCore } from './cell/kind-stats.ts';
-import { joinLifecycle } from './cell/lifecycle.ts';
-import { queueFor } from './cell/run-queue.ts';
-import { Watchdog } from './cell/watchdog.ts';
-import { atLeast } from './errors.ts';
-import type { SystemRef } from './ref.ts';
-import { safeTracer, tracedLog } from './tracing.ts';
-import type { SystemOptions } from './types.ts';
+import type { Log } from '../../proto/ports/log.ts';
+import { Cell } from '../cell/cell.ts';
+import { DeadLetters } from '../cell/dead-letters.ts';
+import { KindStats, SystemCore } from '../cell/kind-stats.ts';
+import { joinLifecycle } from '../cell/lifecycle.ts';
+import { queueFor } from '../cell/run-queue.ts';
+import { Watchdog } from '../cell/watchdog.ts';
+import { atLeast } from '../common/errors.ts';
+import type { SystemRef } from '../common/ref.ts';
+import { safeTracer, tracedLog } from '../common/tracing.ts';
+import type { SystemOptions } from '../common/types.ts';
 
 joinLifecycle();
 

@@ -1,4 +1,4 @@
-import { CodedError } from '../lib/errors.ts';
+import { CodedError } from '../../lib/errors.ts';
 
 /**
  * What an ask can end with instead of a reply.

@@ -1,10 +1,10 @@
-import { oldestAge } from './cell/ages.ts';
-import type { Cell } from './cell/cell.ts';
-import { cellOf } from './cell/context.ts';
-import { CLOSED, HELD, RESETTING, WAITING } from './cell/flags.ts';
-import { type HandlerNow, handlersNow } from './cell/handlers.ts';
-import { following } from './cell/walk.ts';
-import { pathSegment, type SystemRef } from './ref.ts';
+import { oldestAge } from '../cell/ages.ts';
+import type { Cell } from '../cell/cell.ts';
+import { cellOf } from '../cell/context.ts';
+import { CLOSED, HELD, RESETTING, WAITING } from '../cell/flags.ts';
+import { type HandlerNow, handlersNow } from '../cell/handlers.ts';
+import { following } from '../cell/walk.ts';
+import { pathSegment, type SystemRef } from '../common/ref.ts';
 
 /** Numbers of all actors of one kind. Counts are since the start of the system. */
 export interface KindNumbers {

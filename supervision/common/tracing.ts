@@ -2,7 +2,7 @@
  * Which request work belongs to. A context is the text of a W3C `traceparent` (https://www.w3.org/TR/trace-context/).
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Log } from '../proto/ports/log.ts';
+import type { Log } from '../../proto/ports/log.ts';
 
 /** What a span is about. */
 export interface SpanSubject {
