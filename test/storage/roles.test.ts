@@ -123,7 +123,8 @@ const SECRETS = [
 ];
 /** Of these, what a service is there for. */
 const OPENED: Readonly<Record<ServiceWithRole, RegExp>> = {
-  auth: /^(users|login_sessions|security_keys|spent_tokens)\./,
+  // It shows the administrator the audit trail.
+  auth: /^(users|login_sessions|security_keys|spent_tokens|audit_log)\./,
   compute: /^(settings|ssh_keys)\./,
   gateway: /^(settings|certificates|acme_\w+|owned_domains|domain_mappings)\./,
   monitor: /^$/,
