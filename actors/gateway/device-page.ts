@@ -115,7 +115,7 @@ find('code').addEventListener('submit', attempt(async (form) => {
   const asked = await decide('show');
   find('as').textContent = user;
   find('shown').textContent = code.toUpperCase();
-  find('name').textContent = asked.name || 'unnamed';
+  find('name').textContent = asked.name;
   find('address').textContent = asked.address;
   show('ask');
 }));

@@ -11,6 +11,7 @@ export const DEVICE_SECONDS = 600;
 const deviceName = z
   .string()
   .trim()
+  .min(1, 'must not be empty')
   .max(64, 'must be at most 64 characters')
   .regex(/^[^\p{Cc}\p{Cf}]*$/u, 'must not contain control characters');
 
@@ -22,7 +23,7 @@ export const beginDevice = endpoint({
   path: '/api/device',
   summary: 'Begin the login of a program that a person approves in a browser',
   access: 'none',
-  body: z.object({ name: deviceName.default('') }),
+  body: z.object({ name: deviceName }),
   reply: z.object({
     device_code: z.string(),
     user_code: z.string(),

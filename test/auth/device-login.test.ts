@@ -195,7 +195,7 @@ test('the address of the page has the port that was asked, and no host of the cl
   const server = await serve(auth, {});
   const begin = async (host: string) => {
     const reply = await fromPage('POST', `http://127.0.0.1:${server.port}`, '/api/device', {
-      body: {},
+      body: { name: 'laptop' },
       headers: { host },
     });
     assert.equal(reply.status, 200);

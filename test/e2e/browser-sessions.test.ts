@@ -1,8 +1,10 @@
 /** Sessions of browsers on the real platform, through its gateway, in a real Chromium. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:https';
 import { after, before, describe, test } from 'node:test';
-import type { Response } from 'playwright-core';
 import { z } from 'zod';
+import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
 import { type BrowserPage, openBrowser, visit } from '../support/clients/browser.ts';
 import { type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
@@ -38,6 +40,17 @@ const SOCKET = `async (path) => new Promise((done) => {
   socket.onerror = () => done('refused');
 })`;
 
+const LOG_OUT = `async () => { await fetch('/api/logout', { method: 'POST' }); }`;
+/** Adds the security key that is plugged in to whoever is logged in. */
+const ADD_KEY = `async () => {
+  const post = (path, body) => fetch('/api/settings/keys/add/' + path, { method: 'POST', body: JSON.stringify(body) });
+  const { options, state } = await (await post('begin')).json();
+  const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(options);
+  const credential = (await navigator.credentials.create({ publicKey })).toJSON();
+  const reply = await post('finish', { state, credential, name: 'this laptop' });
+  if (!reply.ok) throw new Error(await reply.text());
+}`;
+
 const CALLS = [
   ['GET', '/api/session'],
   ['GET', '/api/settings/sessions'],
@@ -53,6 +66,21 @@ const CALLS = [
 ] as const;
 const SOCKETS = ['/ws/notifications', '/compute/ws', '/ws/pod-metrics'];
 
+const lowerCase = (headers: object) =>
+  z
+    .record(z.string(), z.string())
+    .parse(Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])));
+
+/** A page behind TLS on a port of its own, as that of a container is. */
+async function servePage({ cert, key }: { readonly cert: string; readonly key: string }): Promise<Server> {
+  const server = createServer({ cert, key }, (_, reply) => {
+    reply.setHeader('content-type', 'text/html');
+    reply.end('<!doctype html><link rel="icon" href="data:,"><title>A page of a container</title>');
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return server;
+}
+
 describe('sessions in a browser', {
   skip: skipWithoutDocker() || skipWithout('chromium'),
   timeout: 240_000,
@@ -62,6 +90,8 @@ describe('sessions in a browser', {
   let platform: RunningPlatform;
   let browser: BrowserPage;
   let origin = '';
+  /** The origin of what a container serves. */
+  const tenant = 'https://abcdefghijkl.compute.troupe.localhost';
 
   before(async () => {
     const data = await tempDir(cleanup);
@@ -77,7 +107,16 @@ describe('sessions in a browser', {
     const added = await troupe(['users', 'add', 'ann', '--data', data], { env, input: `${PASSWORD}\n` });
     assert.equal(added.code, 0, added.stderr);
     origin = platform.ready.urls.https;
-    browser = await openBrowser(cleanup, `${origin}/device`, ['--ignore-certificate-errors']);
+    const served = await servePage(
+      await issueCertificate(await makeAuthority('A container', Date.now()), [new URL(tenant).hostname], Date.now()),
+    );
+    cleanup.after(() => served.close());
+    const address = served.address();
+    assert.ok(typeof address === 'object' && address !== null);
+    browser = await openBrowser(cleanup, `${origin}/device`, [
+      '--ignore-certificate-errors',
+      `--host-resolver-rules=MAP abcdefghijkl.compute.troupe.localhost 127.0.0.1:${address.port}`,
+    ]);
   });
   after(async () => {
     for (const end of ends) await end();
@@ -92,7 +131,16 @@ describe('sessions in a browser', {
   };
   const ask = async (device_code: string) =>
     (await request('POST', `${platform.ready.urls.auth}/api/device/token`, { body: { device_code } })).json;
-  const said = () => browser.page.locator('#said');
+  /** Enters name and password on the page. */
+  const logIn = async () => {
+    const { page } = browser;
+    await page.waitForSelector('#login:not([hidden])');
+    await page.fill('[name=username]', 'ann');
+    await page.fill('[name=password]', PASSWORD);
+    await page.click('#login button');
+    await page.waitForSelector('#code:not([hidden])');
+  };
+  const said = (text: string) => browser.page.locator('#said', { hasText: text });
 
   test('a person logs in on the page, sees who asks, and approves: the program gets its session', async () => {
     const { page } = browser;
@@ -103,8 +151,8 @@ describe('sessions in a browser', {
     await visit(page, `${origin}/device#${user_code}`);
     await page.fill('[name=username]', 'ann');
     await page.fill('[name=password]', 'not this one');
-    await page.click('text=Log in >> visible=true');
-    await page.waitForFunction(`document.getElementById('said').textContent.includes('wrong')`);
+    await page.click('#login button');
+    await said('wrong').waitFor();
     await page.fill('[name=password]', PASSWORD);
     await page.click('#login button');
     await page.waitForSelector('#code:not([hidden])');
@@ -115,7 +163,7 @@ describe('sessions in a browser', {
     // All of this was a visit and a look.
     assert.equal((await ask(device_code)).status, 'pending');
     await page.click('#approve');
-    await page.waitForFunction(`document.getElementById('said').textContent.startsWith('Approved')`);
+    await said('Approved').waitFor();
     const got = await ask(device_code);
     assert.equal(got.status, 'approved');
     const session = await request('GET', `${platform.ready.urls.auth}/api/session`, { token: String(got.token) });
@@ -131,7 +179,6 @@ describe('sessions in a browser', {
       violations.filter((text) => /Content Security|Trusted/i.test(text)),
       [],
     );
-    assert.equal(await said().textContent(), 'Approved. Go back to the program.');
   });
 
   test('the page of the console opens every service and socket with the cookie', async () => {
@@ -146,27 +193,35 @@ describe('sessions in a browser', {
 
   test('a page of a container gets nothing at any call or socket, though the cookie comes along', async () => {
     const { page } = browser;
-    const tenant = origin.replace('troupe.localhost', 'abcdefghijkl.compute.troupe.localhost');
-    await page.route(`${tenant}/**`, (route) =>
-      route.fulfill({ contentType: 'text/html', body: '<!doctype html><title>A page of a container</title>' }),
+    // What went over the wire, whatever the browser lets the page see of it.
+    const wire = await page.context().newCDPSession(page);
+    const sent: Record<string, string>[] = [];
+    const got: { readonly status: number; readonly cookie: string | undefined }[] = [];
+    wire.on('Network.requestWillBeSentExtraInfo', ({ headers }) => void sent.push(lowerCase(headers)));
+    wire.on(
+      'Network.responseReceivedExtraInfo',
+      ({ statusCode, headers }) => void got.push({ status: statusCode, cookie: lowerCase(headers)['set-cookie'] }),
     );
-    const answers: Response[] = [];
-    const note = (response: Response) => void (response.url().startsWith(origin) && answers.push(response));
-    page.on('response', note);
     await visit(page, `${tenant}/`);
-    const got = await browser.run(ATTACK, { console: origin, calls: CALLS, sockets: SOCKETS });
-    page.off('response', note);
-    assert.deepEqual(got, { read: [], opened: [] });
-    let withCookie = 0;
-    for (const response of answers) {
-      const headers = await response.request().allHeaders();
-      if (headers.cookie?.includes('__Host-troupe=') === true) withCookie += 1;
-      const { pathname } = new URL(response.url());
-      // A logout that proves nobody is no failure; it ends nothing, and the cookie stays.
-      if (pathname === '/api/logout') assert.equal((await response.allHeaders())['set-cookie'], undefined);
-      else if (response.request().method() !== 'OPTIONS') assert.equal(response.status(), 401, pathname);
+    await wire.send('Network.enable');
+    assert.deepEqual(await browser.run(ATTACK, { console: origin, calls: CALLS, sockets: SOCKETS }), {
+      read: [],
+      opened: [],
+    });
+    const lured = sent.filter(
+      ({ cookie = '', 'sec-fetch-site': site }) =>
+        cookie.includes('__Host-troupe=') && (site ?? 'same-site') === 'same-site',
+    );
+    assert.ok(lured.length >= CALLS.length, `${lured.length} of ${sent.length} had the cookie: else nothing is shown`);
+    assert.ok(got.length >= lured.length);
+    for (const { status, cookie } of got) {
+      assert.equal(cookie, undefined);
+      assert.ok([200, 204, 401, 405].includes(status), String(status));
     }
-    assert.ok(withCookie >= 8, `the browser sent the cookie along ${withCookie} times: else nothing is shown here`);
+    // The two logouts, and preflights; neither of them proves anybody.
+    const answered = got.filter(({ status }) => status !== 401).length;
+    assert.ok(answered <= 2 + sent.filter((one) => one['access-control-request-method'] !== undefined).length);
+    await wire.detach();
     await visit(page, `${origin}/device`);
     assert.equal(await browser.run(LOGGED_IN), 200, 'the session goes on');
     const { json } = await request('POST', `${platform.ready.urls.auth}/api/login`, {
@@ -177,8 +232,27 @@ describe('sessions in a browser', {
 
   test('the logout ends the session in the browser', async () => {
     await visit(browser.page, `${origin}/device`);
-    await browser.run(`async () => { await fetch('/api/logout', { method: 'POST' }); }`);
+    await browser.run(LOG_OUT);
     assert.equal(await browser.run(LOGGED_IN), 401);
+    await visit(browser.page, 'about:blank');
+    await visit(browser.page, `${origin}/device`);
     assert.deepEqual(await browser.page.context().cookies(), []);
+  });
+
+  test('a user with a security key lets a program in', async () => {
+    const { page } = browser;
+    await browser.plugIn({ protocol: 'ctap2', transport: 'internal', hasUserVerification: true });
+    await logIn();
+    await browser.run(ADD_KEY);
+    await browser.run(LOG_OUT);
+    const { device_code, user_code } = await begin();
+    await visit(page, `${origin}/device?again#${user_code}`);
+    // The password alone opens nothing: the page asks for the key, which touches itself.
+    await logIn();
+    await page.click('#code button');
+    await page.waitForSelector('#ask:not([hidden])');
+    await page.click('#approve');
+    await said('Approved').waitFor();
+    assert.equal((await ask(device_code)).status, 'approved');
   });
 });

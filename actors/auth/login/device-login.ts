@@ -108,7 +108,7 @@ export function deviceHandlers(deps: AuthDeps): readonly Handler<undefined>[] {
         return { status: 'refused' as const };
       }
       try {
-        const from = { address, requestId, userAgent: `troupe on ${name === '' ? 'an unnamed machine' : name}` };
+        const from = { address, requestId, userAgent: `troupe on ${name}` };
         const { expiresAt, ...identity } = await enter(
           user,
           from,
