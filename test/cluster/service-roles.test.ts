@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import { decodeJwt } from 'jose';
 import { z } from 'zod';
 import { authEndpoints } from '../../proto/auth/endpoints.ts';
 import { computeEndpoints } from '../../proto/compute/endpoints.ts';
@@ -82,12 +83,29 @@ type Api = ReturnType<typeof caller>;
 
 const text = (reply: Reply, field = 'id') => z.coerce.string().parse(reply.json[field]);
 
-async function useAuth({ call }: Api, token: string, userId: string, registry: string): Promise<void> {
+async function useSessions({ call }: Api, token: string, spare: string): Promise<void> {
+  await call('auth', 'renewSession', { token: spare });
+  const device = await call('auth', 'beginDevice', { body: { name: 'laptop' } });
+  const body = { user_code: text(device, 'user_code'), decision: 'approve' };
+  await call('auth', 'approveDevice', { token, body });
+  const got = await call('auth', 'deviceToken', { body: { device_code: text(device, 'device_code') } });
+  const listed = z
+    .array(z.object({ id: z.number(), user_agent: z.string() }))
+    .parse(Object.values((await call('auth', 'listSessions', { token })).json).find(Array.isArray));
+  const program = listed.find(({ user_agent }) => user_agent === 'troupe on laptop');
+  await call('notify', 'listNotifications', { token: text(got, 'token') });
+  await call('auth', 'endSession', { token, params: { id: String(program?.id) } });
+  await call('auth', 'endOtherSessions', { token });
+}
+
+async function useAuth(api: Api, token: string, userId: string, registry: string): Promise<void> {
+  const { call } = api;
   const scopes = { [`compute.${userId}.containers`]: ['read'] };
   const spare = text(await call('auth', 'login', { body: { username: 'ann', password: GROUND_PASSWORD } }), 'token');
   await call('auth', 'session', { token: spare });
   await call('auth', 'listSessions', { token });
   await call('auth', 'logout', { token: spare });
+  await useSessions(api, token, spare);
   await call('auth', 'updateProfile', { token, body: { display_name: 'Ann' } });
   const made = await call('auth', 'createToken', { token, body: { name: 'one', scopes, expires_in: '30d' } });
   const [{ id = '' } = {}] = z
@@ -276,6 +294,9 @@ test('every endpoint of every service works when each process has the role of it
   const body = { domain: 'bob.example.com', container_id: hisBox.id, target_port: 8080 };
   await api.call('network', 'createMapping', { ...his, body });
   await api.call('notify', 'addMute', { ...his, body: { category: 'other', scope: '' } });
+  const { jti } = decodeJwt(bob.token);
+  const isNoted = async () => (await ground.db.run('select from session_uses where token_id = $1', [jti])) > 0;
+  await until(isNoted, { what: 'services that may read no session note its use', timeoutMs: 20_000 });
   const removed = await troupe(['users', 'remove', 'bob', '--yes', '--no-wait'], {
     env: { DATABASE_URL: ground.databaseUrl },
   });
