@@ -11,9 +11,9 @@ import {
   type NodeRow,
   nodeState,
   rolesOnlyOf,
-  type ServiceShards,
 } from '../../storage/placement/nodes.ts';
 import { CliError } from '../config/cli-error.ts';
+import { type FoundNodes, nodesView } from '../node/nodes-view.ts';
 import { type CommandOptions, onDatabase, print, tableLines } from './command.ts';
 
 /** Prints all nodes, those whose lease ended in the last minutes included. */
@@ -22,33 +22,11 @@ export async function showNodes(options: CommandOptions): Promise<void> {
     nodes: await listNodes(db),
     services: await listServiceShards(db),
   }));
-  print(options, nodesJson(found), () => drawNodes(found));
-}
-
-interface FoundNode {
-  readonly nodes: readonly NodeRow[];
-  readonly services: readonly ServiceShards[];
-}
-
-/** The nodes as JSON: times as ISO 8601, the rest of the lease in ms (0 when it is over). */
-export function nodesJson({ nodes, services }: FoundNode) {
-  return {
-    nodes: nodes.map((node) => ({
-      id: node.id,
-      address: node.address,
-      roles: node.roles,
-      version: node.version,
-      state: nodeState(node),
-      started_at: node.startedAt.toISOString(),
-      lease_ms: Math.max(0, Math.round(node.leaseMs)),
-      shards: node.shards,
-    })),
-    services: services.map(({ service, count, held }) => ({ service, shards: count, held })),
-  };
+  print(options, nodesView(found), () => drawNodes(found));
 }
 
 /** One line a node, and one for each service of which shards are held by nobody. */
-export function drawNodes({ nodes, services }: FoundNode): string {
+export function drawNodes({ nodes, services }: FoundNodes): string {
   if (nodes.length === 0) return 'No node is running, and none ran in the last minutes.';
   const rows = nodes.map((node) => [
     node.id,

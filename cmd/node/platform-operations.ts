@@ -23,6 +23,7 @@ import {
   nodeState,
   rolesOnlyOf,
 } from '../../storage/placement/nodes.ts';
+import { nodesView } from './nodes-view.ts';
 import type { Operations } from './operations.ts';
 
 /** Its endpoints and their handlers. */
@@ -44,22 +45,9 @@ export function platformOperations(db: Db): Operations {
   };
 
   const table = handlers<undefined>(
-    handler(adminNodes, async (_: undefined) => {
-      const [nodes, services] = [await listNodes(db), await listServiceShards(db)];
-      return {
-        nodes: nodes.map((node) => ({
-          id: node.id,
-          address: node.address,
-          roles: node.roles,
-          version: node.version,
-          state: nodeState(node),
-          started_at: node.startedAt.toISOString(),
-          lease_ms: Math.max(0, Math.round(node.leaseMs)),
-          shards: node.shards,
-        })),
-        services: services.map(({ service, count, held }) => ({ service, shards: count, held })),
-      };
-    }),
+    handler(adminNodes, async (_: undefined) =>
+      nodesView({ nodes: await listNodes(db), services: await listServiceShards(db) }),
+    ),
     handler(adminDrainNode, async (_: undefined, call) => {
       const { node, nodes } = await nodeOf(call.params.id);
       const missing = rolesOnlyOf(node, nodes);

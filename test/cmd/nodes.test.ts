@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { drawNodes, nodesJson } from '../../cmd/cli/nodes.ts';
+import { drawNodes } from '../../cmd/cli/nodes.ts';
+import { nodesView } from '../../cmd/node/nodes-view.ts';
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';
 import type { NodeRow } from '../../storage/placement/nodes.ts';
 
@@ -41,7 +42,7 @@ test('troupe nodes shows a line for each node, and what nobody holds', () => {
 });
 
 test('troupe nodes --json says the same for scripts', () => {
-  const json = nodesJson({ nodes, services });
+  const json = nodesView({ nodes, services });
   assert.deepEqual(
     json.nodes.map(({ id, state, lease_ms }) => [id, state, lease_ms]),
     [

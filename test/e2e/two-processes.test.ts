@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { get } from 'node:https';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { nodesJson } from '../../cmd/cli/nodes.ts';
+import { nodesView } from '../../cmd/node/nodes-view.ts';
 import { listNodes } from '../../storage/placement/nodes.ts';
 import { skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
 import { startBox } from '../support/clients/container.ts';
@@ -68,7 +68,7 @@ test('two processes are one platform: either answers for all, one is drained, on
     }
   });
   const cli = (...args: string[]) => troupe(['nodes', ...args], { env: { DATABASE_URL: database.url } });
-  const nodes = async () => nodesJson({ nodes: await listNodes(database.db), services: [] }).nodes;
+  const nodes = async () => nodesView({ nodes: await listNodes(database.db), services: [] }).nodes;
   const pidOf = ({ child }: RunningPlatform) => `:${child.pid}`;
   const nodeOf = async (platform: RunningPlatform) =>
     (await nodes()).find(({ address }) => address.endsWith(pidOf(platform)));
