@@ -29,6 +29,7 @@ const STRANGERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'a page of a container that sends no Origin': { host: HOST, 'sec-fetch-site': 'same-site' },
   'a page elsewhere': { host: HOST, origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' },
   'the same host on another port': { host: HOST, origin: `https://${DOMAIN}:9000`, 'sec-fetch-site': 'same-site' },
+  'a page of this host that anybody on the way could write': { host: HOST, origin: `http://${HOST}` },
   'an opaque origin': { host: HOST, origin: 'null' },
   'a link or the address bar': { host: HOST, 'sec-fetch-site': 'none' },
   'a program': { host: HOST },

@@ -216,6 +216,7 @@ describe('what must not be kept or shared', () => {
       'X-Service-Key: x\r\n',
       'Cookie: token=x\r\n',
       'Cookie: a=b; token=x\r\n',
+      'Cookie: a=b; __Host-troupe=x\r\n',
       'Cookie: a=b\r\nCookie: b;Token = x\r\n',
       'Cookie: a="x; token=1"\r\n',
       'Proxy-Authorization: x\r\n',

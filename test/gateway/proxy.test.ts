@@ -77,6 +77,7 @@ describe('a request', () => {
       ['Cookie: token=secret\r\n', []],
       ['Cookie: a=1; token=secret; b="x=token=1"\r\n', ['a=1; b="x=token=1"']],
       ['COOKIE:\ttoken =secret;  __Host-token=secret;c=3\r\n', ['c=3']],
+      ['Cookie: __Host-troupe=secret; d=4\r\n', ['d=4']],
       ['Cookie: token=secret\r\nCookie: mytoken=1; Token=2; token=secret\r\n', ['mytoken=1; Token=2']],
     ];
     for (const [fields, kept] of cases) {

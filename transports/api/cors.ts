@@ -19,7 +19,7 @@ export function dashboardPages(domain: string): (origin: string | undefined) => 
 }
 
 /** Whether nobody on the way could change the page: by https, or from this machine (Secure Contexts, section 3.1). */
-function isUntouched(origin: string): boolean {
+export function isUntouched(origin: string): boolean {
   const { protocol, hostname } = new URL(origin);
   return protocol === 'https:' || /(?:^|\.)localhost$|^127(?:\.\d+){3}$|^\[::1\]$/.test(hostname.replace(/\.$/, ''));
 }

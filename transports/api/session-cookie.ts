@@ -6,6 +6,7 @@
 import type { Caller } from '../../proto/endpoint.ts';
 import type { HttpRequest } from '../../proto/ports/http.ts';
 import { valuesOf } from './authenticate.ts';
+import { isUntouched } from './cors.ts';
 
 const NAME = '__Host-troupe';
 const ATTRIBUTES = 'Path=/; Secure; HttpOnly; SameSite=Strict';
@@ -34,12 +35,15 @@ export function sessionCookie(token: string, { expiresAt }: Pick<Caller, 'expire
 /** The Set-Cookie header that makes a browser forget the cookie. */
 export const FORGET_SESSION = `${NAME}=; ${ATTRIBUTES}; Max-Age=0`;
 
-/** Browsers say where a request comes from in headers that no script can set (Fetch Metadata; Fetch, "Origin"). */
+/**
+ * Browsers say where a request comes from in headers that no script can set (Fetch Metadata; Fetch, "Origin"). Of an
+ * Origin only host and port are the ones that are called: its page must have come by https or from this machine, else
+ * whoever is on the way could have written it.
+ */
 function isSameOrigin(request: HttpRequest): boolean {
   const site = request.header('sec-fetch-site');
   const origin = request.header('origin');
-  const host = request.header('host');
-  const isOrigin = origin !== undefined && host !== undefined && URL.canParse(origin) && new URL(origin).host === host;
-  if (site !== undefined) return site === 'same-origin' && (origin === undefined || isOrigin);
-  return isOrigin;
+  if (site !== undefined && site !== 'same-origin') return false;
+  if (origin === undefined) return site === 'same-origin';
+  return URL.canParse(origin) && new URL(origin).host === request.header('host') && isUntouched(origin);
 }

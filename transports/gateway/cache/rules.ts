@@ -220,9 +220,9 @@ export function hasTag(ifNoneMatch: string, tag: string | undefined): boolean {
   return text.match(/"[^"]*"/g)?.some((one) => one === opaque) ?? false;
 }
 
-/** A cookie called `token` or `__Host-token`, however it is quoted or parted from others. */
+/** A cookie called `token`, `__Host-token` or `__Host-troupe`, however it is quoted or parted from others. */
 function hasToken(cookie: string): boolean {
-  return /(?:^|[;,\s"])(?:__Host-)?token\s*(?:=|;|,|$)/i.test(cookie);
+  return /(?:^|[;,\s"])(?:(?:__Host-)?token|__Host-troupe)\s*(?:=|;|,|$)/i.test(cookie);
 }
 
 function isPlainConnection(value: string): boolean {
