@@ -204,7 +204,7 @@ describe('credentials', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
       { name: 'x', ssh_key_ids: [adminKey.json.id] },
       admin ?? '',
     );
-    for (const endpoint of computeEndpoints.filter(({ path }) => path.includes('containers/{id}')))
+    for (const endpoint of computeEndpoints.filter(({ path }) => path.startsWith('/compute/containers/{id}')))
       assert.ok([400, 404].includes((await call(endpoint, all, text.parse(others.json.id))).status), endpoint.name);
     assert.equal((await get(`${compute()}/compute/containers/${others.json.id}`, all)).status, 404);
   });
@@ -229,7 +229,9 @@ describe('credentials', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
     const shown = ['created_at', 'expires_at', 'id', 'last_used_at', 'name'];
 
     const session = await get(`${auth()}/api/session`);
-    assert.deepEqual(session.json, { username: 'ann', display_name: 'ann', user_id: uid, is_admin: false });
+    const { expires_at, ...person } = session.json;
+    assert.deepEqual(person, { username: 'ann', display_name: 'ann', user_id: uid, is_admin: false });
+    assert.ok(z.iso.datetime().safeParse(expires_at).success);
     assert.deepEqual((await post(`${auth()}/api/logout`, undefined)).json, { status: 'ok' });
     const profile = await request('PUT', `${auth()}/api/settings/profile`, {
       token: ann ?? '',
@@ -237,7 +239,7 @@ describe('credentials', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
     });
     assert.deepEqual(profile.json, { username: 'ann', display_name: 'Ann', user_id: uid });
     const [record] = list(await get(`${auth()}/api/settings/sessions`));
-    assert.deepEqual(keys(record), ['created_at', 'id', 'ip_address', 'is_current']);
+    assert.deepEqual(keys(record), ['created_at', 'id', 'ip_address', 'is_current', 'last_seen_at', 'user_agent']);
     const passwords = { current_password: 'the password of ann', new_password: 'the next password' };
     const changed = await fetch(`${auth()}/api/settings/password`, {
       method: 'PUT',

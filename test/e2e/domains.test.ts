@@ -30,7 +30,9 @@ const mappingSchema = z
   .object({
     ...{ id: z.string(), domain: z.string(), container_id: z.string(), target_port: z.int() },
     ...{ status: z.enum(['pending', 'verified', 'failed']), verify_name: z.string(), verify_token: z.string() },
-    ...{ dns_automated: z.literal(true).optional(), detail: z.string().optional() },
+    ...{ dns_automated: z.literal(true).optional(), detail: z.string().optional(), cname_target: z.string() },
+    ...{ created_at: z.iso.datetime(), checked_at: z.iso.datetime().nullable() },
+    ...{ next_check_at: z.iso.datetime().nullable(), certificate_until: z.iso.datetime().nullable().optional() },
   })
   .strict();
 
@@ -142,8 +144,25 @@ describe('a hostname mapped to a container', { skip, timeout: 900_000 }, () => {
     t.diagnostic(`from the verify to a page that curl believes: ${Math.round(performance.now() - began)} ms`);
     assert.equal(page, 'the page\n');
     await until(async () => (await shown(id))?.detail === undefined, { ...PATIENT, what: 'nothing more to say' });
-    const { detail: _none, ...plain } = { ...created, status: 'verified' };
-    assert.deepEqual(await shown(id), plain);
+    const served = await until(
+      async () => {
+        const one = await shown(id);
+        return one?.certificate_until ? one : undefined;
+      },
+      { ...PATIENT, what: 'it is said until when its certificate is valid' },
+    );
+    const { checked_at, next_check_at, certificate_until, ...plain } = served;
+    const { detail: _none, checked_at: _never, next_check_at: _soon, ...asked } = { ...created, status: 'verified' };
+    assert.deepEqual(plain, asked);
+    const [now, ...times] = [
+      Date.now(),
+      ...[checked_at, next_check_at, certificate_until].map((at) => Date.parse(at ?? '')),
+    ];
+    assert.deepEqual(
+      times.map((at) => at > now),
+      [false, true, true],
+      JSON.stringify(served),
+    );
     assert.match(await list(), /^shop\.example\.org +verified +admin +\S+:8080 +until \d{4}-\d\d-\d\d\n$/m);
     const [one] = z
       .array(z.object({ domain: z.string(), certified_until: z.iso.datetime(), detail: z.literal('') }))
