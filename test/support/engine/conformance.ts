@@ -20,6 +20,8 @@ export interface ConformanceOptions {
     readonly registry?: boolean;
     /** What is left of a container that was stopped is only its data: neither log nor, always, exit code. */
     readonly forgetsStopped?: boolean;
+    /** A command cannot be told that its input has ended. */
+    readonly endlessInput?: boolean;
   };
 }
 
@@ -53,7 +55,7 @@ export function engineConformance(
 
     if (options.half !== 'second') {
       execConformance(() => suite);
-      runConformance(() => suite);
+      runConformance(() => suite, options.parts?.endlessInput === true);
       filesConformance(() => suite);
       imageConformance(() => suite, options.parts?.registry === true);
     }

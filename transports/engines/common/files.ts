@@ -1,6 +1,6 @@
 /** Files of a container that runs, by commands in it: stat, tar and rm, of coreutils or busybox. */
 
-import type { Readable } from 'node:stream';
+import { type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { type ContainerFiles, FileError, type FileErrorCode, type FileStat } from '../../../proto/ports/files.ts';
@@ -19,6 +19,23 @@ const STAT_SCRIPT = `
 real=$(readlink -f -- "$1") || exit 1
 [ -d "$real" ] && kind=d || kind=f
 stat -c "%s %a %Y $kind" -- "$real" && printf "%s" "$real"`;
+
+/**
+ * Unpacks what comes in parts: a line with the number of bytes, and so many bytes; 0 is the end. Clusters before 1.30 cannot be told that the input
+ * of a command has ended, and tar reads its input to the end.
+ */
+const UNPACK_SCRIPT = `
+while read -r n && [ "$n" != 0 ]; do dd bs="$n" count=1 iflag=fullblock 2>/dev/null || exit; done |
+  exec tar -xf - -C "$1"`;
+
+/** Writes what passes in the parts that UNPACK_SCRIPT reads. */
+const inParts = (): Transform =>
+  new Transform({
+    transform: (chunk: Buffer, _encoding, done) => {
+      done(null, chunk.length === 0 ? null : Buffer.concat([Buffer.from(`${chunk.length}\n`), chunk]));
+    },
+    flush: (done) => done(null, Buffer.from('0\n')),
+  });
 
 const REASONS: readonly (readonly [RegExp, FileErrorCode])[] = [
   [/no space left|disk quota exceeded/i, 'no_space'],
@@ -68,10 +85,10 @@ export function filesByCommands(run: RunCommand): ContainerFiles {
       return stdout;
     },
     write: async (id, folder, archive, signal) => {
-      const command = await run(id, ['tar', '-xf', '-', '-C', folder], signal);
+      const command = await run(id, ['sh', '-c', UNPACK_SCRIPT, 'sh', folder], signal);
       const said = heard(command.stderr);
       command.stdout.resume();
-      const sent = pipeline(archive, command.stdin).then(
+      const sent = pipeline(archive, inParts(), command.stdin).then(
         () => undefined,
         (error: unknown) => {
           command.close();
