@@ -8,10 +8,10 @@ import { withSystem } from '../support/supervision/system.ts';
 
 const MB = 2 ** 20;
 
-/** The least that three rounds added to the heap, bytes: what leaks grows in each, what the engine compiles and keeps only once. */
+/** The least that six rounds added to the heap, bytes: what leaks grows in each, what the engine compiles and keeps only once. */
 async function growth(round: () => Promise<void>): Promise<number> {
   const grown: number[] = [];
-  for (let i = 0; i < 3; i++) {
+  for (let i = 0; i < 6; i++) {
     const before = heapInUse();
     await round();
     grown.push(heapInUse() - before);
