@@ -46,6 +46,10 @@ class EmbeddedBus implements Bus {
   readonly #trimming: Promise<void>;
   #listening: Ending | undefined;
   #streams: readonly StreamConfig[] = [];
+  /** The readings of the streams that began, and the newest of those that were answered. */
+  #asked = 0;
+  #answered = 0;
+  #reading: Promise<void> | undefined;
   #closed: Promise<void> | undefined;
 
   constructor({ store, log, lookMs = 5000, trimMs = 30_000 }: EmbeddedBusOptions) {
@@ -82,7 +86,7 @@ class EmbeddedBus implements Bus {
     checkName(config.name);
     for (const pattern of config.subjects) checkPattern(pattern);
     await this.#store.ensureStream(config);
-    this.#streams = await this.#store.streams();
+    await this.#readStreams();
   }
 
   async append(
@@ -159,11 +163,23 @@ class EmbeddedBus implements Bus {
   async #streamOf(subject: string): Promise<string> {
     const known = this.#find(subject);
     if (known !== undefined) return known;
-    // Another process may have made it since.
-    this.#streams = await this.#store.streams();
+    // Another process may have made it since. Who asks meanwhile waits for the same answer: appends keep their order.
+    this.#reading ??= this.#readStreams().finally(() => {
+      this.#reading = undefined;
+    });
+    await this.#reading;
     const found = this.#find(subject);
     if (found === undefined) throw new BusError('no_stream', `No stream takes ${subject}.`);
     return found;
+  }
+
+  /** An older answer that comes later does not stand for a newer one. */
+  async #readStreams(): Promise<void> {
+    const turn = ++this.#asked;
+    const streams = await this.#store.streams();
+    if (turn < this.#answered) return;
+    this.#answered = turn;
+    this.#streams = streams;
   }
 
   #find(subject: string): string | undefined {
@@ -189,7 +205,7 @@ class EmbeddedBus implements Bus {
       if (signal.aborted) return;
       try {
         while (!signal.aborted && (await this.#store.trim())) await sleep(10);
-        this.#streams = await this.#store.streams();
+        await this.#readStreams();
       } catch (error) {
         this.#log.warn({ error: errorText(error, 'unknown') }, 'cannot trim streams');
       }

@@ -21,8 +21,8 @@ real=$(readlink -f -- "$1") || exit 1
 stat -c "%s %a %Y $kind" -- "$real" && printf "%s" "$real"`;
 
 /**
- * Unpacks what comes in parts: a line with the number of bytes, and so many bytes; 0 is the end. Clusters before 1.30 cannot be told that the input
- * of a command has ended, and tar reads its input to the end.
+ * Unpacks what comes in parts: a line with the number of bytes, and so many bytes; 0 is the end. Clusters before 1.30
+ * cannot be told that the input of a command has ended, and tar reads its input to the end.
  */
 const UNPACK_SCRIPT = `
 while read -r n && [ "$n" != 0 ]; do dd bs="$n" count=1 iflag=fullblock 2>/dev/null || exit; done |
