@@ -174,7 +174,10 @@ test('a look asks for what changed and what was not settled; the engine for no m
   await settled();
 
   sweeps.changed(id);
-  sweeps.changed('x'.repeat(12));
+  const foreign = [...'abcdefgh']
+    .map((letter) => letter.repeat(12))
+    .find((one) => !held.shards.includes(shardIn(one, count)));
+  sweeps.changed(foreign ?? '');
   assert.deepEqual(told, [id]);
   assert.deepEqual((await look()).asked, [[id]]);
 });
