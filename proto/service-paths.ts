@@ -1,6 +1,7 @@
 /** Where the platform's own services are reached through its gateway: their hosts and the paths of their endpoints. */
 import { runtimeEndpoints } from './auth/actors.ts';
 import { authEndpoints } from './auth/endpoints.ts';
+import { platformFactsEndpoints } from './auth/platform.ts';
 import { computeEndpoints } from './compute/endpoints.ts';
 import type { AnyEndpoint } from './endpoint.ts';
 import type { NewRoute } from './gateway/routes.ts';
@@ -32,6 +33,7 @@ function prefixOf(path: string): string {
 const prefixes: ReadonlySet<string> = new Set(
   [
     ...authEndpoints,
+    ...platformFactsEndpoints,
     ...computeEndpoints,
     ...monitorEndpoints,
     ...networkEndpoints,

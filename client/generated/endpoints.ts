@@ -3,6 +3,7 @@ import type * as authActors from '../../proto/auth/actors.ts';
 import type * as authAdmin from '../../proto/auth/admin.ts';
 import type * as authApiTokens from '../../proto/auth/api-tokens.ts';
 import type * as authEndpoints from '../../proto/auth/endpoints.ts';
+import type * as authPlatform from '../../proto/auth/platform.ts';
 import type * as authRegistry from '../../proto/auth/registry.ts';
 import type * as authSecurityKeys from '../../proto/auth/security-keys.ts';
 import type * as computeEndpoints from '../../proto/compute/endpoints.ts';
@@ -110,6 +111,9 @@ export const ENDPOINTS = {
   setServiceAccountScopes: 'PUT /api/service-accounts/{id}/scopes',
   setSsh: 'PUT /compute/containers/{id}/ssh',
   showActor: 'GET /api/runtime/actor',
+  showPlatform: 'GET /api/platform',
+  showPlatformApi: 'GET /api/platform/openapi.json',
+  showPlatformFacts: 'GET /api/platform/facts',
   startContainer: 'POST /compute/containers/{id}/start',
   stopContainer: 'POST /compute/containers/{id}/stop',
   terminal: 'WS /compute/containers/{id}/terminal',
@@ -213,6 +217,9 @@ export interface Definitions {
   readonly setServiceAccountScopes: typeof authApiTokens.setServiceAccountScopes;
   readonly setSsh: typeof computeSettings.setSsh;
   readonly showActor: typeof authActors.showActor;
+  readonly showPlatform: typeof authPlatform.showPlatform;
+  readonly showPlatformApi: typeof authPlatform.showPlatformApi;
+  readonly showPlatformFacts: typeof authPlatform.showPlatformFacts;
   readonly startContainer: typeof computeEndpoints.startContainer;
   readonly stopContainer: typeof computeEndpoints.stopContainer;
   readonly terminal: typeof computeEndpoints.terminal;

@@ -16,6 +16,7 @@ import { authorityOf, dnsOf, type MappedHosts, openMappedHosts } from './mapped-
 import { openNetwork } from './network.ts';
 import { ActorOperations, withOperations, withProblem } from './operations.ts';
 import { DRAIN_MS, type PlatformCore } from './platform-core.ts';
+import { platformFacts } from './platform-facts.ts';
 import { platformOperations } from './platform-operations.ts';
 import { openAuth } from './roles/auth.ts';
 import { openCompute } from './roles/compute.ts';
@@ -122,12 +123,12 @@ export async function openServices(
     running.push(listening);
     return listening;
   };
+  const facts = platformFacts({ environment, domain: options.domain, sshAddress });
   const listeners = {
-    auth: await serve(
-      'auth',
-      withOperations(auth, new ActorOperations(core.post, db), platformOperations(db)),
-      auth.endpoints,
-    ),
+    auth: await serve('auth', withOperations(auth, new ActorOperations(core.post, db), platformOperations(db), facts), [
+      ...auth.endpoints,
+      ...facts.endpoints,
+    ]),
     compute: await serve('compute', compute),
     monitor: await serve('monitor', monitor.service),
     notify: await serve('notify', notify),

@@ -5,6 +5,7 @@ import { BusError } from '../../proto/ports/bus.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { hostsOfOthers } from '../../proto/service-paths.ts';
 import type { DbConnection } from '../../storage/db.ts';
+import { notedSshAddress } from '../../storage/gateway/ssh-access.ts';
 import { api } from '../../transports/api/api.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { UPSTREAM_LIMITS } from '../../transports/gateway/h1/upstreams.ts';
@@ -17,6 +18,7 @@ import { servicePages } from '../observability/pages.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
 import { givenDatabase } from './database.ts';
 import { ActorOperations, withOperations, withProblem } from './operations.ts';
+import { platformFacts } from './platform-facts.ts';
 import { platformOperations } from './platform-operations.ts';
 import type { AloneParts, Role } from './roles/role.ts';
 import { CLOCK, openDatabase, openRuntime } from './runtime.ts';
@@ -100,7 +102,12 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
     const sound = holds === 'none' ? bare : withProblem(bare, busProblem);
     const operations = [
       ...(holds === 'entities' ? [new ActorOperations(post, db)] : []),
-      ...(name === 'auth' ? [platformOperations(db)] : []),
+      ...(name === 'auth'
+        ? [
+            platformOperations(db),
+            platformFacts({ environment, domain, sshAddress: await notedSshAddress(db, CLOCK, log) }),
+          ]
+        : []),
     ];
     const operated = withOperations(sound, ...operations);
     // Balancers that ask take it out.

@@ -96,7 +96,9 @@ function health(status: string, hasProblems = false): object {
 }
 
 /** Which services speak otherwise than the rest. */
-const API_STYLES: { readonly [name in ServiceName]?: ApiStyle } = { network: { isPlain: true, cookie: 'token' } };
+export const API_STYLES: { readonly [name in ServiceName]?: ApiStyle } = {
+  network: { isPlain: true, cookie: 'token' },
+};
 
 /** For people who open the address of a service. */
 function whatIsThis(name: ServiceName, plain: boolean): HttpReply {

@@ -11,6 +11,7 @@ import { promisify } from 'node:util';
 import { z } from 'zod';
 import { platformEndpoints } from '../../proto/auth/admin.ts';
 import { authEndpoints } from '../../proto/auth/endpoints.ts';
+import { platformFactsEndpoints } from '../../proto/auth/platform.ts';
 import { computeEndpoints } from '../../proto/compute/endpoints.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { monitorEndpoints } from '../../proto/monitor/endpoints.ts';
@@ -36,6 +37,7 @@ const ENDPOINTS: readonly AnyEndpoint[] = [
   ...networkEndpoints,
   ...notifyEndpoints,
   ...platformEndpoints,
+  ...platformFactsEndpoints,
 ];
 const begun = z.object({ options: z.looseObject({ challenge: z.string() }), state: z.string() });
 
@@ -144,6 +146,7 @@ async function useAdministration({ call }: Api, token: string): Promise<void> {
   await call('auth', 'adminEnableUser', own);
   await call('auth', 'adminRemoveUser', own);
   await call('auth', 'adminAudit', { token });
+  for (const name of ['showPlatform', 'showPlatformFacts', 'showPlatformApi']) await call('auth', name, { token });
   const nodes = z
     .array(z.looseObject({ id: z.string() }))
     .parse((await call('auth', 'adminNodes', { token })).json.nodes);

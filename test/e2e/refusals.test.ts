@@ -10,6 +10,7 @@ import { z } from 'zod';
 import { actorSchema, listActors, runtimeEndpoints } from '../../proto/auth/actors.ts';
 import { platformEndpoints } from '../../proto/auth/admin.ts';
 import { authEndpoints } from '../../proto/auth/endpoints.ts';
+import { platformFactsEndpoints } from '../../proto/auth/platform.ts';
 import { computeEndpoints } from '../../proto/compute/endpoints.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { monitorEndpoints } from '../../proto/monitor/endpoints.ts';
@@ -22,7 +23,12 @@ import { tempDir } from '../support/temp.ts';
 
 const ADMIN_PASSWORD = 'the admin of this test';
 const NOBODYS_ID = 'aaaaaaaaaaaa';
-const servedByAuth: readonly AnyEndpoint[] = [...authEndpoints, ...runtimeEndpoints, ...platformEndpoints];
+const servedByAuth: readonly AnyEndpoint[] = [
+  ...authEndpoints,
+  ...runtimeEndpoints,
+  ...platformEndpoints,
+  ...platformFactsEndpoints,
+];
 const endpoints: readonly AnyEndpoint[] = [
   ...servedByAuth,
   ...computeEndpoints,

@@ -1,0 +1,68 @@
+/** Answers clients about the platform as a whole: which it is, what it offers, and all its endpoints. */
+import { handler, handlers, refusalOf } from '../../actors/service/dispatch.ts';
+import { runtimeEndpoints } from '../../proto/auth/actors.ts';
+import { platformEndpoints } from '../../proto/auth/admin.ts';
+import { authEndpoints } from '../../proto/auth/endpoints.ts';
+import { platformFactsEndpoints, showPlatform, showPlatformApi, showPlatformFacts } from '../../proto/auth/platform.ts';
+import { computeEndpoints, MAX_CONTAINERS, MAX_SSH_KEYS } from '../../proto/compute/endpoints.ts';
+import { monitorEndpoints } from '../../proto/monitor/endpoints.ts';
+import { MAX_MAPPINGS, MAX_OWNED_DOMAINS, networkEndpoints } from '../../proto/network/endpoints.ts';
+import { notifyEndpoints } from '../../proto/notify/endpoints.ts';
+import { platformOpenapi } from '../../proto/platform-openapi.ts';
+import type { SshAddress } from '../../storage/gateway/ssh-access.ts';
+import type { Environment } from '../config/config.ts';
+import { version } from '../config/program.ts';
+import { API_STYLES } from '../observability/pages.ts';
+import type { Operations } from './operations.ts';
+
+/** What the facts are made of. */
+interface FactsParts {
+  readonly environment: Environment;
+  readonly domain: string;
+  /** Where SSH is answered; undefined while no gateway has said it. */
+  readonly sshAddress: () => SshAddress | undefined;
+}
+
+/** Its endpoints and their handlers. */
+export function platformFacts({ environment, domain, sshAddress }: FactsParts): Operations {
+  const document = platformOpenapi(version, [
+    { endpoints: [...authEndpoints, ...platformFactsEndpoints, ...platformEndpoints, ...runtimeEndpoints] },
+    { endpoints: computeEndpoints },
+    { endpoints: monitorEndpoints },
+    { endpoints: notifyEndpoints },
+    { endpoints: networkEndpoints, style: API_STYLES.network },
+  ]);
+  const who = { name: 'troupe', version } as const;
+  const table = handlers<undefined>(
+    handler(showPlatform, async (_: undefined) => who),
+    handler(showPlatformApi, async (_: undefined) => document),
+    handler(showPlatformFacts, async (_: undefined) => ({
+      ...who,
+      domain,
+      containers_domain: `compute.${domain}`,
+      engine: environment.COMPUTE_ENGINE,
+      ssh: sshAddress() ?? null,
+      registry_host: environment.REGISTRY_HOST ?? null,
+      ingress_host: environment.INGRESS_HOST ?? domain,
+      default_image: environment.DEFAULT_IMAGE ?? null,
+      limits: {
+        containers: MAX_CONTAINERS,
+        ssh_keys: MAX_SSH_KEYS,
+        hostnames: MAX_MAPPINGS,
+        domains: MAX_OWNED_DOMAINS,
+        files_mb: environment.FILES_MAX_MB,
+        changes_per_minute: environment.CHANGES_PER_MINUTE,
+      },
+    })),
+  );
+  return {
+    endpoints: platformFactsEndpoints,
+    call: async (endpoint, call) => {
+      try {
+        return await table.get(endpoint.name)?.run(undefined, call);
+      } catch (error) {
+        throw refusalOf(error);
+      }
+    },
+  };
+}

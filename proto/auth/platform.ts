@@ -1,0 +1,65 @@
+/** What clients ask of the platform as a whole: which it is, what it offers, and all its endpoints. */
+import { z } from 'zod';
+import { endpoint } from '../endpoint.ts';
+
+const common = { service: 'auth', actor: { kind: 'auth/platform', key: 'none' } } as const;
+
+export const showPlatform = endpoint({
+  ...common,
+  name: 'showPlatform',
+  method: 'GET',
+  path: '/api/platform',
+  access: 'none',
+  summary: 'What this is, and its version',
+  reply: z.object({ name: z.literal('troupe'), version: z.string() }),
+});
+
+const limitsSchema = z.object({
+  containers: z.int(),
+  ssh_keys: z.int(),
+  hostnames: z.int(),
+  domains: z.int(),
+  /** Most megabytes of files in one transfer. */
+  files_mb: z.int(),
+  /** Most changes in a minute. */
+  changes_per_minute: z.int(),
+});
+
+export const showPlatformFacts = endpoint({
+  ...common,
+  name: 'showPlatformFacts',
+  method: 'GET',
+  path: '/api/platform/facts',
+  access: 'session',
+  summary: 'What the platform offers its users: names, ports and limits',
+  reply: z.object({
+    name: z.literal('troupe'),
+    version: z.string(),
+    domain: z.string(),
+    /** Containers are reached at `<id>.<this>`. */
+    containers_domain: z.string(),
+    engine: z.enum(['docker', 'kubernetes']),
+    /** Where SSH is answered; null while no gateway has said it. */
+    ssh: z.object({ host: z.string(), port: z.int() }).nullable(),
+    /** Where images are pushed; null: there is no registry. */
+    registry_host: z.string().nullable(),
+    /** Where a CNAME record of a hostname has to lead. */
+    ingress_host: z.string(),
+    /** The image of containers that name none; null: the platform's own Debian. */
+    default_image: z.string().nullable(),
+    limits: limitsSchema,
+  }),
+});
+
+export const showPlatformApi = endpoint({
+  ...common,
+  name: 'showPlatformApi',
+  method: 'GET',
+  path: '/api/platform/openapi.json',
+  access: 'none',
+  summary: 'The OpenAPI document of all services',
+  reply: z.record(z.string(), z.unknown()),
+});
+
+/** Answered by the process of the authentication service, for all. */
+export const platformFactsEndpoints = [showPlatform, showPlatformFacts, showPlatformApi];

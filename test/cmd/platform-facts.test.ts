@@ -1,0 +1,70 @@
+/** What clients learn of the platform as a whole. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { z } from 'zod';
+import { readEnvironment } from '../../cmd/config/config.ts';
+import { platformFacts } from '../../cmd/node/platform-facts.ts';
+import { showPlatform, showPlatformApi, showPlatformFacts } from '../../proto/auth/platform.ts';
+import { computeEndpoints } from '../../proto/compute/endpoints.ts';
+import type { Service } from '../../proto/endpoint.ts';
+import { networkEndpoints } from '../../proto/network/endpoints.ts';
+import { call, someone } from '../support/service/calls.ts';
+
+const health: Service['health'] = async () => ({ ok: true, problems: [] });
+const serviceWith = (env: Record<string, string>, ssh?: { host: string; port: number }): Service => ({
+  name: 'auth',
+  connect: async () => assert.fail(),
+  health,
+  ...platformFacts({ environment: readEnvironment(env), domain: 'cloud.test', sshAddress: () => ssh }),
+});
+
+test('anybody learns what it is; whoever is logged in, what it offers', async () => {
+  assert.deepEqual([showPlatform.access, showPlatformFacts.access], ['none', 'session']);
+  const plain = serviceWith({});
+  const who = await call(plain, showPlatform, undefined);
+  assert.equal(who.name, 'troupe');
+  assert.match(who.version, /^\d+\.\d+\.\d+/);
+  const facts = await call(plain, showPlatformFacts, someone('ann'));
+  assert.deepEqual([facts.ssh, facts.registry_host, facts.ingress_host], [null, null, 'cloud.test']);
+  assert.equal(facts.limits.containers, 3);
+  const full = await call(
+    serviceWith(
+      { REGISTRY_HOST: 'images.cloud.test', INGRESS_HOST: 'in.cloud.test' },
+      { host: 'cloud.test', port: 22 },
+    ),
+    showPlatformFacts,
+    someone('ann'),
+  );
+  assert.deepEqual(
+    [full.registry_host, full.ingress_host, full.ssh],
+    ['images.cloud.test', 'in.cloud.test', { host: 'cloud.test', port: 22 }],
+  );
+});
+
+const documentSchema = z.object({
+  openapi: z.literal('3.1.0'),
+  servers: z.array(z.object({ url: z.string() })),
+  paths: z.record(z.string(), z.record(z.string(), z.looseObject({ operationId: z.string() }))),
+  components: z.object({ schemas: z.record(z.string(), z.unknown()) }),
+});
+
+test('one document has the endpoints of all services, and a name for each body and reply', async () => {
+  const document = documentSchema.parse(await call(serviceWith({}), showPlatformApi, undefined));
+  assert.deepEqual(document.servers, [{ url: '/' }]);
+  const ids = Object.values(document.paths).flatMap((item) =>
+    Object.values(item).map(({ operationId }) => operationId),
+  );
+  assert.equal(new Set(ids).size, ids.length);
+  for (const { name } of [...computeEndpoints, ...networkEndpoints, showPlatform]) assert.ok(ids.includes(name), name);
+
+  const { schemas } = document.components;
+  const used = new Set(
+    [...JSON.stringify(document).matchAll(/"#\/components\/schemas\/([^"]+)"/g)].map(([, name]) => name),
+  );
+  assert.deepEqual([...used].sort(), Object.keys(schemas).sort());
+  const create = JSON.stringify(document.paths['/compute/containers']?.post);
+  assert.match(create, /"#\/components\/schemas\/CreateContainerBody"/);
+  // What several operations answer has one name.
+  assert.doesNotMatch(Object.keys(schemas).join(' '), /StartContainerReply.*StopContainerReply/);
+  assert.match(JSON.stringify(document.paths['/api/domains']?.post), /text\/plain/);
+});
