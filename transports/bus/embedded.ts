@@ -142,8 +142,10 @@ class EmbeddedBus implements Bus {
     this.#closed ??= (async () => {
       this.#ending.abort();
       this.#core.close();
+      // At once: what a handler ends meanwhile must not make it take more.
+      const consumers = [...this.#consumers].map((consumer) => consumer.close());
       await this.#listening?.close();
-      await Promise.all([...this.#consumers].map((consumer) => consumer.close()));
+      await Promise.all(consumers);
       await Promise.all([...this.#appends.values()].map((batcher) => batcher.idle()));
       await this.#trimming;
     })();
