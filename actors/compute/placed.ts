@@ -20,9 +20,14 @@ export type PlacedStatus = Pick<ContainerRow, 'id' | 'status' | 'address' | 'ext
 export type UserMail =
   | CallMessage
   /** Repeated while the connection lives; a new one gets the whole list first. */
-  | { readonly type: 'attach'; readonly connection: Ref<ConnectionMessage> }
+  | { readonly type: 'attach'; readonly connection: Ref<ConnectionMessage>; readonly version: StreamVersion }
   /** A container of this user changed its status. */
-  | { readonly type: 'status'; readonly container: PlacedStatus };
+  | { readonly type: 'status'; readonly container: PlacedStatus }
+  /** A container of this user changed in what its view shows, or is being deleted. */
+  | { readonly type: 'changed' | 'gone'; readonly containerId: string };
+
+/** What a connection is told: statuses (1), or whole containers (2). */
+type StreamVersion = 1 | 2;
 
 /** What the actor of a container is told. */
 export type ContainerMail =
@@ -39,6 +44,7 @@ const statusNews = z.object({
   // Nodes of a version before Kubernetes do not say it.
   externalAddress: z.string().nullable().default(null),
 });
+const viewNews = z.object({ type: z.enum(['changed', 'gone']), containerId: z.string() });
 const [userCalls, containerCalls] = [
   // The listing for nodes of the version before.
   callCodec([...endpointsOf('compute/user'), listAllContainers]),
@@ -54,19 +60,32 @@ export const COMPUTE_USER: PlacedKind<UserMail> = {
         case 'call':
           return userCalls.encode(message, refs);
         case 'attach':
-          return { type: 'attach', connection: refs.out(message.connection, connectionCodec) };
+          return {
+            ...{ type: 'attach', connection: refs.out(message.connection, connectionCodec), version: message.version },
+          };
         case 'status': {
           const { id, status, address, externalAddress } = message.container;
           return { type: 'status', container: { id, status, address, externalAddress } };
         }
+        case 'changed':
+        case 'gone':
+          return { type: message.type, containerId: message.containerId };
       }
     },
     decode(wire, refs): UserMail {
       switch (field(wire, 'type')) {
         case 'attach':
-          return { type: 'attach', connection: refs.in(field(wire, 'connection'), connectionCodec) };
+          return {
+            type: 'attach',
+            connection: refs.in(field(wire, 'connection'), connectionCodec),
+            // Nodes of the version before do not say it.
+            version: field(wire, 'version') === 2 ? 2 : 1,
+          };
         case 'status':
           return { type: 'status', container: statusNews.parse(field(wire, 'container')) };
+        case 'changed':
+        case 'gone':
+          return viewNews.parse(wire);
         default:
           return userCalls.decode(wire, refs);
       }

@@ -41,7 +41,12 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
   const containers = placedEntities(
     placement,
     COMPUTE_CONTAINER,
-    containerKind(deps, (container) => users.tell(container.userId, { type: 'status', container }), engine),
+    containerKind(
+      deps,
+      (container) => users.tell(container.userId, { type: 'status', container }),
+      engine,
+      (news) => users.tell(news.userId, news),
+    ),
   );
   const terminals = new Terminals(deps, (id, terminal) => containers.tell(id, { type: 'attach', terminal }));
   const connections = new Connections('compute', clock);
@@ -63,11 +68,12 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
       connections,
     },
     sockets: [
-      streamHandler(computeSocket, (_call, caller) => {
+      streamHandler(computeSocket, (call, caller) => {
+        const version = call.query.v === '2' ? 2 : 1;
         const updates: Connection = {
           open() {},
           isAnswered: true,
-          attach: (self) => users.tell(caller.userId, { type: 'attach', connection: self }),
+          attach: (self) => users.tell(caller.userId, { type: 'attach', connection: self, version }),
         };
         return connections.open('compute/updates', caller, limits.limited(caller.userId, 'updates', updates));
       }),

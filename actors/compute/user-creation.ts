@@ -16,6 +16,7 @@ import type { ComputeDeps } from './deps.ts';
 import { imageProblem } from './image-rules.ts';
 import type { ComputeUserState } from './user-state.ts';
 import { pushStatus } from './user-status.ts';
+import { pushView } from './user-views.ts';
 import { createdView } from './views.ts';
 
 /** Its handler. `reconcile` wakes the actor of a container whose row is written. */
@@ -59,6 +60,7 @@ export function creationHandler(
     });
     deps.log.info({ userId: state.userId, containerId: row.id }, 'container created');
     pushStatus(state, row);
+    pushView(deps, state, row);
     reconcile(row.id);
     return createdView(row, deps.domain);
   });

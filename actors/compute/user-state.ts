@@ -8,4 +8,12 @@ export interface ComputeUserState {
   readonly lease: ShardLease;
   readonly userId: string;
   readonly connections: Set<Ref<ConnectionMessage>>;
+  /** Those among them that asked for version 2. */
+  readonly followers: Set<Ref<ConnectionMessage>>;
+  /** Containers that run, as far as followers were told. */
+  readonly running: Set<string>;
+  /** What followers were told last of what these use. */
+  usageTold: string;
+  /** Cancels the timer of the next such news. */
+  usageTimer: (() => void) | undefined;
 }

@@ -19,13 +19,16 @@ import { imagesHandler } from './user-images.ts';
 import { sshKeyHandlers } from './user-ssh-keys.ts';
 import type { ComputeUserState } from './user-state.ts';
 import { pushStatus } from './user-status.ts';
+import { NOT_AVAILABLE, pushChanged, pushGone, pushUsage, USAGE_EVERY_MS } from './user-views.ts';
 import { containerView } from './views.ts';
 
 /** What the actor understands. */
 type ComputeUserMessage =
   | UserMail
   /** A connection is gone. */
-  | { readonly type: 'detached'; readonly connection: Ref<ConnectionMessage> };
+  | { readonly type: 'detached'; readonly connection: Ref<ConnectionMessage> }
+  /** It is time to say what containers use. */
+  | { readonly type: 'usage' };
 
 const SLEEP_AFTER_MS = 60_000;
 
@@ -50,7 +53,7 @@ export function userKind(
   async function attach(
     state: ComputeUserState,
     ctx: EntityContext<ComputeUserMessage>,
-    connection: Ref<ConnectionMessage>,
+    { connection, version }: Extract<UserMail, { type: 'attach' }>,
   ): Promise<void> {
     dispatch(connection, { type: 'attached', by: ctx.self });
     if (state.connections.has(connection)) return;
@@ -65,11 +68,16 @@ export function userKind(
     } catch (error) {
       // Ending this one lets its client come back, while the others stay.
       if (refusalOf(error).code !== 'unavailable') throw error;
-      dispatch(connection, { type: 'close', code: 1013, reason: 'not available, try again' });
+      dispatch(connection, NOT_AVAILABLE);
       return;
     }
     dispatch(connection, { type: 'send', text: JSON.stringify({ type: 'containers', data } satisfies ComputeEvent) });
     state.connections.add(connection);
+    if (version === 2) {
+      state.followers.add(connection);
+      for (const { id, status } of data) if (status === 'running') state.running.add(id);
+      state.usageTimer ??= ctx.after(USAGE_EVERY_MS, { type: 'usage' });
+    }
     ctx.watch(connection, () => ({ type: 'detached', connection }));
   }
 
@@ -77,20 +85,39 @@ export function userKind(
     kind: COMPUTE_USER.kind,
     answers: table,
     sleepAfterMs: SLEEP_AFTER_MS,
-    activate: async (userId) => ({ lease: deps.placement.lease(COMPUTE_USER, userId), userId, connections: new Set() }),
+    activate: async (userId) => ({
+      lease: deps.placement.lease(COMPUTE_USER, userId),
+      userId,
+      connections: new Set(),
+      followers: new Set(),
+      running: new Set(),
+      usageTold: '',
+      usageTimer: undefined,
+    }),
     handle: async (state, message, ctx) => {
       switch (message.type) {
         case 'call':
           await handleCall(table, state, message);
           break;
         case 'attach':
-          await attach(state, ctx, message.connection);
+          await attach(state, ctx, message);
           break;
         case 'detached':
           state.connections.delete(message.connection);
+          state.followers.delete(message.connection);
           break;
         case 'status':
           pushStatus(state, message.container);
+          break;
+        case 'changed':
+          await pushChanged(deps, state, message.containerId);
+          break;
+        case 'gone':
+          pushGone(state, message.containerId);
+          break;
+        case 'usage':
+          pushUsage(deps, state);
+          state.usageTimer = state.followers.size === 0 ? undefined : ctx.after(USAGE_EVERY_MS, { type: 'usage' });
           break;
       }
       ctx.keepAwake(state.connections.size > 0);

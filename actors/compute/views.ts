@@ -42,8 +42,7 @@ export function containerView(
   const at = row.sshEnabled ? sshAddress?.() : undefined;
   return {
     ...createdView(row, domain),
-    memory_used_mb: row.status === 'running' ? Math.round(usage.memoryBytes / 2 ** 20) : 0,
-    storage_used_gb: Math.round((usage.storageBytes / 2 ** 30) * 100) / 100,
+    ...usageView(row.status === 'running' ? usage : { ...usage, memoryBytes: 0 }),
     ssh_command: `ssh root@${hostnameOf(row.id, domain)}`,
     ...(at === undefined ? {} : { ssh: { command: sshCommand(row.id, at), ...at, user: row.id } }),
     image: row.image ?? defaultImage,
@@ -55,6 +54,14 @@ export function containerView(
     ...(row.exitCode === null ? {} : { exit_code: row.exitCode }),
     restarts: row.restarts,
     ...(row.statusReason === null ? {} : { status_reason: row.statusReason }),
+  };
+}
+
+/** What a container uses: memory in MiB, storage in GiB with two digits. */
+export function usageView({ memoryBytes, storageBytes }: ReturnType<ComputeDeps['engine']['usage']>) {
+  return {
+    memory_used_mb: Math.round(memoryBytes / 2 ** 20),
+    storage_used_gb: Math.round((storageBytes / 2 ** 30) * 100) / 100,
   };
 }
 

@@ -4,21 +4,19 @@ import type { Following } from '../socket.ts';
 import type { Container, FollowedMessage } from '../types.ts';
 import { type ClientCore, type FollowOptions, message } from './core.ts';
 
-/** The stream tells of statuses; what else changes is asked for, ms. */
+/** A platform that knows no version 2 tells of statuses only; what else changes is asked for, ms. */
 const REFRESH_MS = 10_000;
 
 export interface ContainersFollowOptions extends FollowOptions {
   /** The whole list: at the beginning, and with every change. */
   readonly onChange: (containers: readonly Container[]) => void;
-  /** How often what the stream does not tell (usage, reasons, deletions) is asked for, ms; 10 s unless given. */
-  readonly refreshMs?: number;
 }
 
 export function followContainers(core: ClientCore, options: ContainersFollowOptions): Following {
-  const { onChange, onState, refreshMs = REFRESH_MS } = options;
+  const { onChange, onState } = options;
   let known: readonly Container[] = [];
   let shown = '';
-  let isAsking = false;
+  let timer: ReturnType<typeof setInterval> | undefined;
   const show = (containers: readonly Container[]) => {
     known = containers;
     const text = JSON.stringify(containers);
@@ -26,32 +24,37 @@ export function followContainers(core: ClientCore, options: ContainersFollowOpti
     shown = text;
     onChange(containers);
   };
+  const change = (id: string, part: Partial<Container>) =>
+    show(known.map((each) => (each.id === id ? { ...each, ...part } : each)));
   const refresh = async () => {
-    if (isAsking || !stream.isOpen) return;
-    isAsking = true;
-    try {
-      show((await core.call('listContainers')).containers);
-    } catch {
-      // The stream says when the platform is away, and the next refresh asks again.
-    } finally {
-      isAsking = false;
-    }
+    // The stream says when the platform is away, and the next refresh asks again.
+    if (stream.isOpen) show((await core.call('listContainers').catch(() => ({ containers: known }))).containers);
   };
   const stream = core.stream({
     onState,
-    path: () => ENDPOINTS.computeSocket.slice('WS '.length),
+    path: () => `${ENDPOINTS.computeSocket.slice('WS '.length)}?v=2`,
     text(data) {
       const event = message<FollowedMessage<'computeSocket'>>(data);
-      if (event.type === 'containers') show(event.data);
-      else if (event.type === 'container_status') {
-        const { container_id, status } = event.data;
-        show(known.map((each) => (each.id === container_id ? { ...each, status } : each)));
-        void refresh();
+      switch (event.type) {
+        case 'containers':
+          return show(event.data);
+        case 'container': {
+          const isKnown = known.some(({ id }) => id === event.data.id);
+          return isKnown ? change(event.data.id, event.data) : show([...known, event.data]);
+        }
+        case 'container_deleted':
+          return show(known.filter(({ id }) => id !== event.data.container_id));
+        case 'usage':
+          for (const { container_id, ...usage } of event.data) change(container_id, usage);
+          return;
+        case 'container_status':
+          change(event.data.container_id, { status: event.data.status });
+          timer ??= setInterval(() => void refresh(), REFRESH_MS);
+          void refresh();
       }
     },
     check: () => core.call('listContainers'),
   });
-  const timer = setInterval(() => void refresh(), refreshMs);
   void stream.done.then(() => clearInterval(timer));
   return stream;
 }

@@ -243,6 +243,13 @@ export const computeEventSchema = z.discriminatedUnion('type', [
       external_ip: z.string(),
     }),
   }),
+  /** Version 2 has these in the place of `container_status`. */
+  z.object({ type: z.literal('container'), data: containerSchema }),
+  z.object({ type: z.literal('container_deleted'), data: z.object({ container_id: z.string() }) }),
+  z.object({
+    type: z.literal('usage'),
+    data: z.array(z.object({ container_id: z.string(), memory_used_mb: z.number(), storage_used_gb: z.number() })),
+  }),
 ]);
 export type ComputeEvent = z.input<typeof computeEventSchema>;
 
@@ -251,7 +258,10 @@ export const computeSocket = endpoint({
   name: 'computeSocket',
   method: 'GET',
   path: '/compute/ws',
-  summary: 'The list of your containers, then every change of status',
+  summary:
+    'The list of your containers, then every change of status; with `v=2` every changed container as a whole, ' +
+    'deletions, and what containers use',
+  query: z.object({ v: z.enum(['1', '2']).default('1') }),
   scope: { key: (uid) => `compute.${uid}`, action: 'read' },
   reply: computeEventSchema,
   actor: byUser,

@@ -38,7 +38,7 @@ import { attachTerminal } from './attached-terminals.ts';
 import { ingressHandlers } from './ingress.ts';
 import { stoppedNotice } from './notices.ts';
 import { ContainerReconciler } from './reconciler.ts';
-import { whyNotRunning } from './rules.ts';
+import { changeOfView, whyNotRunning } from './rules.ts';
 import { settingsHandlers } from './settings.ts';
 import {
   type ActiveContainer,
@@ -54,11 +54,18 @@ const SLEEP_AFTER_MS = 60_000;
 /** How long a container that goes to another node waits for its work to end. */
 const CANCEL_MS = 1000;
 
-/** The kind, for the service's tree. `onStatus` hears of every change of status after it is written. */
+/** What the user of a container hears of it. */
+type ViewNews = { readonly type: 'changed' | 'gone'; readonly userId: string; readonly containerId: string };
+
+/**
+ * The kind, for the service's tree. `onStatus` hears of every change of status after it is written, `onView` of every
+ * change of what its view shows.
+ */
 export function containerKind(
   deps: ComputeDeps,
   onStatus: (row: ContainerRow) => void,
   health: EngineHealth,
+  onView: (news: ViewNews) => void,
 ): AnsweringKind<ContainerMessage, ContainerActorState> {
   const { db, clock } = deps;
   const reconciler = new ContainerReconciler(deps, onStatus, health);
@@ -145,6 +152,7 @@ export function containerKind(
     },
     onSleep: ({ job }) => cancelJob(job),
     handle: async (state, message, ctx) => {
+      const before = state.row;
       switch (message.type) {
         case 'call':
           await handleCall(table, { state, ctx }, message);
@@ -165,6 +173,8 @@ export function containerKind(
           state.terminals.delete(message.terminal);
           break;
       }
+      const type = changeOfView(before, state.row);
+      if (type !== undefined) onView({ type, userId: state.row.userId, containerId: state.row.id });
       ctx.keepAwake(state.job !== undefined || state.timer !== undefined || state.terminals.size > 0);
       return state;
     },

@@ -1,5 +1,6 @@
 /** What the container's actor decides, as pure functions of desired and actual state. */
 
+import { isDeepStrictEqual } from 'node:util';
 import { backoffMs } from '../../../lib/waiting.ts';
 import { INSTANCE_TYPES } from '../../../proto/compute/endpoints.ts';
 import type { ContainerSpec, ContainerState, EngineError } from '../../../proto/ports/engine.ts';
@@ -215,4 +216,17 @@ export function isTooLate({ row, triedSince, makingSince }: StartTimes, now: num
   if (makingSince !== undefined || triedSince === undefined) return false;
   const isStillStarting = row.status === 'pending' || row.status === 'initializing';
   return isStillStarting && now - triedSince > START_LIMIT_MS;
+}
+
+/** What of a row its view shows and a message may change. */
+const shown = (row: ContainerRow) => [
+  ...[row.name, row.status, row.statusReason, row.address, row.externalAddress, row.sshEnabled, row.sshKeyIds],
+  ...[row.mountPaths, row.ports, row.pullPolicy, row.startedAt, row.endedAt, row.exitCode, row.restarts],
+];
+
+/** Whether a view is another than before, or is gone; undefined: it is the same. */
+export function changeOfView(before: ContainerRow, after: ContainerRow): 'changed' | 'gone' | undefined {
+  if (before === after || before.desired === 'deleted') return undefined;
+  if (after.desired === 'deleted') return 'gone';
+  return isDeepStrictEqual(shown(before), shown(after)) ? undefined : 'changed';
 }

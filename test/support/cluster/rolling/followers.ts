@@ -119,6 +119,7 @@ export class Statuses extends Client {
       this.#known.set(event.data.container_id, event.data.status);
       return;
     }
+    if (event.type !== 'containers') return;
     this.#known.clear();
     for (const { id, status } of event.data) this.#known.set(id, status);
   }
