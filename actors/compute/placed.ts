@@ -61,7 +61,9 @@ export const COMPUTE_USER: PlacedKind<UserMail> = {
           return userCalls.encode(message, refs);
         case 'attach':
           return {
-            ...{ type: 'attach', connection: refs.out(message.connection, connectionCodec), version: message.version },
+            type: 'attach',
+            connection: refs.out(message.connection, connectionCodec),
+            version: message.version,
           };
         case 'status': {
           const { id, status, address, externalAddress } = message.container;
