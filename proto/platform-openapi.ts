@@ -2,10 +2,10 @@
 import type { AnyEndpoint } from './endpoint.ts';
 import { type ApiStyle, openapi } from './openapi.ts';
 
-type Json = Record<string, unknown>;
+type OpenApiObject = Record<string, unknown>;
 
 /** The endpoints of a service, and how it speaks. */
-export interface DocumentedService {
+interface DocumentedService {
   readonly endpoints: readonly AnyEndpoint[];
   readonly style?: ApiStyle | undefined;
 }
@@ -14,11 +14,11 @@ export interface DocumentedService {
  * The OpenAPI 3.1 document of `services`. Bodies, replies and messages of sockets are named schemas, after their
  * operation; those that are equal share one. Its only server is the host that the document came from.
  */
-export function platformOpenapi(version: string, services: readonly DocumentedService[]): Json {
-  const paths: Record<string, Json> = {};
-  const securitySchemes: Json = {};
+export function platformOpenapi(version: string, services: readonly DocumentedService[]): OpenApiObject {
+  const paths: Record<string, OpenApiObject> = {};
+  const securitySchemes: OpenApiObject = {};
   const schemas = new NamedSchemas();
-  let common: Json = {};
+  let common: OpenApiObject = {};
   for (const { endpoints, style } of services) {
     const { paths: own, components, ...rest } = openapi('Troupe', version, endpoints, [], style);
     common = rest;
@@ -34,7 +34,7 @@ export function platformOpenapi(version: string, services: readonly DocumentedSe
 
 /** Schemas of operations, moved to where they have names. */
 class NamedSchemas {
-  readonly all: Json = {};
+  readonly all: OpenApiObject = {};
   readonly #names = new Map<string, string>();
 
   keep(name: string, schema: unknown): void {
@@ -42,7 +42,7 @@ class NamedSchemas {
   }
 
   /** Moves those of an operation. */
-  name(operation: Json): void {
+  name(operation: OpenApiObject): void {
     const base = String(operation.operationId).replace(/^./, (first) => first.toUpperCase());
     this.#move(contentOf(operation.requestBody), `${base}Body`);
     for (const [status, response] of Object.entries(asRecord(operation.responses))) {
@@ -54,11 +54,11 @@ class NamedSchemas {
     }
   }
 
-  #move(media: Json | undefined, name: string): void {
+  #move(media: OpenApiObject | undefined, name: string): void {
     if (media?.schema !== undefined) media.schema = this.#reference(media.schema, name);
   }
 
-  #reference(schema: unknown, name: string): Json {
+  #reference(schema: unknown, name: string): OpenApiObject {
     const text = JSON.stringify(schema);
     const known = this.#names.get(text) ?? name;
     if (known === name) {
@@ -70,19 +70,19 @@ class NamedSchemas {
 }
 
 /** The only media type of a body or a response. */
-function contentOf(value: unknown): Json | undefined {
+function contentOf(value: unknown): OpenApiObject | undefined {
   const [media] = Object.values(recordIn(value, 'content'));
   return media === undefined ? undefined : asRecord(media);
 }
 
-function recordIn(value: unknown, name: string): Json {
+function recordIn(value: unknown, name: string): OpenApiObject {
   return asRecord(asRecord(value)[name]);
 }
 
-function asRecord(value: unknown): Json {
+function asRecord(value: unknown): OpenApiObject {
   return isRecord(value) ? value : {};
 }
 
-function isRecord(value: unknown): value is Json {
+function isRecord(value: unknown): value is OpenApiObject {
   return typeof value === 'object' && value !== null;
 }
