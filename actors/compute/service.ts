@@ -5,6 +5,7 @@ import {
   execContainer,
   getContainer,
   logs,
+  readLogs,
   terminal,
 } from '../../proto/compute/endpoints.ts';
 import type { Service } from '../../proto/endpoint.ts';
@@ -21,6 +22,7 @@ import { fileTransfers } from './files/files.ts';
 import { listing } from './listing.ts';
 import { endOfLog, logConnection } from './logs/logs.ts';
 import { LogSharing } from './logs/sharing.ts';
+import { logTexts } from './logs/text.ts';
 import { offboardingPart } from './offboarding.ts';
 import { COMPUTE_CONTAINER, COMPUTE_USER } from './placed.ts';
 import { retention } from './retention.ts';
@@ -96,7 +98,10 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
         return connections.open('compute/log', caller, limits.limited(caller.userId, 'logs', log));
       }),
     ],
-    transfers: fileTransfers(deps, (endpoint, call) => containers.call(endpoint, call)),
+    transfers: [
+      ...fileTransfers(deps, (endpoint, call) => containers.call(endpoint, call)),
+      logTexts(deps.engine, (call) => containers.call(readLogs, call)),
+    ],
     problems: () => [engine.problem],
   });
 }

@@ -9,6 +9,7 @@ import type * as computeEndpoints from '../../proto/compute/endpoints.ts';
 import type * as computeExec from '../../proto/compute/exec.ts';
 import type * as computeFiles from '../../proto/compute/files.ts';
 import type * as computeImages from '../../proto/compute/images.ts';
+import type * as computeLogs from '../../proto/compute/logs.ts';
 import type * as computeSettings from '../../proto/compute/settings.ts';
 import type * as monitorEndpoints from '../../proto/monitor/endpoints.ts';
 import type * as networkEndpoints from '../../proto/network/endpoints.ts';
@@ -98,6 +99,7 @@ export const ENDPOINTS = {
   podMetricsByNamespace: 'GET /api/metrics/pods',
   podSocket: 'WS /ws/pod-metrics',
   readFiles: 'GET /compute/containers/{id}/files',
+  readLogs: 'GET /compute/containers/{id}/logs',
   refreshDomain: 'POST /api/domains/{id}/refresh',
   registryToken: 'GET /v2/token',
   removeFiles: 'DELETE /compute/containers/{id}/files',
@@ -193,7 +195,7 @@ export interface Definitions {
   readonly listTokens: typeof authApiTokens.listTokens;
   readonly login: typeof authEndpoints.login;
   readonly logout: typeof authEndpoints.logout;
-  readonly logs: typeof computeEndpoints.logs;
+  readonly logs: typeof computeLogs.logs;
   readonly markAllRead: typeof notifyEndpoints.markAllRead;
   readonly markRead: typeof notifyEndpoints.markRead;
   readonly nodeMetrics: typeof monitorEndpoints.nodeMetrics;
@@ -201,6 +203,7 @@ export interface Definitions {
   readonly podMetrics: typeof monitorEndpoints.podMetrics;
   readonly podMetricsByNamespace: typeof monitorEndpoints.podMetricsByNamespace;
   readonly readFiles: typeof computeFiles.readFiles;
+  readonly readLogs: typeof computeLogs.readLogs;
   readonly refreshDomain: typeof networkEndpoints.refreshDomain;
   readonly registryToken: typeof authRegistry.registryToken;
   readonly removeFiles: typeof computeFiles.removeFiles;

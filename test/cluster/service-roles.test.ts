@@ -184,6 +184,7 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   const file = { token, params: { id }, query: '?path=/tmp/file' };
   await call('compute', 'writeFiles', { ...file, body: 'text' });
   await call('compute', 'readFiles', file);
+  await call('compute', 'readLogs', own);
   await call('compute', 'removeFiles', file);
   await call('compute', 'setMounts', { ...own, body: { mount_paths: ['/root', '/data'] } });
   const becomes = (status: string) =>
