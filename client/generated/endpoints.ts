@@ -116,6 +116,7 @@ export const ENDPOINTS = {
   stopContainer: 'POST /compute/containers/{id}/stop',
   terminal: 'WS /compute/containers/{id}/terminal',
   unreadCount: 'GET /api/notifications/unread-count',
+  updateContainer: 'PATCH /compute/containers/{id}',
   updateProfile: 'PUT /api/settings/profile',
   verifyMapping: 'POST /api/domain-mappings/{id}/verify',
   writeFiles: 'PUT /compute/containers/{id}/files',
@@ -220,6 +221,7 @@ export interface Definitions {
   readonly stopContainer: typeof computeEndpoints.stopContainer;
   readonly terminal: typeof computeEndpoints.terminal;
   readonly unreadCount: typeof notifyEndpoints.unreadCount;
+  readonly updateContainer: typeof computeSettings.updateContainer;
   readonly updateProfile: typeof authEndpoints.updateProfile;
   readonly verifyMapping: typeof networkEndpoints.verifyMapping;
   readonly writeFiles: typeof computeFiles.writeFiles;

@@ -30,6 +30,7 @@ import {
   setMounts,
   setPullPolicy,
   setSsh,
+  updateContainer,
 } from './settings.ts';
 
 export { execContainer } from './exec.ts';
@@ -66,6 +67,7 @@ export {
   setMounts,
   setPullPolicy,
   setSsh,
+  updateContainer,
 } from './settings.ts';
 
 /** What one user may have. */
@@ -294,6 +296,7 @@ export const computeEndpoints = [
   listContainers,
   createContainer,
   getContainer,
+  updateContainer,
   deleteContainer,
   startContainer,
   stopContainer,

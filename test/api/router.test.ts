@@ -31,12 +31,12 @@ test('a path may have a socket and what answers a GET; a GET finds a socket only
   assert.deepEqual(nameOf('POST', log), { allow: ['GET'] });
   const terminal = '/compute/containers/x1/terminal';
   assert.deepEqual([nameOf(UPGRADE, terminal), nameOf('GET', terminal)], ['terminal', 'terminal']);
-  assert.deepEqual(nameOf(UPGRADE, '/compute/containers/x1'), { allow: ['GET', 'DELETE'] });
+  assert.deepEqual(nameOf(UPGRADE, '/compute/containers/x1'), { allow: ['GET', 'PATCH', 'DELETE'] });
 });
 
 test('a known path with another method names the methods it answers', () => {
   assert.deepEqual(find('PATCH', '/compute/containers'), { allow: ['GET', 'POST'] });
-  assert.deepEqual(find('POST', '/compute/containers/c1'), { allow: ['GET', 'DELETE'] });
+  assert.deepEqual(find('POST', '/compute/containers/c1'), { allow: ['GET', 'PATCH', 'DELETE'] });
 });
 
 test('what is no path of ours is not found', () => {

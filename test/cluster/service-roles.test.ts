@@ -165,6 +165,7 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   const { call, urlOf } = api;
   const own = { token, params: { id } };
   await call('compute', 'getContainer', own);
+  await call('compute', 'updateContainer', { ...own, body: { name: 'another name' } });
   await call('compute', 'listContainers', { token });
   await call('compute', 'listImages', { token });
   await call('compute', 'listAllContainers', { token: admin });

@@ -32,6 +32,7 @@ const endpoints: readonly AnyEndpoint[] = [
 
 /** A valid body for each endpoint of a container that takes one. */
 const RIGHT_BODIES: Record<string, object> = {
+  updateContainer: { name: 'another' },
   setSsh: { ssh_enabled: true },
   addIngress: { port: 80 },
   setMounts: { mount_paths: ['/data'] },

@@ -48,6 +48,7 @@ import {
   freshState,
   type Job,
   ownedRow,
+  withProgress,
 } from './state.ts';
 import type { EngineHealth } from './sweeps.ts';
 
@@ -172,11 +173,6 @@ export function containerKind(
       return state;
     },
   };
-}
-
-/** A start that waits for its image says how far that is. */
-function withProgress(row: ContainerRow, progress: string | undefined): ContainerRow {
-  return row.status === 'pending' && progress !== undefined ? { ...row, statusReason: progress } : row;
 }
 
 /** `otherwise`: what to do in place of waiting. */
