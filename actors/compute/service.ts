@@ -9,6 +9,7 @@ import {
   terminal,
 } from '../../proto/compute/endpoints.ts';
 import type { Service } from '../../proto/endpoint.ts';
+import { computeNews } from '../../storage/compute/news.ts';
 import type { Ref, SystemRef } from '../../supervision/index.ts';
 import type { Connection, ConnectionMessage } from '../service/connection.ts';
 import { Connections, placedEntities } from '../service/parts.ts';
@@ -30,9 +31,10 @@ import { SocketLimits } from './socket-limits.ts';
 import { terminalConnection } from './terminal/terminal.ts';
 import { Terminals } from './terminal/terminals.ts';
 import { userKind } from './user.ts';
+import { WaitingCalls } from './waiting.ts';
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
-export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Service> {
+export async function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Service> {
   const { db, clock, placement } = deps;
   const engine: EngineHealth = { problem: undefined, connections: 0 };
   const limits = new SocketLimits();
@@ -48,7 +50,7 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
   const terminals = new Terminals(deps, (id, terminal) => containers.tell(id, { type: 'attach', terminal }));
   const connections = new Connections('compute', clock);
 
-  return startService(system, {
+  const service = await startService(system, {
     name: 'compute',
     endpoints: computeEndpoints,
     db,
@@ -104,4 +106,6 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
     ],
     problems: () => [engine.problem],
   });
+  const waiting = new WaitingCalls(service, computeNews(db));
+  return { ...service, call: (endpoint, call) => waiting.call(endpoint, call) };
 }

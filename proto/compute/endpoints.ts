@@ -6,6 +6,7 @@ import {
   byContainer,
   byUser,
   common,
+  containerBegunSchema,
   containerCreatedSchema,
   containerNameSchema,
   containerParams,
@@ -17,6 +18,7 @@ import {
   ok,
   pullPolicySchema,
   statusSchema,
+  waitQuery,
 } from './fields.ts';
 import { readFiles, removeFiles, writeFiles } from './files.ts';
 import { adminDeleteContainer, adminStopContainer, listAllContainers, listImages } from './images.ts';
@@ -108,8 +110,10 @@ export const createContainer = endpoint({
   name: 'createContainer',
   method: 'POST',
   path: '/compute/containers',
-  summary: 'Create a container',
+  summary:
+    'Create a container. With `wait=running` the reply comes when it runs or has failed, or after `timeout` seconds',
   scope: containersScope('create'),
+  query: z.object(waitQuery),
   // Strict: a field we do not know (privileged, network, ...) is refused, never passed by.
   body: z.strictObject({
     name: containerNameSchema,
@@ -125,7 +129,7 @@ export const createContainer = endpoint({
     image: z.string().max(512).optional(),
     pull_policy: pullPolicySchema.default('IfNotPresent'),
   }),
-  reply: containerCreatedSchema,
+  reply: containerBegunSchema,
   refuses: ['limit_reached'],
   actor: byUser,
 });
@@ -160,11 +164,12 @@ export const startContainer = endpoint({
   method: 'POST',
   path: '/compute/containers/{id}/start',
   summary:
-    'Start a stopped or failed container. One whose data is gone begins with empty folders only with `discard=true`',
+    'Start a stopped or failed container. One whose data is gone begins with empty folders only with ' +
+    '`discard=true`. With `wait=running` the reply comes when it runs or has failed, or after `timeout` seconds',
   scope: containerScope('start'),
   params: containerParams,
-  query: z.object({ discard: z.enum(['true', 'false']).default('false') }),
-  reply: containerCreatedSchema,
+  query: z.object({ discard: z.enum(['true', 'false']).default('false'), ...waitQuery }),
+  reply: containerBegunSchema,
   refuses: ['conflict'],
   actor: byContainer,
 });
