@@ -1,8 +1,8 @@
 /** Calls of endpoints by name, and what is followed over sockets. */
 import { errorOf, TroupeError } from './errors.ts';
 import { followContainers } from './follow/containers.ts';
-import type { ClientCore } from './follow/core.ts';
-import { followLogs } from './follow/logs.ts';
+import type { ClientCore, RawAnswer } from './follow/core.ts';
+import { followLogs, type LogLine, type LogReadOptions, readLog } from './follow/logs.ts';
 import { followMachines, followMetrics } from './follow/metrics.ts';
 import { followNotifications } from './follow/notifications.ts';
 import { followTerminal } from './follow/terminal.ts';
@@ -33,13 +33,6 @@ export interface ClientOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Of each attempt, ms; 30 s unless given. */
   readonly timeoutMs?: number;
-}
-
-/** An answer as it came. */
-interface RawAnswer {
-  readonly status: number;
-  readonly body: string;
-  readonly requestId: string | undefined;
 }
 
 /** A client of one platform. */
@@ -77,6 +70,11 @@ export class TroupeClient implements ClientCore {
       const said = 'The answer is not JSON: this is no Troupe, or something is in between.';
       throw new TroupeError('unreadable', said, { cause, requestId, status });
     }
+  }
+
+  /** The lines that there are of a log, of a container in any state. Rejects with TroupeError. */
+  readLog(options: LogReadOptions, control?: CallControl): Promise<LogLine[]> {
+    return readLog(this, options, control);
   }
 
   /** Sends any request to a path of the platform. Rejects with TroupeError, also for an answer that is no success. */

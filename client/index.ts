@@ -2,7 +2,7 @@
 export { type ClientOptions, TroupeClient } from './client.ts';
 export { type LocalErrorCode, TroupeError } from './errors.ts';
 export type { ContainersFollowOptions } from './follow/containers.ts';
-export type { LogFollowOptions, LogLine } from './follow/logs.ts';
+export type { LogFollowOptions, LogLine, LogReadOptions } from './follow/logs.ts';
 export type { MachinesFollowOptions, MetricsFollowOptions } from './follow/metrics.ts';
 export type { NotificationsFollowOptions } from './follow/notifications.ts';
 export type { Terminal, TerminalFollowOptions, TerminalSize } from './follow/terminal.ts';

@@ -74,7 +74,7 @@ export interface Endpoint<
   /** Unique; the operationId of /openapi.json and the name of its handler. */
   readonly name: string;
   readonly service: ServiceName;
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** With parameters in braces: `/compute/containers/{id}`. */
   readonly path: string;
   readonly summary: string;

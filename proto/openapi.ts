@@ -51,7 +51,13 @@ export function openapi(
   }
   for (const endpoint of endpoints) {
     const item = paths[endpoint.path] ?? {};
-    item[endpoint.method.toLowerCase()] = operation(endpoint, style);
+    // One operation stands for both forms of a path: with an upgrade and without.
+    const others = endpoints.filter(({ method, path }) => method === endpoint.method && path === endpoint.path);
+    const plain = others.find(({ socket }) => !socket);
+    if (endpoint !== plain && plain !== undefined) continue;
+    const twin = others.find(({ socket }) => socket && !endpoint.socket);
+    const own = operation(endpoint, style);
+    item[endpoint.method.toLowerCase()] = twin === undefined ? own : { ...own, ...upgradable(endpoint, twin, style) };
     paths[endpoint.path] = item;
   }
   return {
@@ -127,6 +133,15 @@ function operation(endpoint: AnyEndpoint, style: ApiStyle): Json {
     result.requestBody = { required: true, content: { 'application/json': { schema: schemaOf(endpoint.body) } } };
   }
   return result;
+}
+
+/** What an operation says besides when its path has a WebSocket, too. */
+function upgradable(endpoint: AnyEndpoint, twin: AnyEndpoint, style: ApiStyle): Json {
+  return {
+    summary: `${endpoint.summary}. With an upgrade: ${twin.summary}`,
+    security: security(twin, style),
+    responses: { '101': responses(twin, style)['101'], ...responses(endpoint, style) },
+  };
 }
 
 function parameters(endpoint: AnyEndpoint, where: 'path' | 'query'): Json[] {

@@ -5,9 +5,11 @@ import {
   execContainer,
   getContainer,
   logs,
+  readLogs,
   terminal,
 } from '../../proto/compute/endpoints.ts';
 import type { Service } from '../../proto/endpoint.ts';
+import { computeNews } from '../../storage/compute/news.ts';
 import type { Ref, SystemRef } from '../../supervision/index.ts';
 import type { Connection, ConnectionMessage } from '../service/connection.ts';
 import { Connections, placedEntities } from '../service/parts.ts';
@@ -21,6 +23,7 @@ import { fileTransfers } from './files/files.ts';
 import { listing } from './listing.ts';
 import { endOfLog, logConnection } from './logs/logs.ts';
 import { LogSharing } from './logs/sharing.ts';
+import { logTexts } from './logs/text.ts';
 import { offboardingPart } from './offboarding.ts';
 import { COMPUTE_CONTAINER, COMPUTE_USER } from './placed.ts';
 import { retention } from './retention.ts';
@@ -28,9 +31,10 @@ import { SocketLimits } from './socket-limits.ts';
 import { terminalConnection } from './terminal/terminal.ts';
 import { Terminals } from './terminal/terminals.ts';
 import { userKind } from './user.ts';
+import { WaitingCalls } from './waiting.ts';
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
-export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Service> {
+export async function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Service> {
   const { db, clock, placement } = deps;
   const engine: EngineHealth = { problem: undefined, connections: 0 };
   const limits = new SocketLimits();
@@ -51,7 +55,7 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
   const terminals = new Terminals(deps, (id, terminal) => containers.tell(id, { type: 'attach', terminal }));
   const connections = new Connections('compute', clock);
 
-  return startService(system, {
+  const service = await startService(system, {
     name: 'compute',
     endpoints: computeEndpoints,
     db,
@@ -102,7 +106,12 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
         return connections.open('compute/log', caller, limits.limited(caller.userId, 'logs', log));
       }),
     ],
-    transfers: fileTransfers(deps, (endpoint, call) => containers.call(endpoint, call)),
+    transfers: [
+      ...fileTransfers(deps, (endpoint, call) => containers.call(endpoint, call)),
+      logTexts(deps.engine, (call) => containers.call(readLogs, call)),
+    ],
     problems: () => [engine.problem],
   });
+  const waiting = new WaitingCalls(service, computeNews(db));
+  return { ...service, call: (endpoint, call) => waiting.call(endpoint, call) };
 }

@@ -1,10 +1,18 @@
 /** What the functions of `follow` need of a client. */
 import type { Reconnecting, StreamRules, StreamState } from '../socket.ts';
-import type { CallArguments, CallName, CallReply } from '../types.ts';
+import type { CallArguments, CallControl, CallName, CallReply } from '../types.ts';
+
+/** An answer as it came. */
+export interface RawAnswer {
+  readonly status: number;
+  readonly body: string;
+  readonly requestId: string | undefined;
+}
 
 /** Calls and streams. */
 export interface ClientCore {
   call<N extends CallName>(name: N, ...rest: CallArguments<N>): Promise<CallReply<N>>;
+  request(method: string, path: string, body?: unknown, options?: CallControl): Promise<RawAnswer>;
   stream(rules: StreamRules): Reconnecting;
 }
 

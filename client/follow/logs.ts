@@ -1,8 +1,9 @@
-/** The log of a container, resumed by the stamp of its last line. */
+/** The log of a container: followed, resumed by the stamp of its last line, or read once. */
 import { TroupeError } from '../errors.ts';
 import { ENDPOINTS } from '../generated/endpoints.ts';
 import { fill } from '../path.ts';
 import type { Following } from '../socket.ts';
+import type { CallControl } from '../types.ts';
 import type { ClientCore, FollowOptions } from './core.ts';
 
 /** RFC 3339 to the nanosecond, as every line begins with. */
@@ -25,6 +26,30 @@ export interface LogFollowOptions extends FollowOptions {
   readonly onLine: (line: LogLine) => void;
 }
 
+export interface LogReadOptions {
+  /** The container. */
+  readonly id: string;
+  /** Newest lines of those that the others choose: 100 unless given, with `since` all. */
+  readonly tail?: number | 'all' | undefined;
+  /** Only lines later than this: RFC 3339, or Unix seconds. */
+  readonly since?: string | undefined;
+  /** Only lines earlier than this. */
+  readonly until?: string | undefined;
+  /** Only what was written there. The platform refuses with `conflict` if its engine does not tell them apart. */
+  readonly stream?: 'stdout' | 'stderr' | undefined;
+}
+
+/** What there is of a log, whatever the container does. */
+export async function readLog(
+  core: ClientCore,
+  { id, ...query }: LogReadOptions,
+  control?: CallControl,
+): Promise<LogLine[]> {
+  const path = fill(ENDPOINTS.readLogs.slice('GET '.length), { id }, query);
+  const { body } = await core.request('GET', path, undefined, control);
+  return body.split('\n').slice(0, -1).map(lineOf);
+}
+
 /**
  * Each line once, in order, over lost connections and restarts of the platform. Ends when the container stops. A
  * container that is about to run is waited for; one that is stopped ends it with the code `not_running`.
@@ -38,14 +63,18 @@ export function followLogs(core: ClientCore, { id, tail, since, onLine, onState 
       return fill(ENDPOINTS.logs.slice('WS '.length), { id }, query);
     },
     text(line) {
-      const stamp = line.slice(0, STAMP_LENGTH);
+      const { stamp, text } = lineOf(line);
       // What comes twice at the seam of two connections is not later than the last.
       if (stamp <= last) return;
       last = stamp;
-      onLine({ stamp, text: line.slice(STAMP_LENGTH + 1) });
+      onLine({ stamp, text });
     },
     check: () => aboutToRun(core, id),
   });
+}
+
+function lineOf(line: string): LogLine {
+  return { stamp: line.slice(0, STAMP_LENGTH), text: line.slice(STAMP_LENGTH + 1) };
 }
 
 /** Rejects with `not_running` unless the container runs or will by itself. */

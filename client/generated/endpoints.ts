@@ -10,6 +10,7 @@ import type * as computeEndpoints from '../../proto/compute/endpoints.ts';
 import type * as computeExec from '../../proto/compute/exec.ts';
 import type * as computeFiles from '../../proto/compute/files.ts';
 import type * as computeImages from '../../proto/compute/images.ts';
+import type * as computeLogs from '../../proto/compute/logs.ts';
 import type * as computeSettings from '../../proto/compute/settings.ts';
 import type * as monitorEndpoints from '../../proto/monitor/endpoints.ts';
 import type * as networkEndpoints from '../../proto/network/endpoints.ts';
@@ -99,6 +100,7 @@ export const ENDPOINTS = {
   podMetricsByNamespace: 'GET /api/metrics/pods',
   podSocket: 'WS /ws/pod-metrics',
   readFiles: 'GET /compute/containers/{id}/files',
+  readLogs: 'GET /compute/containers/{id}/logs',
   refreshDomain: 'POST /api/domains/{id}/refresh',
   registryToken: 'GET /v2/token',
   removeFiles: 'DELETE /compute/containers/{id}/files',
@@ -118,6 +120,7 @@ export const ENDPOINTS = {
   stopContainer: 'POST /compute/containers/{id}/stop',
   terminal: 'WS /compute/containers/{id}/terminal',
   unreadCount: 'GET /api/notifications/unread-count',
+  updateContainer: 'PATCH /compute/containers/{id}',
   updateProfile: 'PUT /api/settings/profile',
   verifyMapping: 'POST /api/domain-mappings/{id}/verify',
   writeFiles: 'PUT /compute/containers/{id}/files',
@@ -197,7 +200,7 @@ export interface Definitions {
   readonly listTokens: typeof authApiTokens.listTokens;
   readonly login: typeof authEndpoints.login;
   readonly logout: typeof authEndpoints.logout;
-  readonly logs: typeof computeEndpoints.logs;
+  readonly logs: typeof computeLogs.logs;
   readonly markAllRead: typeof notifyEndpoints.markAllRead;
   readonly markRead: typeof notifyEndpoints.markRead;
   readonly nodeMetrics: typeof monitorEndpoints.nodeMetrics;
@@ -205,6 +208,7 @@ export interface Definitions {
   readonly podMetrics: typeof monitorEndpoints.podMetrics;
   readonly podMetricsByNamespace: typeof monitorEndpoints.podMetricsByNamespace;
   readonly readFiles: typeof computeFiles.readFiles;
+  readonly readLogs: typeof computeLogs.readLogs;
   readonly refreshDomain: typeof networkEndpoints.refreshDomain;
   readonly registryToken: typeof authRegistry.registryToken;
   readonly removeFiles: typeof computeFiles.removeFiles;
@@ -224,6 +228,7 @@ export interface Definitions {
   readonly stopContainer: typeof computeEndpoints.stopContainer;
   readonly terminal: typeof computeEndpoints.terminal;
   readonly unreadCount: typeof notifyEndpoints.unreadCount;
+  readonly updateContainer: typeof computeSettings.updateContainer;
   readonly updateProfile: typeof authEndpoints.updateProfile;
   readonly verifyMapping: typeof networkEndpoints.verifyMapping;
   readonly writeFiles: typeof computeFiles.writeFiles;

@@ -78,6 +78,8 @@ function addInside(program: Command): void {
     .option('-f, --follow', 'go on until it stops; a lost connection is made up for')
     .option('--tail <lines>', 'begin with so many of the newest lines (default: 100)', count)
     .option('--since <time>', 'only what is not older: 15m, 2h, or a time')
+    .option('--until <time>', 'only what is older than this, without -f')
+    .addOption(new Option('--stream <output>', 'only what was written there, without -f').choices(['stdout', 'stderr']))
     .option('--stamps', 'with the time of each line')
     .option('--grep <pattern>', 'only lines that fit a regular expression')
     .action(async (name: string | undefined, options: LogsOptions) =>

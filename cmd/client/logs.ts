@@ -1,5 +1,5 @@
 /** `troupe logs`. */
-import type { LogLine, StreamState } from '../../client/index.ts';
+import type { LogFollowOptions, LogLine, StreamState } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
 import { clean } from './output.ts';
@@ -9,49 +9,47 @@ export interface LogsOptions extends ClientCommandOptions {
   readonly follow?: boolean;
   readonly tail?: number;
   readonly since?: string;
+  readonly until?: string;
+  readonly stream?: 'stdout' | 'stderr';
   readonly stamps?: boolean;
   readonly grep?: string;
 }
 
-/** Without -f the log is over when no line came for so long, ms: the socket does not tell. */
-const QUIET_MS = 600;
-const NOTHING_MS = 2500;
 const RESET = '\x1b[0m';
 
-/** Prints the log of a container; with -f on and on, until it stops. */
+/** Prints the log of a container in any state; with -f on and on, until it stops. */
 export async function showLogs(name: string | undefined, options: LogsOptions): Promise<void> {
   const session = openSession(options);
   const pattern = options.grep === undefined ? undefined : patternOf(options.grep);
-  const container = await containerOf(session, name);
-  let quiet: NodeJS.Timeout | undefined;
-  const over = (ms: number) => {
-    clearTimeout(quiet);
-    if (!options.follow) quiet = setTimeout(() => following.close(), ms);
+  const since = timeOf('--since', options.since);
+  const until = timeOf('--until', options.until);
+  const { stream, tail } = options;
+  if (options.follow && (until !== undefined || stream !== undefined))
+    throw new ClientFailure('usage', '-f follows both outputs, without an end: leave out --until and --stream.');
+  const { id } = await containerOf(session, name);
+  const onLine = (line: LogLine) => {
+    if (pattern === undefined || pattern.test(line.text)) print(session, line, options);
   };
-  const notice = connectionNotice(session);
-  const following = session.client.follow.logs({
-    id: container.id,
-    tail: options.tail,
-    since: options.since === undefined ? undefined : timeOf(options.since),
-    onLine(line) {
-      over(QUIET_MS);
-      if (pattern === undefined || pattern.test(line.text)) print(session, line, options);
-    },
-    onState(state) {
-      if (state.state === 'open') over(NOTHING_MS);
-      notice(state);
-    },
-  });
+  if (options.follow) {
+    await follow(session, { id, tail, since, onLine });
+    return;
+  }
+  // Whoever reads the output may leave before its end: `troupe logs | head`.
+  process.stdout.on('error', () => {});
+  for (const line of await session.client.readLog({ id, tail, since, until, stream })) onLine(line);
+}
+
+async function follow(session: ClientSession, options: LogFollowOptions): Promise<void> {
+  const following = session.client.follow.logs({ ...options, onState: connectionNotice(session) });
   process.once('SIGINT', () => {
     following.close();
     process.exitCode = 130;
   });
-  // Whoever reads the output has gone: `troupe logs | head`.
+  // Whoever reads the output has gone: `troupe logs -f | head`.
   process.stdout.on('error', () => following.close());
   const { error, how, reason } = await following.done;
-  clearTimeout(quiet);
   if (error !== undefined) throw error;
-  if (how === 'ended' && options.follow && session.out.isTerminal) session.out.note(`The log ends: ${reason}.`);
+  if (how === 'ended' && session.out.isTerminal) session.out.note(`The log ends: ${reason}.`);
 }
 
 function print({ out }: ClientSession, { stamp, text }: LogLine, { stamps, json }: LogsOptions): void {
@@ -95,13 +93,14 @@ function patternOf(text: string): RegExp {
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
 /** An RFC 3339 time of a time or an age such as `15m`. */
-function timeOf(text: string): string {
+function timeOf(option: string, text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
   const [, number, unit = ''] = /^(\d+)([smhd])$/.exec(text) ?? [];
   if (number !== undefined) return new Date(Date.now() - Number(number) * (UNITS[unit] ?? 1) * 1000).toISOString();
   if (Number.isNaN(Date.parse(text)))
     throw new ClientFailure(
       'usage',
-      `--since ${text} is no age such as 15m, and no time such as 2026-01-31T12:00:00Z.`,
+      `${option} ${text} is no age such as 15m, and no time such as 2026-01-31T12:00:00Z.`,
     );
   return /T.*(Z|[+-]\d\d:\d\d)$/.test(text) ? text : new Date(text).toISOString();
 }

@@ -6,6 +6,7 @@ import {
   byContainer,
   byUser,
   common,
+  containerBegunSchema,
   containerCreatedSchema,
   containerNameSchema,
   containerParams,
@@ -17,9 +18,11 @@ import {
   ok,
   pullPolicySchema,
   statusSchema,
+  waitQuery,
 } from './fields.ts';
 import { readFiles, removeFiles, writeFiles } from './files.ts';
 import { adminDeleteContainer, adminStopContainer, listAllContainers, listImages } from './images.ts';
+import { logs, readLogs } from './logs.ts';
 import {
   addIngress,
   deleteIngress,
@@ -29,6 +32,7 @@ import {
   setMounts,
   setPullPolicy,
   setSsh,
+  updateContainer,
 } from './settings.ts';
 
 export { execContainer } from './exec.ts';
@@ -54,6 +58,7 @@ export {
   listAllContainers,
   listImages,
 } from './images.ts';
+export { DEFAULT_LOG_TAIL, logs, readLogs } from './logs.ts';
 export {
   addIngress,
   deleteIngress,
@@ -64,6 +69,7 @@ export {
   setMounts,
   setPullPolicy,
   setSsh,
+  updateContainer,
 } from './settings.ts';
 
 /** What one user may have. */
@@ -71,10 +77,6 @@ export const MAX_CONTAINERS = 3;
 export const MAX_SSH_KEYS = 10;
 /** How often the mount paths of one container can be changed: each time adds a layer to its files. */
 export const MAX_MOUNT_CHANGES = 64;
-export const DEFAULT_LOG_TAIL = 100;
-const MAX_LOG_TAIL = 10_000;
-/** A time of RFC 3339, section 5.6, of the years 0000 to 9999, to the nanosecond. */
-const STAMP = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)$/;
 /** An id that a client chose for its terminal, so that it can come back to it: at random, of 16 characters or more. */
 const TERMINAL_SESSION = /^[A-Za-z0-9_-]{16,64}$/;
 /** Terminals with an id of their own that one user may have at a time, with or without a client. */
@@ -108,8 +110,10 @@ export const createContainer = endpoint({
   name: 'createContainer',
   method: 'POST',
   path: '/compute/containers',
-  summary: 'Create a container',
+  summary:
+    'Create a container. With `wait=running` the reply comes when it runs or has failed, or after `timeout` seconds',
   scope: containersScope('create'),
+  query: z.object(waitQuery),
   // Strict: a field we do not know (privileged, network, ...) is refused, never passed by.
   body: z.strictObject({
     name: containerNameSchema,
@@ -125,7 +129,7 @@ export const createContainer = endpoint({
     image: z.string().max(512).optional(),
     pull_policy: pullPolicySchema.default('IfNotPresent'),
   }),
-  reply: containerCreatedSchema,
+  reply: containerBegunSchema,
   refuses: ['limit_reached'],
   actor: byUser,
 });
@@ -160,11 +164,12 @@ export const startContainer = endpoint({
   method: 'POST',
   path: '/compute/containers/{id}/start',
   summary:
-    'Start a stopped or failed container. One whose data is gone begins with empty folders only with `discard=true`',
+    'Start a stopped or failed container. One whose data is gone begins with empty folders only with ' +
+    '`discard=true`. With `wait=running` the reply comes when it runs or has failed, or after `timeout` seconds',
   scope: containerScope('start'),
   params: containerParams,
-  query: z.object({ discard: z.enum(['true', 'false']).default('false') }),
-  reply: containerCreatedSchema,
+  query: z.object({ discard: z.enum(['true', 'false']).default('false'), ...waitQuery }),
+  reply: containerBegunSchema,
   refuses: ['conflict'],
   actor: byContainer,
 });
@@ -294,35 +299,6 @@ export const terminal = endpoint({
   socket: true,
 });
 
-export const logs = endpoint({
-  ...common,
-  name: 'logs',
-  method: 'GET',
-  path: '/compute/containers/{id}/logs',
-  summary:
-    'Log lines, one a message: the newest `tail` (100 by default), then as they come. `since`, the stamp of the ' +
-    'last line received, resumes a log',
-  scope: containerScope('read'),
-  params: containerParams,
-  query: z.object({
-    /** Without `since` the default is DEFAULT_LOG_TAIL, with it all that is later. */
-    tail: z
-      .string()
-      .regex(/^[0-9]{1,6}$/, 'must be a whole number')
-      .transform(Number)
-      .pipe(z.int().max(MAX_LOG_TAIL, `must be at most ${MAX_LOG_TAIL}`))
-      .optional(),
-    since: z
-      .string()
-      .regex(STAMP, 'must be an RFC 3339 time such as 2026-01-31T12:00:00.123456789Z')
-      .refine((stamp) => !Number.isNaN(Date.parse(stamp)), 'must be a time that exists')
-      .optional(),
-  }),
-  refuses: ['not_running'],
-  actor: byContainer,
-  socket: true,
-});
-
 /** Control frames a terminal takes. */
 export const resizeSchema = z.object({
   type: z.literal('resize'),
@@ -335,6 +311,7 @@ export const computeEndpoints = [
   listContainers,
   createContainer,
   getContainer,
+  updateContainer,
   deleteContainer,
   startContainer,
   stopContainer,
@@ -357,6 +334,7 @@ export const computeEndpoints = [
   terminal,
   execContainer,
   logs,
+  readLogs,
   readFiles,
   writeFiles,
   removeFiles,

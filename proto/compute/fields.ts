@@ -124,6 +124,28 @@ export const containerSchema = z.object({
   /** How often the platform started it again after a crash, since its user started it. */
   restarts: z.int().optional(),
 });
+/** A container as create and start answer it: as list and get do when they waited for it, else the fields of create. */
+export const containerBegunSchema = containerSchema.partial({
+  memory_used_mb: true,
+  storage_used_gb: true,
+  ssh_command: true,
+});
+
+/** How long a reply may wait, seconds: the gateway gives up on an answer after a minute. */
+const MAX_WAIT_SECONDS = 50;
+const DEFAULT_WAIT_SECONDS = 25;
+
+/** What a reply waits for, and how long at most. */
+export const waitQuery = {
+  /** `running`: until it runs, or has failed, or is stopped. */
+  wait: z.enum(['running']).optional(),
+  timeout: z
+    .string()
+    .regex(/^[0-9]{1,2}$/, 'must be a whole number')
+    .default(String(DEFAULT_WAIT_SECONDS))
+    .transform(Number)
+    .pipe(z.int().min(1, 'must be at least 1').max(MAX_WAIT_SECONDS, `must be at most ${MAX_WAIT_SECONDS}`)),
+} as const;
 export type ContainerView = z.input<typeof containerSchema>;
 export type ContainerCreatedView = z.input<typeof containerCreatedSchema>;
 

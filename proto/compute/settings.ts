@@ -1,11 +1,13 @@
-/** What can be changed about a container after its creation: SSH, ingress, mounts, pull policy. */
+/** What can be changed about a container after its creation: its name, SSH, ingress, mounts, pull policy. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { idSchema } from '../ids.ts';
 import {
   byContainer,
   common,
+  containerNameSchema,
   containerParams,
+  containerSchema,
   containerScope,
   externalPortSchema,
   mountPathsSchema,
@@ -24,6 +26,19 @@ const ingressSchema = z.object({
   created_at: z.int(),
 });
 export type IngressView = z.input<typeof ingressSchema>;
+
+export const updateContainer = endpoint({
+  ...common,
+  name: 'updateContainer',
+  method: 'PATCH',
+  path: '/compute/containers/{id}',
+  summary: 'Give a container another name',
+  scope: containerScope('update'),
+  params: containerParams,
+  body: z.strictObject({ name: containerNameSchema }),
+  reply: containerSchema,
+  actor: byContainer,
+});
 
 export const getSsh = endpoint({
   ...common,

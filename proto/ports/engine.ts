@@ -94,8 +94,15 @@ export interface LogOptions {
   readonly follow: boolean;
   /** Only lines later than this RFC 3339 stamp. */
   readonly since?: string;
+  /** Only lines earlier than this RFC 3339 stamp: of those that `tail` counted. Not with `follow`. */
+  readonly until?: string;
+  /** Only lines of this output: of those that `tail` counted. */
+  readonly stream?: LogStream;
   readonly signal: AbortSignal;
 }
+
+/** An output of a workload. */
+export type LogStream = 'stdout' | 'stderr';
 
 export type EngineErrorCode =
   | 'unavailable' // the engine cannot be reached, or answered 5xx: try again
@@ -159,7 +166,10 @@ export interface Engine {
    * every (re)connection. Keeps reconnecting with backoff until closed.
    */
   watch(onChange: (id: string | undefined) => void): Ending;
-  /** Batches of lines, each `<RFC 3339 nanosecond stamp> <text>` without a newline; ends when the container stops. */
+  /**
+   * Batches of lines, each `<RFC 3339 nanosecond stamp> <text>` without a newline; ends when the container stops.
+   * Rejects `refused` when asked for one output where the outputs are not told apart.
+   */
   logs(id: string, options: LogOptions): AsyncIterable<string[]>;
   /** A TCP connection to a port inside the container. Rejects `no_listener` when nobody listens. */
   dial(id: string, port: number, options: { timeoutMs: number; signal?: AbortSignal }): Promise<Duplex>;

@@ -307,6 +307,15 @@ export function setMountPaths(
   );
 }
 
+/** Gives it another name. As `clearRestart` otherwise. */
+export function setName(db: Queries, id: string, name: string): Promise<ContainerRow | undefined> {
+  return db.one(
+    containerRow,
+    `update containers set name = $2 where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+    [id, name],
+  );
+}
+
 /** Sets whether the user's keys are let in. As `clearRestart` otherwise. */
 export function setSshEnabled(db: Queries, id: string, enabled: boolean): Promise<ContainerRow | undefined> {
   return db.one(

@@ -144,3 +144,25 @@ test('the transport of browsers does the same', async (t) => {
   assert.equal((await failure(client.call('listContainers'))).code, 'forbidden');
   assert.equal((await failure(client.call('logout'))).code, 'unreachable');
 });
+
+test('a log is read as lines, also of a container that does not run', async (t) => {
+  const stamp = (n: number) => `2026-01-31T12:00:00.00000000${n}Z`;
+  const log =
+    (text: string): Answer =>
+    (response) =>
+      response.end(text);
+  const { client, seen } = await server(t, log(`${stamp(1)} one\n${stamp(2)}  two \n`), log(''));
+  const until = stamp(3);
+  assert.deepEqual(await client.readLog({ id: 'x', tail: 2, until, stream: 'stderr' }), [
+    { stamp: stamp(1), text: 'one' },
+    { stamp: stamp(2), text: ' two ' },
+  ]);
+  assert.deepEqual(await client.readLog({ id: 'x' }), []);
+  assert.deepEqual(
+    seen.map(({ method, url }) => `${method} ${url}`),
+    [
+      `GET /compute/containers/x/logs?tail=2&until=${encodeURIComponent(until)}&stream=stderr`,
+      'GET /compute/containers/x/logs',
+    ],
+  );
+});

@@ -168,6 +168,7 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   const { call, urlOf } = api;
   const own = { token, params: { id } };
   await call('compute', 'getContainer', own);
+  await call('compute', 'updateContainer', { ...own, body: { name: 'another name' } });
   await call('compute', 'listContainers', { token });
   await call('compute', 'listImages', { token });
   await call('compute', 'listAllContainers', { token: admin });
@@ -187,6 +188,7 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   const file = { token, params: { id }, query: '?path=/tmp/file' };
   await call('compute', 'writeFiles', { ...file, body: 'text' });
   await call('compute', 'readFiles', file);
+  await call('compute', 'readLogs', own);
   await call('compute', 'removeFiles', file);
   await call('compute', 'setMounts', { ...own, body: { mount_paths: ['/root', '/data'] } });
   const becomes = (status: string) =>

@@ -161,6 +161,18 @@ test('containers of a node that was killed are looked after by another: calls, w
   await until(async () => (await containerById(db, id)) === undefined, { what: 'it is gone' });
 });
 
+test('a reply waits for a container that another node looks after', { skip }, async (t) => {
+  const { engine, add } = await setting(t);
+  const [a, b] = [await add(), await add()];
+  await settled(a, b);
+  const { owner, id } = await containerAt(b, a);
+  await a.call(stopContainer, owner, by(id));
+  await until(async () => (await engine.inspect(id))?.phase === 'exited', { what: 'it has stopped' });
+  const query = { wait: 'running', timeout: '30' };
+  const { status, memory_used_mb } = await a.call(startContainer, owner, { ...by(id), query });
+  assert.deepEqual([status, typeof memory_used_mb], ['running', 'number']);
+});
+
 test('of several nodes one works on a container, whatever the engine tells all of them', { skip }, async (t) => {
   const { engine, add } = await setting(t);
   const [a, b] = [await add(), await add()];

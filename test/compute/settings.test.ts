@@ -18,6 +18,7 @@ import {
   setSsh,
   startContainer,
   stopContainer,
+  updateContainer,
 } from '../../proto/compute/endpoints.ts';
 import type { ComputeNews } from '../../proto/compute/events.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
@@ -42,6 +43,46 @@ const put = (
   id: string,
   body: object,
 ) => compute.call(endpoint, ann, { params: { id }, body });
+
+describe('the name', () => {
+  const rename = (compute: ComputeUnderTest, id: string, body: object, who = ann) =>
+    compute.call(updateContainer, who, { params: { id }, body });
+
+  test('is another from then on, in views and for whoever follows, with an entry in the audit trail', async (t) => {
+    const compute = await openCompute(t);
+    const id = await compute.running(ann, { name: 'box' });
+    const socket = await compute.updates(ann);
+    const renamed = await rename(compute, id, { name: 'Web 2' });
+    assert.deepEqual([renamed.name, renamed.status], ['Web 2', 'running']);
+    assert.deepEqual(renamed, await compute.view(ann, id));
+    assert.deepEqual(
+      (await compute.list(ann)).map(({ name }) => name),
+      ['Web 2'],
+    );
+    await until(() => socket.texts.length > 1, { what: 'the change is told' });
+    const told = JSON.parse(socket.texts[1] ?? '');
+    assert.deepEqual([told.type, told.data.container_id, told.data.status], ['container_status', id, 'running']);
+    await rename(compute, id, { name: 'Web 2' });
+    const entries = await readAudit(compute.db, { action: 'container.rename', limit: 10 });
+    assert.deepEqual(
+      entries.map(({ target, detail }) => [target, detail]),
+      [[id, { name: 'Web 2', before: 'box' }]],
+    );
+    await turns();
+    assert.equal(socket.texts.length, 2, 'the same name again is no change');
+  });
+
+  test('is checked as at creation, and is its owner’s to change', async (t) => {
+    const compute = await openCompute(t);
+    const id = await compute.create(ann);
+    for (const body of [{}, { name: '' }, { name: '-x' }, { name: 'x'.repeat(64) }, { name: 'x', memory_mb: 512 }])
+      await refused('invalid_request', (async () => rename(compute, id, body))());
+    await refused('not_found', rename(compute, id, { name: 'mine' }, bob));
+    assert.equal((await compute.view(ann, id)).name, 'box');
+    await compute.on(deleteContainer, ann, id);
+    await refused('not_found', rename(compute, id, { name: 'late' }));
+  });
+});
 
 describe('SSH access', () => {
   test('lets the chosen keys in while it is enabled, and only the platform otherwise', async (t) => {

@@ -85,9 +85,13 @@ describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () 
     const bad = await run(['port', 'add', 'second', '9999']);
     assert.equal(bad.code, 2);
     await ok(['stop', 'second', '--wait']);
-    const stopped = await run(['logs', 'second']);
+    assert.match((await ok(['logs', 'second', '--stamps', '--until', '0s'])).stdout, /^20\S+Z Server listening on /m);
+    assert.match((await ok(['logs', 'second', '--stream', 'stderr'])).stdout, /^Server listening on /m);
+    assert.equal((await ok(['logs', 'second', '--until', '1h'])).stdout, '');
+    const stopped = await run(['logs', 'second', '-f']);
     assert.equal(stopped.code, 6);
     assert.match(stopped.stderr, /is stopped: start it first/);
+    assert.equal((await run(['logs', 'second', '-f', '--until', '1h'])).code, 2);
     assert.match((await ok(['start', 'second', '--wait'])).stderr, /second is running\.\n$/);
     assert.equal((await run(['rm', 'second'])).code, 2);
     await ok(['rm', 'second', '--yes']);

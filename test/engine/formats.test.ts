@@ -10,7 +10,7 @@ import { EngineError } from '../../proto/ports/engine.ts';
 import { jsonLines } from '../../transports/engines/common/calls.ts';
 import { checkedMountPaths } from '../../transports/engines/common/confinement.ts';
 import { parseImageReference, pullError } from '../../transports/engines/common/image-reference.ts';
-import { afterStamp } from '../../transports/engines/common/log-lines.ts';
+import { afterStamp, beforeStamp } from '../../transports/engines/common/log-lines.ts';
 import { freeSubnets, parsePool, parseSubnet, routedRanges } from '../../transports/engines/common/subnets.ts';
 import { dockerAddress, parseDockerHost } from '../../transports/engines/docker/api/address.ts';
 import { negotiate } from '../../transports/engines/docker/api/client.ts';
@@ -271,6 +271,8 @@ describe('small formats', () => {
     assert.equal(afterStamp('2024-01-01T00:00:00.5Z'), '1704067200.500000001');
     assert.equal(afterStamp('2024-01-01T00:00:00.999999999Z'), '1704067201.000000000');
     assert.equal(afterStamp('2024-01-01T01:00:00+01:00'), '1704067200.000000001');
+    assert.equal(beforeStamp('2024-01-01T00:00:00Z'), '1704067199.999999999');
+    assert.equal(beforeStamp('2024-01-01T00:00:00.5Z'), '1704067200.499999999');
     for (const wrong of ['', 'yesterday', '2024-01-01', '2024-13-01T00:00:00Z']) {
       assert.throws(() => afterStamp(wrong), withCode('refused'));
     }

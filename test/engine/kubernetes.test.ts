@@ -7,5 +7,5 @@ engineConformance('kubernetes, the first half', kubernetesUnderTest, {
   skip: tinyImageMissing() ?? skipWithoutKubernetes(),
   half: 'first',
   // A cluster before 1.30 cannot end the input of a command.
-  parts: { forgetsStopped: true, endlessInput: true },
+  parts: { forgetsStopped: true, oneOutput: true, endlessInput: true },
 });

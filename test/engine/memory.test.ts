@@ -27,7 +27,7 @@ engineConformance(
       removeContainer: async (id) => engine.lose(id),
       writeFile: async (id, path, text) => void engine.files(id)?.set(path, text),
       readFile: async (id, path) => engine.files(id)?.get(path),
-      print: async (id, lines) => engine.print(id, lines),
+      print: async (id, lines, stream) => engine.print(id, lines, stream),
       cut: async () => engine.reconnect(),
       again: async () => engine,
       end: () => engine.close(),

@@ -34,6 +34,14 @@ test('the document tells where a token may be put: in the query of streams, in t
   assert.deepEqual(ways(network['/api/domains']?.get), ['bearer', 'cookie']);
 });
 
+test('a path with a socket and a plain form is one operation that tells of both', () => {
+  const log = read(openapi('t', '1', computeEndpoints))['/compute/containers/{id}/logs']?.get;
+  const replies = Object.keys(log?.responses ?? {});
+  for (const status of ['101', '200', '409']) assert.ok(replies.includes(status), status);
+  assert.ok(!replies.includes('426'));
+  assert.deepEqual(ways(log), ['bearer', 'query']);
+});
+
 test('refusals of a service that answers in plain text are documented as that', () => {
   const network = read(openapi('t', '1', networkEndpoints, [], { isPlain: true }));
   const kinds = Object.entries(network['/api/domains']?.post?.responses ?? {}).map(([status, { content = {} }]) => [

@@ -28,7 +28,7 @@ import type { OpenStreams } from './open-streams.ts';
 import { check, readJson, readQuery, readQueryLists } from './read.ts';
 import { refusedSocket } from './refused-socket.ts';
 import { jsonReply, methodReply, plainReply, refusalReply, withHeader } from './replies.ts';
-import { router } from './router.ts';
+import { router, UPGRADE } from './router.ts';
 import { FORGET_SESSION, sessionCookie, sessionCookieToken, wantsCookie } from './session-cookie.ts';
 
 /** A reply that begins a session. */
@@ -174,8 +174,8 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
 
   const onUpgrade: UpgradeHandler = async (request) => {
     const requestId = nextId();
-    const match = find('GET', request.path);
-    if (match === undefined || !('endpoint' in match) || !match.endpoint.socket) {
+    const match = find(UPGRADE, request.path);
+    if (match === undefined || !('endpoint' in match)) {
       return refuse(request, '', requestId, new Refusal('not_found', NO_PATH));
     }
     const { endpoint, params } = match;

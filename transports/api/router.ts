@@ -1,4 +1,7 @@
-/** Finds the endpoint of a method and a path. Built once from the table; a lookup allocates nothing for plain paths. */
+/**
+ * Finds the endpoint of a method and a path. Built once from the table; a lookup allocates nothing for plain paths. A
+ * path may have a WebSocket and an endpoint that answers GET.
+ */
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 
 /** What a path leads to. `allow` names the methods the path answers, when the one asked for is not among them. */
@@ -7,24 +10,34 @@ type Match =
   | { readonly allow: readonly string[] }
   | undefined;
 
+/** The endpoints of a path by method; a WebSocket under UPGRADE. */
+type Methods = Map<string, AnyEndpoint>;
+
 interface Pattern {
   readonly parts: readonly string[];
-  readonly methods: Map<string, AnyEndpoint>;
+  readonly methods: Methods;
 }
+
+/** In place of a method: the path's WebSocket. */
+export const UPGRADE = 'upgrade';
 
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({});
 
-/** Makes the lookup. Throws when two endpoints stand at one method and path. */
+/**
+ * Makes the lookup, which takes a method or UPGRADE. GET finds a WebSocket where nothing else answers it. Throws when
+ * two endpoints stand at one method and path.
+ */
 export function router(endpoints: readonly AnyEndpoint[]): (method: string, path: string) => Match {
-  const exact = new Map<string, Map<string, AnyEndpoint>>();
+  const exact = new Map<string, Methods>();
   const patterns = new Map<string, Pattern>();
   for (const endpoint of endpoints) {
     const methods = methodsAt(endpoint.path);
-    if (methods.has(endpoint.method)) throw new Error(`two endpoints answer ${endpoint.method} ${endpoint.path}`);
-    methods.set(endpoint.method, endpoint);
+    const method = endpoint.socket ? UPGRADE : endpoint.method;
+    if (methods.has(method)) throw new Error(`two endpoints answer ${endpoint.method} ${endpoint.path}`);
+    methods.set(method, endpoint);
   }
 
-  function methodsAt(path: string): Map<string, AnyEndpoint> {
+  function methodsAt(path: string): Methods {
     if (!path.includes('{')) {
       const methods = exact.get(path) ?? new Map<string, AnyEndpoint>();
       exact.set(path, methods);
@@ -48,9 +61,10 @@ export function router(endpoints: readonly AnyEndpoint[]): (method: string, path
   };
 }
 
-function choose(methods: Map<string, AnyEndpoint>, method: string, params: Readonly<Record<string, string>>): Match {
-  const endpoint = methods.get(method);
-  return endpoint === undefined ? { allow: [...methods.keys()] } : { endpoint, params };
+function choose(methods: Methods, method: string, params: Readonly<Record<string, string>>): Match {
+  const endpoint = methods.get(method) ?? (method === 'GET' ? methods.get(UPGRADE) : undefined);
+  if (endpoint !== undefined) return { endpoint, params };
+  return { allow: [...new Set([...methods.values()].map((each) => each.method))] };
 }
 
 function fit(pattern: readonly string[], parts: readonly string[]): Record<string, string> | undefined {

@@ -15,6 +15,7 @@ import {
   execContainer,
   getContainer,
   logs,
+  readLogs,
   startContainer,
   stopContainer,
   terminal,
@@ -47,10 +48,12 @@ import {
   freshState,
   type Job,
   ownedRow,
+  withProgress,
 } from './state.ts';
 import type { EngineHealth } from './sweeps.ts';
 
 const SLEEP_AFTER_MS = 60_000;
+const LOG_OTHERWISE = ' For its log so far, GET the same path without an upgrade.';
 /** How long a container that goes to another node waits for its work to end. */
 const CANCEL_MS = 1000;
 
@@ -138,7 +141,8 @@ export function containerKind(
     }),
     handler(terminal, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call))),
     handler(execContainer, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call))),
-    handler(logs, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call))),
+    handler(logs, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call), LOG_OTHERWISE)),
+    handler(readLogs, ({ state }: ActiveContainer, call) => void ownedRow(state, call)),
   );
 
   return {
@@ -181,13 +185,10 @@ export function containerKind(
   };
 }
 
-/** A start that waits for its image says how far that is. */
-function withProgress(row: ContainerRow, progress: string | undefined): ContainerRow {
-  return row.status === 'pending' && progress !== undefined ? { ...row, statusReason: progress } : row;
-}
-
-function mustRun(row: ContainerRow): undefined {
-  if (row.status !== 'running') throw new Refusal('not_running', { message: whyNotRunning(row.status) });
+/** `otherwise`: what to do in place of waiting. */
+function mustRun(row: ContainerRow, otherwise = ''): undefined {
+  if (row.status !== 'running')
+    throw new Refusal('not_running', { message: `${whyNotRunning(row.status)}${otherwise}` });
 }
 
 /** Ends work whose container moves, so that two nodes do not do it at once. What takes too long is idempotent. */

@@ -118,3 +118,8 @@ export function endMaking(state: Pick<ContainerActorState, 'makingSince' | 'trie
   if (state.makingSince !== undefined && state.triedSince !== undefined) state.triedSince += now - state.makingSince;
   state.makingSince = undefined;
 }
+
+/** A start that waits for its image says how far that is. */
+export function withProgress(row: ContainerRow, progress: string | undefined): ContainerRow {
+  return row.status === 'pending' && progress !== undefined ? { ...row, statusReason: progress } : row;
+}

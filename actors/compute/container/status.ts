@@ -81,14 +81,14 @@ export class StatusWriter {
     if (noted !== undefined) this.applyRow(state, withKeysApplied(noted, row.keysApplied));
   }
 
-  /** Takes a row that was written or read; whoever watches hears when its status is another. */
+  /** Takes a row that was written or read; whoever watches hears when its status or its name is another. */
   applyRow(state: ContainerActorState, row: ContainerRow): void {
     const before = state.row;
     state.row = row;
     if (row.statusSince.getTime() !== before.statusSince.getTime()) state.triedSince = this.#deps.clock.now();
     if (row.desired === 'deleted') return;
-    if (row.status === before.status && row.address === before.address && externalIp(row) === externalIp(before))
-      return;
+    const isSame = row.status === before.status && row.address === before.address && row.name === before.name;
+    if (isSame && externalIp(row) === externalIp(before)) return;
     if (row.status !== 'running') closeTerminals(state, closeReason(row.status));
     this.#onStatus(row);
   }

@@ -2,19 +2,14 @@
 import { Readable } from 'node:stream';
 import { fileBegin, fileEnd, tar } from '../../../lib/tar.ts';
 import { TarError } from '../../../lib/tar-scanner.ts';
-import {
-  DEFAULT_FILES_MAX_MB,
-  MAX_TRANSFERS,
-  readFiles,
-  removeFiles,
-  writeFiles,
-} from '../../../proto/compute/files.ts';
-import type { Caller, CallOf, TransferReply, Upload } from '../../../proto/endpoint.ts';
+import { DEFAULT_FILES_MAX_MB, readFiles, removeFiles, writeFiles } from '../../../proto/compute/files.ts';
+import type { CallOf, TransferReply, Upload } from '../../../proto/endpoint.ts';
 import { type ErrorCode, Refusal } from '../../../proto/errors.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { type ContainerFiles, FileError, type FileErrorCode, type FileStat } from '../../../proto/ports/files.ts';
 import { transferHandler } from '../../service/start-service.ts';
 import type { ComputeDeps } from '../deps.ts';
+import { Transfers } from '../transfers.ts';
 import { atMost, checkedTar, contentOf } from './archives.ts';
 import { readRange } from './range-rules.ts';
 import { tooLarge } from './too-large.ts';
@@ -76,49 +71,6 @@ export function fileTransfers(deps: Pick<ComputeDeps, 'engine' | 'filesMaxMb'>, 
       );
     }),
   ];
-}
-
-/** Counts what is under way in this process. */
-class Transfers {
-  readonly #open = new Map<string, number>();
-
-  async during<T>({ userId }: Caller, work: () => Promise<T>): Promise<T> {
-    this.#enter(userId);
-    try {
-      return await work();
-    } finally {
-      this.#leave(userId);
-    }
-  }
-
-  /** As long as the bytes of the reply flow. */
-  async reading({ userId }: Caller, work: () => Promise<TransferReply>): Promise<TransferReply> {
-    this.#enter(userId);
-    try {
-      const reply = await work();
-      if ('bytes' in reply && !reply.bytes.closed) reply.bytes.once('close', () => this.#leave(userId));
-      else this.#leave(userId);
-      return reply;
-    } catch (error) {
-      this.#leave(userId);
-      throw error;
-    }
-  }
-
-  #enter(userId: string): void {
-    const count = this.#open.get(userId) ?? 0;
-    if (count >= MAX_TRANSFERS) {
-      const message = `You have ${MAX_TRANSFERS} transfers under way, which is the limit: wait for one.`;
-      throw new Refusal('limit_reached', { message });
-    }
-    this.#open.set(userId, count + 1);
-  }
-
-  #leave(userId: string): void {
-    const left = (this.#open.get(userId) ?? 1) - 1;
-    if (left === 0) this.#open.delete(userId);
-    else this.#open.set(userId, left);
-  }
 }
 
 async function read(

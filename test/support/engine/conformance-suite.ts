@@ -4,6 +4,8 @@ import {
   type Engine,
   EngineError,
   type EngineErrorCode,
+  type LogOptions,
+  type LogStream,
   type RegistryAuth,
 } from '../../../proto/ports/engine.ts';
 import { eventually } from './eventually.ts';
@@ -23,8 +25,8 @@ export interface EngineUnderTest {
   writeFile(id: string, path: string, text: string): Promise<void>;
   /** A file of the container, or undefined when there is none. */
   readFile(id: string, path: string): Promise<string | undefined>;
-  /** Writes lines to the workload's standard output. */
-  print(id: string, lines: readonly string[]): Promise<void>;
+  /** Writes lines to an output of the workload, standard output unless another is named. */
+  print(id: string, lines: readonly string[], stream?: LogStream): Promise<void>;
   /** Breaks the connections to the engine that stand now; new ones succeed. */
   cut(): Promise<void>;
   /** A second engine on the same world, as after a crash of the platform. Closed by the suite. */
@@ -62,19 +64,14 @@ export async function rejectsWith(promise: Promise<unknown>, code: EngineErrorCo
 export async function collect(
   engine: Engine,
   id: string,
-  options: { tail?: number; follow?: boolean; since?: string; until?: (lines: string[]) => boolean },
+  options: Partial<Omit<LogOptions, 'signal'>> & { readonly enough?: (lines: string[]) => boolean },
 ): Promise<string[]> {
   const stop = new AbortController();
-  const { tail = 100, follow = false, since } = options;
+  const { enough, ...asked } = options;
   const lines: string[] = [];
-  for await (const batch of engine.logs(id, {
-    tail,
-    follow,
-    signal: stop.signal,
-    ...(since === undefined ? {} : { since }),
-  })) {
+  for await (const batch of engine.logs(id, { tail: 100, follow: false, ...asked, signal: stop.signal })) {
     lines.push(...batch);
-    if (options.until?.(lines)) stop.abort();
+    if (enough?.(lines)) stop.abort();
   }
   return lines;
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it as test } from 'node:test';
-import type { ContainerSpec, Engine } from '../../../proto/ports/engine.ts';
+import type { ContainerSpec, Engine, LogStream } from '../../../proto/ports/engine.ts';
 import { execConformance, runConformance } from './conformance-exec.ts';
 import { filesConformance } from './conformance-files.ts';
 import { imageConformance } from './conformance-images.ts';
@@ -20,6 +20,8 @@ export interface ConformanceOptions {
     readonly registry?: boolean;
     /** What is left of a container that was stopped is only its data: neither log nor, always, exit code. */
     readonly forgetsStopped?: boolean;
+    /** What was written to the outputs of a workload is not told apart. */
+    readonly oneOutput?: boolean;
     /** A command cannot be told that its input has ended. */
     readonly endlessInput?: boolean;
   };
@@ -344,10 +346,19 @@ export function engineConformance(
       assert.deepEqual((await collect(engine, id, { tail: 2 })).map(textOfLine), wanted.slice(-2));
       assert.deepEqual(await collect(engine, id, { tail: 0 }), []);
       assert.deepEqual(await collect(engine, id, { tail: Number.POSITIVE_INFINITY }), all);
-      const middle = all.find((line) => textOfLine(line) === 'line 20 ä€😀')?.split(' ')[0] ?? '';
+      const stampOf = (line: string | undefined): string => line?.split(' ')[0] ?? '';
+      const middle = stampOf(all.find((line) => textOfLine(line) === 'line 20 ä€😀'));
       const later = await collect(engine, id, { tail: 1000, since: middle });
       assert.ok(later.every((line) => (line.split(' ')[0] ?? '') > middle));
       assert.ok(!later.some((line) => textOfLine(line) === 'line 20 ä€😀'));
+      const place = all.findIndex((line) => line.startsWith(middle));
+      const before = { tail: Number.POSITIVE_INFINITY, until: middle };
+      assert.deepEqual(await collect(engine, id, before), all.slice(0, place));
+      assert.deepEqual(
+        await collect(engine, id, { ...before, since: stampOf(all[place - 3]) }),
+        all.slice(place - 2, place),
+      );
+      assert.deepEqual(await collect(engine, id, { until: '1970-01-01T00:00:00Z' }), []);
       await engine.remove(id);
     });
 
@@ -371,7 +382,7 @@ export function engineConformance(
       await under.print(id, ['something']);
       const lines = await collect(engine, id, {
         follow: true,
-        until: (all) => all.some((l) => l.endsWith('something')),
+        enough: (all) => all.some((l) => l.endsWith('something')),
       });
       assert.ok(lines.length > 0);
       await engine.remove(id);
@@ -385,7 +396,7 @@ export function engineConformance(
       const reading = collect(engine, id, {
         tail: 1000,
         follow: true,
-        until: (lines) => {
+        enough: (lines) => {
           read.splice(0, read.length, ...lines.map(textOfLine).filter((text) => text.startsWith('number ')));
           return read.length >= 60;
         },
@@ -412,10 +423,31 @@ export function engineConformance(
       await eventually(async () => assert.equal((await engine.inspect(id))?.phase, 'exited'));
       assert.ok((await collect(engine, id, { follow: true })).some((line) => line.endsWith('last words')));
       await rejectsWith(collect(engine, id, { since: 'yesterday' }), 'refused');
+      await rejectsWith(collect(engine, id, { until: 'tomorrow' }), 'refused');
       assert.deepEqual(await collect(engine, id, { tail: -1 }), []);
       assert.deepEqual(await collect(engine, id, { tail: Number.NaN }), []);
       await engine.remove(id);
     });
+
+    if (options.parts?.oneOutput === true)
+      it('refuses to read one output: it does not tell them apart', async () => {
+        const id = await started();
+        await rejectsWith(collect(engine, id, { stream: 'stderr' }), 'refused');
+        await engine.remove(id);
+      });
+    else
+      it('reads one output of two', async () => {
+        const id = await started();
+        await under.print(id, ['an output']);
+        await under.print(id, ['an error'], 'stderr');
+        const of = async (stream: LogStream): Promise<string[]> =>
+          (await collect(engine, id, { stream })).map(textOfLine).filter((text) => text.startsWith('an '));
+        await eventually(async () => {
+          assert.deepEqual(await of('stdout'), ['an output']);
+          assert.deepEqual(await of('stderr'), ['an error']);
+        });
+        await engine.remove(id);
+      });
 
     it('tells those who watch to look at all when it lost sight, and goes on', async () => {
       const seen: (string | undefined)[] = [];

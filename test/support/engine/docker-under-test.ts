@@ -134,7 +134,10 @@ export async function dockerUnderTest(
       const out = (await exec(id, `[ -e ${path} ] && echo yes && cat ${path}`)).toString().replaceAll('\r\n', '\n');
       return out.startsWith('yes\n') ? out.slice(4) : undefined;
     },
-    print: async (id, lines) => void (await exec(id, lines.map((line) => `echo '${line}' > /proc/1/fd/1`).join('; '))),
+    print: async (id, lines, stream) => {
+      const output = `/proc/1/fd/${stream === 'stderr' ? 2 : 1}`;
+      await exec(id, lines.map((line) => `echo '${line}' > ${output}`).join('; '));
+    },
     cut: async () => proxy.cut(),
     again: () => open(host),
     connects: async (id, address, port) => {

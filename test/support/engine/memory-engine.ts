@@ -9,6 +9,7 @@ import {
   type EnsureImageOptions,
   type ExecOptions,
   type LogOptions,
+  type LogStream,
   type RegistryAuth,
 } from '../../../proto/ports/engine.ts';
 import type { RunningCommand, ShellEnd } from '../../../proto/ports/shell.ts';
@@ -82,7 +83,7 @@ export interface MemoryEngine extends Engine {
   /** Lets `handler` answer on a port of a container, as long as it runs. */
   listen(id: string, port: number, handler: PortHandler): void;
   /** The workload writes lines. */
-  print(id: string, lines: readonly string[]): void;
+  print(id: string, lines: readonly string[], stream?: LogStream): void;
   /** The workload ends by itself. Default exit code 137. */
   crash(id: string, options?: { exitCode?: number; oomKilled?: boolean }): void;
   /** The container is gone, its data is not. */
@@ -117,7 +118,7 @@ interface Held {
   content: number;
   state: ContainerState;
   keys: readonly string[];
-  log: { stamp: bigint; text: string }[];
+  log: { stamp: bigint; text: string; stream: LogStream }[];
   readonly ports: Map<number, PortHandler>;
   readonly streams: Set<Duplex>;
   files: Map<string, string>;
@@ -316,7 +317,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     logs: async function* (id, logOptions) {
       await begin('logs', id);
       const one = mustHave(id);
-      if (logOptions.since !== undefined) afterStamp(logOptions.since);
+      for (const time of [logOptions.since, logOptions.until]) if (time !== undefined) afterStamp(time);
       yield* follow(one, logOptions);
     },
     dial: async (id, port, { signal }) => {
@@ -395,12 +396,12 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       for (const id of [...held.keys()]) drop(id);
     },
     listen: (id, port, handler) => void mustHave(id).ports.set(port, handler),
-    print: (id, lines) => {
+    print: (id, lines, stream = 'stdout') => {
       const one = mustHave(id);
       for (const text of lines) {
         const now = BigInt(Date.now()) * 1_000_000n;
         lastStamp = now > lastStamp ? now : lastStamp + 1n;
-        one.log.push({ stamp: lastStamp, text });
+        one.log.push({ stamp: lastStamp, text, stream });
       }
       one.log.splice(0, Math.max(0, one.log.length - keptLines));
       for (const wake of [...one.wake]) wake();
@@ -510,20 +511,23 @@ function saveData(one: Held | undefined, data: Map<string, Map<string, string>>)
 }
 
 async function* follow(one: Held, options: LogOptions): AsyncGenerator<string[]> {
-  const { signal } = options;
+  const { signal, stream } = options;
   const since = options.since ?? '';
+  const until = options.until ?? '\u{10ffff}';
+  const isWanted = (entry: { stream: LogStream }): boolean => stream === undefined || entry.stream === stream;
   const tail = Number.isNaN(options.tail) ? 0 : Math.max(0, options.tail);
   const line = (entry: { stamp: bigint; text: string }): string => `${stampText(entry.stamp)} ${entry.text}`;
   let last = one.log.at(-1)?.stamp ?? 0n;
   const first = one.log
     .slice(Math.max(0, one.log.length - tail))
+    .filter(isWanted)
     .map(line)
-    .filter((text) => text > `${since} \u{10ffff}`);
+    .filter((text) => text > `${since} \u{10ffff}` && text < until);
   if (first.length > 0 && !signal.aborted) yield first;
   while (options.follow && !signal.aborted) {
     const news = one.log.filter((entry) => entry.stamp > last);
     last = news.at(-1)?.stamp ?? last;
-    if (news.length > 0) yield news.map(line);
+    if (news.length > 0) yield news.filter(isWanted).map(line);
     else if (one.state.phase !== 'running') return;
     else {
       await new Promise<void>((resolve) => {

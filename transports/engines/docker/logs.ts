@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { LogOptions } from '../../../proto/ports/engine.ts';
 import { toEngineError } from '../common/calls.ts';
-import { afterStamp, checkedTail, LineAssembler } from '../common/log-lines.ts';
+import { afterStamp, beforeStamp, checkedTail, LineAssembler } from '../common/log-lines.ts';
 import type { DockerClient } from './api/client.ts';
 import { FrameDemuxer } from './api/demux.ts';
 import type { Containers } from './containers.ts';
@@ -21,17 +21,21 @@ export async function* readLogs(
   options: LogOptions,
 ): AsyncGenerator<string[]> {
   if (options.signal.aborted) return;
+  const until = options.until === undefined ? undefined : beforeStamp(options.until);
+  // Docker takes such a time for none.
+  if (until !== undefined && Number(until) <= 0) return;
   let stream: IncomingMessage | undefined;
   try {
     const view = await containers.mustFind(id);
     stream = await client.stream('GET', `/containers/${view.Id}/logs`, {
       query: {
-        stdout: true,
-        stderr: true,
+        stdout: options.stream !== 'stderr',
+        stderr: options.stream !== 'stdout',
         timestamps: true,
         follow: options.follow,
         tail: checkedTail(options.tail) ?? 'all',
         since: options.since === undefined ? undefined : afterStamp(options.since),
+        until,
       },
       signal: options.signal,
     });

@@ -14,7 +14,8 @@ const BACKOFF = { minMs: 100, maxMs: 5000 };
 
 /**
  * `Engine.logs` on Kubernetes. While it follows, a connection that breaks, or is closed although the workload still
- * runs, is taken up where it was. Ends quietly when `signal` aborts.
+ * runs, is taken up where it was. Ends quietly when `signal` aborts. The API does not tell the outputs apart, and knows
+ * no end of a time.
  */
 export async function* readKubeLogs(
   client: KubeClient,
@@ -24,6 +25,10 @@ export async function* readKubeLogs(
 ): AsyncGenerator<string[]> {
   if (options.signal.aborted) return;
   if (options.since !== undefined) afterStamp(options.since);
+  if (options.until !== undefined) afterStamp(options.until);
+  if (options.stream !== undefined)
+    throw new EngineError('refused', 'Kubernetes does not tell what was written to stdout from what was to stderr.');
+  const until = options.until === undefined ? undefined : normal(options.until);
   const { namespace } = await containers.mustFind(id);
   const pod = await containers.pods.of(namespace);
   const begun = pod && workloadOf(pod);
@@ -46,11 +51,13 @@ export async function* readKubeLogs(
       });
       try {
         for await (const lines of assembled(stream)) {
-          const fresh = lines.filter((line) => place.takes(line));
+          const over = until === undefined ? -1 : lines.findIndex((line) => line.slice(0, until.length) >= until);
+          const fresh = (over < 0 ? lines : lines.slice(0, over)).filter((line) => place.takes(line));
           if (fresh.length > 0) {
             failures = 0;
             yield fresh;
           }
+          if (over >= 0) return;
         }
       } finally {
         stream.destroy();
