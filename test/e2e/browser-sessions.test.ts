@@ -24,20 +24,22 @@ const ATTACK = `async ({ console, calls, sockets }) => {
         const reply = await fetch(console + path, { method, mode, body, credentials: 'include' });
         if (reply.type !== 'opaque') read.push(method + ' ' + path + ': ' + reply.status);
       } catch { /* Not sent, or not to be read. */ }
-  const opened = [];
+  const [told, ends] = [[], []];
   for (const path of sockets)
-    await new Promise((done) => {
+    ends.push(await new Promise((done) => {
       const socket = new WebSocket(console.replace('https', 'wss') + path);
-      socket.onopen = () => { opened.push(path); done(); };
-      socket.onclose = socket.onerror = done;
-    });
-  return { read, opened };
+      socket.onmessage = ({ data }) => told.push(path + ': ' + data);
+      socket.onclose = ({ code }) => done(code);
+    }));
+  return { read, told, ends };
 }`;
 const LOGGED_IN = `async () => (await fetch('/api/session')).status`;
+/** Opens a socket, and sees whether it tells something or is still open after a second: a refusal closes it at once. */
 const SOCKET = `async (path) => new Promise((done) => {
   const socket = new WebSocket('wss://' + location.host + path);
-  socket.onopen = () => done('open');
-  socket.onerror = () => done('refused');
+  socket.onopen = () => setTimeout(() => done('open'), 1000);
+  socket.onmessage = () => done('open');
+  socket.onclose = ({ code }) => done(code);
 })`;
 
 const LOG_OUT = `async () => { await fetch('/api/logout', { method: 'POST' }); }`;
@@ -206,7 +208,8 @@ describe('sessions in a browser', {
     await wire.send('Network.enable');
     assert.deepEqual(await browser.run(ATTACK, { console: origin, calls: CALLS, sockets: SOCKETS }), {
       read: [],
-      opened: [],
+      told: [],
+      ends: SOCKETS.map(() => 4401),
     });
     const lured = sent.filter(
       ({ cookie = '', 'sec-fetch-site': site }) =>
@@ -216,10 +219,10 @@ describe('sessions in a browser', {
     assert.ok(got.length >= lured.length);
     for (const { status, cookie } of got) {
       assert.equal(cookie, undefined);
-      assert.ok([200, 204, 401, 405].includes(status), String(status));
+      assert.ok([101, 200, 204, 401, 405].includes(status), String(status));
     }
-    // The two logouts, and preflights; neither of them proves anybody.
-    const answered = got.filter(({ status }) => status !== 401).length;
+    // The two logouts, and preflights, neither of which proves anybody; and the sockets, which were closed.
+    const answered = got.filter(({ status }) => status !== 401 && status !== 101).length;
     assert.ok(answered <= 2 + sent.filter((one) => one['access-control-request-method'] !== undefined).length);
     await wire.detach();
     await visit(page, `${origin}/device`);
