@@ -2,9 +2,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:https';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
+import { atTerminal } from '../support/client/terminal.ts';
 import { type BrowserPage, openBrowser, visit } from '../support/clients/browser.ts';
 import { type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
@@ -92,11 +94,12 @@ describe('sessions in a browser', {
   let platform: RunningPlatform;
   let browser: BrowserPage;
   let origin = '';
+  let data = '';
   /** The origin of what a container serves. */
   const tenant = 'https://abcdefghijkl.compute.troupe.localhost';
 
   before(async () => {
-    const data = await tempDir(cleanup);
+    data = await tempDir(cleanup);
     const database = await testDatabase();
     cleanup.after(() => database.close());
     const env = {
@@ -243,20 +246,25 @@ describe('sessions in a browser', {
     assert.deepEqual(await browser.page.context().cookies(), []);
   });
 
-  test('a user with a security key lets a program in', async () => {
+  test('a user with a security key logs in at a terminal', { skip: skipWithout('script') }, async (t) => {
     const { page } = browser;
     await browser.plugIn({ protocol: 'ctap2', transport: 'internal', hasUserVerification: true });
     await logIn();
     await browser.run(ADD_KEY);
     await browser.run(LOG_OUT);
-    const { device_code, user_code } = await begin();
-    await visit(page, `${origin}/device?again#${user_code}`);
+    const env = { XDG_CONFIG_HOME: join(data, 'config'), TROUPE_URL: '', TROUPE_TOKEN: '' };
+    const login = await atTerminal(['login', '--data', data], { folder: data, env });
+    t.after(login.stop);
+    const opened = await login.opened();
+    await visit(page, 'about:blank');
+    await visit(page, opened);
     // The password alone opens nothing: the page asks for the key, which touches itself.
     await logIn();
     await page.click('#code button');
     await page.waitForSelector('#ask:not([hidden])');
     await page.click('#approve');
     await said('Approved').waitFor();
-    assert.equal((await ask(device_code)).status, 'approved');
+    assert.equal(await login.ended, 0, login.screen());
+    assert.match((await troupe(['whoami'], { env })).stdout, /^user\tann$/m);
   });
 });
