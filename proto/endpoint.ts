@@ -150,6 +150,8 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly lastEventId?: string | undefined;
   /** Address of the client. */
   readonly address: string;
+  /** Host and port that the client asked, as it wrote them: not checked. Does not cross nodes. */
+  readonly host?: string | undefined;
   /** What the client says it is (the header User-Agent). */
   readonly userAgent?: string | undefined;
   /** Travels through actors and logs. */

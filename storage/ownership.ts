@@ -9,6 +9,7 @@ export const OWNED = {
   audit: ['audit_log'],
   auth: [
     'api_tokens',
+    'device_logins',
     'ended_sessions',
     'login_attempts',
     'login_networks',

@@ -234,6 +234,26 @@ create table deleted_containers (
   constraint deleted_containers_pkey PRIMARY KEY (id)
 );
 
+create table device_logins (
+  device_hash text not null,
+  lookup_hash text not null,
+  code_hash text not null,
+  name text not null,
+  address text not null,
+  network text not null,
+  created_at timestamp with time zone not null default now(),
+  expires_at timestamp with time zone not null,
+  wrong integer not null default 0,
+  pause integer not null,
+  asked_at timestamp with time zone,
+  user_id text,
+  approved boolean,
+  epoch integer,
+  constraint device_logins_pkey PRIMARY KEY (device_hash),
+  constraint device_logins_lookup_hash_key UNIQUE (lookup_hash),
+  constraint device_logins_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
 create table disk_alerts (
   node text not null,
   path text not null,
@@ -590,6 +610,12 @@ CREATE INDEX containers_by_part ON public.containers USING btree (((shard_hash %
 CREATE INDEX containers_by_user ON public.containers USING btree (user_id);
 
 CREATE INDEX deleted_containers_by_time ON public.deleted_containers USING btree (deleted_at);
+
+CREATE INDEX device_logins_by_expiry ON public.device_logins USING btree (expires_at);
+
+CREATE INDEX device_logins_by_network ON public.device_logins USING btree (network);
+
+CREATE INDEX device_logins_by_user ON public.device_logins USING btree (user_id);
 
 CREATE INDEX domain_mappings_by_check ON public.domain_mappings USING btree (next_check_at) WHERE (next_check_at IS NOT NULL);
 

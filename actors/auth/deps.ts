@@ -17,6 +17,8 @@ export interface AuthDeps {
   readonly clock: Clock;
   readonly jwtSecret: SharedSecret;
   readonly sessionTtlSeconds: number;
+  /** The platform's, in lower case. */
+  readonly domain: string;
   /** Proves tokens (those that come as HTTP Basic passwords). */
   readonly authenticate: Authenticate;
   /**

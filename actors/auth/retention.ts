@@ -4,6 +4,7 @@
 import { auditGrowth, purgeAudit } from '../../storage/audit.ts';
 import { purgeApiTokens } from '../../storage/auth/api-tokens.ts';
 import { purgeAttempts, purgeNetworks } from '../../storage/auth/attempts.ts';
+import { purgeDeviceLogins } from '../../storage/auth/device-logins.ts';
 import { purgeSpentTokens } from '../../storage/auth/security-keys.ts';
 import { purgeEndedSessions } from '../../storage/auth/sessions.ts';
 import { periodic } from '../service/periodic.ts';
@@ -32,6 +33,7 @@ export function retention({ db, placement, log }: AuthDeps) {
       await purgeSpentTokens(db);
       await purgeApiTokens(db);
       await purgeEndedSessions(db);
+      await purgeDeviceLogins(db);
       await purgeAudit(db, AUDIT_DAYS);
       const { entries, busiest } = await auditGrowth(db);
       if (entries > MANY_ENTRIES) log.warn({ entries, busiest }, 'the audit trail grew fast in the last hour');

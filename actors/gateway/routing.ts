@@ -16,6 +16,7 @@ import { ID_PATTERN } from '../../proto/ids.ts';
 import type { MappedHost } from '../../proto/ports/acme.ts';
 import { isServicePath, SERVICE_NAMES, serviceHost } from '../../proto/service-paths.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
+import { devicePage } from './device-page.ts';
 import { landingPage } from './landing.ts';
 
 /** Matches remembered by host and path. */
@@ -99,6 +100,8 @@ export class Routing {
       if (!isEncrypted) return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
       return this.#forwardTo(this.#insideOf(mapped), target);
     }
+    const own = host === this.#domain && isEncrypted && isRead(request) ? devicePage(pathOf(target)) : undefined;
+    if (own !== undefined) return { reply: own };
     const { fallback } = this.#options;
     if (fallback !== undefined) return { forward: fallback, target };
     if (host === this.#domain && isEncrypted && isLanding(request)) return { reply: this.#landing(hostPort) };
@@ -208,8 +211,12 @@ export class Routing {
 }
 
 /** Whether the page of the platform itself is asked for. */
-function isLanding({ method, target }: ProxyRequest): boolean {
-  return (method === 'GET' || method === 'HEAD') && pathOf(target) === '/';
+function isLanding(request: ProxyRequest): boolean {
+  return isRead(request) && pathOf(request.target) === '/';
+}
+
+function isRead({ method }: ProxyRequest): boolean {
+  return method === 'GET' || method === 'HEAD';
 }
 
 /** Same method, same body, at another address (RFC 9110, section 15.4.9). */

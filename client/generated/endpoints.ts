@@ -2,6 +2,7 @@
 import type * as authActors from '../../proto/auth/actors.ts';
 import type * as authAdmin from '../../proto/auth/admin.ts';
 import type * as authApiTokens from '../../proto/auth/api-tokens.ts';
+import type * as authDevice from '../../proto/auth/device.ts';
 import type * as authEndpoints from '../../proto/auth/endpoints.ts';
 import type * as authPlatform from '../../proto/auth/platform.ts';
 import type * as authRegistry from '../../proto/auth/registry.ts';
@@ -39,7 +40,9 @@ export const ENDPOINTS = {
   adminSetPassword: 'POST /api/admin/users/{id}/password',
   adminStopContainer: 'POST /compute/admin/containers/{id}/stop',
   adminUndrainNode: 'DELETE /api/admin/nodes/{id}/drain',
+  approveDevice: 'POST /api/device/approve',
   beginAddKey: 'POST /api/settings/keys/add/begin',
+  beginDevice: 'POST /api/device',
   beginKeyLogin: 'POST /api/webauthn/login/begin',
   changePassword: 'PUT /api/settings/password',
   checkToken: 'GET /api/tokens/{id}/check',
@@ -62,6 +65,7 @@ export const ENDPOINTS = {
   deleteSshKey: 'DELETE /compute/ssh-keys/{id}',
   deleteToken: 'DELETE /api/tokens/{id}',
   dependencyGraph: 'GET /api/graph/dependencies',
+  deviceToken: 'POST /api/device/token',
   disconnectDomain: 'DELETE /api/domains/{id}',
   endOtherSessions: 'DELETE /api/settings/sessions',
   endSession: 'DELETE /api/settings/sessions/{id}',
@@ -149,7 +153,9 @@ export interface Definitions {
   readonly adminSetPassword: typeof authAdmin.adminSetPassword;
   readonly adminStopContainer: typeof computeImages.adminStopContainer;
   readonly adminUndrainNode: typeof authAdmin.adminUndrainNode;
+  readonly approveDevice: typeof authDevice.approveDevice;
   readonly beginAddKey: typeof authSecurityKeys.beginAddKey;
+  readonly beginDevice: typeof authDevice.beginDevice;
   readonly beginKeyLogin: typeof authSecurityKeys.beginKeyLogin;
   readonly changePassword: typeof authEndpoints.changePassword;
   readonly checkToken: typeof authApiTokens.checkToken;
@@ -172,6 +178,7 @@ export interface Definitions {
   readonly deleteSshKey: typeof computeEndpoints.deleteSshKey;
   readonly deleteToken: typeof authApiTokens.deleteToken;
   readonly dependencyGraph: typeof monitorEndpoints.dependencyGraph;
+  readonly deviceToken: typeof authDevice.deviceToken;
   readonly disconnectDomain: typeof networkEndpoints.disconnectDomain;
   readonly endOtherSessions: typeof authEndpoints.endOtherSessions;
   readonly endSession: typeof authEndpoints.endSession;

@@ -1,63 +1,72 @@
-/** Login by a code that a person approves in a browser (RFC 8628), on platforms that have it. */
+/** Login by a code that a person approves in a browser (docs/reference/sessions.md), on platforms that have it. */
 import { spawn } from 'node:child_process';
-import { type TroupeClient, TroupeError } from '../../client/index.ts';
+import { hostname } from 'node:os';
+import { type CallReply, type TroupeClient, TroupeError } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
-import type { Output } from './output.ts';
+import { clean, type Output } from './output.ts';
 import type { Profile } from './profiles.ts';
 
 const SLOWER_SECONDS = 5;
+/** Characters of a machine's name that the platform takes. */
+const MOST_OF_NAME = 64;
 
 /** Resolves with the login once it is approved; undefined on a platform without it. Throws ClientFailure if refused. */
 export async function approveDevice(
   client: TroupeClient,
   out: Output,
-  name: string,
 ): Promise<Pick<Profile, 'token' | 'username' | 'userId'> | undefined> {
-  let begun: Record<string, unknown>;
+  const begun = await begin(client);
+  if (begun === undefined) return undefined;
+  const code = clean(begun.user_code);
+  out.note(`Open ${pageOf(begun.verification_url)} in a browser, and approve the code  ${out.paint(code, 'bold')}`);
+  out.note('Waiting until it is approved. `troupe login --password` asks for the password instead.');
+  openBrowser(pageOf(begun.verification_url_complete));
+  const deadline = Date.now() + begun.expires_in * 1000;
+  let seconds = begun.interval;
+  while (Date.now() < deadline) {
+    await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+    const answer = await ask(client, begun.device_code);
+    // A platform that restarts comes back; the code is kept.
+    if (answer === undefined) continue;
+    if (answer.status === 'approved') return { token: answer.token, username: answer.username, userId: answer.user_id };
+    if (answer.status === 'refused') throw new ClientFailure('login', 'The login was refused in the browser.');
+    if (answer.status === 'expired') break;
+    seconds = 'interval' in answer ? answer.interval : seconds + SLOWER_SECONDS;
+  }
+  throw new ClientFailure('login', 'The code is too old, or was used up by wrong ones: try again.');
+}
+
+async function begin(client: TroupeClient): Promise<CallReply<'beginDevice'> | undefined> {
+  const name =
+    hostname()
+      .replace(/[\p{Cc}\p{Cf}]/gu, '')
+      .trim()
+      .slice(0, MOST_OF_NAME) || 'a machine without a name';
   try {
-    begun = record((await client.request('POST', '/api/device', { name })).body);
+    return await client.call('beginDevice', { body: { name } });
   } catch (error) {
     if (error instanceof TroupeError && [404, 405].includes(error.status)) return undefined;
     throw error;
   }
-  const { device_code, user_code, verification_url } = begun;
-  if (typeof device_code !== 'string' || typeof verification_url !== 'string') return undefined;
-  out.note(`Open ${verification_url} in a browser, and approve the code  ${out.paint(String(user_code), 'bold')}`);
-  openBrowser(`${verification_url}?code=${encodeURIComponent(String(user_code))}`);
-  const deadline = Date.now() + numberOf(begun.expires_in, 600) * 1000;
-  let seconds = numberOf(begun.interval, 2);
-  while (Date.now() < deadline) {
-    await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
-    const answer = await poll(client, device_code);
-    if (typeof answer.token === 'string') return loginOf(answer, answer.token);
-    const state = answer.code ?? answer.status ?? answer.error;
-    if (state === 'slow_down') seconds += SLOWER_SECONDS;
-    else if (state === 'refused' || state === 'expired') break;
-  }
-  throw new ClientFailure('login', 'The login was not approved.');
 }
 
-/** What is said about the code now: also the refusals of this endpoint are answers. */
-async function poll(client: TroupeClient, device_code: string): Promise<Record<string, unknown>> {
+/** What is said about the code now; undefined when the platform does not answer, or has too much to do. */
+async function ask(client: TroupeClient, device_code: string): Promise<CallReply<'deviceToken'> | undefined> {
   try {
-    return record((await client.request('POST', '/api/device/token', { device_code })).body);
+    return await client.call('deviceToken', { body: { device_code } });
   } catch (error) {
-    if (!(error instanceof TroupeError)) throw error;
-    if (error.status === 429) return { code: 'slow_down' };
-    // A platform that restarts comes back; the code is kept.
-    if (error.status === 0 || error.status >= 500) return { code: 'pending' };
-    if (['pending', 'authorization_pending'].includes(error.code)) return { code: 'pending' };
+    if (!(error instanceof TroupeError) || error.code === 'untrusted') throw error;
+    if (error.status === 0 || error.status === 429 || error.status >= 500) return undefined;
     throw error;
   }
 }
 
-function loginOf(answer: Record<string, unknown>, token: string): Pick<Profile, 'token' | 'username' | 'userId'> {
-  const { username, user_id } = answer;
-  return {
-    token,
-    username: typeof username === 'string' ? username : undefined,
-    userId: typeof user_id === 'string' ? user_id : undefined,
-  };
+/** The address of a page. Anything else that a server may name is not handed to the programs of this machine. */
+function pageOf(url: string): string {
+  const page = URL.canParse(url) ? new URL(url) : undefined;
+  if (page === undefined || !['https:', 'http:'].includes(page.protocol))
+    throw new ClientFailure('failed', 'The platform names no page where the login could be approved.');
+  return page.href;
 }
 
 /** Opens an address where there is a desktop; elsewhere nothing happens. */
@@ -70,13 +79,4 @@ export function openBrowser(url: string): boolean {
   child.on('error', () => {});
   child.unref();
   return true;
-}
-
-function record(text: string): Record<string, unknown> {
-  const value: unknown = JSON.parse(text);
-  return typeof value === 'object' && value !== null ? { ...value } : {};
-}
-
-function numberOf(value: unknown, otherwise: number): number {
-  return typeof value === 'number' ? value : otherwise;
 }

@@ -3,7 +3,7 @@ import { type CallReply, TroupeError } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf, pick } from './names.ts';
 import type { Output } from './output.ts';
-import { askSecret, readInput } from './prompt.ts';
+import { takeSecret } from './prompt.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 
 type Mapping = CallReply<'listMappings'>['domains'][number];
@@ -116,7 +116,8 @@ export async function listDns(options: ClientCommandOptions): Promise<void> {
 /** Connects a DNS provider by a token from standard input, or from a person. */
 export async function connectDns(options: ClientCommandOptions): Promise<void> {
   const { client, out } = openSession(options);
-  const token = out.canAsk ? await askSecret('API token of the DNS provider: ') : await readInput();
+  const otherwise = 'The token comes on standard input: `troupe dns connect < FILE`.';
+  const token = await takeSecret(out, 'API token of the DNS provider: ', otherwise);
   const answer = await client.call('connectDomain', { body: { token } });
   out.done(answer, `Connected ${answer.zones.join(', ')} (${answer.id}). Their records are made for you from now on.`);
 }

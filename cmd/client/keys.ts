@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { ClientFailure } from './failure.ts';
 import { pick } from './names.ts';
-import { askSecret, readInput } from './prompt.ts';
+import { readInput, takeSecret } from './prompt.ts';
 import { keyName, ownKeyFile } from './run.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
 
@@ -79,7 +79,7 @@ export async function listSecurityKeys(options: ClientCommandOptions): Promise<v
 export async function removeSecurityKey(text: string, options: ClientCommandOptions): Promise<void> {
   const { client, out } = openSession(options);
   const { id, name } = pick((await client.call('listKeys')).keys, text, 'security key');
-  const password = out.canAsk ? await askSecret('Your password: ') : await readInput();
+  const password = await takeSecret(out, 'Your password: ', 'The password comes on standard input here.');
   await client.call('deleteKey', { body: { id, ...(password === '' ? undefined : { password }) } });
   out.done({ id }, `The security key ${name || id} is deleted.`);
 }

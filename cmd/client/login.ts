@@ -1,14 +1,14 @@
 /** `troupe login`, `logout`, `whoami`, `token`, `profile`. */
 import { X509Certificate } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
-import { hostname, userInfo } from 'node:os';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { type TroupeClient, TroupeError } from '../../client/index.ts';
 import { approveDevice } from './device.ts';
 import { ClientFailure } from './failure.ts';
 import { Output } from './output.ts';
 import { checkedUrl, chooseProfile, type Profile, readProfiles, writeProfiles } from './profiles.ts';
-import { askPerson, askSecret, readInput } from './prompt.ts';
+import { askPerson, askSecret, readInput, takeSecret } from './prompt.ts';
 import { type ClientCommandOptions, clientOf, openSession } from './session.ts';
 
 export interface LoginOptions extends ClientCommandOptions {
@@ -100,12 +100,13 @@ function fingerprint(pem: string): string {
   return `SHA-256 ${new X509Certificate(pem).fingerprint256}`;
 }
 
+const TOKEN_WANTED = 'The token comes on standard input: `troupe login --token < FILE`.';
+
 type NewLogin = Pick<Profile, 'token' | 'username' | 'userId'>;
 
 async function byToken(place: LoginPlace, out: Output): Promise<NewLogin> {
-  const token = out.canAsk ? await askSecret('API token: ') : await readInput();
-  if (token === '')
-    throw new ClientFailure('usage', 'The token comes on standard input: `troupe login --token < FILE`.');
+  const token = await takeSecret(out, 'API token: ', TOKEN_WANTED);
+  if (token === '') throw new ClientFailure('usage', TOKEN_WANTED);
   const client = clientOf({ url: place.url, authority: place.authority, token });
   try {
     const { username, user_id: userId } = await client.call('session');
@@ -122,7 +123,7 @@ async function byPerson(place: LoginPlace, options: LoginOptions, out: Output, l
   if (!options.passwordStdin && !out.canAsk)
     throw new ClientFailure('usage', 'Nobody can be asked here: use --password-stdin with --user, or --token.');
   if (!options.passwordStdin && !options.password && options.user === undefined) {
-    const device = await approveDevice(client, out, `troupe on ${hostname()}`);
+    const device = await approveDevice(client, out);
     if (device !== undefined) return device;
   }
   const username = options.user ?? (options.passwordStdin ? last : (await askPerson(`Username [${last}]: `)) || last);
@@ -141,7 +142,7 @@ async function passwordLogin(client: TroupeClient, username: string, password: s
   throw new ClientFailure(
     'login',
     `${username} has a security key, which a terminal cannot ask for. ` +
-      'Log in with an API token: `troupe login --token`.',
+      'Log in by browser, without --user and --password, or with an API token: `troupe login --token`.',
   );
 }
 

@@ -7,7 +7,8 @@ import type { Output } from './output.ts';
 export async function askPerson(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   const ended = new Promise<string>((_, reject) => {
-    lines.on('SIGINT', () => reject(new ClientFailure('interrupted', 'Interrupted.')));
+    for (const end of ['SIGINT', 'close'])
+      lines.on(end, () => reject(new ClientFailure('interrupted', 'Interrupted.')));
   });
   try {
     return (await Promise.race([lines.question(question), ended])).trim();
@@ -40,6 +41,16 @@ export async function askSecret(question: string): Promise<string> {
     stdin.pause();
     process.stderr.write('\n');
   }
+}
+
+/**
+ * A secret: typed by a person, or all of standard input. Throws ClientFailure with `otherwise` where neither can be:
+ * at a terminal whose questions nobody would see.
+ */
+export async function takeSecret(out: Output, question: string, otherwise: string): Promise<string> {
+  if (out.canAsk) return askSecret(question);
+  if (process.stdin.isTTY) throw new ClientFailure('usage', otherwise);
+  return readInput();
 }
 
 /** Whether a person says yes; `fallback` is the answer of Enter. */

@@ -5,6 +5,7 @@ import { wholeNumber } from '../whole-number.ts';
 import { adminEndpoints } from './admin.ts';
 import { apiTokenEndpoints } from './api-tokens.ts';
 import { isCommonPassword } from './common-passwords.ts';
+import { deviceEndpoints } from './device.ts';
 import { registryEndpoints } from './registry.ts';
 import { securityKeyEndpoints } from './security-keys.ts';
 
@@ -164,6 +165,7 @@ export const authEndpoints = [
   listSessions,
   endSession,
   endOtherSessions,
+  ...deviceEndpoints,
   ...apiTokenEndpoints,
   ...registryEndpoints,
   ...securityKeyEndpoints,

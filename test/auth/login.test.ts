@@ -184,7 +184,13 @@ describe('when a part is down', () => {
     const [system, bus] = [start(), embeddedBus({ store: streamStore(auth.outside), log: silentLog })];
     await bus.close();
     const parts = { db: auth.db, bus, placement: auth.placement, log: silentLog, clock: auth.clock, jwtSecret: SECRET };
-    const deps = { ...parts, authenticate: () => undefined, tokensChanged: () => {}, relyingParty: RELYING_PARTY };
+    const deps = {
+      ...parts,
+      authenticate: () => undefined,
+      tokensChanged: () => {},
+      relyingParty: RELYING_PARTY,
+      domain: 'troupe.test',
+    };
     t.after(async () => {
       stop(system);
       await stopped(system);

@@ -13,8 +13,8 @@ import {
 const NOTHING: Count = { failures: 0, lastAt: 0, blockedUntil: 0 };
 const DAY = 86_400;
 /** Guesses a day that each budget allows at most, whether one stays below it or goes over it and then is silent. */
-const A_DAY: Readonly<Record<BudgetKind, number>> = { pair: 300, network: 7300, site: 29_200, name: 9100 };
-const KINDS = ['pair', 'network', 'site', 'name'] as const;
+const A_DAY: Readonly<Record<BudgetKind, number>> = { pair: 300, network: 7300, site: 29_200, name: 9100, device: 300 };
+const KINDS = ['pair', 'network', 'site', 'name', 'device'] as const;
 
 /** Guesses that get through in a day when the next one comes `gap` seconds after the last, or as soon as it may. */
 function guesses(kind: BudgetKind, gaps: Iterable<number>): number {

@@ -86,7 +86,17 @@ type Api = ReturnType<typeof caller>;
 
 const text = (reply: Reply, field = 'id') => z.coerce.string().parse(reply.json[field]);
 
-async function useAuth({ call }: Api, token: string, userId: string, registry: string): Promise<void> {
+/** A program logs in by a code that a person approves. */
+async function useDevice({ call }: Api, token: string): Promise<void> {
+  const device = await call('auth', 'beginDevice', { body: { name: 'laptop' } });
+  const body = { user_code: text(device, 'user_code'), decision: 'approve' };
+  await call('auth', 'approveDevice', { token, body });
+  const got = await call('auth', 'deviceToken', { body: { device_code: text(device, 'device_code') } });
+  await call('notify', 'listNotifications', { token: text(got, 'token') });
+}
+
+async function useAuth(api: Api, token: string, userId: string, registry: string): Promise<void> {
+  const { call } = api;
   const scopes = { [`compute.${userId}.containers`]: ['read'] };
   const spare = text(await call('auth', 'login', { body: { username: 'ann', password: GROUND_PASSWORD } }), 'token');
   await call('auth', 'session', { token: spare });
@@ -98,6 +108,7 @@ async function useAuth({ call }: Api, token: string, userId: string, registry: s
     .parse((await call('auth', 'listSessions', { token: spare })).json.list);
   const own = logins.find(({ is_current }) => is_current);
   await call('auth', 'endSession', { token, params: { id: String(own?.id) } });
+  await useDevice(api, token);
   await call('auth', 'endOtherSessions', { token });
   await call('auth', 'updateProfile', { token, body: { display_name: 'Ann' } });
   const made = await call('auth', 'createToken', { token, body: { name: 'one', scopes, expires_in: '30d' } });

@@ -1,21 +1,28 @@
 /** The client commands on a real platform with a real container, through its gateway. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { z } from 'zod';
 import { createContainer, listContainers } from '../../proto/compute/endpoints.ts';
 import { listNotifications } from '../../proto/notify/endpoints.ts';
+import { atTerminal } from '../support/client/terminal.ts';
 import { type Box, startBox } from '../support/clients/container.ts';
 import {
   deleteAll,
   logIn,
   type RunningPlatform,
+  request,
   spawnTroupe,
   startPlatform,
   troupe,
+  troupeCommand,
 } from '../support/cluster/platform.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { skipWithout } from '../support/require.ts';
 import { until } from '../support/until.ts';
 
 describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () => {
@@ -63,6 +70,74 @@ describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () 
     assert.match(stderr, /own authority, SHA-256 ([0-9A-F]{2}:){31}/);
     assert.match((await ok(['whoami'])).stdout, /^user\tadmin$/m);
     assert.equal(JSON.parse((await ok(['whoami', '--json'])).stdout).username, 'admin');
+  });
+
+  describe('login by browser', { skip: skipWithout('script') }, () => {
+    const program = { XDG_CONFIG_HOME: '', TROUPE_URL: '', TROUPE_TOKEN: '' };
+    before(() => {
+      program.XDG_CONFIG_HOME = join(data, 'config-by-browser');
+    });
+    const decide = async (page: string, decision: 'approve' | 'refuse') => {
+      const url = `${platform.ready.urls.auth}/api/device/approve`;
+      const body = { user_code: new URL(page).hash.slice(1), decision };
+      const { status, json } = await request('POST', url, { token, body });
+      assert.equal(status, 200, JSON.stringify(json));
+      return json;
+    };
+
+    test('at a terminal it opens the page with the code, and logs in once a person approves', async (t) => {
+      const login = await atTerminal(['login', '--data', data], { folder: data, env: program });
+      t.after(login.stop);
+      const page = await login.opened();
+      const { origin } = new URL(platform.ready.urls.https);
+      assert.match(page, new RegExp(`^${origin}/device#[A-Z0-9]{4}-[A-Z0-9]{4}$`));
+      await until(() => login.screen().includes('Waiting'), { what: 'it says what it waits for' });
+      assert.ok(login.screen().includes(`Open ${origin}/device in a browser`), login.screen());
+      assert.ok(login.screen().includes(new URL(page).hash.slice(1)));
+      assert.equal((await decide(page, 'approve')).name, hostname());
+      assert.equal(await login.ended, 0, login.screen());
+      assert.match(login.screen(), /Logged in at \S+ as admin/);
+      const who = await troupe(['whoami'], { env: program });
+      assert.match(who.stdout, /^user\tadmin$/m);
+      const sessions = await troupe(['api', 'GET', '/api/settings/sessions'], { env: program });
+      const [newest] = z
+        .array(z.looseObject({ user_agent: z.string(), is_current: z.boolean() }))
+        .parse(JSON.parse(sessions.stdout));
+      assert.deepEqual([newest?.user_agent, newest?.is_current], [`troupe on ${hostname()}`, true]);
+    });
+
+    test('a refusal ends it with 3, and keeps the login that was there', async (t) => {
+      const kept = (await troupe(['token'], { env: program })).stdout;
+      assert.match(kept, /\S/);
+      const login = await atTerminal(['login', '--data', data], { folder: data, env: program });
+      t.after(login.stop);
+      await decide(await login.opened(), 'refuse');
+      assert.equal(await login.ended, 3, login.screen());
+      assert.match(login.screen(), /The login was refused in the browser\./);
+      assert.equal((await troupe(['token'], { env: program })).stdout, kept);
+    });
+
+    test('it asks for the password instead where that is wanted', async (t) => {
+      const { admin } = platform.ready;
+      const login = await atTerminal(['login', '--data', data, '--password'], { folder: data, env: program });
+      t.after(login.stop);
+      await until(() => login.screen().includes('Username ['), { what: 'it asks', timeoutMs: 60_000 });
+      login.type('admin\r');
+      await until(() => login.screen().includes('Password of admin: '), { what: 'it asks again', timeoutMs: 60_000 });
+      login.type(`${admin.password}\r`);
+      assert.equal(await login.ended, 0, login.screen());
+      assert.ok(!login.screen().includes(admin.password ?? ''));
+    });
+
+    test('off a terminal it opens nothing, waits for nobody, and reads no input that nobody asked it to', async () => {
+      for (const more of [[], ['--json'], ['--user', 'admin'], ['--password']]) {
+        // Its input stays open, as that of a job often does.
+        const [node = '', ...args] = troupeCommand(['login', '--data', data, ...more]);
+        const child = spawn(node, args, { env: { ...process.env, ...program }, stdio: ['pipe', 'ignore', 'ignore'] });
+        const [code] = await once(child, 'close');
+        assert.equal(code, 2, more.join(' '));
+      }
+    });
   });
 
   test('a list is a table with tabs, chosen columns, ids, or what the endpoint answers', async () => {

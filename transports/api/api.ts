@@ -354,6 +354,10 @@ class RequestCall implements Call {
     return this.#clientAddress(this.#request);
   }
 
+  get host(): string | undefined {
+    return this.#request.header('host');
+  }
+
   get userAgent(): string | undefined {
     return this.#request.header('user-agent');
   }

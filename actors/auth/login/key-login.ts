@@ -14,7 +14,7 @@ import { advanceCounter, findSecurityKey, listSecurityKeys, spendToken } from '.
 import { userById } from '../../../storage/auth/users.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
-import { loginSessions } from './login-sessions.ts';
+import { identityOf, loginSessions } from './login-sessions.ts';
 import { accountDisabled } from './prove-password.ts';
 import { knownTransports } from './webauthn-rules.ts';
 import { webauthnStates } from './webauthn-state-token.ts';
@@ -63,7 +63,7 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
           const key = await findSecurityKey(db, user.id, credential.id);
           if (key === undefined) throw new KeyRejected('unknown_key');
           const counter = await verifyUse(credential, state.challenge, relyingParty, { ...key, userId: user.id });
-          return await enter(
+          const entered = await enter(
             user,
             { address, userAgent, requestId },
             { factor: 'security_key', key: key.id },
@@ -80,6 +80,7 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
               },
             },
           );
+          return identityOf(entered);
         } catch (error) {
           if (!(error instanceof KeyRejected)) throw error;
           // Somebody has the password but not the key: worth an entry.

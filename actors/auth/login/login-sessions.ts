@@ -10,8 +10,21 @@ import type { Queries } from '../../../storage/db.ts';
 import type { AuthDeps } from '../deps.ts';
 import { sessionTokens } from '../tokens/issue-tokens.ts';
 
-/** The last thing that was proven: the password, or after it a security key (its credential id). */
-type Factor = { readonly factor: 'password' } | { readonly factor: 'security_key'; readonly key: string };
+/** The last thing that was proven: the password, after it a security key (its credential id), or by another session. */
+type Factor =
+  | { readonly factor: 'password' }
+  | { readonly factor: 'security_key'; readonly key: string }
+  | { readonly factor: 'device'; readonly name: string };
+
+/** A session that has begun. */
+interface Entered extends Identity {
+  readonly expiresAt: Date;
+}
+
+/** What a login answers. */
+export function identityOf({ expiresAt: _, ...identity }: Entered): Identity {
+  return identity;
+}
 
 /** Makes the function that begins sessions. */
 export function loginSessions({ db, log, jwtSecret, sessionTtlSeconds, clock, adminUsername }: AuthDeps) {
@@ -26,7 +39,7 @@ export function loginSessions({ db, log, jwtSecret, sessionTtlSeconds, clock, ad
     { address, userAgent = '', requestId }: Pick<Call, 'address' | 'userAgent' | 'requestId'>,
     factor: Factor,
     { first, forgives = null }: { first?: (tx: Queries) => Promise<void>; forgives?: string | null } = {},
-  ): Promise<Identity> => {
+  ): Promise<Entered> => {
     const { id: userId, username, sessionsEpoch } = user;
     const isAdmin = username === adminUsername;
     const { token, tokenId, expiresAt } = await issue({ id: userId, username, isAdmin, sessionsEpoch });
@@ -50,6 +63,6 @@ export function loginSessions({ db, log, jwtSecret, sessionTtlSeconds, clock, ad
       });
     }
     log.info({ username, userId, address, factor: factor.factor }, 'logged in');
-    return { username, display_name: user.displayName, user_id: userId, is_admin: isAdmin, token };
+    return { username, display_name: user.displayName, user_id: userId, is_admin: isAdmin, token, expiresAt };
   };
 }

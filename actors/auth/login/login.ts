@@ -10,8 +10,9 @@ import { handler, handlers } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
 import { registryHandlers } from '../registry/registry.ts';
 import { challengeTokens } from '../tokens/issue-tokens.ts';
+import { deviceHandlers } from './device-login.ts';
 import { keyLoginHandlers } from './key-login.ts';
-import { loginSessions } from './login-sessions.ts';
+import { identityOf, loginSessions } from './login-sessions.ts';
 import type { PasswordProver } from './prove-password.ts';
 
 /** The handlers of the pool. */
@@ -29,15 +30,12 @@ export function loginHandlers(deps: AuthDeps, { prove, proveAndEnter }: Password
         }
         const { forgets: forgives } = charge;
         if (forgives === undefined) await charge.succeeded();
-        return enter(
-          user,
-          { address, userAgent, requestId },
-          { factor: 'password' },
-          forgives === undefined ? {} : { forgives },
-        );
+        const from = { address, userAgent, requestId };
+        return identityOf(await enter(user, from, { factor: 'password' }, forgives === undefined ? {} : { forgives }));
       }),
     ),
     ...keyLoginHandlers(deps),
+    ...deviceHandlers(deps),
     handler(logout, async (_: undefined, call) => {
       const { caller } = call;
       if (caller === undefined) return { status: 'ok' as const };

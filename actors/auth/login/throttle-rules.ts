@@ -14,6 +14,8 @@
  *   strangers cannot be told from the user at a new address, so either the guesses are bounded or the user is never
  *   asked to wait. The wait that is asked for is short, so that one who comes back has a chance in every ten seconds.
  *
+ * A fifth, `device`, counts the wrong codes that a user enters for logins of programs: like `pair`.
+ *
  * From a network where the user has logged in during the last 90 days only `pair` counts: whatever strangers do, here
  * or elsewhere, the user comes in. That such a place is treated better can be seen from that place alone.
  *
@@ -40,6 +42,7 @@ export const BUDGETS = {
   network: { free: 50, windowSeconds: 600, quietSeconds: 3600, maxWaitSeconds: 300 },
   site: { free: 200, windowSeconds: 600, quietSeconds: 3600, maxWaitSeconds: 300 },
   name: { free: 60, windowSeconds: 600, quietSeconds: 600, maxWaitSeconds: 10 },
+  device: { free: 5, windowSeconds: 3600, quietSeconds: 3600, maxWaitSeconds: 900 },
 } as const satisfies Record<string, Budget>;
 
 /** What an attempt is counted under. */

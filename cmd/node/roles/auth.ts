@@ -42,6 +42,7 @@ export async function openAuth(
     adminUsername: environment.ADMIN_USERNAME,
     registry: await registryOf(environment, db),
     sessionTtlSeconds: environment.SESSION_TTL,
+    domain: domain.toLowerCase(),
     relyingParty: {
       id: environment.WEBAUTHN_RP_ID ?? domain.toLowerCase(),
       origins: environment.WEBAUTHN_ORIGINS,

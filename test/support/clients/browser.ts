@@ -40,6 +40,8 @@ export async function openBrowser(t: Cleanup, url: string, args: readonly string
     page,
     run: (source, argument = null) => page.evaluate(`(${source})(${JSON.stringify(argument)})`),
     plugIn: async (key) => {
+      // Again after the page was at another site, whose process forgot it.
+      await devtools.send('WebAuthn.enable');
       if (authenticatorId !== undefined)
         await devtools.send('WebAuthn.removeVirtualAuthenticator', { authenticatorId });
       const options = { ...key, hasResidentKey: false, automaticPresenceSimulation: true, isUserVerified: true };
@@ -60,7 +62,7 @@ export async function visit(page: Page, url: string): Promise<void> {
       await page.goto(url);
       return;
     } catch (error) {
-      if (left === 0 || !String(error).includes('ERR_NETWORK_CHANGED')) throw error;
+      if (left === 0 || !/ERR_NETWORK_CHANGED|chrome-error:/.test(String(error))) throw error;
     }
   }
 }
