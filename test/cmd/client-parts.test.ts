@@ -1,6 +1,8 @@
 /** The client commands without a platform: what they read, what they print, how they end. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { build } from 'esbuild';
@@ -13,9 +15,12 @@ import { parsePort } from '../../cmd/client/ports.ts';
 import { checkedUrl } from '../../cmd/client/profiles.ts';
 import { EscapeKeys } from '../../cmd/client/shell.ts';
 import { scopesOf } from '../../cmd/client/tokens.ts';
+import { atTerminal } from '../support/client/terminal.ts';
 import { troupe } from '../support/cluster/platform.ts';
 import { projectRoot } from '../support/project.ts';
+import { skipWithout } from '../support/require.ts';
 import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 test('a failure has the exit code of its kind', () => {
   const code = (error: unknown) => EXIT[failureOf(error)];
@@ -191,4 +196,26 @@ test('a client command loads neither zod nor the platform', async () => {
     [...loaded].filter((file) => /^(zod|ws|pg|actors|storage|transports|supervision|cmd\/(cli|node))\b/.test(file)),
     [],
   );
+});
+
+test('a platform without a login by browser is asked for the password; the end of the input interrupts', {
+  skip: skipWithout('script'),
+}, async (t) => {
+  const asked: string[] = [];
+  const server = createServer(({ method, url }, reply) => {
+    asked.push(`${method} ${url}`);
+    reply.writeHead(404, { 'content-type': 'application/json' }).end('{"error":"no","code":"not_found"}');
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => server.close());
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const folder = await tempDir(t);
+  const env = { XDG_CONFIG_HOME: join(folder, 'config'), TROUPE_URL: '', TROUPE_TOKEN: '' };
+  const login = await atTerminal(['login', `http://127.0.0.1:${address.port}`], { folder, env });
+  t.after(login.stop);
+  await until(() => login.screen().includes('Username ['), { what: 'it asks', timeoutMs: 60_000 });
+  login.type('\x04');
+  assert.equal(await login.ended, EXIT.interrupted, login.screen());
+  assert.deepEqual(asked, ['POST /api/device']);
 });
