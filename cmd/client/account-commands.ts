@@ -155,7 +155,7 @@ export function addLoginCommands(program: Command): void {
     .option('--ca <file>', "certificate of the platform's own authority, which alone is trusted then")
     .option(...DATA)
     .action(async (url: string | undefined, options: LoginOptions) => (await work()).logIn(url, options));
-  clientCommand(program, 'logout', 'forget the login').action(async (options: ClientCommandOptions) =>
+  clientCommand(program, 'logout', 'end the login and forget it').action(async (options: ClientCommandOptions) =>
     (await work()).logOut(options),
   );
   clientCommand(program, 'whoami', 'show who is logged in, and where').action(async (options: ClientCommandOptions) =>

@@ -146,14 +146,26 @@ async function passwordLogin(client: TroupeClient, username: string, password: s
   );
 }
 
-/** Forgets the token of the profile. */
+/** Ends the session on the platform, if it answers and the token is no API token, and forgets the profile. */
 export async function logOut(options: ClientCommandOptions): Promise<void> {
   const { client, profile, out } = openSession(options);
   if (profile.name === 'environment') throw new ClientFailure('usage', 'TROUPE_TOKEN is set: unset it to log out.');
-  // The token is forgotten here, whatever the platform says.
-  await client.call('logout').catch(() => undefined);
+  const hasEnded = await endOwnSession(client);
   removeProfile(profile.name);
-  out.done({ profile: profile.name }, `Logged out of ${profile.url}.`);
+  const left = hasEnded ? '' : ' The platform was not told: its session ends by itself.';
+  out.done({ profile: profile.name, ended: hasEnded }, `Logged out of ${profile.url}.${left}`);
+}
+
+/** Resolves with whether there is nothing left to end: an API token goes on, and its owner deletes it. */
+async function endOwnSession(client: TroupeClient): Promise<boolean> {
+  try {
+    const own = (await client.call('listSessions')).find((session) => session.is_current);
+    if (own !== undefined) await client.call('endSession', { params: { id: String(own.id) } });
+    return true;
+  } catch (error) {
+    // Not a session, or one that has ended.
+    return error instanceof TroupeError && (error.status === 401 || error.status === 403);
+  }
 }
 
 function removeProfile(name: string): void {

@@ -240,8 +240,13 @@ describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () 
     assert.match((await ok(['admin', 'machines', '--columns', 'name'])).stdout, /^NAME\n\S+\n/);
   });
 
-  test('logout forgets the login', async () => {
+  test('logout ends the session and forgets it', async () => {
+    const token = (await ok(['token'])).stdout.trim();
+    const asked = () =>
+      fetch(`${platform.ready.urls.auth}/api/session`, { headers: { authorization: `Bearer ${token}` } });
+    assert.equal((await asked()).status, 200);
     await ok(['logout']);
+    assert.equal((await asked()).status, 401);
     assert.equal((await run(['ps'])).code, 3);
   });
 });
