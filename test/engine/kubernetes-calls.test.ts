@@ -3,10 +3,12 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { type TestContext, test } from 'node:test';
+import type { LogOptions } from '../../proto/ports/engine.ts';
 import { ClusterCache } from '../../transports/engines/kubernetes/cache.ts';
 import { RemoteProcess } from '../../transports/engines/kubernetes/exec.ts';
 import { NamespaceFinder } from '../../transports/engines/kubernetes/find.ts';
-import { kubeNaming } from '../../transports/engines/kubernetes/naming.ts';
+import { readKubeLogs } from '../../transports/engines/kubernetes/logs.ts';
+import { kubeNaming, names } from '../../transports/engines/kubernetes/naming.ts';
 import { PodFollower } from '../../transports/engines/kubernetes/pods.ts';
 import { podView } from '../../transports/engines/kubernetes/views.ts';
 import { fakeApiServer } from '../support/kubernetes/fake-api.ts';
@@ -171,4 +173,29 @@ test('a pod is followed by the watch, and asked for where the watch has nothing 
   const without = new PodFollower({ cache: () => undefined, ask }, podView.parse(pod('one', 'Pending')));
   assert.equal((await without.next())?.status.phase, 'Asked');
   assert.equal(asked, before + 2);
+});
+
+test('a log is read until a time, which the server does not know of, and not by output', async (t) => {
+  const stamp = (second: number, digits = '') => `2026-01-31T12:00:0${second}${digits}Z`;
+  const lines = [stamp(1), stamp(2, '.5'), stamp(3), stamp(2, '.9'), stamp(4)].map((at, n) => `${at} line ${n}\n`);
+  const { client, asked } = await fakeApiServer(t, (_request, response) => void response.end(lines.join('')));
+  const pod = podView.parse({
+    metadata: { name: names.pod, uid: 'u', resourceVersion: '1' },
+    status: { containerStatuses: [{ name: names.container, state: { running: {} } }] },
+  });
+  const containers = { mustFind: async () => ({ namespace: 'n' }), pods: { of: async () => pod } };
+  const read = async (more: Partial<LogOptions>) => {
+    const options = { tail: Number.POSITIVE_INFINITY, follow: false, signal: new AbortController().signal, ...more };
+    const texts: string[] = [];
+    for await (const batch of readKubeLogs(client, containers, 'c', options))
+      texts.push(...batch.map((line) => line.slice(line.indexOf(' ') + 1)));
+    return texts;
+  };
+  assert.deepEqual(await read({ until: stamp(3) }), ['line 0', 'line 1']);
+  assert.deepEqual(await read({ until: '2026-01-31T13:00:02.6+01:00', since: stamp(1) }), ['line 1']);
+  assert.deepEqual(await read({ until: stamp(1) }), []);
+  assert.equal((await read({})).length, 5);
+  assert.ok(asked.every((path) => !path.includes('until')));
+  await assert.rejects(read({ stream: 'stderr' }), { code: 'refused' });
+  await assert.rejects(read({ until: 'tomorrow' }), { code: 'refused' });
 });

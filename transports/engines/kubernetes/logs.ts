@@ -3,14 +3,21 @@ import { backoffMs } from '../../../lib/waiting.ts';
 import { EngineError, type LogOptions } from '../../../proto/ports/engine.ts';
 import { afterStamp, checkedTail, LineAssembler } from '../common/log-lines.ts';
 import type { KubeClient } from './client.ts';
-import type { KubeContainers } from './containers.ts';
 import { isReply } from './errors.ts';
+import type { Found } from './find.ts';
 import { names } from './naming.ts';
+import type { Pods } from './pods.ts';
 import { workloadOf } from './views.ts';
 
 const BATCH_LINES = 1000;
 const RESUME_TRIES = 8;
 const BACKOFF = { minMs: 100, maxMs: 5000 };
+
+/** Where the pod of a container is found. */
+interface LoggedPods {
+  mustFind(id: string): Promise<Pick<Found, 'namespace'>>;
+  readonly pods: Pick<Pods, 'of'>;
+}
 
 /**
  * `Engine.logs` on Kubernetes. While it follows, a connection that breaks, or is closed although the workload still
@@ -18,8 +25,8 @@ const BACKOFF = { minMs: 100, maxMs: 5000 };
  * no end of a time.
  */
 export async function* readKubeLogs(
-  client: KubeClient,
-  containers: KubeContainers,
+  client: Pick<KubeClient, 'stream'>,
+  containers: LoggedPods,
   id: string,
   options: LogOptions,
 ): AsyncGenerator<string[]> {
