@@ -33,7 +33,7 @@ interface SharingTimes {
 
 const TIMES: SharingTimes = { stallMs: 5000, quietMs: 1000, pauseMs: 5000 };
 
-type Logs = Pick<Engine, 'logs'>;
+export type Logs = Pick<Engine, 'logs'>;
 
 interface SharedLog {
   readonly id: string;

@@ -3,10 +3,11 @@ import { Readable } from 'node:stream';
 import { DEFAULT_LOG_TAIL, readLogs } from '../../../proto/compute/logs.ts';
 import type { CallOf, TransferReply, Upload } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
-import { type Engine, EngineError, type LogOptions } from '../../../proto/ports/engine.ts';
+import { EngineError, type LogOptions } from '../../../proto/ports/engine.ts';
 import { transferHandler } from '../../service/start-service.ts';
 import { Transfers } from '../transfers.ts';
 import { LogCursor, normalStamp } from './cursor.ts';
+import type { Logs } from './sharing.ts';
 
 /** Of one reply. Engines keep less; past it the reply breaks off. */
 const MAX_BYTES = 256 * 1024 * 1024;
@@ -15,8 +16,6 @@ const HEADERS = [
   ['cache-control', 'no-store'],
   ['x-content-type-options', 'nosniff'],
 ] as const;
-
-type Logs = Pick<Engine, 'logs'>;
 
 /** Which lines, with times as the stamps of lines are. */
 interface Selection extends Pick<LogOptions, 'until' | 'stream'> {
