@@ -72,7 +72,7 @@ export async function openPage(name: string | undefined, options: ClientCommandO
 }
 
 /** 80 and 443 are the gateway's own ports, which may be others where it does not run as root. */
-function addressOf(port: number, hostname: string, url: string, plainUrl: string | undefined): string {
+export function addressOf(port: number, hostname: string, url: string, plainUrl: string | undefined): string {
   const own = port === 443 ? new URL(url).port : plainUrl === undefined ? '' : new URL(plainUrl).port;
   if (port === 443 || port === 80)
     return `${port === 443 ? 'https' : 'http'}://${hostname}${own === '' ? '' : `:${own}`}`;
