@@ -12,6 +12,7 @@ import type * as computeImages from '../../proto/compute/images.ts';
 import type * as computeSettings from '../../proto/compute/settings.ts';
 import type * as monitorEndpoints from '../../proto/monitor/endpoints.ts';
 import type * as networkEndpoints from '../../proto/network/endpoints.ts';
+import type * as networkTools from '../../proto/network/tools.ts';
 import type * as notifyEndpoints from '../../proto/notify/endpoints.ts';
 
 /** Kind and path of each endpoint: a method, WS for a socket, or SSE for an event stream. */
@@ -115,6 +116,7 @@ export const ENDPOINTS = {
   terminal: 'WS /compute/containers/{id}/terminal',
   unreadCount: 'GET /api/notifications/unread-count',
   updateProfile: 'PUT /api/settings/profile',
+  useTools: 'POST /mcp',
   verifyMapping: 'POST /api/domain-mappings/{id}/verify',
   writeFiles: 'PUT /compute/containers/{id}/files',
 } as const;
@@ -218,6 +220,7 @@ export interface Definitions {
   readonly terminal: typeof computeEndpoints.terminal;
   readonly unreadCount: typeof notifyEndpoints.unreadCount;
   readonly updateProfile: typeof authEndpoints.updateProfile;
+  readonly useTools: typeof networkTools.useTools;
   readonly verifyMapping: typeof networkEndpoints.verifyMapping;
   readonly writeFiles: typeof computeFiles.writeFiles;
 }

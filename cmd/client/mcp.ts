@@ -1,6 +1,6 @@
 /** `troupe mcp`: the platform's work as tools for programs that act for people. */
+import { addressOf } from '../config/page-address.ts';
 import { serveStdio } from '../mcp/stdio.ts';
-import { addressOf } from './ports.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
 
 /** Serves until the input ends. */

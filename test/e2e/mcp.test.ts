@@ -1,115 +1,62 @@
-/** The MCP server on a real platform with real containers, used by the protocol's own client. */
+/** `troupe mcp` on a real platform with real containers, used by the protocol's own client. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
-import { CallToolResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { startBox } from '../support/clients/container.ts';
-import {
-  deleteAll,
-  logIn,
-  type RunningPlatform,
-  request,
-  startPlatform,
-  troupe,
-  troupeCommand,
-} from '../support/cluster/platform.ts';
-import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
-import type { Cleanup } from '../support/temp.ts';
+import { containerOf, done, ends, refused, refusesAllBut, startMcpPlatform } from '../support/clients/mcp.ts';
+import { troupe, troupeCommand } from '../support/cluster/platform.ts';
+import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { until } from '../support/until.ts';
 
-const failureSchema = z.object({ error: z.string(), code: z.string() });
-const containerOf = z.object({ container: z.looseObject({ id: z.string(), status: z.string() }) });
-
-/** Calls a tool. The SDK's client checks a result by the tool's output schema once the tools are listed. */
-async function call(client: Client, name: string, args: Record<string, unknown> = {}) {
-  const result = CallToolResultSchema.parse(await client.callTool({ name, arguments: args }));
-  const [content] = result.content;
-  assert.equal(content?.type, 'text');
-  return { isError: result.isError === true, value: z.looseObject({}).parse(JSON.parse(content.text)), result };
-}
-
-async function done(client: Client, name: string, args: Record<string, unknown> = {}) {
-  const { isError, value, result } = await call(client, name, args);
-  assert.ok(!isError, `${name}: ${JSON.stringify(value)}`);
-  assert.deepEqual(result.structuredContent, value);
-  return value;
-}
-
-async function refused(client: Client, name: string, args: Record<string, unknown> = {}) {
-  const { isError, value } = await call(client, name, args);
-  assert.ok(isError, `${name} was not refused: ${JSON.stringify(value)}`);
-  return failureSchema.parse(value);
-}
-
 describe('the MCP server', { skip: skipWithoutDocker(), timeout: 900_000 }, () => {
-  let data = '';
-  let platform: RunningPlatform;
-  let token = '';
-  let userId = '';
+  let platform: Awaited<ReturnType<typeof startMcpPlatform>>;
+  /** Of the administrator. */
+  let client: Client;
 
   before(async () => {
-    data = await mkdtemp(join(tmpdir(), 'troupe-test-'));
-    platform = await startPlatform({ data, env: { DEFAULT_IMAGE: await tinyImage() } });
-    const { urls, admin } = platform.ready;
-    token = await logIn(urls.auth, admin.username, admin.password ?? '');
-    const session = await request('GET', `${urls.auth}/api/session`, { token });
-    userId = z.string().parse(session.json.user_id);
+    platform = await startMcpPlatform();
+    client = await overStdio(platform.token);
   });
   after(async () => {
-    try {
-      await deleteAll(platform.ready.urls.compute, token);
-    } finally {
-      await platform.stop();
-      await rm(data, { recursive: true, force: true });
-    }
+    await client.close();
+    await platform.end();
   });
 
   const environment = (own: string) => ({
     XDG_CONFIG_HOME: '/nowhere',
-    TROUPE_URL: platform.ready.urls.https,
+    TROUPE_URL: platform.urls.https,
     TROUPE_TOKEN: own,
-    TROUPE_CA: join(data, 'ca.pem'),
+    TROUPE_CA: join(platform.data, 'ca.pem'),
   });
 
   /** A client of `troupe mcp`, which has listed the tools. */
-  async function overStdio(t: Cleanup, own: string): Promise<Client> {
+  async function overStdio(own: string): Promise<Client> {
     const [command = '', ...args] = troupeCommand(['mcp']);
     const client = new Client({ name: 'test', version: '1' });
     const env = { PATH: process.env.PATH ?? '', ...environment(own) };
     await client.connect(new StdioClientTransport({ command, args, env }));
-    t.after(() => client.close());
     await client.listTools();
     return client;
   }
 
-  async function apiToken(scopes: Record<string, string[]>): Promise<string> {
-    const body = { name: `mcp-${Object.keys(scopes).length}-${Date.now()}`, scopes, expires_in: '30d' };
-    const { status, json } = await request('POST', `${platform.ready.urls.auth}/api/tokens`, { token, body });
-    assert.ok(status < 300, JSON.stringify(json));
-    return z.string().parse(json.token);
-  }
-
   /** A page through the gateway. */
   async function page(host: string): Promise<string> {
-    const { port } = new URL(platform.ready.urls.http);
+    const { port } = new URL(platform.urls.http);
     const asked = httpRequest({ host: '127.0.0.1', port, headers: { host }, agent: false }).end();
     const [answer] = await once(asked, 'response');
     return text(answer);
   }
 
-  test('a program makes a container, writes a file, runs it, and reads its output, log and page', async (t) => {
-    const client = await overStdio(t, token);
+  test('a program makes a container, writes a file, runs it, and reads its output, log and page', async () => {
     const missing = await refused(client, 'create_container', { name: 'made' });
     assert.deepEqual([missing.code, /needs an SSH key/.test(missing.error)], ['conflict', true]);
-    const key = await startBox(platform.ready.urls.compute, token, data);
+    const key = await startBox(platform.urls.compute, platform.token, platform.data);
     const made = containerOf.parse(await done(client, 'create_container', { name: 'made', instance_type: 'mini' }));
     assert.equal(made.container.status, 'running');
     const container = made.container.id;
@@ -160,8 +107,7 @@ describe('the MCP server', { skip: skipWithoutDocker(), timeout: 900_000 }, () =
     assert.equal(containerOf.parse(await done(client, 'get_container', { container: 'box' })).container.id, key.id);
   });
 
-  test('outputs, times and arguments are bounded, and an unknown tool is an error of the protocol', async (t) => {
-    const client = await overStdio(t, token);
+  test('outputs, times and arguments are bounded, and an unknown tool is an error of the protocol', async () => {
     const container = 'box';
     const flood = {
       container,
@@ -174,6 +120,7 @@ describe('the MCP server', { skip: skipWithoutDocker(), timeout: 900_000 }, () =
     assert.ok(Buffer.byteLength(z.string().parse(stdout)) <= 101);
     const slow = await done(client, 'run_command', { container, command: ['sleep', '600'], timeout_seconds: 1 });
     assert.deepEqual([slow.exit_code, slow.timed_out], [null, true]);
+    await ends(client, 'sleep 600');
     const wrong = await refused(client, 'run_command', { container, command: [], more: 1 });
     assert.equal(wrong.code, 'invalid_request');
     assert.match(wrong.error, /command must have at least 1 entries/);
@@ -183,8 +130,7 @@ describe('the MCP server', { skip: skipWithoutDocker(), timeout: 900_000 }, () =
     await assert.rejects(client.callTool({ name: 'no_such_tool' }), /There is no tool no_such_tool/);
   });
 
-  test('hostnames are mapped, listed and given up', async (t) => {
-    const client = await overStdio(t, token);
+  test('hostnames are mapped, listed and given up', async () => {
     const { hostname } = await done(client, 'add_hostname', { container: 'box', hostname: 'www.example.com' });
     const { status, verify_name } = z.looseObject({}).parse(hostname);
     assert.deepEqual([status, verify_name], ['pending', '_svc-verify.www.example.com']);
@@ -193,8 +139,7 @@ describe('the MCP server', { skip: skipWithoutDocker(), timeout: 900_000 }, () =
     assert.deepEqual(await done(client, 'remove_hostname', { hostname: 'www.example.com' }), { removed: id });
   });
 
-  test('what destroys is marked, and what reads', async (t) => {
-    const client = await overStdio(t, token);
+  test('what destroys is marked, and what reads', async () => {
     const { tools } = await client.listTools();
     const named = (has: (hints: NonNullable<(typeof tools)[number]['annotations']>) => boolean) =>
       tools.flatMap(({ name, annotations }) => (annotations !== undefined && has(annotations) ? name : [])).sort();
@@ -219,41 +164,13 @@ describe('the MCP server', { skip: skipWithoutDocker(), timeout: 900_000 }, () =
   });
 
   test('a token of one container opens that one and nothing else', async (t) => {
-    const { json } = await request('GET', `${platform.ready.urls.compute}/compute/containers`, { token });
-    const [box] = z.array(z.object({ id: z.string() })).parse(json.containers);
-    const own = box?.id ?? '';
-    const other = 'a00000000000';
-    const scopes = { [`compute.${userId}.containers.${own}`]: ['read', 'update'] };
-    const client = await overStdio(t, await apiToken(scopes));
-    assert.equal(containerOf.parse(await done(client, 'get_container', { container: own })).container.id, own);
-    assert.equal((await done(client, 'run_command', { container: own, command: ['echo', 'in'] })).stdout, 'in\n');
-    const tries: [string, Record<string, unknown>][] = [
-      ['list_containers', {}],
-      ['list_hostnames', {}],
-      ['get_container', { container: other }],
-      ['get_container', { container: 'box' }],
-      ['create_container', { name: 'more', ssh_key_ids: [1] }],
-      ['create_container', { name: 'more' }],
-      ['stop_container', { container: own }],
-      ['start_container', { container: own }],
-      ['delete_container', { container: own }],
-      ['run_command', { container: other, command: ['true'] }],
-      ['read_file', { container: other, path: '/etc/passwd' }],
-      ['write_file', { container: other, path: '/x', content: '' }],
-      ['list_files', { container: other, path: '/' }],
-      ['read_logs', { container: other }],
-      ['list_ports', { container: other }],
-      ['open_port', { container: other, port: 80 }],
-      ['close_port', { container: other, port: 80 }],
-      ['add_hostname', { container: own, hostname: 'x.example.com' }],
-      ['remove_hostname', { hostname: other }],
-    ];
-    for (const [name, args] of tries) {
-      const { code, error } = await refused(client, name, args);
-      // The networking API answers with text, whose code follows from its status.
-      assert.equal(code, name.endsWith('hostname') || name.endsWith('hostnames') ? 'forbidden' : 'missing_scope');
-      assert.match(error, /missing \S+ scope/, name);
-    }
+    const { container } = containerOf.parse(await done(client, 'get_container', { container: 'box' }));
+    const own = container.id;
+    const limited = await overStdio(await platform.tokenOf(own));
+    t.after(() => limited.close());
+    assert.equal(containerOf.parse(await done(limited, 'get_container', { container: own })).container.id, own);
+    assert.equal((await done(limited, 'run_command', { container: own, command: ['echo', 'in'] })).stdout, 'in\n');
+    await refusesAllBut(limited, own);
   });
 
   test('without a login the command says what to do', async () => {

@@ -43,7 +43,7 @@ const SIBLINGS: Readonly<Record<string, Readonly<Record<string, readonly string[
   cmd: {
     config: [],
     observability: ['config'],
-    node: ['config', 'observability'],
+    node: ['config', 'observability', 'mcp'],
     cli: ['config', 'observability', 'node'],
     mcp: ['config'],
     client: ['config', 'mcp'],
