@@ -48,7 +48,7 @@ interface Transfer extends CallControl {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-interface Sent {
+interface SentContent {
   readonly body: string | Uint8Array<ArrayBuffer> | undefined;
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -103,7 +103,7 @@ export class TroupeClient implements ClientCore {
     return this.#repeated(method, path, { body: options.body, headers: options.headers ?? {} }, options);
   }
 
-  async #repeated(method: string, path: string, sent: Sent, options: CallControl): Promise<TransportAnswer> {
+  async #repeated(method: string, path: string, sent: SentContent, options: CallControl): Promise<TransportAnswer> {
     for (let attempt = 1; ; attempt++) {
       try {
         return await this.#attempt(method, path, sent, options);
@@ -151,7 +151,7 @@ export class TroupeClient implements ClientCore {
     return { ...headers, ...(bearer === undefined ? undefined : { authorization: `Bearer ${bearer}` }) };
   }
 
-  async #attempt(method: string, path: string, sent: Sent, options: CallControl): Promise<TransportAnswer> {
+  async #attempt(method: string, path: string, sent: SentContent, options: CallControl): Promise<TransportAnswer> {
     const { transport, url, timeoutMs = TIMEOUT_MS } = this.#options;
     const { signal } = options;
     const limit = new AbortController();

@@ -9,7 +9,7 @@ import type { ToolContext } from './tool.ts';
 export const containerField = z.string().min(1).describe('Id of the container, or its whole name');
 
 /** Clients give a call up after a minute, unless they are told otherwise. */
-export const DEFAULT_SECONDS = 45;
+const DEFAULT_SECONDS = 45;
 const MAX_SECONDS = 600;
 const LOOK_EVERY_MS = 700;
 
