@@ -35,6 +35,17 @@ export interface ClientOptions {
   readonly timeoutMs?: number;
 }
 
+/** Bytes that are sent, and further headers of the request. */
+interface Transfer extends CallControl {
+  readonly body?: Uint8Array<ArrayBuffer>;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+interface SentContent {
+  readonly body: string | Uint8Array<ArrayBuffer> | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
 /** A client of one platform. */
 export class TroupeClient implements ClientCore {
   readonly #options: ClientOptions;
@@ -79,9 +90,21 @@ export class TroupeClient implements ClientCore {
 
   /** Sends any request to a path of the platform. Rejects with TroupeError, also for an answer that is no success. */
   async request(method: string, path: string, body?: unknown, options: CallControl = {}): Promise<RawAnswer> {
+    const headers: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' };
+    const sent = { body: body === undefined ? undefined : JSON.stringify(body), headers };
+    const answer = await this.#repeated(method, path, sent, options);
+    return { status: answer.status, body: answer.body, requestId: answer.header('x-request-id') };
+  }
+
+  /** The same with bytes both ways, for files: `headers` may name a range. */
+  transfer(method: string, path: string, options: Transfer = {}): Promise<TransportAnswer> {
+    return this.#repeated(method, path, { body: options.body, headers: options.headers ?? {} }, options);
+  }
+
+  async #repeated(method: string, path: string, sent: SentContent, options: CallControl): Promise<TransportAnswer> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#attempt(method, path, body, options);
+        return await this.#attempt(method, path, sent, options);
       } catch (error) {
         if (!(error instanceof TroupeError) || attempt === ATTEMPTS || method !== 'GET') throw error;
         const passes = PASSING.has(error.status) || error.code === 'unreachable' || error.code === 'timeout';
@@ -126,7 +149,7 @@ export class TroupeClient implements ClientCore {
     return { ...headers, ...(bearer === undefined ? undefined : { authorization: `Bearer ${bearer}` }) };
   }
 
-  async #attempt(method: string, path: string, body: unknown, options: CallControl): Promise<RawAnswer> {
+  async #attempt(method: string, path: string, sent: SentContent, options: CallControl): Promise<TransportAnswer> {
     const { transport, url, timeoutMs = TIMEOUT_MS } = this.#options;
     const { signal } = options;
     const limit = new AbortController();
@@ -139,10 +162,8 @@ export class TroupeClient implements ClientCore {
     }, ms);
     try {
       limit.signal.throwIfAborted();
-      const headers = this.#headers();
-      if (body !== undefined) headers['content-type'] = 'application/json';
-      const sent = body === undefined ? undefined : JSON.stringify(body);
-      const request = { method, url: new URL(path, url).href, headers, body: sent, signal: limit.signal };
+      const headers = { ...sent.headers, ...this.#headers() };
+      const request = { method, url: new URL(path, url).href, headers, body: sent.body, signal: limit.signal };
       return accepted(await transport.send(request));
     } finally {
       clearTimeout(timer);
@@ -151,10 +172,10 @@ export class TroupeClient implements ClientCore {
   }
 }
 
-function accepted(answer: TransportAnswer): RawAnswer {
+function accepted(answer: TransportAnswer): TransportAnswer {
   if (answer.status < 200 || answer.status > 299)
     throw errorOf(answer.status, answer.body, (name) => answer.header(name));
-  return { status: answer.status, body: answer.body, requestId: answer.header('x-request-id') };
+  return answer;
 }
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -6,7 +6,7 @@ export interface TransportRequest {
   readonly method: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | undefined;
+  readonly body: string | Uint8Array<ArrayBuffer> | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -14,6 +14,8 @@ export interface TransportRequest {
 export interface TransportAnswer {
   readonly status: number;
   readonly body: string;
+  /** The body as it came. */
+  readonly bytes?: Uint8Array;
   header(name: string): string | undefined;
 }
 
@@ -64,8 +66,9 @@ export function webTransport(fetching: typeof fetch, socketClass: WebSocketConst
         const credentials = 'same-origin';
         const init = { method, headers: { ...headers }, signal, credentials, redirect: 'error' } as const;
         const response = await fetching(url, body === undefined ? init : { ...init, body });
-        const text = await response.text();
-        return { status: response.status, body: text, header: (name) => response.headers.get(name) ?? undefined };
+        const bytes = new Uint8Array(await response.arrayBuffer());
+        const header = (name: string) => response.headers.get(name) ?? undefined;
+        return { status: response.status, body: new TextDecoder().decode(bytes), bytes, header };
       } catch (cause) {
         if (signal.aborted) throw signal.reason;
         throw new TroupeError('unreachable', 'The platform cannot be reached.', { cause });

@@ -4,6 +4,7 @@ import type { ComputeNewsSource } from '../../proto/compute/events.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { DnsProvider, TxtResolvers } from '../../proto/ports/dns.ts';
 import type { Log } from '../../proto/ports/log.ts';
+import type { ToolServer } from '../../proto/ports/tools.ts';
 import type { Db } from '../../storage/db.ts';
 import type { Placement } from '../service/placement.ts';
 import type { DnsView } from './certificate-deps.ts';
@@ -28,6 +29,8 @@ export interface NetworkDeps {
   readonly dns: DnsView;
   /** Says when a container goes. */
   readonly computeNews: ComputeNewsSource;
+  /** Tools for programs that act for people. */
+  readonly tools: ToolServer;
   /** How often mappings are looked for that are due, ms. Default 5,000. */
   readonly lookMs?: number;
 }

@@ -8,6 +8,7 @@ import {
   networkEndpoints,
   ownedDomainEndpoints,
 } from '../../proto/network/endpoints.ts';
+import { useTools } from '../../proto/network/tools.ts';
 import { ActorError, type SystemRef } from '../../supervision/index.ts';
 import type { PlacedKind } from '../../supervision/placement/index.ts';
 import { ASK_TIMEOUT } from '../service/dispatch.ts';
@@ -18,6 +19,7 @@ import { mappingKind } from './mapping.ts';
 import { ownerKind } from './owner.ts';
 import { MAPPING, NETWORK_USER, OWNER } from './placed.ts';
 import { dueChecks, orphans } from './poller.ts';
+import { toolTransfers } from './tools.ts';
 import { userKind } from './user.ts';
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
@@ -31,7 +33,7 @@ export async function startNetwork(system: SystemRef, deps: NetworkDeps): Promis
   const service = await startService(system, {
     name: 'network',
     // Without the integration no body and no id matters: the answer is one and the same.
-    endpoints: isIntegrated ? networkEndpoints : [...ownedDomainEndpoints.map(bare), ...mappingEndpoints],
+    endpoints: isIntegrated ? networkEndpoints : [...ownedDomainEndpoints.map(bare), ...mappingEndpoints, useTools],
     db: deps.db,
     placement,
     parts: {
@@ -41,6 +43,7 @@ export async function startNetwork(system: SystemRef, deps: NetworkDeps): Promis
       checks: dueChecks(deps, mappings),
       orphans: orphans(deps, mappings),
     },
+    transfers: toolTransfers(deps),
   });
 
   /** What a mapping became in its first moments; as it was created, when that takes too long: the checks go on. */

@@ -79,6 +79,8 @@ export async function startService(system: SystemRef, definition: ServiceDefinit
   const transfers = new Map((definition.transfers ?? []).map((handler) => [handler.endpoint.name, handler]));
   for (const endpoint of endpoints) {
     if (endpoint.bytes && !transfers.has(endpoint.name)) throw new TypeError(`nobody answers ${endpoint.name}`);
+    // A transfer may ask no actor.
+    if (endpoint.bytes && !answering.has(endpoint.actor.kind)) continue;
     const streams = endpoint.socket ? sockets : endpoint.events ? events : undefined;
     const part = answering.get(endpoint.actor.kind);
     const isAnswered = part !== undefined && (part.answers?.has(endpoint.name) ?? true);

@@ -15,6 +15,7 @@ import type * as computeLogs from '../../proto/compute/logs.ts';
 import type * as computeSettings from '../../proto/compute/settings.ts';
 import type * as monitorEndpoints from '../../proto/monitor/endpoints.ts';
 import type * as networkEndpoints from '../../proto/network/endpoints.ts';
+import type * as networkTools from '../../proto/network/tools.ts';
 import type * as notifyEndpoints from '../../proto/notify/endpoints.ts';
 
 /** Kind and path of each endpoint: a method, WS for a socket, or SSE for an event stream. */
@@ -126,6 +127,7 @@ export const ENDPOINTS = {
   unreadCount: 'GET /api/notifications/unread-count',
   updateContainer: 'PATCH /compute/containers/{id}',
   updateProfile: 'PUT /api/settings/profile',
+  useTools: 'POST /mcp',
   verifyMapping: 'POST /api/domain-mappings/{id}/verify',
   writeFiles: 'PUT /compute/containers/{id}/files',
 } as const;
@@ -237,6 +239,7 @@ export interface Definitions {
   readonly unreadCount: typeof notifyEndpoints.unreadCount;
   readonly updateContainer: typeof computeSettings.updateContainer;
   readonly updateProfile: typeof authEndpoints.updateProfile;
+  readonly useTools: typeof networkTools.useTools;
   readonly verifyMapping: typeof networkEndpoints.verifyMapping;
   readonly writeFiles: typeof computeFiles.writeFiles;
 }

@@ -137,9 +137,11 @@ async function readAnswer(response: IncomingMessage): Promise<TransportAnswer> {
     chunks.push(data);
   }
   const { headers, statusCode = 0 } = response;
+  const body = Buffer.concat(chunks);
   return {
     status: statusCode,
-    body: Buffer.concat(chunks).toString('utf8'),
+    body: body.toString('utf8'),
+    bytes: body,
     header(name) {
       const value = headers[name];
       return Array.isArray(value) ? value.join(', ') : value;

@@ -179,6 +179,11 @@ export function addLoginCommands(program: Command): void {
     .action(async (method: string, path: string, options: ApiCommandOptions) =>
       (await import('./api.ts')).sendRequest(method, path, options),
     );
+  program
+    .command('mcp')
+    .description('serve your containers as tools to a program that acts for you (MCP, over standard input and output)')
+    .option('--profile <name>', 'another login than the current one (default: TROUPE_PROFILE)')
+    .action(async (options: ClientCommandOptions) => (await import('./mcp.ts')).serveTools(options));
   const admin = program.command('admin').description('what the administrator sees');
   const watch = () => import('./watch.ts');
   listCommand(admin, 'ps', 'the containers of all users').action(async (options: ClientCommandOptions) =>

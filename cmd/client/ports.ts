@@ -1,4 +1,5 @@
 /** `troupe port`, `open`, `mount`, `pull-policy`. */
+import { addressOf } from '../config/page-address.ts';
 import { openBrowser } from './device.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
@@ -69,14 +70,6 @@ export async function openPage(name: string | undefined, options: ClientCommandO
   }
   out.line(url);
   if (out.isTerminal) openBrowser(url);
-}
-
-/** 80 and 443 are the gateway's own ports, which may be others where it does not run as root. */
-function addressOf(port: number, hostname: string, url: string, plainUrl: string | undefined): string {
-  const own = port === 443 ? new URL(url).port : plainUrl === undefined ? '' : new URL(plainUrl).port;
-  if (port === 443 || port === 80)
-    return `${port === 443 ? 'https' : 'http'}://${hostname}${own === '' ? '' : `:${own}`}`;
-  return `http://${hostname}:${port}`;
 }
 
 /** Lists the paths whose data is kept. */

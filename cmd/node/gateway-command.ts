@@ -29,6 +29,7 @@ import { listenNetwork, openNetwork } from './network.ts';
 import { NO_PLATFORM } from './roles/role.ts';
 import { CLOCK, openDatabase, openRuntime } from './runtime.ts';
 import { stopSignal, Teardown } from './shutdown.ts';
+import { PlatformTools } from './tools.ts';
 
 /** Options as the command line gives them. */
 export interface GatewayCommandOptions extends LogServiceOptions, GatewayFlags {
@@ -107,7 +108,8 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     const hosts = hostsOfOthers('net', domain);
     const settings = { log, environment, domain };
     const parts = { system, db, clock: CLOCK, installation, encryptionKey, placement: undefined };
-    const network = await openNetwork({ ...settings, ...parts });
+    const tools = new PlatformTools(domain, log);
+    const network = await openNetwork({ ...settings, ...parts, tools });
     const listener = await listenNetwork(network, {
       ...settings,
       ...callers,
@@ -144,6 +146,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       gatewayToken: gatewayTokenSigner(jwtSecret, sharedClock),
       processRegistry,
     });
+    tools.reach(gateway.control);
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));
     if (sshKeys !== undefined) await noteSshAddress(db, domain, options.listen, gateway.ports.ssh);
     process.stdout.write(readyLine(options, domain, gateway.ports, sshKeys !== undefined));

@@ -5,6 +5,7 @@ import type { Placement } from '../../actors/service/placement.ts';
 import type { Service } from '../../proto/endpoint.ts';
 import { plainText } from '../../proto/network/endpoints.ts';
 import type { HttpServer } from '../../proto/ports/http.ts';
+import type { ToolServer } from '../../proto/ports/tools.ts';
 import { containerOwner } from '../../storage/compute/containers.ts';
 import { computeNews } from '../../storage/compute/news.ts';
 import { api, type Pages, type RequestTrace } from '../../transports/api/api.ts';
@@ -25,6 +26,7 @@ interface NetworkOptions extends Pick<RoleParts, 'system' | 'db' | 'log' | 'cloc
   readonly installation: string;
   /** Without it there is no integration with a DNS provider. */
   readonly encryptionKey: KeyObject | undefined;
+  readonly tools: ToolServer;
   /** How often mappings are looked for that are due, ms; for tests. */
   readonly lookMs?: number;
 }
@@ -49,6 +51,7 @@ export function openNetwork(options: NetworkOptions): Promise<Service> {
     containerOwner: (id) => containerOwner(db, id),
     dns: dnsOf(environment, domain),
     computeNews: computeNews(db),
+    tools: options.tools,
     ...(options.lookMs === undefined ? {} : { lookMs: options.lookMs }),
   });
 }

@@ -25,6 +25,7 @@ import { openNotify } from './roles/notify.ts';
 import type { RoleParts } from './roles/role.ts';
 import { CLOCK } from './runtime.ts';
 import { startOutboxRelay } from './shared.ts';
+import { PlatformTools } from './tools.ts';
 
 /** A service that listens; `target`: its address from this machine, as the host and port of a URL. */
 interface Listening {
@@ -37,6 +38,8 @@ interface Listening {
 /** All that listen here, the networking API, and how the address of a client is found for a service. */
 export interface PlatformServices extends Readonly<Record<Exclude<RoutedServiceName, 'net'>, Listening>> {
   readonly network: Service;
+  /** At `/mcp` of the networking API. */
+  readonly tools: PlatformTools;
   readonly mapped: MappedHosts;
   readonly addressOf: (name: RoutedServiceName) => ReturnType<typeof clientAddress>;
 }
@@ -67,11 +70,13 @@ export async function openServices(
   const { engine, keys } = core;
   const compute = await openCompute(partsOf('compute'), placement, { engine, keys, sshAddress, takenPorts });
   const notify = await openNotify(partsOf('notify'), environment.NATS_URL === undefined ? undefined : placement);
+  const tools = new PlatformTools(options.domain, log);
   const network = await openNetwork({
     ...partsOf('network'),
     placement,
     installation: core.installation,
     encryptionKey: secrets.encryptionKey,
+    tools,
   });
   const mapped = await openMappedHosts({
     system,
@@ -134,7 +139,7 @@ export async function openServices(
     notify: await serve('notify', notify),
   };
   teardown.add('streams of the monitor', async () => monitor.service.drain());
-  return { ...listeners, network, mapped, addressOf };
+  return { ...listeners, network, tools, mapped, addressOf };
 }
 
 /** Starts the monitor of this process, which draws the services that listen. */

@@ -126,6 +126,7 @@ async function openEntrance(core: PlatformCore, services: PlatformServices) {
     gatewayToken: gatewayTokenSigner(secrets.jwtSecret, sharedClock),
     log: log.child({ service: 'gateway' }),
   });
+  services.tools.reach(gateway.control);
   teardown.add('gateway', () => gateway.stop(DRAIN_MS));
   return { gateway, net, address: await noteSshAddress(db, domain, host, gateway.ports.ssh) };
 }

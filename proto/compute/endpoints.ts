@@ -105,6 +105,23 @@ export const listContainers = endpoint({
   actor: byUser,
 });
 
+/** What a container is made with. */
+// Strict: a field we do not know (privileged, network, ...) is refused, never passed by.
+export const newContainerSchema = z.strictObject({
+  name: containerNameSchema,
+  instance_type: instanceTypeSchema.default('nano'),
+  memory_mb: z.int().min(128).max(65_536).default(512),
+  storage_gb: z.int().min(1).max(1024).default(5),
+  ssh_key_ids: z
+    .array(z.int().min(1).max(2_147_483_647))
+    .min(1, 'must name at least one of your SSH keys')
+    .max(MAX_SSH_KEYS),
+  ssh_enabled: z.boolean().default(false),
+  mount_paths: mountPathsSchema.default(['/root']),
+  image: z.string().max(512).optional(),
+  pull_policy: pullPolicySchema.default('IfNotPresent'),
+});
+
 export const createContainer = endpoint({
   ...common,
   name: 'createContainer',
@@ -114,21 +131,7 @@ export const createContainer = endpoint({
     'Create a container. With `wait=running` the reply comes when it runs or has failed, or after `timeout` seconds',
   scope: containersScope('create'),
   query: z.object(waitQuery),
-  // Strict: a field we do not know (privileged, network, ...) is refused, never passed by.
-  body: z.strictObject({
-    name: containerNameSchema,
-    instance_type: instanceTypeSchema.default('nano'),
-    memory_mb: z.int().min(128).max(65_536).default(512),
-    storage_gb: z.int().min(1).max(1024).default(5),
-    ssh_key_ids: z
-      .array(z.int().min(1).max(2_147_483_647))
-      .min(1, 'must name at least one of your SSH keys')
-      .max(MAX_SSH_KEYS),
-    ssh_enabled: z.boolean().default(false),
-    mount_paths: mountPathsSchema.default(['/root']),
-    image: z.string().max(512).optional(),
-    pull_policy: pullPolicySchema.default('IfNotPresent'),
-  }),
+  body: newContainerSchema,
   reply: containerBegunSchema,
   refuses: ['limit_reached'],
   actor: byUser,

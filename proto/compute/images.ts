@@ -14,7 +14,7 @@ import {
 } from './fields.ts';
 
 /** An image that containers can start from. */
-const imageSchema = z.object({
+export const imageSchema = z.object({
   name: z.string(),
   image: z.string(),
   source: z.enum(['builtin', 'registry']),

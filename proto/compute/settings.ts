@@ -18,7 +18,7 @@ import {
 const sshSchema = z.object({ ssh_enabled: z.boolean() });
 
 /** An ingress rule, as it is shown. */
-const ingressSchema = z.object({
+export const ingressSchema = z.object({
   id: z.int(),
   port: z.int(),
   target_port: z.int(),

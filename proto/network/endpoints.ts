@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { ERRORS, type Refusal } from '../errors.ts';
 import { idSchema } from '../ids.ts';
+import { useTools } from './tools.ts';
 
 /** Owned domains and mappings that a user may have: far above what anybody needs. */
 export const MAX_OWNED_DOMAINS = 20;
@@ -201,7 +202,7 @@ export const ownedDomainEndpoints = [listOwnedDomains, connectDomain, disconnect
 export const mappingEndpoints = [listMappings, createMapping, deleteMapping, verifyMapping] as const;
 
 /** All endpoints of the service. */
-export const networkEndpoints = [...ownedDomainEndpoints, ...mappingEndpoints] as const;
+export const networkEndpoints = [...ownedDomainEndpoints, ...mappingEndpoints, useTools] as const;
 
 /** Sentences of this API that handlers give themselves. */
 export const SAYS = {

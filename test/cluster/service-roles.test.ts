@@ -270,6 +270,8 @@ async function useNetwork({ call }: Api, token: string, containerId: string): Pr
   await call('network', 'verifyMapping', { token, params: mapping });
   await call('network', 'deleteMapping', { token, params: mapping });
   await call('network', 'disconnectDomain', { token, params });
+  const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
+  await call('network', 'useTools', { token, body: ping });
 }
 
 test('every endpoint of every service works when each process has the role of its service alone', {

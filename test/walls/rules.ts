@@ -43,9 +43,10 @@ const SIBLINGS: Readonly<Record<string, Readonly<Record<string, readonly string[
   cmd: {
     config: [],
     observability: ['config'],
-    node: ['config', 'observability'],
+    node: ['config', 'observability', 'mcp'],
     cli: ['config', 'observability', 'node'],
-    client: ['config'],
+    mcp: ['config'],
+    client: ['config', 'mcp'],
   },
   transports: {
     http: ['ws', 'wire'],
@@ -101,6 +102,7 @@ const LIBRARIES: readonly LibraryRule[] = [
   { library: /^ws$/, folders: ['transports/ws', 'client/node'] },
   { library: /^(node:)?(net|tls|http|https|http2|dgram)$/, folders: ['transports', 'client/node'] },
   { library: /^(node:)?dns(\/promises)?$/, folders: ['transports', 'client/node'] },
+  { library: /^@modelcontextprotocol\//, folders: ['cmd/mcp'] },
   { library: /^tldts$/, folders: ['actors/network'] },
   { library: /^undici$/, folders: ['transports'] },
   { library: /^ssh2$/, folders: ['transports/ssh', 'transports/gateway/ssh'] },

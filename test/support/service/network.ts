@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createSecretKey } from 'node:crypto';
 import { z } from 'zod';
 import { listenNetwork, openNetwork as openActors } from '../../../cmd/node/network.ts';
+import { PlatformTools } from '../../../cmd/node/tools.ts';
 import { servicePages } from '../../../cmd/observability/pages.ts';
 import { newId } from '../../../proto/ids.ts';
 import type { NetworkNews } from '../../../proto/network/events.ts';
@@ -79,7 +80,16 @@ export async function openNetwork(t: Cleanup, options: NetworkOptions = {}) {
     const node = await startNode(t, { database, clock, log, environment, ...member });
     const { system, domain } = node;
     const service = await openActors({
-      ...{ system, db: node.db, log, clock, domain, lookMs: 50, installation: 'abcdefghijkl' },
+      ...{
+        system,
+        db: node.db,
+        log,
+        clock,
+        domain,
+        lookMs: 50,
+        tools: new PlatformTools(domain, log),
+        installation: 'abcdefghijkl',
+      },
       environment: node.environment,
       placement: options.nats === undefined ? undefined : node.placement,
       encryptionKey: options.isBare ? undefined : KEY,

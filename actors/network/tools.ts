@@ -1,0 +1,58 @@
+/** `/mcp`: messages of programs that act for people, which the tool server answers with the caller's own token. */
+import { jsonOf, readAtMost } from '../../lib/input.ts';
+import type { Upload } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
+import { MAX_TOOL_MESSAGE, MAX_TOOL_REQUESTS, toolMessageSchema, useTools } from '../../proto/network/tools.ts';
+import { transferHandler } from '../service/start-service.ts';
+import type { NetworkDeps } from './deps.ts';
+
+const BEARER = /^bearer +(\S+) *$/i;
+
+/** Answers them. */
+export function toolTransfers({ tools }: Pick<NetworkDeps, 'tools'>) {
+  const running = new Map<string, number>();
+  const add = (userId: string, by: number) => {
+    const count = (running.get(userId) ?? 0) + by;
+    if (count === 0) running.delete(userId);
+    else running.set(userId, count);
+  };
+  return [
+    transferHandler(useTools, async (call, upload, { userId }) => {
+      // A cookie proves a person at a page, whom a program does not act for.
+      const [, token] = BEARER.exec(upload.header('authorization') ?? '') ?? [];
+      if (token === undefined) throw new Refusal('unauthorized');
+      if ((running.get(userId) ?? 0) >= MAX_TOOL_REQUESTS)
+        throw new Refusal('limit_reached', {
+          message: `${MAX_TOOL_REQUESTS} requests for tools at a time: wait for one.`,
+        });
+      add(userId, 1);
+      let isOver = false;
+      const over = () => {
+        if (!isOver) add(userId, -1);
+        isOver = true;
+      };
+      try {
+        const message = await messageOf(upload);
+        const header = (name: string) => upload.header(name);
+        const reply = await tools.answer({ token, address: call.address, message, header, signal: upload.signal });
+        reply.bytes.once('close', over);
+        return reply;
+      } catch (error) {
+        over();
+        throw error;
+      }
+    }),
+  ];
+}
+
+async function messageOf(upload: Upload): Promise<Record<string, unknown>> {
+  const bytes = await readAtMost(upload.stream(), MAX_TOOL_MESSAGE);
+  if (bytes === undefined)
+    throw new Refusal('body_too_large', { message: `A message has at most ${MAX_TOOL_MESSAGE} bytes.` });
+  const value = jsonOf(bytes.toString('utf8'));
+  if (value === undefined) throw new Refusal('invalid_json');
+  const { data: message } = toolMessageSchema.safeParse(value);
+  if (message === undefined)
+    throw new Refusal('invalid_request', { message: 'The body is no message of JSON-RPC 2.0.' });
+  return message;
+}

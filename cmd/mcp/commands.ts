@@ -1,0 +1,121 @@
+/** A command in a container, over the socket of the endpoint, with bounded output. */
+import { z } from 'zod';
+import { TroupeError } from '../../client/index.ts';
+import { execContainer } from '../../proto/compute/endpoints.ts';
+import type { ToolContext } from './tool.ts';
+
+interface CommandRequest {
+  readonly id: string;
+  /** One is a script for /bin/sh; several are a program and its arguments. */
+  readonly command: readonly string[];
+  readonly input: string;
+  /** After which it is ended, ms. */
+  readonly timeoutMs: number;
+  /** Bytes kept of each output: the last ones. */
+  readonly maxBytes: number;
+}
+
+/** What came of it. */
+interface CommandOutcome {
+  /** Undefined if the time was over first. */
+  readonly code: number | undefined;
+  readonly stdout: BoundedOutput;
+  readonly stderr: BoundedOutput;
+}
+
+const exitSchema = z.object({ type: z.literal('exit'), code: z.int() });
+const MAX_FRAME = 64 * 1024;
+
+/**
+ * Runs a command once: a lost connection is an error, since another attempt would run it again. Rejects with
+ * TroupeError.
+ */
+export async function runCommand(request: CommandRequest, { client, signal }: ToolContext): Promise<CommandOutcome> {
+  const { id, command, input, timeoutMs, maxBytes } = request;
+  const stdout = new BoundedOutput(maxBytes);
+  const stderr = new BoundedOutput(maxBytes);
+  let code: number | undefined;
+  let lost: TroupeError | undefined;
+  const query = new URLSearchParams(command.map((word): [string, string] => ['command', word]));
+  const stream = client.stream({
+    path: () => `${execContainer.path.replace('{id}', encodeURIComponent(id))}?${query}`,
+    opened() {
+      const bytes = Buffer.from(input);
+      for (let at = 0; at < bytes.length; at += MAX_FRAME) stream.send(bytes.subarray(at, at + MAX_FRAME));
+      stream.send(JSON.stringify({ type: 'eof' }));
+    },
+    text(data) {
+      code = exitSchema.parse(JSON.parse(data)).code;
+    },
+    binary(frame) {
+      (frame[0] === 2 ? stderr : stdout).add(frame.subarray(1));
+    },
+    onState(state) {
+      if (state.state !== 'waiting' || code !== undefined) return;
+      lost = new TroupeError('unreachable', `The command has no result: ${state.reason || 'the connection broke'}.`);
+      stream.close();
+    },
+  });
+  let isOver = false;
+  const timer = setTimeout(() => {
+    isOver = true;
+    stream.close();
+  }, timeoutMs);
+  const stop = () => stream.close();
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    const { error } = await stream.done;
+    if (lost !== undefined) throw lost;
+    if (error !== undefined) throw error;
+    if (code === undefined && !isOver) throw new TroupeError('cancelled', 'The call was cancelled.');
+    return { code, stdout, stderr };
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+/** The end of an output. */
+class BoundedOutput {
+  readonly #max: number;
+  #chunks: Buffer[] = [];
+  #kept = 0;
+  #all = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  add(chunk: Uint8Array): void {
+    this.#all += chunk.length;
+    this.#kept += chunk.length;
+    this.#chunks.push(Buffer.from(chunk));
+    // Joined now and then, so that many small pieces cost little.
+    if (this.#kept > 2 * this.#max + MAX_FRAME) this.#join();
+  }
+
+  /** Bytes that came. */
+  get bytes(): number {
+    return this.#all;
+  }
+
+  get isCut(): boolean {
+    return this.#all > this.#max;
+  }
+
+  /** What is kept. It begins with a whole character. */
+  text(): string {
+    const bytes = this.#join();
+    let at = 0;
+    if (this.isCut) while (at < 4 && ((bytes[at] ?? 0) & 0xc0) === 0x80) at++;
+    return bytes.toString('utf8', at);
+  }
+
+  #join(): Buffer {
+    const all = Buffer.concat(this.#chunks);
+    const bytes = all.subarray(Math.max(0, all.length - this.#max));
+    this.#chunks = [bytes];
+    this.#kept = bytes.length;
+    return bytes;
+  }
+}

@@ -1,0 +1,140 @@
+/** Tools for what leads to a container from outside: ports, and hostnames of the user. */
+import { z } from 'zod';
+import { type CallReply, TroupeError } from '../../client/index.ts';
+import { ingressSchema } from '../../proto/compute/settings.ts';
+import { mappingSchema } from '../../proto/network/endpoints.ts';
+import { containerField, idOf } from './fields.ts';
+import { type Tool, type ToolContext, tool } from './tool.ts';
+
+const byContainer = z.strictObject({ container: containerField });
+const outsideField = z.int().describe("Port of the container's hostname: 80, 443, or 8000 to 8999");
+const portSchema = ingressSchema.extend({ url: z.string().describe('Where it is reached, if it serves HTTP') });
+const byHostname = z.strictObject({ hostname: z.string().min(1).describe('The hostname, or the id of its mapping') });
+
+const PORT_TOOLS: readonly Tool[] = [
+  tool({
+    name: 'list_ports',
+    title: 'List open ports',
+    description: 'The ports of a container that are open to everybody, and the port inside that each leads to.',
+    effect: 'reads',
+    input: byContainer,
+    output: z.object({ ports: z.array(portSchema) }),
+    async run({ container }, context) {
+      const params = { id: await idOf(container, context) };
+      const { client, signal } = context;
+      const { rules } = await client.call('listIngress', { params }, { signal });
+      return { ports: await withUrls(params.id, rules, context) };
+    },
+  }),
+  tool({
+    name: 'open_port',
+    title: 'Open a port to everybody',
+    description: "Leads a port of the container's hostname to one inside. Everybody can reach it within 5 s.",
+    effect: 'sets',
+    input: byContainer.extend({
+      port: outsideField,
+      target_port: z.int().min(1).max(65_535).optional().describe('Port inside; default: the same'),
+    }),
+    output: z.object({ port: portSchema }),
+    async run({ container, port, target_port }, context) {
+      const params = { id: await idOf(container, context) };
+      const body = target_port === undefined ? { port } : { port, target_port };
+      const rule = await context.client.call('addIngress', { params, body }, { signal: context.signal });
+      const [opened] = await withUrls(params.id, [rule], context);
+      return { port: opened ?? { ...rule, url: '' } };
+    },
+  }),
+  tool({
+    name: 'close_port',
+    title: 'Close a port',
+    description: 'Closes a port of a container. Nobody reaches what is behind it from then on.',
+    effect: 'destroys',
+    input: byContainer.extend({ port: outsideField }),
+    output: z.object({ closed: z.int() }),
+    async run({ container, port }, context) {
+      const params = { id: await idOf(container, context), port: String(port) };
+      await context.client.call('deleteIngress', { params }, { signal: context.signal });
+      return { closed: port };
+    },
+  }),
+];
+
+type Rule = CallReply<'addIngress'>;
+
+/** A token that may open a port may not see the container: the address stays unknown then. */
+async function withUrls(id: string, rules: readonly Rule[], { client, signal, address }: ToolContext) {
+  const container = await client.call('getContainer', { params: { id } }, { signal }).catch((error: unknown) => {
+    if (error instanceof TroupeError && error.code === 'missing_scope') return undefined;
+    throw error;
+  });
+  const urlOf = ({ port }: Rule) => (container === undefined ? '' : `${address(port, container.hostname)}/`);
+  return rules.map((rule) => ({ ...rule, url: urlOf(rule) }));
+}
+
+const HOSTNAME_TOOLS: readonly Tool[] = [
+  tool({
+    name: 'list_hostnames',
+    title: 'List hostnames',
+    description: 'Hostnames of the user that lead to containers, and what a pending one waits for.',
+    effect: 'reads',
+    input: z.strictObject({}),
+    output: z.object({ hostnames: z.array(mappingSchema) }),
+    async run(_, { client, signal }) {
+      const { domains } = await client.call('listMappings', {}, { signal });
+      return { hostnames: domains };
+    },
+  }),
+  tool({
+    name: 'add_hostname',
+    title: 'Add a hostname',
+    description:
+      'Maps a hostname of the user to a port of a container. A pending one needs a TXT record, named verify_name, ' +
+      'with verify_token, and a CNAME record that leads to cname_target.',
+    effect: 'adds',
+    input: byContainer.extend({
+      hostname: z.string().min(1).max(1024),
+      port: z.int().default(80).describe('80, 443, or 8000 to 8999'),
+    }),
+    output: z.object({ hostname: mappingSchema }),
+    async run({ container, hostname, port }, context) {
+      const body = { container_id: await idOf(container, context), domain: hostname, target_port: port };
+      return { hostname: await context.client.call('createMapping', { body }, { signal: context.signal }) };
+    },
+  }),
+  tool({
+    name: 'verify_hostname',
+    title: 'Verify a hostname',
+    description: 'Has the TXT record of a pending hostname looked for now.',
+    effect: 'sets',
+    input: byHostname,
+    output: z.object({ status: z.enum(['verified', 'pending']), detail: z.string().optional() }),
+    async run({ hostname }, context) {
+      const params = { id: await mappingId(hostname, context) };
+      return context.client.call('verifyMapping', { params }, { signal: context.signal });
+    },
+  }),
+  tool({
+    name: 'remove_hostname',
+    title: 'Remove a hostname',
+    description: 'Gives a hostname up: it leads nowhere from then on.',
+    effect: 'destroys',
+    input: byHostname,
+    output: z.object({ removed: z.string().describe('Id of the mapping') }),
+    async run({ hostname }, context) {
+      const id = await mappingId(hostname, context);
+      await context.client.call('deleteMapping', { params: { id } }, { signal: context.signal });
+      return { removed: id };
+    },
+  }),
+];
+
+/** A hostname has a dot, an id none. */
+async function mappingId(text: string, { client, signal }: ToolContext): Promise<string> {
+  if (!text.includes('.')) return text;
+  const { domains } = await client.call('listMappings', {}, { signal });
+  const found = domains.find(({ domain }) => domain === text.toLowerCase());
+  if (found !== undefined) return found.id;
+  throw new TroupeError('not_found', `The user has no hostname ${text}.`, { status: 404 });
+}
+
+export const NETWORK_TOOLS: readonly Tool[] = [...PORT_TOOLS, ...HOSTNAME_TOOLS];

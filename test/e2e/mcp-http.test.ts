@@ -1,0 +1,124 @@
+/** `/mcp` of a real platform with a real container, used by the protocol's own client through the gateway. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { Agent, request as httpsRequest } from 'node:https';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { after, before, describe, test } from 'node:test';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { z } from 'zod';
+import { startBox } from '../support/clients/container.ts';
+import { containerOf, done, refusesAllBut, startMcpPlatform } from '../support/clients/mcp.ts';
+import { request, troupe } from '../support/cluster/platform.ts';
+import { skipWithoutDocker } from '../support/engine/docker-client.ts';
+import type { Cleanup } from '../support/temp.ts';
+
+describe('the MCP server over HTTP', { skip: skipWithoutDocker(), timeout: 900_000 }, () => {
+  let platform: Awaited<ReturnType<typeof startMcpPlatform>>;
+  let token = '';
+
+  before(async () => {
+    platform = await startMcpPlatform();
+    ({ token } = platform);
+  });
+  after(() => platform.end());
+
+  /** A request to the gateway, whose certificate is checked, from an address of this machine. */
+  async function send(input: string | URL, init: RequestInit = {}, localAddress = '127.0.0.1'): Promise<Response> {
+    const { hostname, port, host, pathname } = new URL(input);
+    const ca = await readFile(join(platform.data, 'ca.pem'), 'utf8');
+    const agent = new Agent({ ca, servername: hostname });
+    const headers = { host, ...Object.fromEntries(new Headers(init.headers)) };
+    const { method = 'GET', signal } = init;
+    const options = { host: '127.0.0.1', port, path: pathname, method, headers, agent, localAddress };
+    const asked = httpsRequest(signal == null ? options : { ...options, signal });
+    asked.end(init.body);
+    const [answer]: [IncomingMessage] = z.tuple([z.custom<IncomingMessage>()]).parse(await once(asked, 'response'));
+    const { statusCode: status = 0 } = answer;
+    const fields = Object.entries(answer.headers).flatMap(([name, value]): [string, string][] =>
+      value === undefined ? [] : [[name, String(value)]],
+    );
+    const bytes = Readable.toWeb(answer);
+    return new Response([204, 205, 304].includes(status) ? null : z.custom<ReadableStream>().parse(bytes), {
+      status,
+      headers: fields,
+    });
+  }
+
+  const toolsUrl = () => new URL('/mcp', platform.urls.https);
+
+  /** A client of the platform's own server. */
+  async function overHttp(t: Cleanup, own: string, address?: string): Promise<Client> {
+    const client = new Client({ name: 'test', version: '1' });
+    const requestInit = { headers: { authorization: `Bearer ${own}` } };
+    const transport = new StreamableHTTPClientTransport(toolsUrl(), {
+      requestInit,
+      fetch: (input, init) => send(input, init, address),
+    });
+    // Its members may be undefined, which those of the interface may not.
+    await client.connect(z.custom<Transport>().parse(transport));
+    t.after(() => client.close());
+    await client.listTools();
+    return client;
+  }
+
+  test('a program works in a container with the token of the request, and a token of one sees one', async (t) => {
+    const { id: own } = await startBox(platform.urls.compute, token, platform.data);
+    const secret = await platform.tokenOf(own);
+    const client = await overHttp(t, secret);
+    assert.equal(containerOf.parse(await done(client, 'get_container', { container: own })).container.id, own);
+    await done(client, 'write_file', { container: own, path: '/root/n', content: 'by http' });
+    const command = { container: own, command: ['cat /root/n; cat'], stdin: ', and stdin' };
+    assert.equal((await done(client, 'run_command', command)).stdout, 'by http, and stdin');
+    await refusesAllBut(client, own);
+    const all = await overHttp(t, token);
+    const { containers } = await done(all, 'list_containers');
+    assert.deepEqual(
+      z
+        .array(z.looseObject({ id: z.string() }))
+        .parse(containers)
+        .map(({ id }) => id),
+      [own],
+    );
+    const opened = await done(all, 'open_port', { container: 'box', port: 443, target_port: 8443 });
+    const { url } = z.looseObject({ url: z.string() }).parse(opened.port);
+    assert.equal(new URL(url).port, new URL(platform.urls.https).port);
+    await done(all, 'close_port', { container: 'box', port: 443 });
+
+    // The trail has the client's address, not that of the service that called for it.
+    await done(await overHttp(t, token, '127.0.0.9'), 'write_file', { container: own, path: '/root/n', content: '' });
+    const trail = await troupe(['audit', '--json', '--data', platform.data]);
+    const written = trail.stdout.split('\n').filter((line) => line.includes('container.write_files'));
+    assert.match(written.find((line) => line.includes('127.0.0.9')) ?? trail.stderr, /write_files/);
+
+    const listed = await request('GET', `${platform.urls.auth}/api/tokens`, { token });
+    for (const { id } of z.array(z.object({ id: z.string() })).parse(listed.json.list))
+      await request('DELETE', `${platform.urls.auth}/api/tokens/${id}`, { token });
+    await assert.rejects(client.callTool({ name: 'list_containers' }), /401|unauthorized/i);
+  });
+
+  test('a message comes with a bearer, alone, bounded, and gets no session', async () => {
+    const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
+    const post = (body: unknown, headers: Record<string, string> = {}) =>
+      send(toolsUrl(), { method: 'POST', body: JSON.stringify(body), headers });
+    const bearer = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const answer = await post(ping, bearer);
+    assert.deepEqual([answer.status, answer.headers.get('mcp-session-id')], [200, null]);
+    assert.match(await answer.text(), /"id":1/);
+    for (const cookie of [`token=${token}`, `__Host-token=${token}`, `__Host-troupe=${token}`]) {
+      const { origin } = toolsUrl();
+      const headers = { cookie, origin, 'sec-fetch-site': 'same-origin', 'content-type': 'application/json' };
+      assert.equal((await post(ping, headers)).status, 401, cookie);
+    }
+    assert.equal((await post(ping, { 'content-type': 'application/json' })).status, 401);
+    assert.equal((await post(ping, { ...bearer, authorization: 'Bearer svc_none' })).status, 401);
+    assert.equal((await post([ping, ping], bearer)).status, 400);
+    const large = { ...ping, params: { x: 'x'.repeat(2 * 1024 * 1024) } };
+    assert.equal((await post(large, bearer)).status, 413);
+    for (const method of ['GET', 'DELETE']) assert.equal((await send(toolsUrl(), { method })).status, 405);
+  });
+});
