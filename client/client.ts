@@ -1,5 +1,6 @@
 /** Calls of endpoints by name, and what is followed over sockets. */
 import { errorOf, TroupeError } from './errors.ts';
+import { type CommandRunOptions, runCommand } from './follow/command.ts';
 import { followContainers } from './follow/containers.ts';
 import type { ClientCore, RawAnswer } from './follow/core.ts';
 import { followLogs, type LogLine, type LogReadOptions, readLog } from './follow/logs.ts';
@@ -51,13 +52,14 @@ export class TroupeClient implements ClientCore {
   readonly #options: ClientOptions;
   readonly #streams = new Set<Reconnecting>();
 
-  /** What is followed until it is closed. Each goes on by itself after a lost connection. */
+  /** What is followed until it is closed. Each but a command goes on by itself after a lost connection. */
   readonly follow = {
     logs: (options: Parameters<typeof followLogs>[1]) => followLogs(this, options),
     terminal: (options: Parameters<typeof followTerminal>[1]) => followTerminal(this, options),
     containers: (options: Parameters<typeof followContainers>[1]) => followContainers(this, options),
     notifications: (options: Parameters<typeof followNotifications>[1]) => followNotifications(this, options),
     metrics: (options: Parameters<typeof followMetrics>[1]) => followMetrics(this, options),
+    command: (options: CommandRunOptions) => runCommand(this, options),
     machines: (options: Parameters<typeof followMachines>[1]) => followMachines(this, options),
   };
 

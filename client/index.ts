@@ -1,6 +1,7 @@
 /** `troupe/client`: the platform's interface for programs, in browsers and in Node. docs/guide/client-library.md */
 export { type ClientOptions, TroupeClient } from './client.ts';
 export { type LocalErrorCode, TroupeError } from './errors.ts';
+export type { CommandInContainer, CommandRunOptions } from './follow/command.ts';
 export type { ContainersFollowOptions } from './follow/containers.ts';
 export type { LogFollowOptions, LogLine, LogReadOptions } from './follow/logs.ts';
 export type { MachinesFollowOptions, MetricsFollowOptions } from './follow/metrics.ts';

@@ -122,6 +122,16 @@ export class Reconnecting implements Following {
     if (this.isOpen) this.#socket?.send(data);
   }
 
+  /** Bytes that were sent and wait for the connection. */
+  get waitingBytes(): number {
+    return this.#socket?.waitingBytes ?? 0;
+  }
+
+  /** Takes nothing from the connection until it is let go, where the transport can. */
+  hold(isHeld: boolean): void {
+    this.#socket?.hold?.(isHeld);
+  }
+
   /** Ends a pause. */
   wake(): void {
     if (this.#timer === undefined) return;

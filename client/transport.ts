@@ -33,6 +33,10 @@ export interface TransportSocket {
   send(data: string | Uint8Array): void;
   /** Without a code: 1000. */
   close(code?: number): void;
+  /** Bytes that were sent and wait for the connection, where the transport knows. */
+  readonly waitingBytes?: number;
+  /** Takes nothing from the connection until it is let go. A browser cannot. */
+  hold?(isHeld: boolean): void;
 }
 
 /** Requests and sockets of a browser, of Node, or of a test. */
@@ -47,6 +51,7 @@ export interface ClientTransport {
 /** As much of a browser's WebSocket as is used. */
 interface WebSocketLike {
   binaryType: string;
+  readonly bufferedAmount: number;
   onopen: (() => void) | null;
   onmessage: ((event: { readonly data: unknown }) => void) | null;
   onclose: ((event: { readonly code: number; readonly reason: string }) => void) | null;
@@ -83,7 +88,13 @@ export function webTransport(fetching: typeof fetch, socketClass: WebSocketConst
         else if (data instanceof ArrayBuffer) listener.binary(new Uint8Array(data));
       };
       socket.onclose = ({ code, reason }) => listener.closed(code, reason);
-      return { send: (data) => socket.send(data), close: (code = 1000) => socket.close(code) };
+      return {
+        send: (data) => socket.send(data),
+        close: (code = 1000) => socket.close(code),
+        get waitingBytes() {
+          return socket.bufferedAmount;
+        },
+      };
     },
   };
 }

@@ -4,8 +4,10 @@ import { lookup as systemLookup } from 'node:dns';
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
 import type { LookupFunction } from 'node:net';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import type { WebSocket } from 'ws';
-import { TroupeError } from '../errors.ts';
+import { errorOf, TroupeError } from '../errors.ts';
 import type {
   ClientTransport,
   SocketListener,
@@ -17,6 +19,8 @@ import type {
 /** The server pings every 25 s: past this without a sign of it, ms, the connection is lost. */
 const SILENCE_MS = 60_000;
 const CONNECT_MS = 15_000;
+/** After a connection broke while it was sent to, ms: its answer may still come. */
+const ANSWER_MS = 500;
 /** No answer of the platform is as large. */
 const MOST_BYTES = 64 * 1024 * 1024;
 
@@ -26,8 +30,29 @@ interface NodeTransportOptions {
   readonly userAgent?: string;
 }
 
+/** Bytes that are sent: as many as `length`, which an archive need not know. */
+export interface ByteRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Readable;
+  readonly length?: number | undefined;
+}
+
+/** An answer whose body comes as it is read. */
+export interface ByteAnswer {
+  readonly status: number;
+  readonly body: Readable;
+}
+
+/** With requests whose bodies stream both ways, for files. */
+interface NodeTransport extends ClientTransport {
+  /** Rejects with TroupeError, also for an answer that is no success. */
+  stream(request: ByteRequest): Promise<ByteAnswer>;
+}
+
 /** Requests and sockets of Node. Certificates are always checked. */
-export function nodeTransport({ authority, userAgent }: NodeTransportOptions = {}): ClientTransport {
+export function nodeTransport({ authority, userAgent }: NodeTransportOptions = {}): NodeTransport {
   const tls = { lookup, ...(authority === undefined ? undefined : { ca: authority }) };
   const agents = { 'http:': new HttpAgent({ keepAlive: true }), 'https:': new HttpsAgent({ keepAlive: true }) };
   const agent = userAgent === undefined ? {} : { 'user-agent': userAgent };
@@ -49,6 +74,30 @@ export function nodeTransport({ authority, userAgent }: NodeTransportOptions = {
         request.on('response', (response) => void readAnswer(response).then(resolve, fail));
         request.end(body);
       }),
+    stream: ({ method, url, headers, body, length }) =>
+      new Promise((resolve, reject) => {
+        const isPlain = new URL(url).protocol === 'http:';
+        const all = { ...agent, ...headers, ...(length === undefined ? undefined : { 'content-length': length }) };
+        // A connection of its own: an answer that comes before all was sent leaves it in the middle of a request.
+        const request = (isPlain ? requestHttp : requestHttps)(url, { ...tls, method, headers: all, agent: false });
+        const fail = (cause: Error) => {
+          body?.destroy();
+          reject(cause instanceof TroupeError ? cause : connectionError(cause, url));
+        };
+        request.on('error', fail);
+        request.on('response', (response) => {
+          const { statusCode: status = 0 } = response;
+          if (status < 300) return resolve({ status, body: response });
+          const refused = ({ body: text, header }: TransportAnswer) => {
+            request.destroy();
+            fail(errorOf(status, text, header));
+          };
+          readAnswer(response).then(refused, fail);
+        });
+        if (body === undefined) request.end();
+        // An answer that came first says why the connection broke.
+        else pipeline(body, request).catch((cause: Error) => setTimeout(() => fail(cause), ANSWER_MS).unref());
+      }),
     connect(url, headers, listener) {
       const socket = new WsSocket(listener);
       void socket.open(url, { ...tls, headers: { ...agent, ...headers } });
@@ -62,6 +111,7 @@ class WsSocket implements TransportSocket {
   #socket: WebSocket | undefined;
   #silence: NodeJS.Timeout | undefined;
   #isOver = false;
+  #isHeld = false;
 
   constructor(listener: SocketListener) {
     this.#listener = listener;
@@ -114,9 +164,21 @@ class WsSocket implements TransportSocket {
     setTimeout(() => socket.terminate(), 2000).unref();
   }
 
+  get waitingBytes(): number {
+    return this.#socket?.bufferedAmount ?? 0;
+  }
+
+  hold(isHeld: boolean): void {
+    this.#isHeld = isHeld;
+    if (isHeld) this.#socket?.pause();
+    else this.#socket?.resume();
+    this.#alive();
+  }
+
   #alive(): void {
     clearTimeout(this.#silence);
-    if (!this.#isOver) this.#silence = setTimeout(() => this.#socket?.terminate(), SILENCE_MS);
+    // Pings are not seen while it is held.
+    if (!this.#isOver && !this.#isHeld) this.#silence = setTimeout(() => this.#socket?.terminate(), SILENCE_MS);
   }
 
   #closed(code: number, reason: string, answer?: TransportAnswer): void {

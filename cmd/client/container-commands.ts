@@ -2,6 +2,7 @@
 import { Argument, type Command, Option } from 'commander';
 import { clientCommand, count, gigabytes, listCommand, megabytes, several } from './common.ts';
 import type { PowerOptions, RemoveContainersOptions } from './containers.ts';
+import type { CopyOptions } from './copy.ts';
 import type { LogsOptions } from './logs.ts';
 import type { MountOptions } from './ports.ts';
 import type { RunOptions } from './run.ts';
@@ -90,9 +91,9 @@ function addInside(program: Command): void {
     .action(async (name: string | undefined, options: ShellOptions) =>
       (await import('./shell.ts')).shell(name, options),
     );
-  clientCommand(program, 'exec <container> [command...]', 'run a command by SSH, and end with its exit code').action(
+  clientCommand(program, 'exec <container> [command...]', 'run a command, and end with its exit code').action(
     async (name: string, command: string[], options: ClientCommandOptions) =>
-      (await import('./ssh.ts')).exec(name, command, options),
+      (await import('./exec.ts')).exec(name, command, options),
   );
 }
 
@@ -103,11 +104,9 @@ function addSsh(program: Command): void {
     .action(async (name: string | undefined, args: string[], options: SshOptions) =>
       (await import('./ssh.ts')).ssh(name, args, options),
     );
-  clientCommand(program, 'cp <paths...>', 'copy files by SSH: one side is CONTAINER:PATH')
+  clientCommand(program, 'cp <paths...>', 'copy files: one side is CONTAINER:PATH')
     .option('-r, --recursive', 'copy folders')
-    .action(async (paths: string[], options: ClientCommandOptions & { recursive?: boolean }) =>
-      (await import('./ssh.ts')).copy(paths, options),
-    );
+    .action(async (paths: string[], options: CopyOptions) => (await import('./copy.ts')).copy(paths, options));
   clientCommand(
     program,
     'forward <container> <here:there>',

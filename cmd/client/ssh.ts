@@ -1,4 +1,4 @@
-/** `troupe ssh`, `exec`, `cp`, `forward`, `ssh-config`: the system's own ssh, with what it needs to know. */
+/** `troupe ssh`, `forward`, `ssh-config`: the system's own ssh, with what it needs to know. */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import type { Container } from '../../client/index.ts';
@@ -30,43 +30,6 @@ export async function ssh(name: string | undefined, args: readonly string[], opt
   }
   const address = addressOf(container);
   await become('ssh', [...hostOptions(session, address), '-p', String(address.port), target(address), ...args]);
-}
-
-/** Runs a command in a container; the exit code is its own, or 255 if the way there failed. */
-export async function exec(name: string, command: readonly string[], options: ClientCommandOptions): Promise<void> {
-  if (command.length === 0) throw new ClientFailure('usage', 'Which command? `troupe exec NAME -- COMMAND`.');
-  const session = openSession(options);
-  const address = addressOf(await containerOf(session, name));
-  const line = command.map(quoted).join(' ');
-  const terminal = process.stdin.isTTY && process.stdout.isTTY ? ['-tt'] : ['-T'];
-  const silent = ['-o', 'LogLevel=ERROR'];
-  await become('ssh', [
-    ...silent,
-    ...hostOptions(session, address),
-    ...terminal,
-    '-p',
-    String(address.port),
-    target(address),
-    line,
-  ]);
-}
-
-/** Copies files between here and a container: one side is `NAME:PATH`. */
-export async function copy(
-  paths: readonly string[],
-  options: ClientCommandOptions & { readonly recursive?: boolean },
-): Promise<void> {
-  const session = openSession(options);
-  const remote = paths.map((path) => /^([^/:.][^/:]*):(.*)$/.exec(path));
-  const named = remote.find((match) => match !== null)?.[1];
-  if (named === undefined || paths.length < 2)
-    throw new ClientFailure('usage', 'Name a container on one side: `troupe cp FILE NAME:PATH`.');
-  const address = addressOf(await containerOf(session, named));
-  const places = paths.map((path, at) => (remote[at] === null ? path : `${target(address)}:${remote[at]?.[2] ?? ''}`));
-  if (remote.some((match) => match !== null && match[1] !== named))
-    throw new ClientFailure('usage', 'From one container to another it takes two commands.');
-  const recursive = options.recursive ? ['-r'] : [];
-  await become('scp', [...recursive, ...hostOptions(session, address), '-P', String(address.port), ...places]);
 }
 
 /** Leads a port of this machine to one of a container, until it is interrupted. */
@@ -123,11 +86,6 @@ const aliasOf = ({ profile }: ClientSession, { host, port }: SshPlace): string =
 function hostOptions(session: ClientSession, address: SshPlace): string[] {
   const alias = `HostKeyAlias=${aliasOf(session, address)}`;
   return ['-o', alias, '-o', `UserKnownHostsFile=${knownHosts()}`, '-o', 'StrictHostKeyChecking=accept-new'];
-}
-
-/** The word as a shell takes it. */
-function quoted(word: string): string {
-  return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 /** Runs a program in place of this one, and ends as it does. */

@@ -1,7 +1,5 @@
 /** A command in a container, over the socket of the endpoint, with bounded output. */
-import { z } from 'zod';
 import { TroupeError } from '../../client/index.ts';
-import { execContainer } from '../../proto/compute/endpoints.ts';
 import type { ToolContext } from './tool.ts';
 
 interface CommandRequest {
@@ -23,7 +21,7 @@ interface CommandOutcome {
   readonly stderr: BoundedOutput;
 }
 
-const exitSchema = z.object({ type: z.literal('exit'), code: z.int() });
+/** Longest piece of output. */
 const MAX_FRAME = 64 * 1024;
 
 /**
@@ -34,39 +32,24 @@ export async function runCommand(request: CommandRequest, { client, signal }: To
   const { id, command, input, timeoutMs, maxBytes } = request;
   const stdout = new BoundedOutput(maxBytes);
   const stderr = new BoundedOutput(maxBytes);
-  let code: number | undefined;
-  let lost: TroupeError | undefined;
-  const query = new URLSearchParams(command.map((word): [string, string] => ['command', word]));
-  const stream = client.stream({
-    path: () => `${execContainer.path.replace('{id}', encodeURIComponent(id))}?${query}`,
-    opened() {
-      const bytes = Buffer.from(input);
-      for (let at = 0; at < bytes.length; at += MAX_FRAME) stream.send(bytes.subarray(at, at + MAX_FRAME));
-      stream.send(JSON.stringify({ type: 'eof' }));
+  const running = client.follow.command({
+    id,
+    command,
+    onOpen() {
+      running.write(Buffer.from(input));
+      running.end();
     },
-    text(data) {
-      code = exitSchema.parse(JSON.parse(data)).code;
-    },
-    binary(frame) {
-      (frame[0] === 2 ? stderr : stdout).add(frame.subarray(1));
-    },
-    onState(state) {
-      if (state.state !== 'waiting' || code !== undefined) return;
-      lost = new TroupeError('unreachable', `The command has no result: ${state.reason || 'the connection broke'}.`);
-      stream.close();
-    },
+    onOutput: (bytes, stream) => (stream === 2 ? stderr : stdout).add(bytes),
   });
   let isOver = false;
   const timer = setTimeout(() => {
     isOver = true;
-    stream.close();
+    running.close();
   }, timeoutMs);
-  const stop = () => stream.close();
+  const stop = () => running.close();
   signal.addEventListener('abort', stop, { once: true });
   try {
-    const { error } = await stream.done;
-    if (lost !== undefined) throw lost;
-    if (error !== undefined) throw error;
+    const code = await running.done;
     if (code === undefined && !isOver) throw new TroupeError('cancelled', 'The call was cancelled.');
     return { code, stdout, stderr };
   } finally {

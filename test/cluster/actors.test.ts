@@ -19,6 +19,7 @@ import {
   type ServiceProcess,
   skipWithoutServices,
 } from '../support/cluster/services.ts';
+import { tinyImage } from '../support/engine/docker-client.ts';
 import { standsStill } from '../support/process-state.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
@@ -43,6 +44,7 @@ describe('actors of the cluster', { skip: skipWithoutServices(), timeout: 240_00
     env = {
       ...{ DATABASE_URL: ground.databaseUrl, NATS_URL: ground.nats.url, NATS_INSECURE: 'allow', ADMIN_PASSWORD },
       ...{ JWT_SECRET: GROUND_SECRET, ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64') },
+      DEFAULT_IMAGE: await tinyImage(),
     };
     platform = await startPlatform({ data, env });
     ground.after(async () => void (await platform.stop()));

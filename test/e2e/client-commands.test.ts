@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -195,6 +195,42 @@ describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () 
       (await ok(['ssh-config'])).stdout,
       /^Host box\.troupe\n {2}HostName 127\.0\.0\.1\n {2}Port \d+\n {2}User /,
     );
+  });
+
+  test('exec passes input, both outputs and the exit code, without SSH', async () => {
+    const shown = await run(['exec', 'box', '--', 'cat; echo to stderr >&2; exit 3'], 'typed\n');
+    assert.deepEqual([shown.code, shown.stdout, shown.stderr], [3, 'typed\n', 'to stderr\n']);
+    assert.equal((await ok(['exec', 'box', '--', 'printf', '%s|', 'a b', "it's"], '')).stdout, "a b|it's|");
+    assert.equal((await run(['exec', 'box', '--', '/none/such'], '')).code, 127);
+    assert.equal((await run(['exec', 'nothing', '--', 'true'], '')).code, 5);
+    const many = await ok(['exec', 'box', '--', 'wc', '-c'], 'x'.repeat(3_000_000));
+    assert.equal(many.stdout.trim(), '3000000');
+  });
+
+  test('cp copies files and folders both ways, and says what is a folder', async () => {
+    const here = join(data, 'copies');
+    await mkdir(join(here, 'site/deep'), { recursive: true });
+    const bytes = Buffer.alloc(300_000, 'abc\0');
+    await writeFile(join(here, 'site/one'), bytes);
+    await writeFile(join(here, 'site/deep/two'), 'two');
+    await writeFile(join(here, 'empty'), '');
+    assert.match((await ok(['cp', join(here, 'site/one'), 'box:'])).stderr, / is copied to box:\/root\/one\.\n$/);
+    await ok(['cp', 'box:one', join(here, 'back')]);
+    assert.ok((await readFile(join(here, 'back'))).equals(bytes));
+    await ok(['cp', join(here, 'empty'), join(here, 'site/one'), 'box:/tmp']);
+    await ok(['cp', 'box:/tmp/empty', here]);
+    const folder = await run(['cp', join(here, 'site'), 'box:/srv']);
+    assert.equal(folder.code, 2);
+    assert.match(folder.stderr, /is a folder: `troupe cp -r`/);
+    await ok(['cp', '-r', join(here, 'site'), 'box:/new/place']);
+    assert.equal((await ok(['exec', 'box', '--', 'cat', '/new/place/deep/two'], '')).stdout, 'two');
+    await ok(['cp', '-r', join(here, 'site'), 'box:/new/place']);
+    const json = await ok(['cp', '-r', 'box:/new/place', here, '--json']);
+    assert.deepEqual(JSON.parse(json.stdout), { copied: [{ from: 'box:/new/place', to: join(here, 'place') }] });
+    assert.equal(await readFile(join(here, 'place/site/deep/two'), 'utf8'), 'two');
+    assert.equal((await run(['cp', 'box:/none/such', here])).code, 5);
+    assert.equal((await run(['cp', join(here, 'none'), 'box:'])).code, 5);
+    assert.equal((await run(['cp', 'box:/root', here])).code, 2);
   });
 
   test('a token for programs is printed alone, does what it may, and says what it may not', async () => {

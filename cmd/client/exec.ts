@@ -1,0 +1,60 @@
+/** `troupe exec`: a command in a container, with its input, both its outputs and its exit code. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { CommandInContainer } from '../../client/index.ts';
+import { ClientFailure, EXIT } from './failure.ts';
+import { containerOf } from './names.ts';
+import { type ClientCommandOptions, openSession } from './session.ts';
+
+/** Input on its way, and output that nobody takes: past these bytes the other side waits. */
+const MAX_INPUT_BYTES = 256 * 1024;
+const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
+/** Between two looks whether input has left, ms. */
+const LOOK_MS = 20;
+
+/** Runs a command; ends with its exit code. */
+export async function exec(name: string, command: readonly string[], options: ClientCommandOptions): Promise<void> {
+  if (command.length === 0) throw new ClientFailure('usage', 'Which command? `troupe exec NAME -- COMMAND`.');
+  const session = openSession(options);
+  const { id } = await containerOf(session, name);
+  const { stdin, stdout, stderr } = process;
+  const isTerminal = stdin.isTTY === true && stdout.isTTY === true;
+  const sizeNow = () => ({ cols: stdout.columns || 80, rows: stdout.rows || 24 });
+  const running = session.client.follow.command({
+    id,
+    command,
+    size: isTerminal ? sizeNow() : undefined,
+    onOpen() {
+      if (isTerminal) stdin.setRawMode(true);
+      feed(running).catch(() => running.close());
+    },
+    onOutput(bytes, stream) {
+      const to = stream === 2 ? stderr : stdout;
+      if (to.write(bytes) || to.writableLength < MAX_OUTPUT_BYTES) return;
+      running.pause();
+      to.once('drain', () => running.resume());
+    },
+  });
+  const onResize = () => running.resize(sizeNow());
+  const onInterrupt = () => running.close();
+  // Whoever read the output has left.
+  stdout.on('error', onInterrupt);
+  process.on('SIGINT', onInterrupt);
+  if (isTerminal) stdout.on('resize', onResize);
+  try {
+    process.exitCode = (await running.done) ?? EXIT.interrupted;
+  } finally {
+    process.off('SIGINT', onInterrupt);
+    stdout.off('resize', onResize);
+    if (isTerminal) stdin.setRawMode(false);
+    stdin.destroy();
+  }
+}
+
+/** Passes the input on, at the pace at which it leaves. */
+async function feed(running: CommandInContainer): Promise<void> {
+  for await (const chunk of process.stdin) {
+    running.write(Buffer.from(chunk));
+    while (running.waitingBytes > MAX_INPUT_BYTES) await delay(LOOK_MS);
+  }
+  running.end();
+}
