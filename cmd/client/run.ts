@@ -1,9 +1,7 @@
 /** `troupe run`: a container with its ports, waited for, and entered. */
-
-import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { CallInput, Container } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
 import { pick } from './names.ts';
@@ -109,8 +107,12 @@ async function makeKey({ out }: ClientSession): Promise<string> {
   const otherwise = 'A container needs an SSH key, and you have none: `ssh-keygen -t ed25519`, then `troupe key add`.';
   if (!out.canAsk || !(await confirm(`You have no SSH key. Make ${path}?`, true)))
     throw new ClientFailure('usage', otherwise);
-  const { status } = spawnSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', path], { stdio: 'inherit' });
-  if (status !== 0) throw new ClientFailure('failed', otherwise);
+  // Not ssh-keygen: a machine without an SSH client has none.
+  const { generateKeyPair } = await import('../../transports/ssh/keys.ts');
+  const { privateKey, publicKey } = generateKeyPair(keyName());
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  writeFileSync(path, privateKey, { mode: 0o600, flag: 'wx' });
+  writeFileSync(`${path}.pub`, `${publicKey}\n`, { flag: 'wx' });
   return `${path}.pub`;
 }
 

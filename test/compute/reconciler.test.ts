@@ -201,7 +201,10 @@ describe('a container that cannot be started', () => {
     const id = await compute.create(ann);
     await until(async () => /SSH port does not answer yet/.test((await compute.view(ann, id)).status_reason ?? ''));
     const refusal = await refused('not_running', compute.logs(ann, id));
-    assert.match(refusal.message, /^The container is initializing: .* Its "status_reason" says what it waits for\.$/);
+    assert.match(
+      refusal.message,
+      /^The container is initializing: .* Its "status_reason" says what it waits for\. For its log so far, GET the same path without an upgrade\.$/,
+    );
   });
 
   test('is not ready while something else than SSH answers', async (t) => {

@@ -1,4 +1,4 @@
-/** README's commands, pasted as they stand into a fresh Debian. */
+/** The commands of README and of the guide to the HTTP API, pasted as they stand into a fresh Debian. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
@@ -11,7 +11,9 @@ import { freshMachine, NEEDED } from '../support/readme/machine.ts';
 import { skipUnless, skipWithout } from '../support/require.ts';
 import { until } from '../support/until.ts';
 
-const blocks = shellBlocks(readFileSync(join(projectRoot, 'README.md'), 'utf8'));
+const blocks = ['README.md', 'docs/guide/http-api.md'].flatMap((page) =>
+  shellBlocks(readFileSync(join(projectRoot, page), 'utf8')),
+);
 const [starts, ...others] = [
   ...blocks.filter((block) => block.includes('npm start')),
   ...blocks.filter((block) => !block.includes('npm start')),
@@ -20,7 +22,7 @@ const pasted = others.filter((block) => !block.includes('npm test'));
 /** Where the shell's output stands in the machine, for what waits for some of it. */
 const SAID = '/root/said';
 
-test('no block of README leaves something to be filled in', () => {
+test('no block leaves something to be filled in', () => {
   assert.ok(blocks.length > 10);
   for (const block of blocks) assert.deepEqual(placeholders(block), [], block);
 });
@@ -38,6 +40,9 @@ test("README's two commands are there: one starts the platform, the other passes
 /** What a person types into a block that asks: a password, or words for a terminal. */
 function typedInto(block: string, password: string): string {
   if (block.includes('PASSWORD') && block.startsWith('read ')) return `echo '${password}'`;
+  const once = (shown: string) => `until grep -qF '${shown}' ${SAID}; do sleep 1; done`;
+  if (block.includes('troupe login')) return `${once('Password of admin: ')}; echo '${password}'`;
+  if (block.includes('--shell')) return `${once('[Y/n]')}; echo; ${once('~? lists')}; echo 'uname -n; exit'`;
   if (/^ssh .*@127\.0\.0\.1$/m.test(block)) return 'echo uname -n; echo exit';
   // Typed until the terminal has ended: what is typed before it is connected is lost.
   if (block.includes('/terminal?')) return 'while echo "uname -n; exit"; do sleep 1; done 2>/dev/null';
@@ -47,7 +52,7 @@ function typedInto(block: string, password: string): string {
   return 'true';
 }
 
-test("README's blocks, from npm start to the host name of a container, work as they stand in a fresh Debian", {
+test('the blocks, from npm start to the host name of a container, work as they stand in a fresh Debian', {
   skip: skipWithout(...NEEDED) || skipUnless(process.getuid?.() === 0, 'a machine of its own takes root'),
   timeout: 900_000,
 }, async (t) => {
@@ -70,7 +75,10 @@ test("README's blocks, from npm start to the host name of a container, work as t
   const script = ['set -o pipefail', 'trap \'echo "@@ failed: $BASH_COMMAND"\' ERR'];
   for (const [at, block] of pasted.entries()) {
     await writeFile(join(machine.root, `root/block-${at}`), block);
-    script.push(`echo "@@ block ${at}"`, `. /root/block-${at} < <(${typedInto(block, password)})`);
+    // Some ask at a terminal, which `script` makes.
+    const isAtTerminal = /troupe login|--shell/.test(block);
+    const pasting = isAtTerminal ? `script -qec 'bash /root/block-${at}' /dev/null` : `. /root/block-${at}`;
+    script.push(`echo "@@ block ${at}"`, `${pasting} < <(${typedInto(block, password)})`);
   }
   script.push('echo "@@ end"', 'echo "@@ id $ID"');
   await writeFile(join(machine.root, 'root/pasted'), script.join('\n'));
@@ -92,10 +100,17 @@ test("README's blocks, from npm start to the host name of a container, work as t
     return said.split(`@@ block ${at}\n`)[1]?.split('@@ ')[0] ?? '';
   };
   const id = /@@ id ([a-z0-9]{12})/.exec(said)?.[1] ?? 'no id';
+  assert.match(output('--shell'), /uname -n; exit\s+[a-z0-9]{12}\s/, 'a shell of the first container');
+  assert.match(output('exec first -- uname'), /^first\t.*running/m);
+  assert.match(output('exec first -- uname'), /^Linux /m);
+  assert.match(output('exec first -- uname'), /notes\.txt is copied to first:\/root\/notes\.txt/);
+  assert.match(output('troupe open first'), /^http:\/\/[a-z0-9]{12}\.compute\.troupe\.localhost:18080\/$/m);
+  assert.match(output('files?path='), /bring milk/);
   assert.ok(output('/terminal?').split('uname -n').at(-1)?.includes(id), 'a shell by WebSocket');
   assert.ok(output('ssh -p 2222 -o').includes(id), 'a shell by SSH');
-  assert.match(output('/api/notifications'), /Container started/, 'news of the container');
-  assert.match(output('svc_') || output('/api/tokens'), /svc_/);
+  for (const word of ['troupe notifications', '/api/notifications'])
+    assert.match(output(word), /Container started/, 'news of the container');
+  for (const word of ['api-token create', '/api/tokens']) assert.match(output(word), /svc_/);
   assert.match(output('.compute.troupe.localhost'), /hello/, 'the container answers at its host name');
   assert.match(output('troupe users list'), /^admin .* active$/m);
 });
