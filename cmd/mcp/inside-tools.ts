@@ -1,6 +1,6 @@
 /** Tools for what is inside of a container: commands, files, its log. */
 import { z } from 'zod';
-import { type LogLine, TroupeError } from '../../client/index.ts';
+import { TroupeError } from '../../client/index.ts';
 import { readFiles, writeFiles } from '../../proto/compute/files.ts';
 import { runCommand } from './commands.ts';
 import { containerField, idOf, secondsField } from './fields.ts';
@@ -12,9 +12,6 @@ const DEFAULT_BYTES = 32 * KB;
 const MAX_BYTES = 256 * KB;
 const MAX_LINES = 1000;
 const MAX_ENTRIES = 1000;
-/** The log's socket does not tell when there is no line for now: so long without one, ms. */
-const QUIET_MS = 600;
-const NOTHING_MS = 2500;
 
 const pathField = z.string().min(1).max(1024).describe('Absolute path in the container');
 const bytesField = z.int().min(1).max(MAX_BYTES).default(DEFAULT_BYTES);
@@ -143,8 +140,8 @@ export const INSIDE_TOOLS: readonly Tool[] = [
     name: 'read_logs',
     title: 'Read the log',
     description:
-      'The newest lines that a running container printed; with `since`, the lines after that stamp. A log goes on ' +
-      'with the stamp of its last line.',
+      'The newest lines that a container printed, also of one that stopped or failed; with `since`, only those after ' +
+      'that stamp.',
     effect: 'reads',
     input: inside.extend({
       lines: z.int().min(1).max(MAX_LINES).default(100).describe('Most lines'),
@@ -152,7 +149,7 @@ export const INSIDE_TOOLS: readonly Tool[] = [
     }),
     output: z.object({
       lines: z.array(z.object({ stamp: z.string(), text: z.string() })),
-      truncated: z.boolean().describe('Whether a bound was reached before the end of the log'),
+      truncated: z.boolean().describe('Whether there are older lines that a bound left out'),
     }),
     run: async ({ container, lines, since }, context) =>
       logLines(await idOf(container, context), lines, since, context),
@@ -209,35 +206,15 @@ async function entriesOf(id: string, path: string, context: ToolContext) {
   throw new TroupeError('not_found', `${path} cannot be listed: ${why || 'it takes too long'}`, { status: 404 });
 }
 
+/** The newest lines, as many as fit. */
 async function logLines(id: string, most: number, since: string | undefined, { client, signal }: ToolContext) {
-  const lines: LogLine[] = [];
+  const all = await client.readLog({ id, since, tail: most + 1 }, { signal });
   let bytes = 0;
-  let quiet: NodeJS.Timeout | undefined;
-  const over = (ms: number) => {
-    clearTimeout(quiet);
-    quiet = setTimeout(() => following.close(), ms);
-  };
-  const isFull = () => lines.length >= most || bytes >= MAX_BYTES;
-  const following = client.follow.logs({
-    id,
-    since,
-    ...(since === undefined ? { tail: most } : undefined),
-    onLine(line) {
-      if (isFull()) return;
-      lines.push(line);
-      bytes += line.text.length;
-      if (isFull()) following.close();
-      else over(QUIET_MS);
-    },
-    onState({ state }) {
-      if (state !== 'closed') over(NOTHING_MS);
-    },
+  const newest = all.slice(-most).reverse();
+  const beyond = newest.findIndex(({ text }) => {
+    bytes += Buffer.byteLength(text);
+    return bytes > MAX_BYTES;
   });
-  const stop = () => following.close();
-  signal.addEventListener('abort', stop, { once: true });
-  const { error } = await following.done;
-  clearTimeout(quiet);
-  signal.removeEventListener('abort', stop);
-  if (error !== undefined) throw error;
-  return { lines, truncated: isFull() };
+  const lines = (beyond < 0 ? newest : newest.slice(0, beyond)).reverse();
+  return { lines, truncated: lines.length < all.length };
 }
