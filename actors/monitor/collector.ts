@@ -7,6 +7,7 @@ import {
   clusterInfo,
   dependencyGraph,
   type Graph,
+  metricsHistory,
   nodeMetrics,
   podMetrics,
   podMetricsByNamespace,
@@ -19,6 +20,7 @@ import type { AlertsMessage } from './alerts.ts';
 import type { Broadcaster } from './broadcaster.ts';
 import type { MonitorDeps } from './deps.ts';
 import { graphOf } from './graph.ts';
+import { COARSE_STEP, FINE_STEP, type History, NOTHING } from './history.ts';
 import type { Publisher } from './publisher.ts';
 import type { Readings } from './readings.ts';
 import type { Shares } from './shares.ts';
@@ -33,6 +35,7 @@ export interface CollectorParts {
   readonly broadcaster: Broadcaster;
   readonly readings: Readings;
   readonly publisher: Publisher;
+  readonly history: History;
   /** The other monitors, if there may be some. */
   readonly shares: Shares | undefined;
   /** Containers as promised to their users, by id. */
@@ -42,12 +45,13 @@ export interface CollectorParts {
 }
 
 const GIGABYTE = 2 ** 30;
+const HOUR = 3600;
 /** Longest wait for a source, ms. */
 const DEADLINE_MS = 5000;
 
 /** Starts it; the first refresh begins at once. */
 export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: CollectorParts): Ref<CollectorMessage> {
-  const { broadcaster, readings, publisher, shares } = parts;
+  const { broadcaster, readings, publisher, history, shares } = parts;
   const { clock, log, numbers, refreshMs } = deps;
   const { snapshots } = broadcaster;
   const silent = new Set<string>();
@@ -72,6 +76,7 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
     const others = shares?.processes() ?? [];
     const all = [...own, ...others, ...pods.items.map((pod) => withCapacity(pod, parts.facts))];
     snapshots.setPods(all, pods.at);
+    history.take(all, pods.at);
     numbers.podsAt = pods.at;
     broadcaster.tell('pods');
     due.push(() => publisher.pods(all, pods.at));
@@ -109,6 +114,15 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
     handler(podMetricsByNamespace, (_, call) =>
       present(snapshots.pods(audienceOf(callerOf(call)), call.query.namespace)),
     ),
+    handler(metricsHistory, (_, call) => {
+      const { namespace, since, step } = call.query;
+      const audience = audienceOf(callerOf(call));
+      const isOwn = audience === 'admin' || namespace.startsWith(`compute-${audience.userId}-`);
+      const from = startOf(since, clock.now() / 1000);
+      const chosen = step === undefined ? stepFor(from, clock.now() / 1000) : Number(step);
+      const found = isOwn ? history.of(namespace, chosen, from) : NOTHING;
+      return { namespace, step: chosen, ...found };
+    }),
     handler(dependencyGraph, () => {
       drawing ??= graphOf(deps, parts).finally(() => {
         drawing = undefined;
@@ -147,6 +161,16 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
       onCrash: (_message, _error, ctx) => ctx.resume,
     },
   );
+}
+
+/** Unix seconds of `since`; an hour before `now` unless given. */
+function startOf(since: string | undefined, now: number): number {
+  if (since === undefined) return now - HOUR;
+  return /^[0-9]+$/.test(since) ? Number(since) : Date.parse(since) / 1000;
+}
+
+function stepFor(from: number, now: number): number {
+  return from >= now - HOUR - FINE_STEP ? FINE_STEP : COARSE_STEP;
 }
 
 function present<T>(value: T | undefined): T {

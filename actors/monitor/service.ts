@@ -9,6 +9,7 @@ import { Broadcaster, subscriptions } from './broadcaster.ts';
 import { EventsClient, MetricsConnection } from './clients.ts';
 import { type CollectorParts, startCollector } from './collector.ts';
 import type { MonitorDeps } from './deps.ts';
+import { History } from './history.ts';
 import { Publisher } from './publisher.ts';
 import { Readings } from './readings.ts';
 import { Shares } from './shares.ts';
@@ -46,6 +47,7 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
     broadcaster,
     readings,
     publisher,
+    history: new History(),
     shares,
     facts: new Map(),
     onSnapshot: (snapshot) => dispatch(alerts.ref, snapshot),

@@ -98,6 +98,7 @@ export const ENDPOINTS = {
   logs: 'WS /compute/containers/{id}/logs',
   markAllRead: 'POST /api/notifications/read-all',
   markRead: 'POST /api/notifications/{id}/read',
+  metricsHistory: 'GET /api/metrics/history',
   nodeMetrics: 'GET /api/metrics/nodes',
   notificationSocket: 'WS /ws/notifications',
   podEvents: 'SSE /sse/pod-metrics',
@@ -212,6 +213,7 @@ export interface Definitions {
   readonly logs: typeof computeLogs.logs;
   readonly markAllRead: typeof notifyEndpoints.markAllRead;
   readonly markRead: typeof notifyEndpoints.markRead;
+  readonly metricsHistory: typeof monitorEndpoints.metricsHistory;
   readonly nodeMetrics: typeof monitorEndpoints.nodeMetrics;
   readonly notificationSocket: typeof notifyEndpoints.notificationSocket;
   readonly podMetrics: typeof monitorEndpoints.podMetrics;

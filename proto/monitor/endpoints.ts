@@ -104,6 +104,29 @@ export const podMetricsByNamespace = endpoint({
   reply: podsSchema,
 });
 
+export const metricsHistory = endpoint({
+  ...anybody,
+  name: 'metricsHistory',
+  path: '/api/metrics/history',
+  summary: 'What was measured of one of your containers before: an hour by 5 seconds, a day by the minute',
+  query: z.object({
+    namespace: z.string().max(256),
+    /** RFC 3339 or Unix seconds; no earlier points. Default: an hour ago. */
+    since: z.union([z.iso.datetime({ offset: true }), z.string().regex(/^[0-9]{1,12}$/)]).optional(),
+    /** Seconds between two points. Default: 5 within the last hour, else 60. */
+    step: z.enum(['5', '60']).optional(),
+  }),
+  reply: z.object({
+    namespace: z.string(),
+    step: z.int(),
+    /** Unix seconds, oldest first; the other columns are as long. */
+    timestamps: z.array(z.int()),
+    cpu_usage: z.array(z.int()),
+    memory_usage: z.array(bytes),
+    disk_usage: z.array(bytes),
+  }),
+});
+
 export const dependencyGraph = endpoint({
   ...admin,
   name: 'dependencyGraph',
@@ -166,6 +189,7 @@ export const monitorEndpoints = [
   nodeMetrics,
   podMetrics,
   podMetricsByNamespace,
+  metricsHistory,
   dependencyGraph,
   healthEvents,
   clusterEvents,

@@ -251,7 +251,7 @@ async function useMonitor(t: Cleanup, { call, urlOf }: Api, token: string, admin
     } else
       await until(
         () =>
-          call('monitor', name, { token: who }).then(
+          call('monitor', name, { token: who, query: name === 'metricsHistory' ? '?namespace=none' : '' }).then(
             () => true,
             () => false,
           ),

@@ -51,6 +51,7 @@ const rightQueries: Record<string, string> = {
   readFiles: '?path=/etc/passwd',
   writeFiles: '?path=/tmp/x',
   removeFiles: '?path=/tmp/x',
+  metricsHistory: '?namespace=none',
 };
 
 describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {

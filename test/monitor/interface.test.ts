@@ -23,6 +23,8 @@ const adapters = {
   node: false,
 } as const;
 
+const queryOf = ({ name }: AnyEndpoint) => (name === 'metricsHistory' ? '?namespace=compute-nobody-none' : '');
+
 /** The status with which a path answers: 101 for a socket, 200 for a stream, which is left again. */
 async function statusOf(t: Cleanup, monitor: MonitorUnderTest, endpoint: AnyEndpoint, token?: string): Promise<number> {
   if (endpoint.socket) {
@@ -37,7 +39,8 @@ async function statusOf(t: Cleanup, monitor: MonitorUnderTest, endpoint: AnyEndp
     }
   }
   if (!endpoint.events)
-    return (await request('GET', monitor.url + endpoint.path, token === undefined ? {} : { token })).status;
+    return (await request('GET', monitor.url + endpoint.path + queryOf(endpoint), token === undefined ? {} : { token }))
+      .status;
   const stream = await sse(t, monitor.url + endpoint.path, token === undefined ? {} : { token });
   stream.close();
   return stream.status;
@@ -73,7 +76,8 @@ for (const [adapter, skip] of Object.entries(adapters)) {
         endpoints.map(({ method, path, access }) => `${method} ${path} ${access}`),
         [
           ...['GET /cluster-info admin', 'GET /api/metrics/nodes admin', 'GET /pod-metrics token'],
-          ...['GET /api/metrics/pods token', 'GET /api/graph/dependencies admin', 'GET /sse/health token'],
+          ...['GET /api/metrics/pods token', 'GET /api/metrics/history token', 'GET /api/graph/dependencies admin'],
+          'GET /sse/health token',
           ...['GET /sse/cluster-info admin', 'GET /sse/pod-metrics token', 'GET /ws/cluster-info admin'],
           'GET /ws/pod-metrics token',
         ],
