@@ -41,8 +41,9 @@ test("README's two commands are there: one starts the platform, the other passes
 function typedInto(block: string, password: string): string {
   if (block.includes('PASSWORD') && block.startsWith('read ')) return `echo '${password}'`;
   const once = (shown: string) => `until grep -qF '${shown}' ${SAID}; do sleep 1; done`;
-  if (block.includes('troupe login')) return `${once('Password of admin: ')}; echo '${password}'`;
-  if (block.includes('--shell')) return `${once('[Y/n]')}; echo; ${once('~? lists')}; echo 'uname -n; exit'`;
+  // `script` waits busily for a command whose input has ended.
+  if (block.includes('troupe login')) return `${once('Password of admin: ')}; echo '${password}'; sleep 20`;
+  if (block.includes('--shell')) return `${once('[Y/n]')}; echo; ${once('~? lists')}; echo 'uname -n; exit'; sleep 20`;
   if (/^ssh .*@127\.0\.0\.1$/m.test(block)) return 'echo uname -n; echo exit';
   // Typed until the terminal has ended: what is typed before it is connected is lost.
   if (block.includes('/terminal?')) return 'while echo "uname -n; exit"; do sleep 1; done 2>/dev/null';
