@@ -90,6 +90,7 @@ export class KubeClient {
   async call(method: string, path: string, call: KubeCall = {}): Promise<string> {
     let deadline = performance.now() + (call.timeoutMs ?? 30_000);
     let renewed = false;
+    let refusal: KubeReplyError | undefined;
     for (let tries = 1; ; tries += 1) {
       const given = anySignal([this.#closing.signal, ...(call.signal === undefined ? [] : [call.signal])]);
       try {
@@ -113,6 +114,9 @@ export class KubeClient {
           this.#credentials.forget();
           continue;
         }
+        // What the server said says more than that the time was over in the middle of the next try.
+        if (error instanceof KubeReplyError) refusal = error;
+        else if (refusal !== undefined && performance.now() >= deadline) throw refusal;
         const wait = waitBefore(error, tries);
         // Controllers get to it in their own time.
         const mayGoOn = tries < MAX_TRIES || (error instanceof KubeReplyError && error.isTooEarly);
