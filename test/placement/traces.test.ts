@@ -17,7 +17,7 @@ import { natsBus } from '../../transports/bus/nats.ts';
 import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
 import { silentLog } from '../support/log.ts';
 import { KeepingTracer } from '../support/supervision/tracer.ts';
-import { until } from '../support/until.ts';
+import { standsStill, until } from '../support/until.ts';
 
 const SHARDS = 8;
 const TRACE = '0123456789abcdef0123456789abcdef';
@@ -114,8 +114,10 @@ test('one request has one trace on all nodes of its way, by ask and by tell', {
   const members = [a, b, plain];
   const holding = () => members.map(({ cluster }) => cluster.node.holding);
   await until(() => holding().every((n) => n > 0) && holding().reduce((sum, n) => sum + n) === SHARDS, {
-    what: 'each holds its share',
+    what: 'each holds something, and all is held',
   });
+  // What moves meanwhile is another's a moment later.
+  await standsStill(() => holding().reduce((all, n) => all * (SHARDS + 1) + n, 0), 300);
   const ask = (from: Member, ...way: Visit['way']): Promise<string[]> => {
     const [first, ...rest] = way;
     assert.ok(first !== undefined);
