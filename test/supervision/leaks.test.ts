@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { stats } from '../../supervision/index.ts';
 import { heapInUse, manyLives, manyMessages } from '../support/supervision/churn.ts';
 import { withSystem } from '../support/supervision/system.ts';
+import { until } from '../support/until.ts';
 
 // The long form is `npm run soak -- runtime`.
 
 const MB = 2 ** 20;
 
-/** Looks at the heap after a round, 100 ms apart: what the engine frees beside the work is not gone at once. */
-const LOOKS = 10;
+/** After a round: what the engine frees beside the work is not gone at once. */
+const SETTLES_MS = 1000;
 
 /** The least that six rounds added to the heap, bytes: what leaks grows in each, what the engine compiles and keeps only once. */
 async function growth(round: () => Promise<void>): Promise<number> {
@@ -18,11 +18,11 @@ async function growth(round: () => Promise<void>): Promise<number> {
   for (let i = 0; i < 6; i++) {
     const before = heapInUse();
     await round();
-    for (let look = 0; look < LOOKS; look++) {
+    const isBack = async () => {
       least = Math.min(least, heapInUse() - before);
-      if (least < MB) return least;
-      await delay(100);
-    }
+      return least < MB;
+    };
+    if (await until(isBack, { timeoutMs: SETTLES_MS, everyMs: 100 }).catch(() => false)) return least;
   }
   return least;
 }
