@@ -19,6 +19,7 @@ export async function exec(name: string, command: readonly string[], options: Cl
   const { stdin, stdout, stderr } = process;
   const isTerminal = stdin.isTTY === true && stdout.isTTY === true;
   const sizeNow = () => ({ cols: stdout.columns || 80, rows: stdout.rows || 24 });
+  let isHeld = false;
   const running = session.client.follow.command({
     id,
     command,
@@ -29,9 +30,13 @@ export async function exec(name: string, command: readonly string[], options: Cl
     },
     onOutput(bytes, stream) {
       const to = stream === 2 ? stderr : stdout;
-      if (to.write(bytes) || to.writableLength < MAX_OUTPUT_BYTES) return;
+      if (to.write(bytes) || to.writableLength < MAX_OUTPUT_BYTES || isHeld) return;
+      isHeld = true;
       running.pause();
-      to.once('drain', () => running.resume());
+      to.once('drain', () => {
+        isHeld = false;
+        running.resume();
+      });
     },
   });
   const onResize = () => running.resize(sizeNow());

@@ -1,6 +1,6 @@
 /** What the process of a service adds to it: answers to operators, and problems of its own. */
 import { auditEntry } from '../../actors/service/audit.ts';
-import { callOf } from '../../actors/service/dispatch.ts';
+import { callOf, type handlers, refusalOf } from '../../actors/service/dispatch.ts';
 import {
   type ActorProcess,
   type ActorVerb,
@@ -27,6 +27,23 @@ export interface Operations {
   readonly endpoints: readonly AnyEndpoint[];
   /** One of them. Throws or rejects with Refusal. */
   call(endpoint: AnyEndpoint, call: Call): Promise<unknown>;
+}
+
+/** Those that a table of handlers answers. */
+export function operationsOf(
+  endpoints: readonly AnyEndpoint[],
+  table: ReturnType<typeof handlers<undefined>>,
+): Operations {
+  return {
+    endpoints,
+    call: async (endpoint, call) => {
+      try {
+        return await table.get(endpoint.name)?.run(undefined, call);
+      } catch (error) {
+        throw refusalOf(error);
+      }
+    },
+  };
 }
 
 /** The service with operators' endpoints added. */

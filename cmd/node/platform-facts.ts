@@ -1,5 +1,5 @@
 /** Answers clients about the platform as a whole: which it is, what it offers, and all its endpoints. */
-import { handler, handlers, refusalOf } from '../../actors/service/dispatch.ts';
+import { handler, handlers } from '../../actors/service/dispatch.ts';
 import { runtimeEndpoints } from '../../proto/auth/actors.ts';
 import { platformEndpoints } from '../../proto/auth/admin.ts';
 import { authEndpoints } from '../../proto/auth/endpoints.ts';
@@ -13,7 +13,7 @@ import type { SshAddress } from '../../storage/gateway/ssh-access.ts';
 import type { Environment } from '../config/config.ts';
 import { version } from '../config/program.ts';
 import { API_STYLES } from '../observability/pages.ts';
-import type { Operations } from './operations.ts';
+import { type Operations, operationsOf } from './operations.ts';
 
 /** What the facts are made of. */
 interface FactsParts {
@@ -55,14 +55,5 @@ export function platformFacts({ environment, domain, sshAddress }: FactsParts): 
       },
     })),
   );
-  return {
-    endpoints: platformFactsEndpoints,
-    call: async (endpoint, call) => {
-      try {
-        return await table.get(endpoint.name)?.run(undefined, call);
-      } catch (error) {
-        throw refusalOf(error);
-      }
-    },
-  };
+  return operationsOf(platformFactsEndpoints, table);
 }

@@ -1,6 +1,6 @@
 /** Answers the administrator about nodes and routes, which are no service's alone. */
 import { auditEntry } from '../../actors/service/audit.ts';
-import { handler, handlers, refusalOf } from '../../actors/service/dispatch.ts';
+import { handler, handlers } from '../../actors/service/dispatch.ts';
 import {
   adminAddRoute,
   adminDeleteRoute,
@@ -24,7 +24,7 @@ import {
   rolesOnlyOf,
 } from '../../storage/placement/nodes.ts';
 import { nodesView } from './nodes-view.ts';
-import type { Operations } from './operations.ts';
+import { type Operations, operationsOf } from './operations.ts';
 
 /** Its endpoints and their handlers. */
 export function platformOperations(db: Db): Operations {
@@ -87,14 +87,5 @@ export function platformOperations(db: Db): Operations {
       return undefined;
     }),
   );
-  return {
-    endpoints: platformEndpoints,
-    call: async (endpoint, call) => {
-      try {
-        return await table.get(endpoint.name)?.run(undefined, call);
-      } catch (error) {
-        throw refusalOf(error);
-      }
-    },
-  };
+  return operationsOf(platformEndpoints, table);
 }
