@@ -16,7 +16,7 @@ import { CliError } from '../config/cli-error.ts';
 import { DEFAULT_DOMAIN, portsWith, readEnvironment } from '../config/config.ts';
 import { openDataDir, openSecrets } from '../config/data-dir.ts';
 import { type GatewayFlags, proxiesOf } from '../config/gateway-options.ts';
-import { hint, programName } from '../config/program.ts';
+import { commandLine, hint, programName } from '../config/program.ts';
 import { announce, lockDataDir } from '../config/running.ts';
 import { databaseServer } from '../node/database.ts';
 import { chooseDocker, ensureImageTools } from '../node/docker.ts';
@@ -224,11 +224,12 @@ ${trust}  SSH       ssh -p ${ssh.port} <container id>@${ssh.host}
 
 Type next, in another terminal:
 
-  curl -s ${urls.auth}/api/login -d '{"username":"${admin.username}","password":"${admin.generated ?? '...'}"}'
+  ${commandLine(`login --user ${admin.username}`, data)}
+  ${programName()} run first --ssh --shell
 
-README.md goes on from there: add an SSH key, create a container, open a terminal in it.
+This makes a container and opens a shell in it. README.md goes on from there.
 Ctrl-C stops Troupe; containers keep running.
-${programName()} --help lists the commands of the operator.
+${programName()} --help lists all commands.
 `;
 }
 

@@ -41,8 +41,13 @@ export function defaultDataDir(env: Readonly<Record<string, string | undefined>>
  * itself. A shell that has TROUPE_DATA set is not every shell.
  */
 export function hint(words: string, data: string): string {
+  return `\`${commandLine(words, data)}\``;
+}
+
+/** The same without marks, for a line of its own. */
+export function commandLine(words: string, data: string): string {
   const option = data === defaultDataDir({ ...process.env, TROUPE_DATA: undefined }) ? '' : ` --data ${quoted(data)}`;
-  return `\`${programName()} ${words}${option}\``;
+  return `${programName()} ${words}${option}`;
 }
 
 /** `troupe` where the shell finds it, else the path of bin/troupe. */

@@ -69,7 +69,7 @@ export const readLogs = endpoint({
   params: containerParams,
   query: z.object({
     /** Without `since` the default is DEFAULT_LOG_TAIL, with it all that is later. */
-    tail: z.union([z.literal('all'), lines]).optional(),
+    tail: z.union([z.literal('all'), lines], `must be all, or a whole number up to ${MAX_LOG_TAIL}`).optional(),
     since: time.optional(),
     until: time.optional(),
     stream: z.enum(['all', 'stdout', 'stderr']).default('all'),
