@@ -1,5 +1,5 @@
 /**
- * Do `troupe logs -f`, `shell` and `notifications -f` go on by themselves? `npm run soak -- follows [SECONDS]`, as root: packets to and from the platform are
+ * Do `troupe logs -f`, `shell` and `notifications -f` go on by themselves? `npm run soak -- follows [SECONDS]`, as root, with an engine in DOCKER_HOST: packets to and from the platform are
  * dropped for 20 seconds, the platform is stopped and starts again, and is killed and starts again. It fails when a line of the log, of the
  * terminal or a notification is missing, or there twice.
  */
