@@ -44,6 +44,11 @@ export interface CallControl {
   readonly signal?: AbortSignal;
   /** Of each attempt, ms. */
   readonly timeoutMs?: number;
+  /**
+   * Sent as Idempotency-Key, in place of one that is made for this call: for a call that the program itself may make
+   * again, as after its own restart. Only endpoints that make something take one.
+   */
+  readonly idempotencyKey?: string;
 }
 
 /** A container, as lists show it. */
