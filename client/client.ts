@@ -119,6 +119,8 @@ export class TroupeClient implements ClientCore {
   ): Promise<RawAnswer> {
     const { idempotencyKey } = options;
     const headers = {
+      // The networking API refuses in plain text unless it is asked.
+      accept: 'application/json',
       ...options.headers,
       ...(body === undefined ? undefined : { 'content-type': 'application/json' }),
       ...(idempotencyKey === undefined ? undefined : { 'idempotency-key': idempotencyKey }),

@@ -17,7 +17,7 @@ export interface PageDescription {
 
 /** How a service speaks where it differs from the others. */
 export interface ApiStyle {
-  /** Refusals are plain text. */
+  /** Refusals are plain text, unless the client prefers JSON (its header Accept). */
   readonly isPlain?: boolean;
   /** Name of a cookie that may carry the token, too. */
   readonly cookie?: string;
@@ -192,9 +192,10 @@ function responses(endpoint: AnyEndpoint, { isPlain = false }: ApiStyle): Json {
   for (const [status, codes] of [...byStatus].sort(([a], [b]) => a - b)) {
     result[String(status)] = {
       description: codes.map((code) => `${code}: ${ERRORS[code].text}`).join(' '),
-      content: isPlain
-        ? { 'text/plain': { schema: { type: 'string' } } }
-        : { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+      content: {
+        ...(isPlain ? { 'text/plain': { schema: { type: 'string' } } } : {}),
+        'application/json': { schema: { $ref: '#/components/schemas/Error' } },
+      },
     };
   }
   return result;

@@ -129,6 +129,8 @@ test('a request of a program is sent once, with the headers that it names', asyn
   assert.equal(seen.length, 1);
   const { 'idempotency-key': key, accept, 'x-a': more, authorization } = seen[0]?.headers ?? {};
   assert.deepEqual([key, accept, more, authorization], ['k', 'text/plain', 'b', 'Bearer secret']);
+  await client.request('GET', '/api/session');
+  assert.equal(seen[1]?.headers.accept, 'application/json');
 });
 
 test('a GET is not tried again for what no pause mends, nor when the server asks for minutes', async (t) => {

@@ -72,7 +72,8 @@ interface ApiOptions {
   readonly domain?: string;
   readonly log: Log;
   /**
-   * Makes the body of a refusal plain text instead of JSON. `endpoint`: its name, '' for a path that leads nowhere.
+   * Makes the body of a refusal plain text instead of JSON, unless the client prefers JSON. `endpoint`: its name, ''
+   * for a path that leads nowhere.
    */
   readonly plainText?: (refusal: Refusal, endpoint: string) => string;
   /** Takes the token from a cookie, too, of programs and of the platform's own pages. */

@@ -8,6 +8,7 @@ import {
   type UpgradeAnswer,
 } from '../../proto/ports/http.ts';
 import type { Log } from '../../proto/ports/log.ts';
+import { prefersJson } from './accept.ts';
 import { refusedSocket } from './refused-socket.ts';
 import { methodReply, plainReply, refusalReply } from './replies.ts';
 
@@ -62,8 +63,8 @@ export class Endings {
     return plainText !== undefined && this.#isPlain(request) ? plainReply(reply, plainText(refusal, endpoint)) : reply;
   }
 
-  /** Whether refusals are plain text. */
-  #isPlain(_request: HttpRequest): boolean {
-    return this.#options.plainText !== undefined;
+  /** Whether refusals are plain text: those of a service that speaks so, unless the client asks for JSON. */
+  #isPlain(request: HttpRequest): boolean {
+    return this.#options.plainText !== undefined && !prefersJson(request.header('accept'));
   }
 }
