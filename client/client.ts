@@ -12,7 +12,7 @@ import { fill } from './path.ts';
 import { retryPause } from './pause.ts';
 import { Reconnecting, type StreamRules } from './socket.ts';
 import type { ClientTransport, TransportAnswer } from './transport.ts';
-import type { CallArguments, CallControl, CallName, CallReply } from './types.ts';
+import type { CallArguments, CallControl, CallReply, WrittenName } from './types.ts';
 
 const TIMEOUT_MS = 30_000;
 /** Attempts of a request that may be sent again. */
@@ -80,7 +80,7 @@ export class TroupeClient implements ClientCore {
    * Calls an endpoint. When the platform is not reachable or busy, it is tried again if that makes nothing twice: a
    * GET, and what takes an Idempotency-Key, which each such call has. Rejects with TroupeError.
    */
-  async call<N extends CallName>(name: N, ...[input, options]: CallArguments<N>): Promise<CallReply<N>> {
+  async call<N extends WrittenName>(name: N, ...[input, options]: CallArguments<N>): Promise<CallReply<N>> {
     const [method = '', path = ''] = ENDPOINTS[name].split(' ');
     const { params, query, body } = sections(input);
     const isKeyed = KEYED.has(name);
@@ -228,6 +228,8 @@ interface Sections {
   readonly params?: Fields;
   readonly query?: Fields;
   readonly body?: unknown;
+  /** Of a call that does not compile. */
+  readonly useInstead?: string;
 }
 
 function sections(input: Sections | undefined): Sections {
