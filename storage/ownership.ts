@@ -32,6 +32,7 @@ export const OWNED = {
   ],
   compute: ['container_keys', 'containers', 'deleted_containers', 'ingress_rules', 'ssh_keys'],
   gateway: ['node_routes', 'static_routes'],
+  idempotency: ['idempotency_keys'],
   migrate: ['migrations'],
   monitor: ['container_alerts', 'disk_alerts'],
   network: [

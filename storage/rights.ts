@@ -50,11 +50,15 @@ const MEMBER: readonly RightsByRelation[] = [
 
 const AUDIT: RightsByRelation = { audit_log: { insert: true } };
 
+/** Of those that make something for a user, and keep the answer. */
+const KEPT_ANSWERS: RightsByRelation = { idempotency_keys: ALL };
+
 /** The rights of each, which add up. */
 const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
   auth: [
     ...COMMON,
     ...MEMBER,
+    KEPT_ANSWERS,
     allOf(OWNED.auth),
     {
       audit_log: { insert: true, select: true, delete: true },
@@ -76,6 +80,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
     ...COMMON,
     ...MEMBER,
     AUDIT,
+    KEPT_ANSWERS,
     allOf(OWNED.compute),
     {
       known_containers: READ,
@@ -91,6 +96,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
   gateway: [
     ...COMMON,
     AUDIT,
+    KEPT_ANSWERS,
     allOf(OWNED.network),
     {
       known_containers: READ,

@@ -321,6 +321,23 @@ create table entity_timers (
   constraint entity_timers_pkey PRIMARY KEY (kind, id, name)
 );
 
+create table idempotency_keys (
+  id bigint not null generated always as identity,
+  user_id text not null,
+  endpoint text not null,
+  key_hash bytea not null,
+  key_id text not null,
+  sealed_key bytea not null,
+  fingerprint bytea not null,
+  claim text not null,
+  running_until timestamp with time zone,
+  answer bytea,
+  created_at timestamp with time zone not null default now(),
+  constraint idempotency_keys_pkey PRIMARY KEY (id),
+  constraint idempotency_keys_user_id_endpoint_key_hash_key UNIQUE (user_id, endpoint, key_hash),
+  constraint idempotency_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
 create table ingress_rules (
   id integer not null generated always as identity,
   container_id text not null,
@@ -630,6 +647,10 @@ CREATE INDEX ended_sessions_expiry ON public.ended_sessions USING btree (expires
 CREATE INDEX ended_sessions_user ON public.ended_sessions USING btree (user_id);
 
 CREATE INDEX entity_timers_by_due ON public.entity_timers USING btree (service, ((hash % (256)::bigint)), due);
+
+CREATE INDEX idempotency_keys_by_age ON public.idempotency_keys USING btree (created_at);
+
+CREATE INDEX idempotency_keys_by_user ON public.idempotency_keys USING btree (user_id, created_at);
 
 CREATE INDEX login_attempts_by_age ON public.login_attempts USING btree (last_at);
 

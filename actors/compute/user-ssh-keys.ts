@@ -9,6 +9,7 @@ import { deleteKey, insertKey, listKeys } from '../../storage/compute/ssh-keys.t
 import { fenced } from '../../storage/fenced.ts';
 import { auditEntry } from '../service/audit.ts';
 import { type Handler, handler } from '../service/dispatch.ts';
+import { keptReply } from '../service/kept.ts';
 import type { ComputeDeps } from './deps.ts';
 import type { ComputeUserState } from './user-state.ts';
 import { keyView } from './views.ts';
@@ -33,7 +34,7 @@ export function sshKeyHandlers(
         );
       }
       const publicKey = [key.type, key.base64, key.comment].filter((part) => part !== '').join(' ');
-      const row = await fenced(deps.db, state.lease, async (tx) => {
+      return fenced(deps.db, state.lease, async (tx) => {
         const { fingerprint } = key;
         const inserted = await insertKey(tx, { userId: state.userId, name: body.name, publicKey, fingerprint });
         if (inserted === 'full') {
@@ -45,9 +46,8 @@ export function sshKeyHandlers(
           throw new Refusal('conflict', { message: `You have this key already (${fingerprint}).` });
         }
         await audit(tx, auditEntry(call, 'ssh_key.create', String(inserted.id), { name: body.name, fingerprint }));
-        return inserted;
+        return keptReply(tx, call, keyView(inserted));
       });
-      return keyView(row);
     }),
     handler(deleteSshKey, async (state: ComputeUserState, call) => {
       const { id } = call.params;

@@ -133,6 +133,23 @@ export const ENDPOINTS = {
   writeFiles: 'PUT /compute/containers/{id}/files',
 } as const;
 
+/** Names of those that take an Idempotency-Key. */
+export const KEYED: ReadonlySet<string> = new Set([
+  'addIngress',
+  'adminAddRoute',
+  'adminAddUser',
+  'adminStopContainer',
+  'connectDomain',
+  'createContainer',
+  'createMapping',
+  'createServiceAccount',
+  'createServiceAccountToken',
+  'createSshKey',
+  'createToken',
+  'startContainer',
+  'stopContainer',
+]);
+
 /** The definition of each endpoint, for types. */
 export interface Definitions {
   readonly actOnActor: typeof authActors.actOnActor;

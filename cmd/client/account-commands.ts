@@ -11,12 +11,12 @@ import type { ClientCommandOptions } from './session.ts';
 import type { ScopeOptions, TokenOptions } from './tokens.ts';
 
 const EXPIRES = ['--expires <time>', '30d, 90d, 365d or never', '90d'] as const;
-const SCOPE = ['--scope <key:actions>', 'such as compute.containers:read,start; may be repeated', scopes] as const;
+const SCOPE = ['--scope <key:actions>', 'such as compute.containers:read,start; may be repeated', repeated] as const;
 const VERIFY_SECONDS = 600;
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 
-/** Scopes hold commas themselves. */
-function scopes(value: string, before: readonly string[] | undefined): string[] {
+/** Values that hold commas themselves. */
+function repeated(value: string, before: readonly string[] | undefined): string[] {
   return [...(before ?? []), value];
 }
 
@@ -176,6 +176,8 @@ export function addLoginCommands(program: Command): void {
   );
   clientCommand(program, 'api <method> <path>', 'send any request, such as GET /compute/containers')
     .option('-d, --body <json>', 'the body; - reads it from standard input')
+    .option('-H, --header <line>', 'a header, such as "Accept: text/plain"; may be repeated', repeated)
+    .option('--idempotency-key <key>', 'what makes the request one: sent again with its key it makes nothing twice')
     .action(async (method: string, path: string, options: ApiCommandOptions) =>
       (await import('./api.ts')).sendRequest(method, path, options),
     );

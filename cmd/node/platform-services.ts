@@ -111,6 +111,7 @@ export async function openServices(
       authenticate: core.callers.authenticate,
       streams: core.callers.streams,
       changes: core.callers.changes,
+      kept: core.callers.kept,
       pages: servicePages(service, metrics.registry, environment),
       domain: options.domain,
       log,

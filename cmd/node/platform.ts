@@ -82,6 +82,7 @@ async function openEntrance(core: PlatformCore, services: PlatformServices) {
     authenticate: core.callers.authenticate,
     streams: core.callers.streams,
     changes: core.callers.changes,
+    kept: core.callers.kept,
     port: options.ports.net,
     clientAddress: services.addressOf('net'),
     pages: servicePages(network, metrics.registry, environment),

@@ -126,6 +126,7 @@ export const createContainer = endpoint({
   ...common,
   name: 'createContainer',
   method: 'POST',
+  idempotent: 'key',
   path: '/compute/containers',
   summary:
     'Create a container. With `wait=running` the reply comes when it runs or has failed, or after `timeout` seconds',
@@ -165,6 +166,7 @@ export const startContainer = endpoint({
   ...common,
   name: 'startContainer',
   method: 'POST',
+  idempotent: 'key',
   path: '/compute/containers/{id}/start',
   summary:
     'Start a stopped or failed container. One whose data is gone begins with empty folders only with ' +
@@ -181,6 +183,7 @@ export const stopContainer = endpoint({
   ...common,
   name: 'stopContainer',
   method: 'POST',
+  idempotent: 'key',
   path: '/compute/containers/{id}/stop',
   summary: 'Stop a container; its persistent paths are kept',
   scope: containerScope('stop'),
@@ -205,6 +208,7 @@ export const createSshKey = endpoint({
   ...common,
   name: 'createSshKey',
   method: 'POST',
+  idempotent: 'key',
   path: '/compute/ssh-keys',
   summary: 'Add an SSH public key',
   scope: keysScope('create'),

@@ -71,6 +71,7 @@ const SERVICE_ENTRY = /^actors\/[^/]+\/(?:service|(?:[a-z-]+-)?deps)\.ts$/;
 /** What cmd may import of the services besides, and why. */
 export const FURTHER_ENTRIES: ReadonlyMap<string, string> = new Map([
   ['actors/service/dispatch.ts', 'the actors of a process name calls by their endpoints'],
+  ['actors/service/kept.ts', 'what the administrator adds to the gateway is made once'],
   ['actors/service/audit.ts', 'what an operator does to an actor is audited'],
   ['actors/service/codecs.ts', 'cmd hands the cluster the codec of refusals'],
   [

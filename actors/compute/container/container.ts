@@ -31,6 +31,7 @@ import { isUserActive } from '../../../storage/offboarding.ts';
 import { append } from '../../../storage/outbox.ts';
 import { auditEntry } from '../../service/audit.ts';
 import { handleCall, handler, handlers } from '../../service/dispatch.ts';
+import { keptReply } from '../../service/kept.ts';
 import type { AnsweringKind } from '../../service/parts.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
@@ -89,6 +90,7 @@ export function containerKind(
           ? { kind: 'status', containerId: id, status: row.status }
           : { kind: desired === 'deleted' ? 'gone' : 'stopped', containerId: id },
       );
+      await keptReply(tx, call, createdView(row, deps.domain));
       return row;
     });
     await reconciler.setDesired(state, ctx, written);

@@ -148,12 +148,12 @@ export interface Reply {
 export async function request(
   method: string,
   url: string,
-  options: { token?: string; body?: unknown; raw?: string; timeoutMs?: number } = {},
+  options: { token?: string; body?: unknown; raw?: string; timeoutMs?: number; headers?: Record<string, string> } = {},
 ): Promise<Reply> {
   const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
   const response = await fetch(url, {
     method,
-    headers: options.token === undefined ? {} : { authorization: `Bearer ${options.token}` },
+    headers: { ...options.headers, ...(options.token && { authorization: `Bearer ${options.token}` }) },
     ...(body === undefined ? {} : { body }),
     ...(options.timeoutMs === undefined ? {} : { signal: AbortSignal.timeout(options.timeoutMs) }),
   });
