@@ -2,6 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { CommandInContainer } from '../../client/index.ts';
 import { ClientFailure, EXIT } from './failure.ts';
+import { connectionNotice } from './logs.ts';
 import { containerOf } from './names.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
 
@@ -11,7 +12,10 @@ const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
 /** Between two looks whether input has left, ms. */
 const LOOK_MS = 20;
 
-/** Runs a command; ends with its exit code. */
+/** What ends the command, too, and not only this program. */
+const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** Runs a command, which goes on after a lost connection and a restart of the platform; ends with its exit code. */
 export async function exec(name: string, command: readonly string[], options: ClientCommandOptions): Promise<void> {
   if (command.length === 0) throw new ClientFailure('usage', 'Which command? `troupe exec NAME -- COMMAND`.');
   const session = openSession(options);
@@ -20,6 +24,8 @@ export async function exec(name: string, command: readonly string[], options: Cl
   const isTerminal = stdin.isTTY === true && stdout.isTTY === true;
   const sizeNow = () => ({ cols: stdout.columns || 80, rows: stdout.rows || 24 });
   let isHeld = false;
+  // On a terminal, what the command shows is not to be mixed with words of ours.
+  const notice = isTerminal ? undefined : connectionNotice(session);
   const running = session.client.follow.command({
     id,
     command,
@@ -38,17 +44,19 @@ export async function exec(name: string, command: readonly string[], options: Cl
         running.resume();
       });
     },
+    onGap: (bytes) => session.out.note(`${bytes} bytes of its output are not kept any more.`),
+    onState: notice,
   });
   const onResize = () => running.resize(sizeNow());
   const onInterrupt = () => running.close();
   // Whoever read the output has left.
   stdout.on('error', onInterrupt);
-  process.on('SIGINT', onInterrupt);
+  for (const signal of ENDING) process.on(signal, onInterrupt);
   if (isTerminal) stdout.on('resize', onResize);
   try {
     process.exitCode = (await running.done) ?? EXIT.interrupted;
   } finally {
-    process.off('SIGINT', onInterrupt);
+    for (const signal of ENDING) process.off(signal, onInterrupt);
     stdout.off('resize', onResize);
     if (isTerminal) stdin.setRawMode(false);
     stdin.destroy();
