@@ -93,6 +93,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
     AUDIT,
     allOf(OWNED.network),
     {
+      account_keys: READ,
       known_containers: READ,
       living_nodes: READ,
       node_routes: READ,

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { CommandInContainer } from '../../client/index.ts';
 import { ClientFailure, EXIT } from './failure.ts';
 import { containerOf } from './names.ts';
+import { type CommandInput, onReaderGone } from './place.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
 
 /** Input on its way, and output that nobody takes: past these bytes the other side waits. */
@@ -16,7 +17,8 @@ export async function exec(name: string, command: readonly string[], options: Cl
   if (command.length === 0) throw new ClientFailure('usage', 'Which command? `troupe exec NAME -- COMMAND`.');
   const session = openSession(options);
   const { id } = await containerOf(session, name);
-  const { stdin, stdout, stderr } = process;
+  const { place } = session.out;
+  const { stdin, stdout, stderr } = place;
   const isTerminal = stdin.isTTY === true && stdout.isTTY === true;
   const sizeNow = () => ({ cols: stdout.columns || 80, rows: stdout.rows || 24 });
   let isHeld = false;
@@ -25,8 +27,8 @@ export async function exec(name: string, command: readonly string[], options: Cl
     command,
     size: isTerminal ? sizeNow() : undefined,
     onOpen() {
-      if (isTerminal) stdin.setRawMode(true);
-      feed(running).catch(() => running.close());
+      if (isTerminal) stdin.setRawMode?.(true);
+      feed(running, stdin).catch(() => running.close());
     },
     onOutput(bytes, stream) {
       const to = stream === 2 ? stderr : stdout;
@@ -42,22 +44,23 @@ export async function exec(name: string, command: readonly string[], options: Cl
   const onResize = () => running.resize(sizeNow());
   const onInterrupt = () => running.close();
   // Whoever read the output has left.
-  stdout.on('error', onInterrupt);
-  process.on('SIGINT', onInterrupt);
+  const forget = onReaderGone(stdout, onInterrupt);
+  const release = place.onInterrupt(onInterrupt);
   if (isTerminal) stdout.on('resize', onResize);
   try {
-    process.exitCode = (await running.done) ?? EXIT.interrupted;
+    place.exitWith((await running.done) ?? EXIT.interrupted);
   } finally {
-    process.off('SIGINT', onInterrupt);
+    release();
+    forget();
     stdout.off('resize', onResize);
-    if (isTerminal) stdin.setRawMode(false);
+    if (isTerminal) stdin.setRawMode?.(false);
     stdin.destroy();
   }
 }
 
 /** Passes the input on, at the pace at which it leaves. */
-async function feed(running: CommandInContainer): Promise<void> {
-  for await (const chunk of process.stdin) {
+async function feed(running: CommandInContainer, stdin: CommandInput): Promise<void> {
+  for await (const chunk of stdin) {
     running.write(Buffer.from(chunk));
     while (running.waitingBytes > MAX_INPUT_BYTES) await delay(LOOK_MS);
   }
