@@ -59,7 +59,7 @@ export const SHARED_FILES: Readonly<Partial<Record<keyof typeof OWNED, readonly 
 /** Views by the owner of their tables. */
 const VIEWS = {
   auth: ['known_users'],
-  compute: ['known_containers', 'open_ports', 'ssh_entries'],
+  compute: ['account_keys', 'known_containers', 'open_ports', 'ssh_entries'],
   placement: ['living_nodes'],
   settings: ['open_settings'],
 } as const;

@@ -99,6 +99,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
     KEPT_ANSWERS,
     allOf(OWNED.network),
     {
+      account_keys: READ,
       known_containers: READ,
       living_nodes: READ,
       node_routes: READ,

@@ -557,6 +557,7 @@ create table ssh_keys (
   public_key text not null,
   fingerprint text not null,
   created_at timestamp with time zone not null default now(),
+  login boolean not null default false,
   constraint ssh_keys_pkey PRIMARY KEY (id),
   constraint ssh_keys_fingerprint_key UNIQUE (user_id, fingerprint),
   constraint ssh_keys_slot_check CHECK (((slot >= 1) AND (slot <= 10))),
@@ -680,6 +681,8 @@ CREATE INDEX service_accounts_by_user ON public.service_accounts USING btree (us
 
 CREATE INDEX spent_tokens_by_expiry ON public.spent_tokens USING btree (expires_at);
 
+CREATE INDEX ssh_keys_by_fingerprint ON public.ssh_keys USING btree (fingerprint);
+
 CREATE INDEX users_by_leaving ON public.users USING btree (leaving) WHERE (leaving IS NOT NULL);
 
 CREATE OR REPLACE FUNCTION public.audit_log_is_append_only()
@@ -762,6 +765,17 @@ begin
   into stored_places, stored_ids, heads from new;
 end $function$
 ;
+
+create view account_keys as
+ SELECT k.user_id,
+    k.fingerprint,
+    k.name,
+    k.login,
+    u.username,
+    u.sessions_epoch
+   FROM (ssh_keys k
+     JOIN users u ON ((u.id = k.user_id)))
+  WHERE (u.disabled_at IS NULL);
 
 create view known_containers as
  SELECT containers.id,

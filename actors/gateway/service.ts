@@ -9,7 +9,7 @@ import type {
   LongConnection,
   NameDecision,
 } from '../../proto/gateway/gateway-decider.ts';
-import type { SshAuthorizer } from '../../proto/gateway/ssh.ts';
+import type { SshAccountAuthorizer, SshAuthorizer } from '../../proto/gateway/ssh.ts';
 import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { type AnyRef, type SystemRef, spawn, stop } from '../../supervision/index.ts';
 import { connectionSupervisor, startParts } from '../service/supervisor.ts';
@@ -19,6 +19,7 @@ import type { GatewayDeps } from './deps.ts';
 import { startRoutes } from './routes.ts';
 import { NOT_RUNNING, Routing } from './routing.ts';
 import { sshControl } from './ssh.ts';
+import { sshAccountControl } from './ssh-accounts.ts';
 
 const FIRST_INGRESS = 8000;
 const LAST_INGRESS = 8999;
@@ -42,9 +43,11 @@ interface StartedControl {
  */
 export class GatewayControl implements GatewayDecider {
   readonly ssh: SshAuthorizer;
+  readonly sshAccounts: SshAccountAuthorizer;
   readonly clients = new SupervisedClients(() => this.#connections);
   readonly #deps: GatewayDeps;
   readonly #ssh: ReturnType<typeof sshControl>;
+  readonly #sshAccounts: ReturnType<typeof sshAccountControl>;
   #running: StartedControl | undefined;
   #connections: AnyRef | undefined;
   #sshPort = 0;
@@ -56,6 +59,8 @@ export class GatewayControl implements GatewayDecider {
       this.#connections === undefined ? undefined : { connections: this.#connections, port: this.#sshPort },
     );
     this.ssh = this.#ssh;
+    this.#sshAccounts = sshAccountControl(deps, () => this.#connections);
+    this.sshAccounts = this.#sshAccounts;
   }
 
   /**
@@ -82,6 +87,7 @@ export class GatewayControl implements GatewayDecider {
         return this.#connections;
       },
       ssh: (parent) => this.#ssh.start(parent),
+      sshAccounts: (parent) => this.#sshAccounts.start(parent),
     });
     const readiness = readinessOf(
       () => (this.#isDraining ? 'draining' : routing.isReady ? problem() : 'not ready'),

@@ -118,6 +118,7 @@ export const ENDPOINTS = {
   setPullPolicy: 'PUT /compute/containers/{id}/pull-policy',
   setServiceAccountScopes: 'PUT /api/service-accounts/{id}/scopes',
   setSsh: 'PUT /compute/containers/{id}/ssh',
+  setSshKeyLogin: 'PUT /compute/ssh-keys/{id}/login',
   showActor: 'GET /api/runtime/actor',
   showPlatform: 'GET /api/platform',
   showPlatformApi: 'GET /api/platform/openapi.json',
@@ -248,6 +249,7 @@ export interface Definitions {
   readonly setPullPolicy: typeof computeSettings.setPullPolicy;
   readonly setServiceAccountScopes: typeof authApiTokens.setServiceAccountScopes;
   readonly setSsh: typeof computeSettings.setSsh;
+  readonly setSshKeyLogin: typeof computeEndpoints.setSshKeyLogin;
   readonly showActor: typeof authActors.showActor;
   readonly showPlatform: typeof authPlatform.showPlatform;
   readonly showPlatformApi: typeof authPlatform.showPlatformApi;

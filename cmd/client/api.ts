@@ -19,7 +19,7 @@ export async function sendRequest(method: string, path: string, options: ApiComm
   if (!METHODS.includes(verb)) throw new ClientFailure('usage', `${method} is none of ${METHODS.join(', ')}.`);
   if (!path.startsWith('/')) throw new ClientFailure('usage', `${path} is no path such as /compute/containers.`);
   const { client, out } = openSession(options);
-  const text = options.body === '-' ? await readInput() : options.body;
+  const text = options.body === '-' ? await readInput(out.place) : options.body;
   const { idempotencyKey } = options;
   const control = { headers: headersOf(options.header ?? []), ...(idempotencyKey && { idempotencyKey }) };
   const answer = await client.request(verb, path, text === undefined ? undefined : bodyOf(text), control);

@@ -4,6 +4,7 @@ import type { CommandInContainer } from '../../client/index.ts';
 import { ClientFailure, EXIT } from './failure.ts';
 import { connectionNotice } from './logs.ts';
 import { containerOf } from './names.ts';
+import { type CommandInput, onReaderGone } from './place.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
 
 /** Input on its way, and output that nobody takes: past these bytes the other side waits. */
@@ -12,15 +13,13 @@ const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
 /** Between two looks whether input has left, ms. */
 const LOOK_MS = 20;
 
-/** What ends the command, too, and not only this program. */
-const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-
 /** Runs a command, which goes on after a lost connection and a restart of the platform; ends with its exit code. */
 export async function exec(name: string, command: readonly string[], options: ClientCommandOptions): Promise<void> {
   if (command.length === 0) throw new ClientFailure('usage', 'Which command? `troupe exec NAME -- COMMAND`.');
   const session = openSession(options);
   const { id } = await containerOf(session, name);
-  const { stdin, stdout, stderr } = process;
+  const { place } = session.out;
+  const { stdin, stdout, stderr } = place;
   const isTerminal = stdin.isTTY === true && stdout.isTTY === true;
   const sizeNow = () => ({ cols: stdout.columns || 80, rows: stdout.rows || 24 });
   let isHeld = false;
@@ -31,8 +30,8 @@ export async function exec(name: string, command: readonly string[], options: Cl
     command,
     size: isTerminal ? sizeNow() : undefined,
     onOpen() {
-      if (isTerminal) stdin.setRawMode(true);
-      feed(running).catch(() => running.close());
+      if (isTerminal) stdin.setRawMode?.(true);
+      feed(running, stdin).catch(() => running.close());
     },
     onOutput(bytes, stream) {
       const to = stream === 2 ? stderr : stdout;
@@ -50,22 +49,23 @@ export async function exec(name: string, command: readonly string[], options: Cl
   const onResize = () => running.resize(sizeNow());
   const onInterrupt = () => running.close();
   // Whoever read the output has left.
-  stdout.on('error', onInterrupt);
-  for (const signal of ENDING) process.on(signal, onInterrupt);
+  const forget = onReaderGone(stdout, onInterrupt);
+  const release = place.onEnd(onInterrupt);
   if (isTerminal) stdout.on('resize', onResize);
   try {
-    process.exitCode = (await running.done) ?? EXIT.interrupted;
+    place.exitWith((await running.done) ?? EXIT.interrupted);
   } finally {
-    for (const signal of ENDING) process.off(signal, onInterrupt);
+    release();
+    forget();
     stdout.off('resize', onResize);
-    if (isTerminal) stdin.setRawMode(false);
+    if (isTerminal) stdin.setRawMode?.(false);
     stdin.destroy();
   }
 }
 
 /** Passes the input on, at the pace at which it leaves. */
-async function feed(running: CommandInContainer): Promise<void> {
-  for await (const chunk of process.stdin) {
+async function feed(running: CommandInContainer, stdin: CommandInput): Promise<void> {
+  for await (const chunk of stdin) {
     running.write(Buffer.from(chunk));
     while (running.waitingBytes > MAX_INPUT_BYTES) await delay(LOOK_MS);
   }

@@ -1,6 +1,7 @@
 /** Joins the gateway's control (actors/gateway), which decides, and its listeners (transports/gateway), which ask. */
 import { Registry } from 'prom-client';
 import { GatewayControl } from '../../actors/gateway/service.ts';
+import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { SignGatewayToken } from '../../proto/gateway/gateway-token.ts';
 import type { NewRoute, StaticRoute } from '../../proto/gateway/routes.ts';
 import type { UpstreamAddress } from '../../proto/gateway/traffic.ts';
@@ -25,7 +26,9 @@ import { CliError } from '../config/cli-error.ts';
 import type { GatewayFlags } from '../config/gateway-options.ts';
 import { accessLine } from '../observability/access-log.ts';
 import { gatewayMetrics } from '../observability/gateway-metrics.ts';
+import { PlatformAccounts } from './accounts.ts';
 import { copyListener } from './listener-copies.ts';
+import { CLOCK } from './runtime.ts';
 
 /** A port for each of its listeners. */
 export interface GatewayPorts {
@@ -66,6 +69,8 @@ interface GatewayOptions {
   readonly installation?: string | undefined;
   /** Signs requests to services of the platform, which then believe the client's address. */
   readonly gatewayToken: SignGatewayToken;
+  /** Signs the sessions of those who log in to their account by SSH. */
+  readonly jwtSecret: SharedSecret;
   /** Mapped hosts and their certificates; undefined: there are none. */
   readonly mapped?:
     | { readonly mappings: MappingSource; readonly certificates: MappedCertificates | undefined }
@@ -103,6 +108,8 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     computeNews: computeNews(db),
     metrics: async () => `${await processRegistry.metrics()}\n${await registry.metrics()}`,
   });
+  const accounts = new PlatformAccounts({ domain, jwtSecret: options.jwtSecret, clock: CLOCK, log });
+  accounts.reach(control);
   const listeners = await GatewayListeners.open({
     host: options.host,
     ports: options.ports,
@@ -123,6 +130,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
               log,
             },
             authorizer: control.ssh,
+            accounts: { authorizer: control.sshAccounts, commands: accounts },
             log,
           }),
     loopId: installation === undefined ? undefined : `troupe-${installation}`,

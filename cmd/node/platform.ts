@@ -125,6 +125,7 @@ async function openEntrance(core: PlatformCore, services: PlatformServices) {
     pipelined: environment.PIPELINED_ORIGINS,
     sharedOrigins: environment.CACHE_SHARED_ORIGINS,
     gatewayToken: gatewayTokenSigner(secrets.jwtSecret, sharedClock),
+    jwtSecret: secrets.jwtSecret,
     log: log.child({ service: 'gateway' }),
   });
   services.tools.reach(gateway.control);

@@ -90,6 +90,8 @@ const sshKeySchema = z.object({
   name: z.string(),
   public_key: z.string(),
   created_at: z.iso.datetime(),
+  /** It opens the account by SSH, and not only containers. Older nodes leave it out. */
+  login: z.boolean().optional(),
 });
 
 const keysScope = (action: string) => ({ key: (uid: string) => `compute.${uid}.keys`, action });
@@ -220,9 +222,32 @@ export const createSshKey = endpoint({
       .max(64, 'must be at most 64 characters')
       .regex(/^[^\p{Cc}]*$/u, 'must not contain control characters'),
     public_key: z.string().max(16_384),
+    /** It opens your account by SSH as well. Only a login may say so, no API token. */
+    login: z.boolean().optional(),
   }),
   reply: sshKeySchema,
   refuses: ['limit_reached', 'conflict'],
+  actor: byUser,
+});
+
+const sshKeyParams = z.object({
+  id: z
+    .string()
+    .regex(/^[1-9][0-9]{0,9}$/, 'must be a whole number')
+    .transform(Number),
+});
+
+export const setSshKeyLogin = endpoint({
+  ...common,
+  name: 'setSshKeyLogin',
+  method: 'PUT',
+  path: '/compute/ssh-keys/{id}/login',
+  summary: 'Say whether an SSH key opens your account, and not only containers',
+  // Who holds an API token should not get the whole account by a key of their own.
+  access: 'session',
+  params: sshKeyParams,
+  body: z.strictObject({ login: z.boolean() }),
+  reply: sshKeySchema,
   actor: byUser,
 });
 
@@ -233,12 +258,7 @@ export const deleteSshKey = endpoint({
   path: '/compute/ssh-keys/{id}',
   summary: 'Delete an SSH public key',
   scope: keysScope('delete'),
-  params: z.object({
-    id: z
-      .string()
-      .regex(/^[1-9][0-9]{0,9}$/, 'must be a whole number')
-      .transform(Number),
-  }),
+  params: sshKeyParams,
   reply: ok,
   actor: byUser,
 });
@@ -324,6 +344,7 @@ export const computeEndpoints = [
   stopContainer,
   listSshKeys,
   createSshKey,
+  setSshKeyLogin,
   deleteSshKey,
   listImages,
   listAllContainers,

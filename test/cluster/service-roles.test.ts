@@ -217,6 +217,7 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   const public_key = await newKey(await tempDir(t));
   const params = { id: text(await call('compute', 'createSshKey', { token, body: { name: 'more', public_key } })) };
   await call('compute', 'listSshKeys', { token });
+  await call('compute', 'setSshKeyLogin', { token, params, body: { login: true } });
   const body = { name: 'more', ssh_key_ids: [Number(params.id)], ssh_enabled: true };
   const more = text(await call('compute', 'createContainer', { token, body }));
   const last = text(await call('compute', 'createContainer', { token, body }));

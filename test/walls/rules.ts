@@ -43,10 +43,11 @@ const SIBLINGS: Readonly<Record<string, Readonly<Record<string, readonly string[
   cmd: {
     config: [],
     observability: ['config'],
-    node: ['config', 'observability', 'mcp'],
+    node: ['config', 'observability', 'mcp', 'account'],
     cli: ['config', 'observability', 'node'],
     mcp: ['config'],
     client: ['config', 'mcp'],
+    account: ['config', 'client'],
   },
   transports: {
     http: ['ws', 'wire'],
@@ -84,7 +85,10 @@ export const FURTHER_ENTRIES: ReadonlyMap<string, string> = new Map([
   ['actors/auth/registry/registry-key.ts', 'the key is read from the environment before a service starts'],
   ['actors/auth/registry/registry-rights.ts', 'compute and a command are handed what auth decides about the registry'],
   ['actors/auth/registry/pull-credential.ts', 'an engine is handed what opens the registry'],
-  ['actors/auth/tokens/issue-tokens.ts', 'a command calls the running platform as its administrator'],
+  [
+    'actors/auth/tokens/issue-tokens.ts',
+    'a command calls the running platform as its administrator, and SSH as its user',
+  ],
   ['actors/auth/users/users.ts', 'a command of the operator works on the database alone'],
   ['actors/auth/users/user-state.ts', 'a command of the operator works on the database alone'],
   ['actors/notify/send.ts', 'a command of the operator works on the database alone'],
