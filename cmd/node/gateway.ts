@@ -23,8 +23,10 @@ import {
 } from '../../transports/gateway/tls/platform-certificate.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { GatewayFlags } from '../config/gateway-options.ts';
+import { consoleFolder } from '../config/program.ts';
 import { accessLine } from '../observability/access-log.ts';
 import { gatewayMetrics } from '../observability/gateway-metrics.ts';
+import { readConsole } from './console-files.ts';
 import { copyListener } from './listener-copies.ts';
 
 /** A port for each of its listeners. */
@@ -78,6 +80,8 @@ interface GatewayOptions {
 export interface RunningGateway {
   readonly ports: GatewayPorts;
   readonly control: GatewayControl;
+  /** Whether it serves the console. */
+  readonly hasConsole: boolean;
   /** Says so in `/readyz`, takes no new connections, lets answers under way finish, ends the rest. */
   stop(graceMs: number): Promise<void>;
 }
@@ -89,6 +93,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   // A registry of its own: the services show theirs to all who reach them.
   const registry = new Registry();
   const metrics = gatewayMetrics(registry, domain);
+  const console = readConsole(consoleFolder);
   const control = new GatewayControl({
     db,
     engine,
@@ -97,6 +102,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     ownRoutes: options.ownRoutes,
     fileRoutes: options.fileRoutes,
     fallback: options.fallback,
+    console,
     busProblem: options.busProblem,
     gatewayToken: options.gatewayToken,
     mappings: mapped?.mappings,
@@ -147,6 +153,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   return {
     ports: listeners.ports,
     control,
+    hasConsole: console !== undefined,
     stop: (graceMs) => {
       control.drain();
       return close(graceMs);
