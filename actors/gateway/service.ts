@@ -16,6 +16,7 @@ import { connectionSupervisor, startParts } from '../service/supervisor.ts';
 import { Arrivals } from './arrivals.ts';
 import { SupervisedClients } from './client-connections.ts';
 import type { GatewayDeps } from './deps.ts';
+import { isOfThisMachine } from './own-machine.ts';
 import { startRoutes } from './routes.ts';
 import { NOT_RUNNING, Routing } from './routing.ts';
 import { sshControl } from './ssh.ts';
@@ -180,17 +181,11 @@ function isOwnHost(host: string): boolean {
 
 /**
  * `/metrics`, for whoever is on this machine: the numbers tell how busy whom is, and the gateway has the world as its
- * clients. What another proxy on this machine passes on is the world's too.
+ * clients.
  */
 function isForMetrics(request: ProxyRequest): boolean {
-  const { host, method, target, address } = request;
-  return (
-    target === '/metrics' &&
-    method === 'GET' &&
-    isOwnHost(host) &&
-    (address.startsWith('127.') || address === '::1') &&
-    ['x-forwarded-for', 'forwarded', 'x-real-ip', 'via'].every((name) => request.field(name) === undefined)
-  );
+  const { host, method, target } = request;
+  return target === '/metrics' && method === 'GET' && isOwnHost(host) && isOfThisMachine(request);
 }
 
 /**

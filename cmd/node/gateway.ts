@@ -24,9 +24,11 @@ import {
 } from '../../transports/gateway/tls/platform-certificate.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { GatewayFlags } from '../config/gateway-options.ts';
+import { consoleFolder } from '../config/program.ts';
 import { accessLine } from '../observability/access-log.ts';
 import { gatewayMetrics } from '../observability/gateway-metrics.ts';
 import { PlatformAccounts } from './accounts.ts';
+import { readConsole } from './console-files.ts';
 import { copyListener } from './listener-copies.ts';
 import { CLOCK } from './runtime.ts';
 
@@ -83,6 +85,8 @@ interface GatewayOptions {
 export interface RunningGateway {
   readonly ports: GatewayPorts;
   readonly control: GatewayControl;
+  /** Whether it serves the console. */
+  readonly hasConsole: boolean;
   /** Says so in `/readyz`, takes no new connections, lets answers under way finish, ends the rest. */
   stop(graceMs: number): Promise<void>;
 }
@@ -94,6 +98,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   // A registry of its own: the services show theirs to all who reach them.
   const registry = new Registry();
   const metrics = gatewayMetrics(registry, domain);
+  const console = readConsole(consoleFolder);
   const control = new GatewayControl({
     db,
     engine,
@@ -102,6 +107,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     ownRoutes: options.ownRoutes,
     fileRoutes: options.fileRoutes,
     fallback: options.fallback,
+    console,
     busProblem: options.busProblem,
     gatewayToken: options.gatewayToken,
     mappings: mapped?.mappings,
@@ -155,6 +161,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   return {
     ports: listeners.ports,
     control,
+    hasConsole: console !== undefined,
     stop: (graceMs) => {
       control.drain();
       return close(graceMs);

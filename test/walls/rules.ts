@@ -35,7 +35,8 @@ const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
   storage: ['lib', 'proto'],
   transports: ['lib', 'proto'],
   actors: ['lib', 'proto', 'supervision', 'storage'],
-  web: ['lib', 'proto'],
+  // Of proto types only: test/web/budget.test.ts looks at what reaches a browser.
+  web: ['client', 'proto'],
 };
 
 /** Of these folders, which of their siblings each may import; folders that are not named may import all of them. */
@@ -122,6 +123,8 @@ const LIBRARIES: readonly LibraryRule[] = [
   { library: /^(node:)?process$/, folders: ['cmd'] },
   { library: /^@simplewebauthn\//, folders: ['actors/auth'] },
   { library: /^playwright-core$/, folders: [] },
+  { library: /^(preact|@preact\/.*|lucide|@xterm\/.*|@fontsource-variable\/.*)$/, folders: ['web'] },
+  { library: /^vite$/, folders: ['web'] },
   { library: /^nact$/, folders: [] },
 ];
 

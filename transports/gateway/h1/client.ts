@@ -14,6 +14,7 @@ import { ClientWire, LINGER_MS } from './client-wire.ts';
 import { Exchange } from './exchange.ts';
 import type { ExchangeClient } from './exchange-sides.ts';
 import { HeldBody } from './held-body.ts';
+import { ownFile } from './own-file.ts';
 import { Replay } from './replay.ts';
 import { replyText } from './write-heads.ts';
 
@@ -317,6 +318,12 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   #answer(reply: ProxyReply): void {
     const { method = 'GET', minor = 1 } = this.#request ?? {};
     const keep = this.#mayContinue();
+    if (reply.bytes !== undefined) {
+      const replay = new Replay(this, ownFile(reply, reply.bytes, method), keep);
+      this.#exchange = replay;
+      replay.start(minor);
+      return;
+    }
     this.wire.write(Buffer.from(replyText(reply, method, keep, minor)));
     this.#log(reply.status, Buffer.byteLength(reply.body ?? ''));
     this.#next(keep);
