@@ -6,7 +6,7 @@ const FRAME_BYTES = 32_768;
 const WINDOW_BYTES = 256 * 1024;
 const END = '{"type":"eof"}';
 
-export class CommandInput {
+export class InputToCommand {
   readonly #send: (frame: Uint8Array | string) => void;
   /** What the platform may not have, from `#from` on, counted from the beginning. */
   #held: Uint8Array[] = [];

@@ -7,7 +7,7 @@ import { TroupeError } from '../errors.ts';
 import { ENDPOINTS } from '../generated/endpoints.ts';
 import { fill } from '../path.ts';
 import type { StreamState } from '../socket.ts';
-import { CommandInput } from './command-input.ts';
+import { InputToCommand } from './command-input.ts';
 import { type ClientCore, type FollowOptions, message } from './core.ts';
 import type { TerminalSize } from './terminal.ts';
 
@@ -64,7 +64,7 @@ class RunningCommand implements CommandInContainer {
   readonly #options: CommandRunOptions;
   readonly #session = crypto.randomUUID();
   readonly #stream: ReturnType<ClientCore['stream']>;
-  readonly #input: CommandInput;
+  readonly #input: InputToCommand;
   #size: TerminalSize | undefined;
   #code: number | undefined;
   #lost: TroupeError | undefined;
@@ -86,7 +86,7 @@ class RunningCommand implements CommandInContainer {
       binary: (frame) => this.#output(frame),
       onState: (state) => this.#state(state),
     });
-    this.#input = new CommandInput((frame) => this.#stream.send(frame));
+    this.#input = new InputToCommand((frame) => this.#stream.send(frame));
     this.done = this.#stream.done.then(({ error }) => {
       if (this.#code === undefined && error?.code === 'not_found' && this.#phase === 'kept')
         throw noResult(error.message);

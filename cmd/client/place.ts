@@ -83,7 +83,7 @@ export interface CommandPlace {
   ask(question: string): Promise<string>;
   /** Calls `listener` at Ctrl-C, which then does nothing else, until the function that comes back is called. */
   onInterrupt(listener: () => void): () => void;
-  /** The same, and when the program is told to end or its terminal is closed: what it began elsewhere is to end, too. */
+  /** The same, and when the program is told to end or its terminal is closed: what it began elsewhere ends, too. */
   onEnd(listener: () => void): () => void;
   /** What the command ends with, unless it fails. */
   exitWith(code: number): void;

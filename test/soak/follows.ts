@@ -1,7 +1,7 @@
 /**
- * Do `troupe logs -f`, `shell` and `notifications -f` go on by themselves? `npm run soak -- follows [SECONDS]`, as root, with an engine in DOCKER_HOST: packets to and from the platform are
- * dropped for 20 seconds, the platform is stopped and starts again, and is killed and starts again. It fails when a line of the log, of the
- * terminal or a notification is missing, or there twice.
+ * Do `troupe logs -f`, `shell` and `notifications -f` go on by themselves? `npm run soak -- follows [SECONDS]`, as root, with an engine in
+ * DOCKER_HOST: packets to and from the platform are dropped for 20 seconds, the platform is stopped and starts again, and is
+ * killed and starts again. It fails when a line of the log, of the terminal or a notification is missing, or there twice.
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
@@ -18,7 +18,7 @@ const report = await followTrial({
   keepsShell: true,
   async cut(port) {
     const rules = ['sport', 'dport'].map((side) => `tcp ${side} ${port} drop;`).join(' ');
-    await run('nft', [`table inet ${TABLE} { chain input { type filter hook input priority 0; ${rules} } }`]);
+    await run('nft', [`table inet ${TABLE} {\n chain input {\n type filter hook input priority 0; ${rules}\n }\n}`]);
     try {
       await pause(seconds * 1000, 'fault');
     } finally {
