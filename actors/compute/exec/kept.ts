@@ -40,7 +40,7 @@ const GONE: ConnectionEnd = { code: 4404, reason: 'there is no such command any 
 const FINAL_CODES: ReadonlySet<number> = new Set([1000, 1003, 1005, 1008, 1011]);
 
 /** What a client asked for. */
-export interface KeptExecRequest extends ExecRequest {
+interface KeptExecRequest extends ExecRequest {
   readonly caller: Caller;
   readonly session: string;
   /** Bytes of output that the client has; undefined when the command is to be begun, if it has not. */

@@ -14,7 +14,7 @@ export const GREETING = 'troupe-command ';
 export type HolderAnswer = 'held' | 'gone' | 'full';
 
 /** What a bridge is started with. */
-export interface HolderRequest {
+interface HolderRequest {
   /** Folder of the sockets: made if it is missing, and must be nobody else's. */
   readonly folder: string;
   /** Of the socket: letters and digits. */
