@@ -56,10 +56,10 @@ export interface CommandInContainer {
 }
 
 export function runCommand(core: ClientCore, options: CommandRunOptions): CommandInContainer {
-  return new RunningCommand(core, options);
+  return new ReturningCommand(core, options);
 }
 
-class RunningCommand implements CommandInContainer {
+class ReturningCommand implements CommandInContainer {
   readonly done: Promise<number | undefined>;
   readonly #options: CommandRunOptions;
   readonly #session = crypto.randomUUID();
