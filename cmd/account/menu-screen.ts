@@ -50,11 +50,13 @@ export function drawMenu(out: Output, view: MenuView): string {
   const chosen = containers?.find(({ id }) => id === view.chosen);
   const reason = chosen === undefined || chosen.status === 'running' ? '' : (chosen.status_reason ?? '');
   const said = view.message === '' ? reason : view.message;
-  lines.push('', cut(`  ${clean(said)}`, width).trimEnd(), keys(out, width));
+  // The last two lines stay where they are, whatever the list holds.
+  while (lines.length < rows - 2) lines.push('');
+  lines.push(cut(`  ${clean(said)}`, width).trimEnd(), keys(out, width));
   return (
     HOME +
     lines
-      .slice(0, rows)
+      .slice(-rows)
       .map((line) => line + REST_OF_LINE)
       .join('\r\n') +
     REST_OF_SCREEN
@@ -79,8 +81,16 @@ function row(out: Output, container: Container, place: number, isChosen: boolean
     age(Date.now() - Date.parse(created_at)),
   ]);
   const line = cut(`${isChosen ? '›' : ' '} ${number} ${text}`, width);
-  // The colour of the status stands in the line of one that is not chosen; a chosen one is bold as a whole.
-  return isChosen ? out.paint(line, 'bold') : line.replace(shape, () => out.status(status));
+  const [before = '', after] = splitAt(line, shape);
+  const bold = (part: string) => (isChosen ? out.paint(part, 'bold') : part);
+  return after === undefined ? bold(line) : bold(before) + out.status(status) + bold(after);
+}
+
+/** What is before and after a text; all of it where the text is cut off. */
+function splitAt(line: string, text: string): readonly [string, string?] {
+  // A name may hold the text, too.
+  const at = line.lastIndexOf(text);
+  return at < 0 ? [line] : [line.slice(0, at), line.slice(at + text.length)];
 }
 
 function cells([name = '', status = '', size = '', memory = '', created = '']: readonly string[]): string {

@@ -14,6 +14,8 @@ import { drawMenu } from './menu-screen.ts';
 const IDLE_MS = 3_600_000;
 const ENTER_SCREEN = '\x1b[?1049h\x1b[?25l';
 const LEAVE_SCREEN = '\x1b[0m\x1b[?25h\x1b[?1049l';
+/** Where text goes on below whatever stands on the screen of before: a shell may have left the cursor anywhere. */
+const BELOW = '\x1b[999;1H\r\n';
 const START_SECONDS = 300;
 const LOG_LINES = 100;
 
@@ -33,6 +35,8 @@ class Menu {
   #chosen = '';
   #message = '';
   #isShown = false;
+  /** Something was shown on the screen of before. */
+  #wasAside = false;
   #wake: () => void = () => {};
   #isOver = false;
   #idle: NodeJS.Timeout | undefined;
@@ -121,7 +125,7 @@ class Menu {
     this.#isShown = false;
     stdin.off('data', onData);
     stdin.setRawMode?.(false);
-    stdout.write(LEAVE_SCREEN);
+    stdout.write(this.#wasAside ? LEAVE_SCREEN + BELOW : LEAVE_SCREEN);
   }
 
   #draw(): void {
@@ -197,6 +201,7 @@ class Menu {
   /** Does work on the screen of before, and comes back with what it says. */
   async #aside(onData: (data: Uint8Array) => void, work: () => Promise<string>): Promise<void> {
     clearTimeout(this.#idle);
+    this.#wasAside = true;
     this.#exit(onData);
     try {
       this.#message = await work();
