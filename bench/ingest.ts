@@ -277,7 +277,7 @@ async function whileServing(db: Db, bus: Bus, work: (numbers: NotifyNumbers) => 
   const system = start({ log: silentLog });
   const numbers = notifyNumbers();
   try {
-    await startNotify(system, { db, bus, log: silentLog, clock: { now: Date.now }, numbers });
+    await startNotify(system, { db, bus, log: silentLog, clock: { now: Date.now }, numbers, deliveries: undefined });
     await work(numbers);
   } finally {
     stop(system);

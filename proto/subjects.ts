@@ -44,3 +44,14 @@ export const NOTIFICATIONS_CONSUMER: ConsumerConfig = {
   maxAckPending: 4000,
   batchesAtOnce: 32,
 };
+
+/**
+ * What is sent to webhooks and by mail: it is kept in the database first, so a message is given back only while that
+ * is away, for a day at a minute each.
+ */
+export const DELIVERIES_CONSUMER: ConsumerConfig = {
+  durable: 'notification-deliveries',
+  ackWaitMs: 30_000,
+  maxDeliver: 1440,
+  maxAckPending: 500,
+};

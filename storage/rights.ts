@@ -70,10 +70,12 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
     {
       containers: { select: 'user_id' },
       domain_mappings: { select: 'user_id' },
+      notification_mail: { select: 'user_id', delete: true },
       notification_mutes: { select: 'user_id', delete: true },
       notifications: { select: 'user_id', delete: true },
       owned_domains: { select: 'user_id', delete: true },
       ssh_keys: { select: 'user_id', delete: true },
+      webhooks: { select: 'user_id', delete: true },
     },
   ],
   compute: [
@@ -128,7 +130,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
       open_settings: READ,
     },
   ],
-  notify: [...COMMON, ...MEMBER, allOf(OWNED.notify), { known_users: READ }],
+  notify: [...COMMON, ...MEMBER, AUDIT, allOf(OWNED.notify), { known_users: READ }],
 };
 
 /** What some have besides, by service. */

@@ -382,6 +382,22 @@ create table login_sessions (
   constraint login_sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
+create table mailed_notifications (
+  id bigint not null generated always as identity,
+  user_id text not null,
+  event_id text not null,
+  title text not null,
+  message text not null,
+  link text not null,
+  category text not null,
+  created_at timestamp with time zone not null,
+  batch text,
+  is_over boolean not null default false,
+  constraint mailed_notifications_pkey PRIMARY KEY (id),
+  constraint mailed_notifications_key UNIQUE (user_id, event_id),
+  constraint mailed_notifications_user_id_fkey FOREIGN KEY (user_id) REFERENCES notification_mail(user_id) ON DELETE CASCADE
+);
+
 create table migrations (
   id integer not null,
   name text not null,
@@ -407,6 +423,25 @@ create table node_routes (
   strip_prefix boolean not null default false,
   priority integer not null default 0,
   constraint node_routes_pkey PRIMARY KEY (node_id, host, path_prefix, priority)
+);
+
+create table notification_mail (
+  user_id text not null,
+  address text,
+  categories text[] not null default '{}'::text[],
+  verified_at timestamp with time zone,
+  enabled_at timestamp with time zone,
+  code_hash text,
+  code_until timestamp with time zone,
+  code_tries integer not null default 0,
+  codes_at timestamp with time zone[] not null default '{}'::timestamp with time zone[],
+  sent_at timestamp with time zone[] not null default '{}'::timestamp with time zone[],
+  batch text,
+  attempts integer not null default 0,
+  batch_at timestamp with time zone,
+  due_at timestamp with time zone,
+  error text not null default ''::text,
+  constraint notification_mail_pkey PRIMARY KEY (user_id)
 );
 
 create table notification_mutes (
@@ -597,6 +632,51 @@ create table users (
   constraint users_username_key UNIQUE (username)
 );
 
+create table webhook_answers (
+  id bigint not null generated always as identity,
+  webhook_id text not null,
+  event_id text not null,
+  attempt integer not null,
+  at timestamp with time zone not null,
+  status integer,
+  ms integer not null,
+  error text not null,
+  constraint webhook_answers_pkey PRIMARY KEY (id),
+  constraint webhook_answers_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES webhooks(id) ON DELETE CASCADE
+);
+
+create table webhook_deliveries (
+  id bigint not null generated always as identity,
+  webhook_id text not null,
+  event_id text not null,
+  body text not null,
+  attempts integer not null default 0,
+  created_at timestamp with time zone not null,
+  due_at timestamp with time zone,
+  constraint webhook_deliveries_pkey PRIMARY KEY (id),
+  constraint webhook_deliveries_key UNIQUE (webhook_id, event_id),
+  constraint webhook_deliveries_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES webhooks(id) ON DELETE CASCADE
+);
+
+create table webhooks (
+  id text not null,
+  user_id text not null,
+  url text not null,
+  categories text[] not null,
+  enabled boolean not null default true,
+  disabled_because text not null default ''::text,
+  secret_sealed bytea not null,
+  former_sealed bytea,
+  former_until timestamp with time zone,
+  failing_since timestamp with time zone,
+  dead integer not null default 0,
+  created_at timestamp with time zone not null default now(),
+  enabled_at timestamp with time zone not null default now(),
+  constraint webhooks_pkey PRIMARY KEY (id),
+  constraint webhooks_disabled_because_check CHECK ((disabled_because = ANY (ARRAY[''::text, 'user'::text, 'gone'::text, 'dead'::text]))),
+  constraint webhooks_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text))
+);
+
 CREATE INDEX api_tokens_by_account ON public.api_tokens USING btree (service_account_id);
 
 CREATE INDEX api_tokens_by_expiry ON public.api_tokens USING btree (expires_at);
@@ -661,7 +741,13 @@ CREATE INDEX login_sessions_by_expiry ON public.login_sessions USING btree (expi
 
 CREATE INDEX login_sessions_by_user ON public.login_sessions USING btree (user_id, expires_at);
 
+CREATE INDEX mailed_notifications_over ON public.mailed_notifications USING btree (created_at) WHERE is_over;
+
+CREATE INDEX mailed_notifications_waiting ON public.mailed_notifications USING btree (user_id, id) WHERE (NOT is_over);
+
 CREATE INDEX news_by_change ON public.news USING btree (channel, changed);
+
+CREATE INDEX notification_mail_due ON public.notification_mail USING btree (due_at) WHERE (due_at IS NOT NULL);
 
 CREATE INDEX notifications_created_at ON public.notifications USING brin (created_at);
 
@@ -684,6 +770,16 @@ CREATE INDEX spent_tokens_by_expiry ON public.spent_tokens USING btree (expires_
 CREATE INDEX ssh_keys_by_fingerprint ON public.ssh_keys USING btree (fingerprint);
 
 CREATE INDEX users_by_leaving ON public.users USING btree (leaving) WHERE (leaving IS NOT NULL);
+
+CREATE INDEX webhook_answers_by_webhook ON public.webhook_answers USING btree (webhook_id, id);
+
+CREATE INDEX webhook_deliveries_due ON public.webhook_deliveries USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX webhook_deliveries_over ON public.webhook_deliveries USING btree (created_at) WHERE (due_at IS NULL);
+
+CREATE INDEX webhook_deliveries_waiting ON public.webhook_deliveries USING btree (webhook_id, due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX webhooks_by_user ON public.webhooks USING btree (user_id, created_at);
 
 CREATE OR REPLACE FUNCTION public.audit_log_is_append_only()
  RETURNS trigger

@@ -5,7 +5,8 @@
 import { createHash } from 'node:crypto';
 import { errorText } from '../../lib/errors.ts';
 import { ID_PATTERN } from '../../proto/ids.ts';
-import { MAX_CATEGORY_LENGTH, MAX_SCOPE_LENGTH } from '../../proto/notify/endpoints.ts';
+import { MAX_SCOPE_LENGTH } from '../../proto/notify/endpoints.ts';
+import { MAX_CATEGORY_LENGTH } from '../../proto/notify/fields.ts';
 import { decodeNotification, type Notification } from '../../proto/notify/notification.ts';
 import type { StreamMessage } from '../../proto/ports/bus.ts';
 import { NOTIFICATIONS_CONSUMER } from '../../proto/subjects.ts';

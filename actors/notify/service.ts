@@ -2,16 +2,22 @@
 import type { Service } from '../../proto/endpoint.ts';
 import { notificationSocket, notifyEndpoints } from '../../proto/notify/endpoints.ts';
 import type { SystemRef } from '../../supervision/index.ts';
-import { refusalOf } from '../service/dispatch.ts';
-import { Connections, localEntities, placedEntities } from '../service/parts.ts';
+import { handlers, refusalOf } from '../service/dispatch.ts';
+import { Connections, localEntities, placedEntities, pool } from '../service/parts.ts';
 import { startService, streamHandler } from '../service/start-service.ts';
 import { notificationConnection, notificationReader, type SocketParts } from './connection.ts';
 import { CONNECTION_QUOTA, quotaKind } from './connection-quota.ts';
+import { deliveries } from './deliveries/deliveries.ts';
+import { mailHandlers } from './deliveries/mail-handlers.ts';
+import { webhookHandlers } from './deliveries/webhook-handlers.ts';
 import type { NotifyDeps } from './deps.ts';
 import { startIntake } from './intake.ts';
 import { PeerHints } from './peer-hints.ts';
 import { retention } from './retention.ts';
 import { userKind } from './user.ts';
+
+/** Settings of users that are not their actors': a mail server or a resolver may take seconds to answer. */
+const SETTINGS = { name: 'settings', concurrency: 32, queue: 256 };
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Service> {
@@ -30,6 +36,7 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
   const users = localEntities(userKind(deps, others, quota));
   const socketParts: SocketParts = { deps, reader, present, users };
   const connections = new Connections('notify', clock);
+  const settings = pool('notify/settings', handlers(...webhookHandlers(deps), ...mailHandlers(deps)), SETTINGS);
   const headOf = (userId: string) =>
     reader.head(userId).catch((error: unknown) => {
       throw refusalOf(error);
@@ -48,6 +55,8 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
       // Stopped before them: what is stored meanwhile is told at the next start.
       intake: (parent) => startIntake(parent, deps, { present, users, others }),
       retention: retention(deps),
+      settings,
+      ...(deps.deliveries === undefined ? {} : { deliveries: deliveries(deps, deps.deliveries) }),
     },
     sockets: [
       streamHandler(notificationSocket, async ({ query }, caller) => {

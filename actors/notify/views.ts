@@ -1,7 +1,10 @@
 /** What users see of rows. */
 import type { MuteView, NotificationView } from '../../proto/notify/endpoints.ts';
+import type { WebhookAnswerView, WebhookView } from '../../proto/notify/webhooks.ts';
 import type { MuteRow } from '../../storage/notify/mutes.ts';
 import type { NotificationRow } from '../../storage/notify/notifications.ts';
+import type { WebhookAnswerRow, WebhookRow } from '../../storage/notify/webhooks.ts';
+import { statusOf } from './deliveries/webhook-rules.ts';
 
 /** A notification. */
 export function notificationView(row: NotificationRow): NotificationView {
@@ -27,4 +30,25 @@ export function muteView(row: MuteRow): MuteView {
     scope: row.scope,
     created_at: row.createdAt.toISOString(),
   };
+}
+
+/** A webhook. */
+export function webhookView(row: WebhookRow): WebhookView {
+  return {
+    id: row.id,
+    url: row.url,
+    categories: row.categories,
+    enabled: row.enabled,
+    status: statusOf(row),
+    disabled_because: row.disabledBecause,
+    failing_since: row.failingSince?.toISOString() ?? null,
+    waiting: row.waiting,
+    created_at: row.createdAt.toISOString(),
+  };
+}
+
+/** What a webhook answered. */
+export function webhookAnswerView(row: WebhookAnswerRow): WebhookAnswerView {
+  const { eventId, attempt, at, status, ms, error } = row;
+  return { event_id: eventId, attempt, at: at.toISOString(), status, ms, error };
 }

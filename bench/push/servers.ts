@@ -36,7 +36,7 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
   process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= '16384';
   const system = start({ log: silentLog });
   const numbers = notifyNumbers();
-  const deps = { db: noDb(), bus: noBus(), log: silentLog, clock: { now: Date.now }, numbers };
+  const deps = { db: noDb(), bus: noBus(), log: silentLog, clock: { now: Date.now }, numbers, deliveries: undefined };
   const others = new PeerHints(deps.bus, { stored: () => {}, read: () => {} });
   const users = localEntities(userKind(deps, others));
   const connections = new Connections('notify', deps.clock);

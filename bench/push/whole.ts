@@ -75,7 +75,14 @@ export async function serveWhole(users: number): Promise<void> {
     const { authenticate } = authenticator({ secret: SECRET, clock, directory });
     const streams = new OpenStreams(directory, silentLog);
     ends.unshift(() => streams.close());
-    const service = await startNotify(system, { db, bus, log: silentLog, clock, numbers: notifyNumbers() });
+    const service = await startNotify(system, {
+      db,
+      bus,
+      log: silentLog,
+      clock,
+      numbers: notifyNumbers(),
+      deliveries: undefined,
+    });
     const handlers = api({ service, authenticate, streams, pages: new Map(), domain: 'bench.test', log: silentLog });
     const listener = await listen({ host: '127.0.0.1', port: 0, ...handlers });
     ends.unshift(() => listener.close(0));

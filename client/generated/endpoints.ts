@@ -17,12 +17,15 @@ import type * as monitorEndpoints from '../../proto/monitor/endpoints.ts';
 import type * as networkEndpoints from '../../proto/network/endpoints.ts';
 import type * as networkTools from '../../proto/network/tools.ts';
 import type * as notifyEndpoints from '../../proto/notify/endpoints.ts';
+import type * as notifyMail from '../../proto/notify/mail.ts';
+import type * as notifyWebhooks from '../../proto/notify/webhooks.ts';
 
 /** Kind and path of each endpoint: a method, WS for a socket, or SSE for an event stream. */
 export const ENDPOINTS = {
   actOnActor: 'POST /api/runtime/actor',
   addIngress: 'POST /compute/containers/{id}/ingress',
   addMute: 'PUT /api/notifications/mutes',
+  addWebhook: 'POST /api/notifications/webhooks',
   adminAddRoute: 'POST /api/admin/routes',
   adminAddUser: 'POST /api/admin/users',
   adminAudit: 'GET /api/admin/audit',
@@ -65,6 +68,7 @@ export const ENDPOINTS = {
   deleteServiceAccount: 'DELETE /api/service-accounts/{id}',
   deleteSshKey: 'DELETE /compute/ssh-keys/{id}',
   deleteToken: 'DELETE /api/tokens/{id}',
+  deleteWebhook: 'DELETE /api/notifications/webhooks/{id}',
   dependencyGraph: 'GET /api/graph/dependencies',
   deviceToken: 'POST /api/device/token',
   disconnectDomain: 'DELETE /api/domains/{id}',
@@ -74,9 +78,11 @@ export const ENDPOINTS = {
   finishAddKey: 'POST /api/settings/keys/add/finish',
   finishKeyLogin: 'POST /api/webauthn/login/finish',
   getContainer: 'GET /compute/containers/{id}',
+  getMail: 'GET /api/notifications/mail',
   getMounts: 'GET /compute/containers/{id}/mounts',
   getServiceAccount: 'GET /api/service-accounts/{id}',
   getSsh: 'GET /compute/containers/{id}/ssh',
+  getWebhook: 'GET /api/notifications/webhooks/{id}',
   healthEvents: 'SSE /sse/health',
   listActors: 'GET /api/runtime/actors',
   listAllContainers: 'GET /compute/admin/containers',
@@ -93,6 +99,8 @@ export const ENDPOINTS = {
   listSessions: 'GET /api/settings/sessions',
   listSshKeys: 'GET /compute/ssh-keys',
   listTokens: 'GET /api/tokens',
+  listWebhookDeliveries: 'GET /api/notifications/webhooks/{id}/deliveries',
+  listWebhooks: 'GET /api/notifications/webhooks',
   login: 'POST /api/login',
   logout: 'POST /api/logout',
   logs: 'WS /compute/containers/{id}/logs',
@@ -113,7 +121,9 @@ export const ENDPOINTS = {
   removeMute: 'DELETE /api/notifications/mutes',
   renameKey: 'POST /api/settings/keys/rename',
   renewSession: 'POST /api/session/renew',
+  rotateWebhook: 'POST /api/notifications/webhooks/{id}/rotate',
   session: 'GET /api/session',
+  setMail: 'PUT /api/notifications/mail',
   setMounts: 'PUT /compute/containers/{id}/mounts',
   setPullPolicy: 'PUT /compute/containers/{id}/pull-policy',
   setServiceAccountScopes: 'PUT /api/service-accounts/{id}/scopes',
@@ -126,10 +136,13 @@ export const ENDPOINTS = {
   startContainer: 'POST /compute/containers/{id}/start',
   stopContainer: 'POST /compute/containers/{id}/stop',
   terminal: 'WS /compute/containers/{id}/terminal',
+  testWebhook: 'POST /api/notifications/webhooks/{id}/test',
   unreadCount: 'GET /api/notifications/unread-count',
   updateContainer: 'PATCH /compute/containers/{id}',
   updateProfile: 'PUT /api/settings/profile',
+  updateWebhook: 'PATCH /api/notifications/webhooks/{id}',
   useTools: 'POST /mcp',
+  verifyMail: 'POST /api/notifications/mail/verify',
   verifyMapping: 'POST /api/domain-mappings/{id}/verify',
   writeFiles: 'PUT /compute/containers/{id}/files',
 } as const;
@@ -156,6 +169,7 @@ export interface Definitions {
   readonly actOnActor: typeof authActors.actOnActor;
   readonly addIngress: typeof computeSettings.addIngress;
   readonly addMute: typeof notifyEndpoints.addMute;
+  readonly addWebhook: typeof notifyWebhooks.addWebhook;
   readonly adminAddRoute: typeof authAdmin.adminAddRoute;
   readonly adminAddUser: typeof authAdmin.adminAddUser;
   readonly adminAudit: typeof authAdmin.adminAudit;
@@ -198,6 +212,7 @@ export interface Definitions {
   readonly deleteServiceAccount: typeof authApiTokens.deleteServiceAccount;
   readonly deleteSshKey: typeof computeEndpoints.deleteSshKey;
   readonly deleteToken: typeof authApiTokens.deleteToken;
+  readonly deleteWebhook: typeof notifyWebhooks.deleteWebhook;
   readonly dependencyGraph: typeof monitorEndpoints.dependencyGraph;
   readonly deviceToken: typeof authDevice.deviceToken;
   readonly disconnectDomain: typeof networkEndpoints.disconnectDomain;
@@ -207,9 +222,11 @@ export interface Definitions {
   readonly finishAddKey: typeof authSecurityKeys.finishAddKey;
   readonly finishKeyLogin: typeof authSecurityKeys.finishKeyLogin;
   readonly getContainer: typeof computeEndpoints.getContainer;
+  readonly getMail: typeof notifyMail.getMail;
   readonly getMounts: typeof computeSettings.getMounts;
   readonly getServiceAccount: typeof authApiTokens.getServiceAccount;
   readonly getSsh: typeof computeSettings.getSsh;
+  readonly getWebhook: typeof notifyWebhooks.getWebhook;
   readonly healthEvents: typeof monitorEndpoints.healthEvents;
   readonly listActors: typeof authActors.listActors;
   readonly listAllContainers: typeof computeImages.listAllContainers;
@@ -226,6 +243,8 @@ export interface Definitions {
   readonly listSessions: typeof authEndpoints.listSessions;
   readonly listSshKeys: typeof computeEndpoints.listSshKeys;
   readonly listTokens: typeof authApiTokens.listTokens;
+  readonly listWebhookDeliveries: typeof notifyWebhooks.listWebhookDeliveries;
+  readonly listWebhooks: typeof notifyWebhooks.listWebhooks;
   readonly login: typeof authEndpoints.login;
   readonly logout: typeof authEndpoints.logout;
   readonly logs: typeof computeLogs.logs;
@@ -244,7 +263,9 @@ export interface Definitions {
   readonly removeMute: typeof notifyEndpoints.removeMute;
   readonly renameKey: typeof authSecurityKeys.renameKey;
   readonly renewSession: typeof authEndpoints.renewSession;
+  readonly rotateWebhook: typeof notifyWebhooks.rotateWebhook;
   readonly session: typeof authEndpoints.session;
+  readonly setMail: typeof notifyMail.setMail;
   readonly setMounts: typeof computeSettings.setMounts;
   readonly setPullPolicy: typeof computeSettings.setPullPolicy;
   readonly setServiceAccountScopes: typeof authApiTokens.setServiceAccountScopes;
@@ -257,10 +278,13 @@ export interface Definitions {
   readonly startContainer: typeof computeEndpoints.startContainer;
   readonly stopContainer: typeof computeEndpoints.stopContainer;
   readonly terminal: typeof computeEndpoints.terminal;
+  readonly testWebhook: typeof notifyWebhooks.testWebhook;
   readonly unreadCount: typeof notifyEndpoints.unreadCount;
   readonly updateContainer: typeof computeSettings.updateContainer;
   readonly updateProfile: typeof authEndpoints.updateProfile;
+  readonly updateWebhook: typeof notifyWebhooks.updateWebhook;
   readonly useTools: typeof networkTools.useTools;
+  readonly verifyMail: typeof notifyMail.verifyMail;
   readonly verifyMapping: typeof networkEndpoints.verifyMapping;
   readonly writeFiles: typeof computeFiles.writeFiles;
 }

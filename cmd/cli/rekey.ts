@@ -9,8 +9,10 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { audit } from '../../storage/audit.ts';
 import type { Db, Tx } from '../../storage/db.ts';
-import { resealNetwork } from '../../storage/network/reseal.ts';
+import { NETWORK_SEALED } from '../../storage/network/reseal.ts';
 import { READS_NEWS } from '../../storage/news/catch-up.ts';
+import { NOTIFY_SEALED } from '../../storage/notify/reseal.ts';
+import { resealPlaces } from '../../storage/reseal.ts';
 import { open, parseSealKey, SealError, seal } from '../../storage/seal.ts';
 import { getSetting, holdSettings, setSetting } from '../../storage/settings.ts';
 import { CliError } from '../config/cli-error.ts';
@@ -23,6 +25,9 @@ import { type CommandOptions, print } from './command.ts';
 
 const KEY_FILE = 'encryption-key';
 const NEXT_FILE = 'encryption-key.next';
+
+/** All sealed columns but those of settings. */
+export const SEALED_PLACES = [...NETWORK_SEALED, ...NOTIFY_SEALED];
 
 /** Changes the key, and says what was done. Throws as `changeKey`. */
 export async function rekey(options: CommandOptions): Promise<void> {
@@ -82,7 +87,7 @@ async function reseal(db: Db, from: KeyObject, to: KeyObject): Promise<{ sealed:
         throw new CliError('ENCRYPTION_KEY is not the key this database was set up with: give the right one.');
       await setSetting(tx, key, `${clear}${seal(to, context, text).toString('base64')}`);
     }
-    const rest = await resealNetwork(tx, (context, sealed) => {
+    const rest = await resealPlaces(tx, SEALED_PLACES, (context, sealed) => {
       const text = opened(from, context, sealed);
       return text === undefined ? undefined : seal(to, context, text);
     });

@@ -9,6 +9,7 @@ import { addressOf, targetSchema } from '../../proto/gateway/routes.ts';
 import { validationMessage } from '../../proto/validation-messages.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { MAX_RESOLVERS, txtResolvers } from '../../transports/clients/dns/resolvers.ts';
+import { parseNetworks } from '../../transports/clients/webhooks/targets.ts';
 import { parseEgress } from '../../transports/engines/common/confinement.ts';
 import { parsePool } from '../../transports/engines/common/subnets.ts';
 import { dockerProblem } from '../../transports/engines/docker/api/address.ts';
@@ -114,6 +115,19 @@ const egressAllow = readBy(
   'must be at most 64 IPv4 networks or addresses such as 10.1.2.0/24, separated by commas',
 );
 
+/** Networks of either family, as a question. */
+const webhookAllow = readBy(
+  parseNetworks,
+  'must be at most 64 networks or addresses such as 10.1.2.0/24 or fd00::/8, separated by commas',
+);
+
+/** Where the platform hands over mail. */
+const smtpUrl = accepted(
+  readSmtpUrl,
+  'must be smtp://[user:password@]host[:port], or smtps:// the same, with nothing after it',
+);
+const MAIL_ADDRESS = '[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9.-]{1,190}';
+
 /** Targets of routes, as addresses. */
 const pipelinedOrigins = list(
   isTarget,
@@ -216,6 +230,13 @@ const variables = z.object({
   INGRESS_HOST: hostName.optional(),
   DNS_RESOLVERS: resolvers.optional(),
   DNS_PROVIDER_URL: url('http', 'https'),
+  WEBHOOK_ALLOW: webhookAllow.optional(),
+  SMTP_URL: smtpUrl.optional(),
+  SMTP_FROM: matching(
+    new RegExp(`^(${MAIL_ADDRESS}|[A-Za-z0-9 ._-]{1,64} <${MAIL_ADDRESS}>)$`),
+    'must be an address such as notices@example.com, or Troupe <notices@example.com>',
+  ).optional(),
+  SMTP_INSECURE: z.literal('allow', 'must be allow, or absent').optional(),
   CHANGES_PER_MINUTE: digits(/^[1-9][0-9]{0,5}$/, 'must be 1 to 999999').prefault('60'),
   SESSION_TTL: seconds.prefault('24h'),
   LEAVE_DELAY: leaveDelay.optional(),
@@ -233,6 +254,10 @@ const environmentSchema = variables.superRefine((environment, context) => {
   if (environment.DATABASE_DIRECT_URL !== undefined && environment.DATABASE_URL === undefined) {
     const message = 'is the server behind the pooler of DATABASE_URL, which is missing';
     context.addIssue({ code: 'custom', path: ['DATABASE_DIRECT_URL'], message });
+  }
+  if ((environment.SMTP_URL === undefined) !== (environment.SMTP_FROM === undefined)) {
+    const missing = environment.SMTP_URL === undefined ? 'SMTP_URL' : 'SMTP_FROM';
+    context.addIssue({ code: 'custom', path: [missing], message: 'is missing: mail needs SMTP_URL and SMTP_FROM' });
   }
 });
 
@@ -257,6 +282,15 @@ function accepts(read: (text: string) => unknown): (text: string) => boolean {
       return false;
     }
   };
+}
+
+function readSmtpUrl(text: string): URL {
+  const url = new URL(text);
+  const isOne = ['smtp:', 'smtps:'].includes(url.protocol) && url.hostname !== '' && /^\/?$/.test(url.pathname);
+  if (!isOne || url.search !== '' || url.hash !== '') throw new TypeError('not the address of a mail server');
+  decodeURIComponent(url.username);
+  decodeURIComponent(url.password);
+  return url;
 }
 
 function isTarget(text: string): boolean {

@@ -69,7 +69,11 @@ export async function openServices(
   const takenPorts = Object.values(options.ports);
   const { engine, keys } = core;
   const compute = await openCompute(partsOf('compute'), placement, { engine, keys, sshAddress, takenPorts });
-  const notify = await openNotify(partsOf('notify'), environment.NATS_URL === undefined ? undefined : placement);
+  const notify = await openNotify(
+    partsOf('notify'),
+    environment.NATS_URL === undefined ? undefined : placement,
+    secrets.encryptionKey,
+  );
   const tools = new PlatformTools(options.domain, log);
   const network = await openNetwork({
     ...partsOf('network'),

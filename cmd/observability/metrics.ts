@@ -164,4 +164,8 @@ export function notifyMetrics(registry: Registry, numbers: Readonly<NotifyNumber
   number('lost_total', 'Messages given up after the last attempt', () => numbers.lost);
   number('pushed_total', 'Notifications sent to sockets', () => numbers.pushed);
   number('sockets', 'Sockets of /ws/notifications that are open', () => numbers.sockets);
+  number('webhooks_total', 'Requests to webhooks that succeeded', () => numbers.webhooks);
+  number('webhook_failures_total', 'Requests to webhooks that failed', () => numbers.webhookFailures);
+  number('mails_total', 'Mails that the mail server took', () => numbers.mails);
+  number('mail_failures_total', 'Mails that the mail server did not take', () => numbers.mailFailures);
 }

@@ -2,11 +2,13 @@
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { wholeNumber } from '../whole-number.ts';
+import { MAX_CATEGORY_LENGTH } from './fields.ts';
+import { mailEndpoints } from './mail.ts';
+import { webhookEndpoints } from './webhooks.ts';
 
 /** Sockets of `/ws/notifications` that a user may have open. */
 export const MAX_SOCKETS = 5;
-/** Longest category and scope, in characters: of notifications as of mutes. */
-export const MAX_CATEGORY_LENGTH = 64;
+/** Longest scope, in characters: of notifications as of mutes. */
 export const MAX_SCOPE_LENGTH = 256;
 const DEFAULT_PAGE = 20;
 const MAX_PAGE = 100;
@@ -165,4 +167,6 @@ export const notifyEndpoints = [
   addMute,
   removeMute,
   notificationSocket,
+  ...webhookEndpoints,
+  ...mailEndpoints,
 ] as const;

@@ -107,9 +107,11 @@ export async function headsOf(db: Queries, userIds: readonly string[]): Promise<
   return rows.map(({ head }) => head);
 }
 
-/** Removes all notifications of a user, and what they do not want to be told. */
+/** Removes all notifications of a user, what they do not want to be told, and where else they are told. */
 export async function deleteNotificationsOfUser(tx: Tx, userId: string): Promise<void> {
   await tx.run('delete from notification_mutes where user_id = $1', [userId]);
+  await tx.run('delete from webhooks where user_id = $1', [userId]);
+  await tx.run('delete from notification_mail where user_id = $1', [userId]);
   await tx.run('delete from notifications where user_id = $1', [userId]);
 }
 

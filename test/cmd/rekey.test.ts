@@ -6,7 +6,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { openToken, sealToken } from '../../actors/network/tokens.ts';
-import { changeKey } from '../../cmd/cli/rekey.ts';
+import { changeKey, SEALED_PLACES } from '../../cmd/cli/rekey.ts';
 import { readEnvironment } from '../../cmd/config/config.ts';
 import { platformKeys, sshHostKeys } from '../../cmd/config/platform-keys.ts';
 import { newId } from '../../proto/ids.ts';
@@ -14,7 +14,6 @@ import { type Db, openDb } from '../../storage/db.ts';
 import { acmeAccount, addAcmeAccount, pendingChallenges, putChallenge } from '../../storage/network/acme.ts';
 import { noteOrder, startOrder } from '../../storage/network/certificate-orders.ts';
 import { servedCertificate, storeCertificate } from '../../storage/network/certificates.ts';
-import { SEALED_COLUMNS } from '../../storage/network/reseal.ts';
 import { insertOwned, ownedDomains } from '../../storage/network/zones.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { troupe } from '../support/cluster/platform.ts';
@@ -94,7 +93,8 @@ test('every column that holds something sealed is known to it', async () => {
     'outbox.data',
     'security_keys.public_key',
   ];
-  assert.deepEqual(found.filter((column) => !plain.includes(column)).sort(), [...SEALED_COLUMNS].sort());
+  const sealed = SEALED_PLACES.map(({ table, column }) => `${table}.${column}`);
+  assert.deepEqual(found.filter((column) => !plain.includes(column)).sort(), sealed.sort());
 });
 
 test('all secrets open with the new key, and none with the old', async (t) => {

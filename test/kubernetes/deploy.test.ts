@@ -51,7 +51,7 @@ test('the example asks for no right to kubelets, and each service gets the secre
     'troupe-core': ['troupe-core', 'troupe-keys'],
     'troupe-gateway': ['troupe-gateway', 'troupe-keys'],
     'troupe-monitor': ['troupe-monitor'],
-    'troupe-notify': ['troupe-notify'],
+    'troupe-notify': ['troupe-keys', 'troupe-notify'],
   });
 });
 

@@ -111,6 +111,7 @@ const LIBRARIES: readonly LibraryRule[] = [
   { library: /^@modelcontextprotocol\//, folders: ['cmd/mcp'] },
   { library: /^tldts$/, folders: ['actors/network'] },
   { library: /^undici$/, folders: ['transports'] },
+  { library: /^nodemailer$/, folders: ['transports/clients/mail'] },
   { library: /^ssh2$/, folders: ['transports/ssh', 'transports/gateway/ssh'] },
   { library: /^(@nats-io\/.*|nats)$/, folders: ['transports/bus'] },
   { library: /^libsodium$/, folders: ['transports/bus'] },

@@ -1,12 +1,13 @@
 /** The real notification service on a real database and the embedded bus, behind a real listener. */
 import assert from 'node:assert/strict';
 import { z } from 'zod';
-import { notifyNumbers } from '../../../actors/notify/deps.ts';
+import { type DeliveryDeps, notifyNumbers } from '../../../actors/notify/deps.ts';
 import { type NotificationView, notificationSchema } from '../../../proto/notify/endpoints.ts';
 import { NOTIFICATIONS_STREAM, type Notification, notificationEvent } from '../../../proto/notify/notification.ts';
 import type { Bus } from '../../../proto/ports/bus.ts';
 import { type TestSocket, type TestSocketOptions, websocket } from '../clients/websocket.ts';
 import { request } from '../cluster/platform.ts';
+import type { TestDatabase } from '../database/database.ts';
 import type { Cleanup } from '../temp.ts';
 import { until } from '../until.ts';
 import { type ListenOptions, openService, serve } from './open-service.ts';
@@ -17,13 +18,16 @@ export type NotifyUnderTest = Awaited<ReturnType<typeof openNotify>>;
 export interface NotifyOptions extends ListenOptions {
   readonly holdMs?: number;
   readonly slowMs?: number;
+  /** How notifications leave the platform; they do not without it. */
+  readonly deliveries?: DeliveryDeps;
+  readonly database?: TestDatabase;
   /** Stands before the bus that the service gets. */
   readonly wrapBus?: (bus: Bus) => Bus;
 }
 
 /** Opens it without anybody. */
 export async function openNotify(t: Cleanup, options: NotifyOptions = {}) {
-  const { holdMs, slowMs, wrapBus, ...listens } = options;
+  const { holdMs, slowMs, wrapBus, deliveries, database, ...listens } = options;
   const numbers = notifyNumbers();
   const opened = await openService(
     t,
@@ -31,10 +35,11 @@ export async function openNotify(t: Cleanup, options: NotifyOptions = {}) {
     ({ bus }) => ({
       numbers,
       bus: wrapBus?.(bus) ?? bus,
+      deliveries,
       ...(holdMs === undefined ? {} : { holdMs }),
       ...(slowMs === undefined ? {} : { slowMs }),
     }),
-    { relays: true },
+    { relays: true, ...(database === undefined ? {} : { database }) },
   );
   const { bus, store, clock } = opened;
   const url = `http://127.0.0.1:${(await serve(opened, listens)).port}`;

@@ -79,7 +79,7 @@ const OPENERS: {
   },
   notify: async (node, overrides, isPlaced) => {
     const { openNotify } = await import('../../../cmd/node/roles/notify.ts');
-    return openNotify(node, isPlaced ? node.placement : undefined, overrides);
+    return openNotify(node, isPlaced ? node.placement : undefined, undefined, overrides);
   },
 };
 
