@@ -8,7 +8,7 @@ import { approveDevice } from './device.ts';
 import { ClientFailure } from './failure.ts';
 import { Output } from './output.ts';
 import { checkedUrl, chooseProfile, type Profile, readProfiles, writeProfiles } from './profiles.ts';
-import { askPerson, askSecret, readInput, takeSecret } from './prompt.ts';
+import { askPerson, askSecret, readLine, takeSecret } from './prompt.ts';
 import { type ClientCommandOptions, clientOf, openSession } from './session.ts';
 
 export interface LoginOptions extends ClientCommandOptions {
@@ -127,7 +127,7 @@ async function byPerson(place: LoginPlace, options: LoginOptions, out: Output, l
     if (device !== undefined) return device;
   }
   const username = options.user ?? (options.passwordStdin ? last : (await askPerson(`Username [${last}]: `)) || last);
-  const password = options.passwordStdin ? await readInput() : await askSecret(`Password of ${username}: `);
+  const password = options.passwordStdin ? await readLine() : await askSecret(`Password of ${username}: `);
   return passwordLogin(client, username, password);
 }
 

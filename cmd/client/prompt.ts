@@ -44,13 +44,13 @@ export async function askSecret(question: string): Promise<string> {
 }
 
 /**
- * A secret: typed by a person, or all of standard input. Throws ClientFailure with `otherwise` where neither can be:
+ * A secret: typed by a person, or a line of standard input. Throws ClientFailure with `otherwise` where neither can be:
  * at a terminal whose questions nobody would see.
  */
 export async function takeSecret(out: Output, question: string, otherwise: string): Promise<string> {
   if (out.canAsk) return askSecret(question);
   if (process.stdin.isTTY) throw new ClientFailure('usage', otherwise);
-  return readInput();
+  return readLine();
 }
 
 /** Whether a person says yes; `fallback` is the answer of Enter. */
@@ -74,7 +74,23 @@ export async function choose(
   return number - 1;
 }
 
-/** All of standard input, for secrets and bodies that are piped in; without the newline at its end. */
+/**
+ * The first line of standard input, for secrets that are piped in: whoever writes it may keep the pipe open, and what
+ * follows is not read. All of it where it has no line end.
+ */
+export async function readLine(): Promise<string> {
+  const { stdin } = process;
+  stdin.setEncoding('utf8');
+  let text = '';
+  // Leaving the loop closes it: an open pipe would keep the program.
+  for await (const chunk of stdin) {
+    text += String(chunk);
+    if (text.includes('\n')) break;
+  }
+  return text.split('\n', 1)[0]?.replace(/\r$/, '') ?? '';
+}
+
+/** All of standard input, for keys and bodies that are piped in; without the newline at its end. */
 export async function readInput(): Promise<string> {
   let text = '';
   for await (const chunk of process.stdin) text += String(chunk);
