@@ -9,6 +9,7 @@ import type { LoginOptions } from './login.ts';
 import type { NotificationsOptions } from './notices.ts';
 import type { ClientCommandOptions } from './session.ts';
 import type { ScopeOptions, TokenOptions } from './tokens.ts';
+import { addWebhookCommands } from './webhook-commands.ts';
 
 const EXPIRES = ['--expires <time>', '30d, 90d, 365d or never', '90d'] as const;
 const SCOPE = ['--scope <key:actions>', 'such as compute.containers:read,start; may be repeated', scopes] as const;
@@ -25,6 +26,7 @@ export function addAccountCommands(program: Command): void {
   addKeys(program);
   addTokens(program);
   addNotices(program);
+  addWebhookCommands(program);
 }
 
 function addHostnames(program: Command): void {

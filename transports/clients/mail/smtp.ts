@@ -1,10 +1,13 @@
 /** The operator's mail server, by SMTP. */
 import { createTransport } from 'nodemailer';
 import { errorText } from '../../../lib/errors.ts';
+import { withTimeout } from '../../../lib/waiting.ts';
 import { type Mail, MailError, type Mailer } from '../../../proto/ports/mailer.ts';
 
 /** For a connection, for the greeting, and for each answer after it. */
 const TIMEOUT_MS = 10_000;
+/** For all of a mail. */
+const WHOLE_MS = 30_000;
 
 interface SmtpOptions {
   /** `smtp://` with STARTTLS, or `smtps://`; with user and password if the server wants them. */
@@ -48,7 +51,7 @@ export function smtpMailer({ url, from, domain, isPlainAllowed, ca }: SmtpOption
     domain,
     send: async ({ to, subject, text, id }: Mail) => {
       try {
-        await transport.sendMail({
+        const sent = transport.sendMail({
           from,
           to: { name: '', address: to },
           subject,
@@ -56,6 +59,9 @@ export function smtpMailer({ url, from, domain, isPlainAllowed, ca }: SmtpOption
           messageId: `<${id}@${domain}>`,
           // RFC 3834: nobody's holiday notice should answer.
           headers: { 'auto-submitted': 'auto-generated' },
+        });
+        await withTimeout(sent, WHOLE_MS, () => {
+          throw new Error('not in time');
         });
       } catch (error) {
         throw failure(error);
