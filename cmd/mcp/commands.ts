@@ -48,6 +48,7 @@ export async function runCommand(request: CommandRequest, { client, signal }: To
   }, timeoutMs);
   const stop = () => running.close();
   signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
   try {
     const code = await running.done;
     if (code === undefined && !isOver) throw new TroupeError('cancelled', 'The call was cancelled.');
