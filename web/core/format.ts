@@ -10,6 +10,8 @@ const tenths = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 const exact = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
 const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
+const date = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium' });
+const weekday = new Intl.DateTimeFormat('en-GB', { weekday: 'long', day: 'numeric', month: 'long' });
 
 export const count = (value: number): string => whole.format(value);
 
@@ -75,3 +77,5 @@ export function ago(time: number, at: number): string {
 
 export const exactTime = (time: number): string => exact.format(time);
 export const clockTime = (time: number): string => clock.format(time);
+export const dateOf = (time: number): string => date.format(time);
+export const dayOf = (time: number): string => weekday.format(time);

@@ -16,10 +16,7 @@ export interface LoadedData<T> {
 }
 
 /** Calls `load` when the screen is shown, and when a key changes. An answer that comes too late is dropped. */
-export function useResource<T>(
-  load: (signal: AbortSignal) => Promise<T>,
-  keys: readonly unknown[] = [],
-): LoadedData<T> {
+export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, keys: readonly unknown[] = []): LoadedData<T> {
   const value: Signal<T | undefined> = useSignal(undefined);
   const error: Signal<TroupeError | undefined> = useSignal(undefined);
   const isLoading = useSignal(true);

@@ -2,9 +2,9 @@
 import { effect, signal } from '@preact/signals';
 import { remember, remembered } from './memory.ts';
 
-type Theme = 'system' | 'light' | 'dark';
+export type Theme = 'system' | 'light' | 'dark';
 
-const theme = signal<Theme>(read());
+export const theme = signal<Theme>(read());
 
 /** Called once. */
 export function startTheme(): void {

@@ -57,7 +57,7 @@ export function noteContainer({ id, status }: Pick<Container, 'id' | 'status'>):
 }
 
 /** Asks for the newest notifications, and how many are unread. */
-async function fetchRecent(): Promise<void> {
+export async function fetchRecent(): Promise<void> {
   try {
     const [list, { count }] = await Promise.all([
       client.call('listNotifications', { query: { limit: String(MOST_RECENT) } }),

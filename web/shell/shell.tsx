@@ -2,6 +2,7 @@
 import './shell.css';
 import { Menu as MenuIcon, Settings as SettingsIcon } from 'lucide';
 import type { ComponentChildren } from 'preact';
+import { ACCESS, isAt, MAIN, type NavPlace, SETTINGS } from '../core/places.ts';
 import { place } from '../core/router.ts';
 import { personNow } from '../core/session.ts';
 import { unread } from '../live/live.ts';
@@ -9,7 +10,6 @@ import { Mark } from '../parts/brand.tsx';
 import { Icon } from '../parts/icon.tsx';
 import { t } from '../text/text.ts';
 import { LinkBanner, LinkLine } from './link.tsx';
-import { ACCESS, isAt, MAIN, type NavPlace, SETTINGS } from './places.ts';
 
 const MORE: NavPlace = { name: t.shell.more, href: '/more', icon: MenuIcon };
 

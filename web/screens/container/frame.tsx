@@ -47,7 +47,14 @@ export function ContainerFrame({ id, children }: ContainerFrameProps) {
 }
 
 /** The parts of a container's page, below its address. */
-const PARTS: readonly (readonly [end: string, name: string])[] = [['', t.container.workbench]];
+const PARTS: readonly (readonly [end: string, name: string])[] = [
+  ['', t.container.workbench],
+  ['/network', t.container.network],
+  ['/storage', t.container.storage],
+  ['/ssh', t.container.ssh],
+  ['/history', t.container.history],
+  ['/settings', t.container.settings],
+];
 
 function Known({ container, children }: { readonly container: Container; readonly children: ComponentChildren }) {
   const { id, name, status } = container;

@@ -9,7 +9,7 @@ import { Bones, Empty } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { t } from '../../text/text.ts';
-import { Feed } from './feed.tsx';
+import { Feed } from '../activity/feed.tsx';
 import { ContainerUnit } from './unit.tsx';
 
 /** How many of the newest notifications stand beside the list. */

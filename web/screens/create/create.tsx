@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
 import { call, client } from '../../core/platform.ts';
-import { useResource } from '../../core/resource.ts';
+import { useLoaded } from '../../core/resource.ts';
 import { go } from '../../core/router.ts';
 import { coresOf, SIZES } from '../../core/sizes.ts';
 import { offer } from '../../live/facts.ts';
@@ -23,7 +23,7 @@ import { KeyField } from './keys.tsx';
 export function Create() {
   const [draft, setDraft] = useState<CreateDraft>(newDraft);
   const change = (part: Partial<CreateDraft>) => setDraft((before) => ({ ...before, ...part }));
-  const keys = useResource(async (signal) => {
+  const keys = useLoaded(async (signal) => {
     const { ssh_keys } = await client.call('listSshKeys', undefined, { signal });
     const [first] = ssh_keys;
     if (first !== undefined) change({ keyIds: [first.id] });

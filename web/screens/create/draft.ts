@@ -54,6 +54,6 @@ export function bodyOf(draft: CreateDraft, keyIds: readonly number[]): CallInput
 }
 
 /** The paths of a text, one a line. */
-function pathsIn(text: string): string[] {
+export function pathsIn(text: string): string[] {
   return text.split(/\s+/).filter((path) => path !== '');
 }

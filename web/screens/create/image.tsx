@@ -1,7 +1,7 @@
 /** Which image a container starts from: one of those that the platform knows, or any other by its name. */
 import { useState } from 'preact/hooks';
 import { client } from '../../core/platform.ts';
-import { useResource } from '../../core/resource.ts';
+import { useLoaded } from '../../core/resource.ts';
 import { SelectField, TextField } from '../../parts/field.tsx';
 import { t } from '../../text/text.ts';
 import type { CreateDraft } from './draft.ts';
@@ -17,7 +17,7 @@ const BUILTIN = '';
 
 export function ImageField({ draft, change, error }: ImageFieldProps) {
   const [isOther, setOther] = useState(false);
-  const images = useResource((signal) => client.call('listImages', undefined, { signal }));
+  const images = useLoaded((signal) => client.call('listImages', undefined, { signal }));
   const own = (images.value ?? []).filter(({ source }) => source === 'registry');
   const choose = (value: string) => {
     setOther(value === OTHER);

@@ -68,7 +68,7 @@ export function KeyField({ known, draft, change, error }: KeyFieldProps) {
 }
 
 /** The kind of a key and its last characters. */
-function shortKey(key: string): string {
+export function shortKey(key: string): string {
   const [kind = '', data = ''] = key.split(/\s+/);
   return `${kind} …${data.slice(-12)}`;
 }

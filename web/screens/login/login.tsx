@@ -1,7 +1,7 @@
 /** The login: a screen of its own, or a dialog over what somebody was at when the session ended. */
 import './login.css';
 import { client } from '../../core/platform.ts';
-import { useResource } from '../../core/resource.ts';
+import { useLoaded } from '../../core/resource.ts';
 import { logOut, personNow } from '../../core/session.ts';
 import { Mark } from '../../parts/brand.tsx';
 import { Button } from '../../parts/button.tsx';
@@ -21,7 +21,7 @@ const ARCHES: readonly (readonly [d: string, opacity: number])[] = [
 
 export function LoginScreen() {
   useTitle(t.login.short);
-  const platform = useResource((signal) => client.call('showPlatform', undefined, { signal }));
+  const platform = useLoaded((signal) => client.call('showPlatform', undefined, { signal }));
   const { hostname } = location;
   return (
     <div class="gate">

@@ -1,9 +1,12 @@
 /** English. */
+import { ACTIVITY, HOSTNAMES, KEYS, TOKENS } from './access.ts';
 import { COMMON } from './common.ts';
 import { CONTAINER, LOG, TERMINAL } from './container.ts';
 import { CONTAINERS } from './containers.ts';
 import { CREATE } from './create.ts';
 import { LOGIN } from './login.ts';
+import { NETWORK, SSH, STORAGE } from './parts.ts';
+import { SETTINGS_TEXT } from './settings.ts';
 
 export const EN = {
   ...COMMON,
@@ -13,4 +16,12 @@ export const EN = {
   create: CREATE,
   terminal: TERMINAL,
   log: LOG,
+  network: NETWORK,
+  storage: STORAGE,
+  ssh: SSH,
+  hostnames: HOSTNAMES,
+  activity: ACTIVITY,
+  keys: KEYS,
+  tokens: TOKENS,
+  settings: SETTINGS_TEXT,
 } as const;

@@ -1,4 +1,5 @@
 /** Notifications, newest first. */
+import './feed.css';
 import type { UserNotification } from '../../../client/index.ts';
 import { now } from '../../core/clock.ts';
 import { ago, exactTime } from '../../core/format.ts';
