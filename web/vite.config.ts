@@ -12,7 +12,7 @@ export default defineConfig({
   root: import.meta.dirname,
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   build: {
-    outDir: '../dist/web',
+    outDir: '../dist/console',
     emptyOutDir: true,
     target: ['chrome125', 'firefox128', 'safari18'],
     // The policy admits fonts and images of the origin only.

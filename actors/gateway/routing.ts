@@ -118,9 +118,9 @@ export class Routing {
 
   /** What the gateway itself shows at the domain, after all routes and before the fallback. */
   #ownReply(request: ProxyRequest): ProxyReply | undefined {
-    const page = isRead(request) ? devicePage(pathOf(request.target)) : undefined;
     const { console } = this.#options;
-    return page ?? (console === undefined ? undefined : consoleReply(console, request));
+    if (console !== undefined) return consoleReply(console, request);
+    return isRead(request) ? devicePage(pathOf(request.target)) : undefined;
   }
 
   /**

@@ -7,6 +7,7 @@ import type { AddKeyOptions, LoginKeyOptions } from './keys.ts';
 import type { NotificationsOptions } from './notices.ts';
 import type { ClientCommandOptions } from './session.ts';
 import type { ScopeOptions, TokenOptions } from './tokens.ts';
+import { addWebhookCommands } from './webhook-commands.ts';
 
 const EXPIRES = ['--expires <time>', '30d, 90d, 365d or never', '90d'] as const;
 const SCOPE = ['--scope <key:actions>', 'such as compute.containers:read,start; may be repeated', repeated] as const;
@@ -23,6 +24,7 @@ export function addAccountCommands(program: Command): void {
   addKeys(program);
   addTokens(program);
   addNotices(program);
+  addWebhookCommands(program);
 }
 
 function addHostnames(program: Command): void {

@@ -9,7 +9,7 @@ import { Output } from './output.ts';
 import { clientOf } from './own-client.ts';
 import type { Profile } from './place.ts';
 import { checkedUrl, chooseProfile, readProfiles, writeProfiles } from './profiles.ts';
-import { askSecret, readInput, takeSecret } from './prompt.ts';
+import { askSecret, readLine, takeSecret } from './prompt.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
 import { fingerprint } from './who.ts';
 
@@ -126,7 +126,7 @@ async function byPerson(place: LoginPlace, options: LoginOptions, out: Output, l
   const username =
     options.user ?? (options.passwordStdin ? last : (await out.place.ask(`Username [${last}]: `)) || last);
   const password = options.passwordStdin
-    ? await readInput(out.place)
+    ? await readLine(out.place)
     : await askSecret(out.place, `Password of ${username}: `);
   return passwordLogin(client, username, password);
 }

@@ -7,6 +7,7 @@ import type { CommandPlace } from './place.ts';
 /** Longest secret that is typed, and most that is read of standard input, in characters. */
 const MOST_TYPED = 4096;
 const MOST_READ = 1024 * 1024;
+const TOO_LONG = 'Standard input is longer than 1 MiB.';
 
 /** Asks without an echo. */
 export async function askSecret({ stdin, stderr }: CommandPlace, question: string): Promise<string> {
@@ -34,13 +35,13 @@ export async function askSecret({ stdin, stderr }: CommandPlace, question: strin
 }
 
 /**
- * A secret: typed by a person, or all of standard input. Throws ClientFailure with `otherwise` where neither can be:
+ * A secret: typed by a person, or a line of standard input. Throws ClientFailure with `otherwise` where neither can be:
  * at a terminal whose questions nobody would see.
  */
 export async function takeSecret(out: Output, question: string, otherwise: string): Promise<string> {
   if (out.canAsk) return askSecret(out.place, question);
   if (out.place.stdin.isTTY) throw new ClientFailure('usage', otherwise);
-  return readInput(out.place);
+  return readLine(out.place);
 }
 
 /** Whether a person says yes; `fallback` is the answer of Enter. */
@@ -64,13 +65,29 @@ export async function choose(
   return number - 1;
 }
 
-/** All of standard input, for secrets and bodies that are piped in; without the newline at its end. */
+/**
+ * The first line of standard input, for secrets that are piped in: whoever writes it may keep the pipe open, and what
+ * follows is not read. All of it where it has no line end.
+ */
+export async function readLine({ stdin }: CommandPlace): Promise<string> {
+  const decoder = new StringDecoder('utf8');
+  let text = '';
+  // Leaving the loop closes it: an open pipe would keep the program.
+  for await (const chunk of stdin) {
+    text += decoder.write(Buffer.from(chunk));
+    if (text.includes('\n') || text.length > MOST_READ) break;
+  }
+  if (text.length > MOST_READ) throw new ClientFailure('usage', TOO_LONG);
+  return text.split('\n', 1)[0]?.replace(/\r$/, '') ?? '';
+}
+
+/** All of standard input, for keys and bodies that are piped in; without the newline at its end. */
 export async function readInput({ stdin }: CommandPlace): Promise<string> {
   const decoder = new StringDecoder('utf8');
   let text = '';
   for await (const chunk of stdin) {
     text += decoder.write(Buffer.from(chunk));
-    if (text.length > MOST_READ) throw new ClientFailure('usage', 'Standard input is longer than 1 MiB.');
+    if (text.length > MOST_READ) throw new ClientFailure('usage', TOO_LONG);
   }
   return (text + decoder.end()).replace(/\r?\n$/, '');
 }

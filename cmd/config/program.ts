@@ -22,7 +22,7 @@ const packageRoot = find();
 export const version = versionIn(JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')));
 
 /** Where `npm run build` puts the console. */
-export const consoleFolder = join(packageRoot, 'dist', 'web');
+export const consoleFolder = join(packageRoot, 'dist', 'console');
 
 function versionIn(manifest: unknown): string {
   const isKnown = typeof manifest === 'object' && manifest !== null && 'version' in manifest;

@@ -24,6 +24,8 @@ import { deleteAll, logIn, type Reply, request, troupe } from '../support/cluste
 import { GROUND_PASSWORD, layGround, skipWithoutServices } from '../support/cluster/services.ts';
 import { sse } from '../support/monitor/event-streams.ts';
 import { standIn } from '../support/network/dns-provider.ts';
+import { startMailServer } from '../support/notify/mail-server.ts';
+import { startReceiver } from '../support/notify/receiver.ts';
 import { skipWithout } from '../support/require.ts';
 import type { Cleanup } from '../support/temp.ts';
 import { tempDir } from '../support/temp.ts';
@@ -227,7 +229,8 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   await call('compute', 'deleteContainer', { token, params: { id: last } });
 }
 
-async function useNotify(t: Cleanup, { call, urlOf }: Api, token: string): Promise<void> {
+async function useNotify(t: Cleanup, api: Api, token: string, codes: () => string): Promise<void> {
+  const { call, urlOf } = api;
   const url = urlOf('notify', 'notificationSocket', { query: `?since=0&token=${token}` });
   const socket = await websocket(t, url.replace('http', 'ws'));
   const { id } = z.object({ id: z.number() }).parse(await socket.json());
@@ -240,6 +243,26 @@ async function useNotify(t: Cleanup, { call, urlOf }: Api, token: string): Promi
   await call('notify', 'addMute', { token, body });
   await call('notify', 'listMutes', { token });
   await call('notify', 'removeMute', { token, body });
+  await useWebhooks(t, api, token, codes);
+}
+
+/** All is sent by the role of the database that the service has. */
+async function useWebhooks(t: Cleanup, { call }: Api, token: string, codes: () => string): Promise<void> {
+  const receiver = await startReceiver(t);
+  const added = await call('notify', 'addWebhook', { token, body: { url: receiver.url } });
+  const own = { token, params: { id: text(added) } };
+  await call('notify', 'listWebhooks', { token });
+  await call('notify', 'getWebhook', own);
+  await call('notify', 'rotateWebhook', own);
+  await call('notify', 'testWebhook', own);
+  const answered = async () =>
+    /"status":204/.test(JSON.stringify((await call('notify', 'listWebhookDeliveries', own)).json));
+  await until(answered, { what: 'the webhook is called' });
+  await call('notify', 'updateWebhook', { ...own, body: { enabled: false } });
+  await call('notify', 'deleteWebhook', own);
+  await call('notify', 'getMail', { token });
+  await call('notify', 'setMail', { token, body: { address: 'ann@example.com' } });
+  await call('notify', 'verifyMail', { token, body: { code: codes() } });
 }
 
 async function useMonitor(t: Cleanup, { call, urlOf }: Api, token: string, admin: string): Promise<void> {
@@ -293,10 +316,12 @@ test('every endpoint of every service works when each process has the role of it
     format: 'pem',
   });
   const registry = await emptyRegistry(before);
+  const mails = await startMailServer(before);
   const ground = await layGround(before, {
     ...{ WEBAUTHN_RP_ID: RP_ID, WEBAUTHN_ORIGINS: ORIGIN, ADMIN_PASSWORD: GROUND_PASSWORD },
     ...{ REGISTRY_HOST: registry, REGISTRY_SIGNING_KEY: String(signing) },
     DNS_PROVIDER_URL: provider.url,
+    ...{ WEBHOOK_ALLOW: '127.0.0.0/8', SMTP_URL: mails.url, SMTP_FROM: 'notices@troupe.test' },
   });
   const [auth, compute, monitor, notify, gateway] = await Promise.all([
     ...[ground.start('auth'), ground.start('compute'), ground.start('monitor'), ground.start('notify')],
@@ -321,7 +346,7 @@ test('every endpoint of every service works when each process has the role of it
     ...[`${box.id}@127.0.0.1`, 'echo entered'],
   ]);
   assert.equal(stdout, 'entered\n');
-  await useNotify(ground, api, token);
+  await useNotify(ground, api, token, () => /The code is (\d{6})/.exec(mails.mails.at(-1)?.text ?? '')?.[1] ?? '');
   await useCompute(ground, api, token, admin, box.id);
   await useNetwork(api, token, box.id);
   await useMonitor(ground, api, token, admin);
@@ -337,6 +362,8 @@ test('every endpoint of every service works when each process has the role of it
   const body = { domain: 'bob.example.com', container_id: hisBox.id, target_port: 8080 };
   await api.call('network', 'createMapping', { ...his, body });
   await api.call('notify', 'addMute', { ...his, body: { category: 'other', scope: '' } });
+  await api.call('notify', 'addWebhook', { ...his, body: { url: 'http://127.0.0.1:1024/' } });
+  await api.call('notify', 'setMail', { ...his, body: { address: 'bob@example.com' } });
   const removed = await troupe(['users', 'remove', 'bob', '--yes', '--no-wait'], {
     env: { DATABASE_URL: ground.databaseUrl },
   });

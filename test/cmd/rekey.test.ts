@@ -15,7 +15,8 @@ import { acmeAccount, addAcmeAccount, pendingChallenges, putChallenge } from '..
 import { noteOrder, startOrder } from '../../storage/network/certificate-orders.ts';
 import { servedCertificate, storeCertificate } from '../../storage/network/certificates.ts';
 import { insertOwned, ownedDomains } from '../../storage/network/zones.ts';
-import { parseSealKey } from '../../storage/seal.ts';
+import { insertWebhook, replaceSecret, secretContext, webhooksOf } from '../../storage/notify/webhooks.ts';
+import { open, parseSealKey, seal } from '../../storage/seal.ts';
 import { troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { addContainer } from '../support/gateway/containers.ts';
@@ -44,6 +45,13 @@ async function setting(t: Cleanup) {
   const token = sealToken(oldKey, owned.id, 'the provider token');
   await db.tx((tx) => insertOwned(tx, { ...owned, token }, new Date(), 10));
   await addAcmeAccount(db, DIRECTORY, oldKey, 'the account key');
+  const hook = newId();
+  const sealed = (secret: string) => seal(oldKey, secretContext(hook), Buffer.from(secret));
+  await db.tx(async (tx) => {
+    const webhook = { id: hook, userId: owned.userId, url: 'https://hooks.example.com/', categories: [] };
+    await insertWebhook(tx, { ...webhook, secret: sealed('the former secret') }, 5);
+    await replaceSecret(tx, owned.userId, hook, sealed('the secret'), new Date(8.64e14));
+  });
   for (const hostname of ['a.example.com', 'b.example.com']) {
     await mapHostname(db, hostname);
     const order = await startOrder(db, hostname, { directoryUrl: DIRECTORY, leaseMs: 60_000, sealKey: oldKey });
@@ -62,6 +70,8 @@ async function secrets(db: Db, key: KeyObject) {
   const { keys } = await platformKeys(db, key);
   const [domain] = await ownedDomains(db, 'uuuuuuuuuuu1');
   assert.ok(domain !== undefined);
+  const [hook] = await webhooksOf(db, 'uuuuuuuuuuu1');
+  assert.ok(hook !== undefined);
   const order = await startOrder(db, 'b.example.com', { directoryUrl: DIRECTORY, leaseMs: 1, sealKey: key });
   assert.ok(typeof order === 'object');
   return {
@@ -72,12 +82,13 @@ async function secrets(db: Db, key: KeyObject) {
     certificate: (await servedCertificate(db, 'a.example.com', key))?.key,
     challenge: (await pendingChallenges(db, ['b.example.com'], key)).get('b.example.com')?.key,
     order: order.key,
+    webhook: open(key, secretContext(hook.id), hook.secret).toString(),
   };
 }
 
 const WHOLE = {
   ...{ platform: true, hostKeys: 2, token: 'the provider token', account: 'the account key', certificate: 'a key' },
-  ...{ challenge: 'its key', order: 'the key of an order' },
+  ...{ challenge: 'its key', order: 'the key of an order', webhook: 'the secret' },
 };
 
 test('every column that holds something sealed is known to it', async () => {
@@ -106,7 +117,7 @@ test('all secrets open with the new key, and none with the old', async (t) => {
     env: { ...env, ENCRYPTION_KEY: OLD, NEW_ENCRYPTION_KEY: NEW },
   });
   assert.equal(done.code, 0, done.stderr);
-  assert.match(done.stdout, /^8 secrets are sealed under the new key\.\nStart everything with the new key/);
+  assert.match(done.stdout, /^10 secrets are sealed under the new key\.\nStart everything with the new key/);
   assert.deepEqual(await secrets(db, newKey), WHOLE);
   await assert.rejects(secrets(db, oldKey), /ENCRYPTION_KEY is not the key this database was set up with/);
   // A second run changes nothing; a wrong key neither.
@@ -115,7 +126,7 @@ test('all secrets open with the new key, and none with the old', async (t) => {
   assert.deepEqual(await secrets(db, newKey), WHOLE);
   // One that was damaged before is left; nothing else waits for it.
   await db.run('update owned_domains set token = set_byte(token, 40, get_byte(token, 40) # 1)');
-  assert.deepEqual(await run(NEW, OLD), { sealed: 7, left: 1, keyFile: undefined });
+  assert.deepEqual(await run(NEW, OLD), { sealed: 9, left: 1, keyFile: undefined });
   assert.deepEqual(await secrets(db, oldKey), { ...WHOLE, token: undefined });
 });
 
@@ -125,7 +136,7 @@ test('a key in the data folder is replaced there, and a run that was killed half
   const key = () => readFile(file, 'utf8');
   const run = () => changeKey(readEnvironment(env), data);
   await writeFile(file, OLD, { mode: 0o600 });
-  assert.deepEqual(await run(), { sealed: 8, left: 0, keyFile: file });
+  assert.deepEqual(await run(), { sealed: 10, left: 0, keyFile: file });
   const first = await key();
   assert.deepEqual(await secrets(db, parseSealKey(first)), WHOLE);
   // As a kill after the commit leaves it: the database has the new key, the file the old one.
@@ -139,7 +150,7 @@ test('a key in the data folder is replaced there, and a run that was killed half
   assert.deepEqual(await secrets(db, parseSealKey(second)), WHOLE);
   // As a kill before the commit leaves it: the next run goes on with the key that lies there.
   await writeFile(`${file}.next`, NEW);
-  assert.equal((await run()).sealed, 8);
+  assert.equal((await run()).sealed, 10);
   assert.equal(await key(), NEW);
   assert.deepEqual(await secrets(db, newKey), WHOLE);
 });

@@ -6,6 +6,7 @@ import { parseSealKey } from '../../storage/seal.ts';
 import { smtpMailer } from '../../transports/clients/mail/smtp.ts';
 import { webhookSender } from '../../transports/clients/webhooks/sender.ts';
 import { failOnLeaks } from '../support/leaks.ts';
+import { certificate } from '../support/notify/certificate.ts';
 import { type ReceivedMail, startMailServer } from '../support/notify/mail-server.ts';
 import { openNotify } from '../support/service/notify.ts';
 import type { Person } from '../support/service/people.ts';
@@ -219,4 +220,26 @@ test('without a mail server mail is not there', async (t) => {
   assert.equal((await notify.get(ann, MAIL)).json.available, false);
   const refused = await notify.request(ann, 'PUT', MAIL, { address: 'ann@example.com' });
   assert.deepEqual([refused.status, refused.json.code], [503, 'not_configured']);
+});
+
+test('mail goes over TLS where the server has it, and to another machine only so', async (t) => {
+  const tls = await certificate(t, 'mail.example');
+  const plain = await startMailServer(t);
+  const secure = await startMailServer(t, { tls });
+  const mail = { to: 'ann@example.com', subject: 's', text: 't', id: 'i' };
+  // An address of this machine that does not look like one: as if it were another's.
+  const elsewhere = (port: number) => `smtp://0.0.0.0:${port}`;
+  const send = (url: string, more: { readonly ca?: string; readonly isPlainAllowed?: boolean } = {}) =>
+    smtpMailer({ url, from: 'n@cloud.test', domain: 'cloud.test', isPlainAllowed: false, ...more }).send(mail);
+  await assert.rejects(send(elsewhere(plain.port)), { name: 'MailError', code: 'unavailable' });
+  assert.equal(plain.mails.length, 0);
+  await send(elsewhere(plain.port), { isPlainAllowed: true });
+  assert.equal(plain.mails[0]?.isTls, false);
+  // Its certificate is of nobody who is trusted.
+  await assert.rejects(send(elsewhere(secure.port)), { name: 'MailError', code: 'unavailable' });
+  await send(elsewhere(secure.port), { ca: tls.cert });
+  assert.deepEqual(
+    secure.mails.map(({ isTls }) => isTls),
+    [true],
+  );
 });

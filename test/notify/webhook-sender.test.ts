@@ -1,16 +1,13 @@
 /** Which addresses webhooks may lead to, and that no trick leads elsewhere. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
-import { join } from 'node:path';
 import { test } from 'node:test';
-import { promisify } from 'node:util';
 import { webhookSender } from '../../transports/clients/webhooks/sender.ts';
 import { isCallablePort, isPublic, parseNetworks } from '../../transports/clients/webhooks/targets.ts';
 import { failOnLeaks } from '../support/leaks.ts';
+import { certificate } from '../support/notify/certificate.ts';
 import { startReceiver } from '../support/notify/receiver.ts';
-import { type Cleanup, freePort, tempDir } from '../support/temp.ts';
+import { freePort } from '../support/temp.ts';
 
 failOnLeaks();
 
@@ -89,15 +86,6 @@ test('a name is looked up once, and the request goes to what was checked, howeve
   await assert.rejects(sender.send(to(url), new AbortController().signal), forbidden);
   assert.equal(receiver.hooks.length, 1);
 });
-
-async function certificate(t: Cleanup, name: string) {
-  const folder = await tempDir(t);
-  const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
-  const subject = ['-subj', `/CN=${name}`, '-addext', `subjectAltName=DNS:${name}`];
-  const made = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2'];
-  await promisify(execFile)('openssl', [...made, '-keyout', key, '-out', cert, ...subject]);
-  return { key: await readFile(key, 'utf8'), cert: await readFile(cert, 'utf8') };
-}
 
 test('a certificate must be for the name and of an authority that is trusted', async (t) => {
   const tls = await certificate(t, 'hooks.example');

@@ -7,6 +7,8 @@ import type { Plugin } from 'vite';
 
 /** Files of other kinds are compressed already. */
 const COMPRESSIBLE = new Set(['.html', '.js', '.css', '.svg', '.webmanifest']);
+/** The order of the layers, as `styles/index.css` has it. */
+const LAYERS = '@layer reset,tokens,base,layout,parts,screens,states;';
 /** What a browser gains nothing by, bytes. */
 const TOO_SMALL = 512;
 
@@ -19,12 +21,19 @@ export function finished(): Plugin {
       folder = join(config.root, config.build.outDir);
     },
     closeBundle() {
+      for (const name of readdirSync(join(folder, 'assets')))
+        if (name.endsWith('.css')) putLayersFirst(join(folder, 'assets', name));
       const page = join(folder, 'index.html');
       writeFileSync(page, withIntegrity(readFileSync(page, 'utf8'), folder));
       for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' }))
         if (COMPRESSIBLE.has(extname(name))) compress(join(folder, name));
     },
   };
+}
+
+/** Which sheet comes first is the bundler's to choose, and the first one that names a layer places it. */
+function putLayersFirst(path: string): void {
+  writeFileSync(path, `${LAYERS}${readFileSync(path, 'utf8')}`);
 }
 
 /** Subresource Integrity for the scripts and sheets that the page names. */

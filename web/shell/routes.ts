@@ -41,5 +41,6 @@ export const ROUTES: readonly ScreenRoute[] = [
   { pattern: '/keys', load: async () => (await import('../screens/keys/keys.tsx')).Keys },
   { pattern: '/tokens', load: async () => (await import('../screens/tokens/tokens.tsx')).Tokens },
   { pattern: '/settings', load: async () => (await import('../screens/settings/settings.tsx')).Settings },
+  { pattern: '/device', load: async () => (await import('../screens/device/device.tsx')).Device },
   { pattern: '/more', load: async () => (await import('../screens/more/more.tsx')).More },
 ];

@@ -6,8 +6,8 @@ import { HOUR_MS, mailOf, planMail } from './mail-rules.ts';
 import { nextTry } from './webhook-rules.ts';
 
 const MOST_AT_ONCE = 8;
-/** When a try counts as lost: well after one has ended, which takes a minute at most. */
-const CLAIM_MS = 120_000;
+/** When a try counts as lost: well after one has ended, which takes 30 s at most. */
+const CLAIM_MS = 60_000;
 
 /** The mails that this process sends. */
 export class MailTries {

@@ -76,6 +76,8 @@ const readySchema = z.object({
       http: z.url(),
       https: z.url(),
     },
+    /** Null when it was not built. */
+    console: z.url().nullable(),
   }),
   ssh: z.object({ host: z.string(), port: z.number() }),
   domain: z.string(),

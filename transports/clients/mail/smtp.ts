@@ -1,10 +1,12 @@
 /** The operator's mail server, by SMTP. */
 import { createTransport } from 'nodemailer';
-import { errorText } from '../../../lib/errors.ts';
+import { withTimeout } from '../../../lib/waiting.ts';
 import { type Mail, MailError, type Mailer } from '../../../proto/ports/mailer.ts';
 
 /** For a connection, for the greeting, and for each answer after it. */
 const TIMEOUT_MS = 10_000;
+/** For all of a mail. */
+const WHOLE_MS = 30_000;
 
 interface SmtpOptions {
   /** `smtp://` with STARTTLS, or `smtps://`; with user and password if the server wants them. */
@@ -48,7 +50,7 @@ export function smtpMailer({ url, from, domain, isPlainAllowed, ca }: SmtpOption
     domain,
     send: async ({ to, subject, text, id }: Mail) => {
       try {
-        await transport.sendMail({
+        const sent = transport.sendMail({
           from,
           to: { name: '', address: to },
           subject,
@@ -57,6 +59,9 @@ export function smtpMailer({ url, from, domain, isPlainAllowed, ca }: SmtpOption
           // RFC 3834: nobody's holiday notice should answer.
           headers: { 'auto-submitted': 'auto-generated' },
         });
+        await withTimeout(sent, WHOLE_MS, () => {
+          throw new Error('not in time');
+        });
       } catch (error) {
         throw failure(error);
       }
@@ -64,11 +69,14 @@ export function smtpMailer({ url, from, domain, isPlainAllowed, ca }: SmtpOption
   };
 }
 
+/** What the server said no to when it looked at the mail, and not at whoever brings it. */
+const OF_THE_MAIL = ['RCPT TO', 'DATA'];
+
 function failure(error: unknown): MailError {
   const status = error instanceof Error && 'responseCode' in error ? Number(error.responseCode) : 0;
-  const code = error instanceof Error && 'code' in error ? String(error.code) : errorText(error);
-  // A refused login is the operator's to mend, not the fault of the mail.
-  if (status >= 500 && code !== 'EAUTH')
+  const command = error instanceof Error && 'command' in error ? String(error.command) : '';
+  // Anything else is the operator's to mend: the mail waits for it.
+  if (status >= 500 && OF_THE_MAIL.includes(command))
     return new MailError('refused', `The mail server refuses it (${status}).`, { cause: error });
   return new MailError('unavailable', 'The mail server does not take it at the moment.', { cause: error });
 }

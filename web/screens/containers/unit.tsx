@@ -4,6 +4,7 @@ import { useState } from 'preact/hooks';
 import type { Container } from '../../../client/index.ts';
 import { now } from '../../core/clock.ts';
 import { bytesOf, exactTime, megabytes, percent, span, spanExactly } from '../../core/format.ts';
+import { useHistory } from '../../live/history.ts';
 import { usage } from '../../live/live.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
 import { Icon } from '../../parts/icon.tsx';
@@ -97,6 +98,7 @@ function LastRun({ container }: { readonly container: Container }) {
 }
 
 function Meters({ container }: { readonly container: Container }) {
+  useHistory(container);
   const points = usage.value.get(container.id) ?? [];
   const last = points.at(-1);
   const memoryMost = last?.memoryMost ?? container.memory_mb * 1024 * 1024;

@@ -6,7 +6,7 @@ import { fieldError, useDeed } from '../../core/deed.ts';
 import { call, client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { go } from '../../core/router.ts';
-import { coresOf, SIZES } from '../../core/sizes.ts';
+import { type ContainerSize, coresOf, SIZES } from '../../core/sizes.ts';
 import { offer } from '../../live/facts.ts';
 import { containers } from '../../live/live.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
@@ -60,11 +60,7 @@ export function Create() {
           label={t.create.size}
           value={draft.size}
           error={fieldError(deed.error, 'instance_type')}
-          choices={SIZES.map(({ type, architecture }) => [
-            type,
-            type,
-            `${coresOf(type)}, ${t.create.cores[architecture]}`,
-          ])}
+          choices={SIZES.map((size) => [size.type, size.type, sizeText(size)])}
           onChange={(size) => change({ size: SIZES.find(({ type }) => type === size)?.type ?? draft.size })}
         />
         <Amounts draft={draft} change={change} error={deed.error} />
@@ -167,4 +163,10 @@ function lineOf({ name, image, size, memoryMb, storageGb, ssh }: CreateDraft): s
     String(storageGb),
     ssh ? '--ssh' : undefined,
   );
+}
+
+/** A single machine runs every size on its own architecture, so only a cluster's sizes name one. */
+function sizeText({ type, architecture }: ContainerSize): string {
+  const isCluster = offer.value?.engine === 'kubernetes';
+  return isCluster ? `${coresOf(type)}, ${t.create.cores[architecture]}` : coresOf(type);
 }

@@ -111,6 +111,7 @@ function PasswordForm() {
   return (
     <Panel title={t.settings.password}>
       <form class="inside stack" onSubmit={submit}>
+        <input type="text" name="username" autocomplete="username" value={personNow()?.username} hidden />
         <TextField
           label={t.settings.current}
           error={fieldError(deed.error, 'current_password')}

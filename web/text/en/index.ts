@@ -4,6 +4,7 @@ import { COMMON } from './common.ts';
 import { CONTAINER, LOG, TERMINAL } from './container.ts';
 import { CONTAINERS } from './containers.ts';
 import { CREATE } from './create.ts';
+import { DEVICE } from './device.ts';
 import { LOGIN } from './login.ts';
 import { PALETTE } from './palette.ts';
 import { NETWORK, SSH, STORAGE } from './parts.ts';
@@ -35,4 +36,5 @@ export const EN = {
   keys: KEYS,
   tokens: TOKENS,
   settings: SETTINGS_TEXT,
+  device: DEVICE,
 } as const;
