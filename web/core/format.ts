@@ -77,5 +77,6 @@ export function ago(time: number, at: number): string {
 
 export const exactTime = (time: number): string => exact.format(time);
 export const clockTime = (time: number): string => clock.format(time);
+export const decimal = (value: number): string => tenths.format(value);
 export const dateOf = (time: number): string => date.format(time);
 export const dayOf = (time: number): string => weekday.format(time);

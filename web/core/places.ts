@@ -1,5 +1,19 @@
 /** The places of the console that the navigation leads to. */
-import { Bell, Box, Globe, type IconNode, KeyRound, Settings, Ticket } from 'lucide';
+import {
+  Bell,
+  Box,
+  Boxes,
+  Globe,
+  type IconNode,
+  KeyRound,
+  Route,
+  ScrollText,
+  Server,
+  Settings,
+  Ticket,
+  Users,
+  Waypoints,
+} from 'lucide';
 import { t } from '../text/text.ts';
 
 /** A place in the navigation. */
@@ -18,6 +32,16 @@ export const MAIN: readonly NavPlace[] = [
 export const ACCESS: readonly NavPlace[] = [
   { name: t.shell.keys, href: '/keys', icon: KeyRound },
   { name: t.shell.tokens, href: '/tokens', icon: Ticket },
+];
+
+/** For the administrator alone. */
+export const PLATFORM: readonly NavPlace[] = [
+  { name: t.platform.containers, href: '/platform/containers', icon: Boxes },
+  { name: t.platform.users, href: '/platform/users', icon: Users },
+  { name: t.platform.machines, href: '/platform/machines', icon: Server },
+  { name: t.platform.audit, href: '/platform/audit', icon: ScrollText },
+  { name: t.platform.routes, href: '/platform/routes', icon: Route },
+  { name: t.platform.map, href: '/platform/map', icon: Waypoints },
 ];
 
 export const SETTINGS: NavPlace = { name: t.shell.settings, href: '/settings', icon: Settings };

@@ -11,7 +11,20 @@ export interface ScreenRoute {
   readonly load: () => Promise<ComponentType<ScreenProps>>;
 }
 
+const PLATFORM_ROUTES: readonly ScreenRoute[] = [
+  {
+    pattern: '/platform/containers',
+    load: async () => (await import('../screens/platform/containers.tsx')).AllContainers,
+  },
+  { pattern: '/platform/users', load: async () => (await import('../screens/platform/users.tsx')).Users },
+  { pattern: '/platform/machines', load: async () => (await import('../screens/platform/machines.tsx')).Machines },
+  { pattern: '/platform/audit', load: async () => (await import('../screens/platform/audit.tsx')).AuditTrail },
+  { pattern: '/platform/routes', load: async () => (await import('../screens/platform/routes.tsx')).RoutesPage },
+  { pattern: '/platform/map', load: async () => (await import('../screens/platform/map.tsx')).DependencyPage },
+];
+
 export const ROUTES: readonly ScreenRoute[] = [
+  ...PLATFORM_ROUTES,
   { pattern: '/containers', load: async () => (await import('../screens/containers/containers.tsx')).Containers },
   { pattern: '/containers/new', load: async () => (await import('../screens/create/create.tsx')).Create },
   { pattern: '/containers/:id', load: async () => (await import('../screens/container/workbench.tsx')).Workbench },

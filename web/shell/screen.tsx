@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { rememberedHere, rememberHere } from '../core/memory.ts';
+import { noteLoaded, reloadForVersion } from '../core/chunk.ts';
 import { asTroupeError } from '../core/platform.ts';
 import { go, matchPath, place, type ScreenProps } from '../core/router.ts';
 import { Failure } from '../parts/note.tsx';
@@ -10,8 +10,6 @@ import { Missing } from '../screens/missing/missing.tsx';
 import { ROUTES, type ScreenRoute } from './routes.ts';
 
 const HOME = '/containers';
-/** What this tab remembers of a reload that it made by itself. */
-const RELOADED = 'reloaded';
 
 const loaded = signal<ReadonlyMap<ScreenRoute, ComponentType<ScreenProps>>>(new Map());
 const failed = signal<unknown>(undefined);
@@ -46,15 +44,10 @@ async function load(route: ScreenRoute): Promise<void> {
   if (loaded.value.has(route)) return;
   try {
     const shown = await route.load();
-    rememberHere(RELOADED, undefined);
+    noteLoaded();
     failed.value = undefined;
     loaded.value = new Map(loaded.value).set(route, shown);
   } catch (error) {
-    // A file that is gone is of the version before: the page of the present one knows the names. Once, or it would
-    // reload for ever where the platform is away.
-    if (rememberedHere(RELOADED) === undefined && navigator.onLine) {
-      rememberHere(RELOADED, 'yes');
-      location.reload();
-    } else failed.value = error;
+    if (!reloadForVersion()) failed.value = error;
   }
 }

@@ -2,7 +2,7 @@
 import './shell.css';
 import { Menu as MenuIcon, Settings as SettingsIcon } from 'lucide';
 import type { ComponentChildren } from 'preact';
-import { ACCESS, isAt, MAIN, type NavPlace, SETTINGS } from '../core/places.ts';
+import { ACCESS, isAt, MAIN, type NavPlace, PLATFORM, SETTINGS } from '../core/places.ts';
 import { place } from '../core/router.ts';
 import { personNow } from '../core/session.ts';
 import { unread } from '../live/live.ts';
@@ -10,6 +10,7 @@ import { Mark } from '../parts/brand.tsx';
 import { Icon } from '../parts/icon.tsx';
 import { t } from '../text/text.ts';
 import { LinkBanner, LinkLine } from './link.tsx';
+import { PaletteButton, PaletteHost, PaletteIcon } from './palette.tsx';
 
 const MORE: NavPlace = { name: t.shell.more, href: '/more', icon: MenuIcon };
 
@@ -32,6 +33,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
           ))}
         </nav>
       </div>
+      <PaletteHost />
     </>
   );
 }
@@ -44,9 +46,16 @@ function Rail() {
         {t.product}
         <small class="cut">{location.hostname}</small>
       </a>
+      <PaletteButton />
       <NavList of={MAIN} />
       <p class="group">{t.shell.access}</p>
       <NavList of={ACCESS} />
+      {personNow()?.isAdmin && (
+        <>
+          <p class="group">{t.platform.group}</p>
+          <NavList of={PLATFORM} />
+        </>
+      )}
       <div class="foot">
         <LinkLine />
         <Me />
@@ -92,6 +101,7 @@ function TopBar() {
         <Mark />
         {t.product}
       </a>
+      <PaletteIcon />
       <a href={SETTINGS.href} aria-label={SETTINGS.name}>
         <span class="face">{initials(person?.displayName ?? '')}</span>
       </a>

@@ -1,6 +1,7 @@
 /** On phones: the places that have no room in the bar. */
 import { ChevronRight } from 'lucide';
-import { ACCESS, SETTINGS } from '../../core/places.ts';
+import { ACCESS, PLATFORM, SETTINGS } from '../../core/places.ts';
+import { personNow } from '../../core/session.ts';
 import { Icon } from '../../parts/icon.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
@@ -11,7 +12,7 @@ export function More() {
     <Page title={t.shell.more} narrow>
       <Panel>
         <ul class="rows">
-          {[...ACCESS, SETTINGS].map(({ name, href, icon }) => (
+          {[...ACCESS, ...(personNow()?.isAdmin ? PLATFORM : []), SETTINGS].map(({ name, href, icon }) => (
             <li key={href}>
               <a class="row wide what" href={href}>
                 <Icon of={icon} size={18} />

@@ -6,12 +6,23 @@ import { CONTAINERS } from './containers.ts';
 import { CREATE } from './create.ts';
 import { DEVICE } from './device.ts';
 import { LOGIN } from './login.ts';
+import { PALETTE } from './palette.ts';
 import { NETWORK, SSH, STORAGE } from './parts.ts';
+import { ALL_CONTAINERS, AUDIT, MACHINES, MAP, PLATFORM, ROUTES_TEXT, TABLE, USERS } from './platform.ts';
 import { SETTINGS_TEXT } from './settings.ts';
 
 export const EN = {
   ...COMMON,
   login: LOGIN,
+  palette: PALETTE,
+  table: TABLE,
+  platform: PLATFORM,
+  allContainers: ALL_CONTAINERS,
+  users: USERS,
+  machines: MACHINES,
+  audit: AUDIT,
+  routes: ROUTES_TEXT,
+  map: MAP,
   containers: CONTAINERS,
   container: CONTAINER,
   create: CREATE,
