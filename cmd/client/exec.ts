@@ -12,6 +12,9 @@ const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
 /** Between two looks whether input has left, ms. */
 const LOOK_MS = 20;
 
+const CONTROL_C = 3;
+const LOST = '\r\n\x1b[2m[the connection is lost: trying again, Ctrl-C gives up]\x1b[0m\r\n';
+
 /** What ends the command, too, and not only this program. */
 const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
@@ -24,7 +27,7 @@ export async function exec(name: string, command: readonly string[], options: Cl
   const isTerminal = stdin.isTTY === true && stdout.isTTY === true;
   const sizeNow = () => ({ cols: stdout.columns || 80, rows: stdout.rows || 24 });
   let isHeld = false;
-  // On a terminal, what the command shows is not to be mixed with words of ours.
+  let isLost = false;
   const notice = isTerminal ? undefined : connectionNotice(session);
   const running = session.client.follow.command({
     id,
@@ -32,7 +35,7 @@ export async function exec(name: string, command: readonly string[], options: Cl
     size: isTerminal ? sizeNow() : undefined,
     onOpen() {
       if (isTerminal) stdin.setRawMode(true);
-      feed(running).catch(() => running.close());
+      feed(running, () => isTerminal && isLost).catch(() => running.close());
     },
     onOutput(bytes, stream) {
       const to = stream === 2 ? stderr : stdout;
@@ -45,7 +48,12 @@ export async function exec(name: string, command: readonly string[], options: Cl
       });
     },
     onGap: (bytes) => session.out.note(`${bytes} bytes of its output are not kept any more.`),
-    onState: notice,
+    onState(state) {
+      notice?.(state);
+      const wasLost = isLost;
+      isLost = state.state === 'waiting' || (isLost && state.state === 'connecting');
+      if (isTerminal && isLost && !wasLost) stderr.write(LOST);
+    },
   });
   const onResize = () => running.resize(sizeNow());
   const onInterrupt = () => running.close();
@@ -63,10 +71,15 @@ export async function exec(name: string, command: readonly string[], options: Cl
   }
 }
 
-/** Passes the input on, at the pace at which it leaves. */
-async function feed(running: CommandInContainer): Promise<void> {
+/** Passes the input on, at the pace at which it leaves. With `givesUp`, Ctrl-C is meant for us. */
+async function feed(running: CommandInContainer, givesUp: () => boolean): Promise<void> {
   for await (const chunk of process.stdin) {
-    running.write(Buffer.from(chunk));
+    const bytes = Buffer.from(chunk);
+    if (givesUp() && bytes.includes(CONTROL_C)) {
+      running.close();
+      return;
+    }
+    running.write(bytes);
     while (running.waitingBytes > MAX_INPUT_BYTES) await delay(LOOK_MS);
   }
   running.end();
