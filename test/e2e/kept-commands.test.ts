@@ -122,7 +122,27 @@ describe('a command that is kept in a real container', { skip: skipWithoutDocker
     await nothingLeft();
   });
 
-  test('ends when it is closed, and when nobody who may run it is there', async () => {
+  test('has a terminal of its size, also after a lost connection', async () => {
+    let out = '';
+    const command = client.follow.command({
+      id: box.id,
+      command: ['stty size; read line; echo "<$line>"; stty size; exit 5'],
+      size: { cols: 91, rows: 33 },
+      onOutput(bytes) {
+        out += Buffer.from(bytes).toString();
+      },
+    });
+    await until(() => out.includes('33 91\r\n'));
+    wire.cut();
+    command.resize({ cols: 100, rows: 40 });
+    command.write(Buffer.from('typed\n'));
+    wire.mend(gatewayPort());
+    assert.equal(await command.done, 5);
+    assert.match(out, /^33 91\r\n[\s\S]*<typed>\r\n40 100\r\n$/);
+    await nothingLeft();
+  });
+
+  test('ends when it is closed', async () => {
     const command = client.follow.command({ id: box.id, command: ['sleep', '4321'], onOutput() {} });
     await until(async () => (await commandsThere()) > 0);
     command.close();
