@@ -36,7 +36,9 @@ export async function openConsole(cleanup: Cleanup): Promise<OpenedConsole> {
     ADMIN_PASSWORD: 'the admin of this test',
   };
   const platform = await startPlatform({ data, env });
-  cleanup.after(() => platform.stop());
+  cleanup.after(async () => {
+    await platform.stop();
+  });
   const added = await troupe(['users', 'add', 'ann', '--data', data], { env, input: `${PASSWORD}\n` });
   assert.equal(added.code, 0, added.stderr);
   assert.ok(platform.ready.urls.console !== null);
