@@ -91,7 +91,8 @@ export function Palette() {
           }}
           onKeyDown={keys}
         />
-        <button type="button" class="esc" aria-label={t.dialog.close} onClick={close}>
+        <button type="button" class="esc" onClick={close}>
+          <span class="sr">{t.dialog.close}</span>
           <kbd>Esc</kbd>
         </button>
       </div>

@@ -2,6 +2,7 @@
  * Tables of the administrator: filtered by what is typed, sorted by a press on a column's name. Both are in the
  * address, so that they can be sent and come back to. On phones each row is a card.
  */
+import './panel.css';
 import './table.css';
 import { ArrowUp, Rows2, Rows3, Search } from 'lucide';
 import type { ComponentChildren } from 'preact';

@@ -1,5 +1,6 @@
 /** Who did what, from where. The filters are in the address. */
 import '../../parts/list.css';
+import '../../parts/panel.css';
 import '../../parts/table.css';
 import './audit.css';
 import { useSignal } from '@preact/signals';
