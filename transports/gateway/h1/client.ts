@@ -153,13 +153,13 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     const keepAlive = head.keepAlive && !this.#isDraining;
     if (answer.kind === 'hit') {
       this.#upstream = 'cache';
-      return this.#replay(answer.answer, keepAlive, head.minor);
+      return void this.#replay(answer.answer, keepAlive, head.minor);
     }
     this.#upstream = `${forward.host}:${forward.port}`;
-    if (answer.kind === 'fail') return this.fail(answer.status, answer.reason);
+    if (answer.kind === 'fail') return void this.fail(answer.status, answer.reason);
     this.#isOfService = isService === true;
     if (this.#hasLeft) answer.sink?.abort();
-    if (this.#hasLeft) return this.#cutShort();
+    if (this.#hasLeft) return void this.#cutShort();
     const client = forwardedOf(head, this.context, this.#address, decision);
     const address = isService === true ? { ...forward, isService } : forward;
     const begin = () => {
@@ -313,7 +313,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   }
 
   /** Answers from memory. */
-  #replay(answer: CachedAnswer, keep: boolean, minor: number): void {
+  #replay(answer: CachedAnswer, keep: boolean, minor: 0 | 1): void {
     const replay = new Replay(this, answer, keep);
     this.#exchange = replay;
     replay.start(minor);
@@ -323,7 +323,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   #answer(reply: ProxyReply): void {
     const { method = 'GET', minor = 1 } = this.#request ?? {};
     const keep = this.#mayContinue;
-    if (reply.bytes !== undefined) return this.#replay(ownFile(reply, reply.bytes, method), keep, minor);
+    if (reply.bytes !== undefined) return void this.#replay(ownFile(reply, reply.bytes, method), keep, minor);
     this.wire.write(Buffer.from(replyText(reply, method, keep, minor)));
     this.#log(reply.status, Buffer.byteLength(reply.body ?? ''));
     this.#next(keep);
