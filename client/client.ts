@@ -7,21 +7,24 @@ import { followLogs, type LogLine, type LogReadOptions, readLog } from './follow
 import { followMachines, followMetrics } from './follow/metrics.ts';
 import { followNotifications } from './follow/notifications.ts';
 import { followTerminal } from './follow/terminal.ts';
-import { ENDPOINTS } from './generated/endpoints.ts';
+import { ENDPOINTS, KEYED } from './generated/endpoints.ts';
 import { fill } from './path.ts';
 import { retryPause } from './pause.ts';
 import { Reconnecting, type StreamRules } from './socket.ts';
 import type { ClientTransport, TransportAnswer } from './transport.ts';
-import type { CallArguments, CallControl, CallInput, CallName, CallReply } from './types.ts';
+import type { CallArguments, CallControl, CallReply, WrittenName } from './types.ts';
 
 const TIMEOUT_MS = 30_000;
-/** Attempts of a request that changes nothing. */
+/** Attempts of a request that may be sent again. */
 const ATTEMPTS = 3;
 const BETWEEN_ATTEMPTS = { minMs: 500, maxMs: 5000 };
 /** A longer Retry-After is the caller's to decide about, seconds. */
 const LONGEST_WAIT = 10;
 /** Answers after which the same request may succeed. */
 const PASSING = new Set([502, 503, 504]);
+/** The first attempt still runs: its answer is worth the wait, ms. */
+const IN_USE = 'idempotency_key_in_use';
+const LONGEST_RUN_MS = 60_000;
 
 /** What a client is made with. */
 export interface ClientOptions {
@@ -36,15 +39,21 @@ export interface ClientOptions {
   readonly timeoutMs?: number;
 }
 
-/** Bytes that are sent, and further headers of the request. */
-interface Transfer extends CallControl {
-  readonly body?: Uint8Array<ArrayBuffer>;
+/** How any request is made. */
+interface RequestControl extends CallControl {
   readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Bytes that are sent, and further headers of the request. */
+interface Transfer extends RequestControl {
+  readonly body?: Uint8Array<ArrayBuffer>;
 }
 
 interface SentContent {
   readonly body: string | Uint8Array<ArrayBuffer> | undefined;
   readonly headers: Readonly<Record<string, string>>;
+  /** Whether it may be sent again: it changes nothing, or its key sees to it that it is done once. */
+  readonly isRepeatable: boolean;
 }
 
 /** A client of one platform. */
@@ -68,13 +77,16 @@ export class TroupeClient implements ClientCore {
   }
 
   /**
-   * Calls an endpoint. A GET is tried again when the platform is not reachable or busy; nothing else is. Rejects with
-   * TroupeError.
+   * Calls an endpoint. When the platform is not reachable or busy, it is tried again if that makes nothing twice: a
+   * GET, and what takes an Idempotency-Key, which each such call has. Rejects with TroupeError.
    */
-  async call<N extends CallName>(name: N, ...[input, options]: CallArguments<N>): Promise<CallReply<N>> {
+  async call<N extends WrittenName>(name: N, ...[input, options]: CallArguments<N>): Promise<CallReply<N>> {
     const [method = '', path = ''] = ENDPOINTS[name].split(' ');
     const { params, query, body } = sections(input);
-    const { body: text, requestId, status } = await this.request(method, fill(path, params, query), body, options);
+    const isKeyed = KEYED.has(name);
+    const control = isKeyed ? { idempotencyKey: newKey(), ...options } : options;
+    const answer = await this.#json(method, fill(path, params, query), body, control, isKeyed || method === 'GET');
+    const { body: text, requestId, status } = answer;
     try {
       // What the server sends is what the endpoint's schema says: the types are made of it.
       const reply: CallReply<N> = JSON.parse(text === '' ? 'null' : text) ?? undefined;
@@ -90,29 +102,54 @@ export class TroupeClient implements ClientCore {
     return readLog(this, options, control);
   }
 
-  /** Sends any request to a path of the platform. Rejects with TroupeError, also for an answer that is no success. */
-  async request(method: string, path: string, body?: unknown, options: CallControl = {}): Promise<RawAnswer> {
-    const headers: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' };
-    const sent = { body: body === undefined ? undefined : JSON.stringify(body), headers };
+  /**
+   * Sends any request to a path of the platform; only a GET is tried again. Rejects with TroupeError, also for an
+   * answer that is no success.
+   */
+  request(method: string, path: string, body?: unknown, options: RequestControl = {}): Promise<RawAnswer> {
+    return this.#json(method, path, body, options, method === 'GET');
+  }
+
+  async #json(
+    method: string,
+    path: string,
+    body: unknown,
+    options: RequestControl = {},
+    isRepeatable: boolean,
+  ): Promise<RawAnswer> {
+    const { idempotencyKey } = options;
+    const headers = {
+      // The networking API refuses in plain text unless it is asked.
+      accept: 'application/json',
+      ...options.headers,
+      ...(body === undefined ? undefined : { 'content-type': 'application/json' }),
+      ...(idempotencyKey === undefined ? undefined : { 'idempotency-key': idempotencyKey }),
+    };
+    const sent = { body: body === undefined ? undefined : JSON.stringify(body), headers, isRepeatable };
     const answer = await this.#repeated(method, path, sent, options);
     return { status: answer.status, body: answer.body, requestId: answer.header('x-request-id') };
   }
 
   /** The same with bytes both ways, for files: `headers` may name a range. */
   transfer(method: string, path: string, options: Transfer = {}): Promise<TransportAnswer> {
-    return this.#repeated(method, path, { body: options.body, headers: options.headers ?? {} }, options);
+    const { body, headers = {} } = options;
+    return this.#repeated(method, path, { body, headers, isRepeatable: method === 'GET' }, options);
   }
 
   async #repeated(method: string, path: string, sent: SentContent, options: CallControl): Promise<TransportAnswer> {
-    for (let attempt = 1; ; attempt++) {
+    const began = Date.now();
+    for (let attempt = 1; ; ) {
       try {
         return await this.#attempt(method, path, sent, options);
       } catch (error) {
-        if (!(error instanceof TroupeError) || attempt === ATTEMPTS || method !== 'GET') throw error;
+        if (!(error instanceof TroupeError) || !sent.isRepeatable) throw error;
+        const runs = error.code === IN_USE && Date.now() - began < LONGEST_RUN_MS;
         const passes = PASSING.has(error.status) || error.code === 'unreachable' || error.code === 'timeout';
-        if (!passes || (error.retryAfter ?? 0) > LONGEST_WAIT) throw error;
+        if (!runs && (attempt === ATTEMPTS || !passes)) throw error;
+        if ((error.retryAfter ?? 0) > LONGEST_WAIT) throw error;
+        if (!runs) attempt++;
         await pause(
-          Math.max(retryPause(attempt - 1, BETWEEN_ATTEMPTS), (error.retryAfter ?? 0) * 1000),
+          Math.max(retryPause(Math.max(0, attempt - 2), BETWEEN_ATTEMPTS), (error.retryAfter ?? 0) * 1000),
           options.signal,
         );
       }
@@ -174,6 +211,12 @@ export class TroupeClient implements ClientCore {
   }
 }
 
+/** A key that nobody else has: 128 random bits, also where a page did not come by https. */
+function newKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
 function accepted(answer: TransportAnswer): TransportAnswer {
   if (answer.status < 200 || answer.status > 299)
     throw errorOf(answer.status, answer.body, (name) => answer.header(name));
@@ -185,9 +228,11 @@ interface Sections {
   readonly params?: Fields;
   readonly query?: Fields;
   readonly body?: unknown;
+  /** Of a call that does not compile. */
+  readonly useInstead?: string;
 }
 
-function sections<N extends CallName>(input: CallInput<N> | undefined): Sections {
+function sections(input: Sections | undefined): Sections {
   return input ?? {};
 }
 

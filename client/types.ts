@@ -3,10 +3,22 @@ import type { Definitions, ENDPOINTS } from './generated/endpoints.ts';
 
 type Kind<N extends keyof Definitions> = (typeof ENDPOINTS)[N];
 
+/** Endpoints whose requests or replies are no JSON, and what to use in the place of `call`. */
+interface NoJson {
+  readonly readLogs: 'client.readLog()';
+  readonly readFiles: "client.transfer('GET', path)";
+  readonly writeFiles: "client.transfer('PUT', path, { body })";
+  readonly useTools: 'a client of the Model Context Protocol';
+}
+
 /** Names of the endpoints that answer a request; sockets and event streams are followed instead. */
-export type CallName = {
-  [N in keyof Definitions]: Kind<N> extends `WS ${string}` | `SSE ${string}` ? never : N;
-}[keyof Definitions];
+export type CallName = Exclude<
+  { [N in keyof Definitions]: Kind<N> extends `WS ${string}` | `SSE ${string}` ? never : N }[keyof Definitions],
+  keyof NoJson
+>;
+
+/** Whatever is written as the name of a call. */
+export type WrittenName = CallName | keyof NoJson;
 
 type Section = 'params' | 'query' | 'body';
 
@@ -22,19 +34,20 @@ type Optional<E> = { [S in Section as Whether<InputOf<Schema<E, S>>, never, S, n
 type Whether<I, None, Free, Bound> = [I] extends [never] ? None : Record<never, never> extends I ? Free : Bound;
 
 /** What is sent with a call: `params` of the path, `query`, and `body`. */
-export type CallInput<N extends CallName> = Needed<Definitions[N]> & Optional<Definitions[N]>;
+export type CallInput<N extends WrittenName> = Needed<Definitions[N]> & Optional<Definitions[N]>;
 
 /** What a call answers; undefined for an endpoint whose reply is empty. */
-export type CallReply<N extends CallName> = [Schema<Definitions[N], 'reply'>] extends [never]
+export type CallReply<N extends WrittenName> = [Schema<Definitions[N], 'reply'>] extends [never]
   ? undefined
   : OutputOf<Schema<Definitions[N], 'reply'>>;
 
 /** The message of a socket. */
 export type FollowedMessage<N extends keyof Definitions> = OutputOf<Schema<Definitions[N], 'reply'>>;
 
-/** The input may be left out where nothing is needed. */
-export type CallArguments<N extends CallName> =
-  Record<never, never> extends CallInput<N>
+/** The input may be left out where nothing is needed. Without JSON nothing fits: the compiler says what to use. */
+export type CallArguments<N extends WrittenName> = N extends keyof NoJson
+  ? [input: { readonly useInstead: NoJson[N] }]
+  : Record<never, never> extends CallInput<N>
     ? [input?: CallInput<N>, options?: CallControl]
     : [input: CallInput<N>, options?: CallControl];
 
@@ -44,6 +57,11 @@ export interface CallControl {
   readonly signal?: AbortSignal;
   /** Of each attempt, ms. */
   readonly timeoutMs?: number;
+  /**
+   * Sent as Idempotency-Key, in place of one that is made for this call: for a call that the program itself may make
+   * again, as after its own restart. Only endpoints that make something take one.
+   */
+  readonly idempotencyKey?: string;
 }
 
 /** A container, as lists show it. */

@@ -25,7 +25,8 @@ const first = words[at];
 
 // Wrong words of a client command end with 2: 1 would say that it was tried.
 program.exitOverride();
-addClientCommands(program);
+const ownPlace = async () => (await import('./client/own-place.ts')).OWN_PLACE;
+addClientCommands(program, ownPlace);
 const isClient = program.commands.some((command) => command.name() === first);
 // What an operator needs takes longer to load than most client commands take.
 if (!isClient) (await import('./cli/operator-commands.ts')).addOperatorCommands(program);
@@ -47,7 +48,7 @@ try {
     // It has said what is wrong.
     process.exitCode = error.exitCode === 0 ? 0 : isClient ? 2 : error.exitCode;
   } else if (isClient) {
-    (await import('./client/failure.ts')).report(error, { json: words.includes('--json') });
+    (await import('./client/failure.ts')).report(error, { place: await ownPlace(), json: words.includes('--json') });
   } else {
     process.stderr.write(`troupe: ${wordsFor(error)}\n`);
     process.exitCode = 1;

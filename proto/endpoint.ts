@@ -5,6 +5,7 @@
 import type { Readable } from 'node:stream';
 import type { z } from 'zod';
 import type { ErrorCode } from './errors.ts';
+import type { AnswerPlace } from './kept-answers.ts';
 import type { ByteSource, SocketHandlers } from './ports/http.ts';
 import type { Scopes } from './scopes.ts';
 
@@ -118,6 +119,11 @@ export interface Endpoint<
    * Default: whether the method is GET.
    */
   readonly safe?: boolean;
+  /**
+   * It makes something, and takes an Idempotency-Key: a request that is sent again gets the first answer. Its handler
+   * keeps the answer in the transaction of what it makes (`keptReply`).
+   */
+  readonly idempotent?: 'key';
   /** Query parameters that may come several times: their values are joined by a space. Of others the last counts. */
   readonly repeats?: readonly string[];
   /** Query parameters whose values come as a list, of one value as well. */
@@ -148,6 +154,8 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly basic?: { readonly username: string; readonly password: string } | undefined;
   /** Of event streams: the last event the client says it got. Not checked. */
   readonly lastEventId?: string | undefined;
+  /** With an Idempotency-Key: where its answer is kept, in the transaction of what it makes. */
+  readonly place?: AnswerPlace | undefined;
   /** Address of the client. */
   readonly address: string;
   /** Host and port that the client asked, as it wrote them: not checked. Does not cross nodes. */

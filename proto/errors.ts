@@ -18,6 +18,7 @@ export const ERRORS = {
   not_found: { status: 404, text: 'There is nothing here under that name.' },
   method_not_allowed: { status: 405, text: 'This path does not answer that method.' },
   conflict: { status: 409, text: 'The present state does not allow this.' },
+  idempotency_key_in_use: { status: 409, text: 'The first request with this Idempotency-Key still runs: ask again.' },
   not_running: { status: 409, text: 'The container is not running: start it first.' },
   discards_files: { status: 409, text: 'This would lose files: send "discard": true if that is meant.' },
   is_folder: { status: 409, text: 'A folder is in the place of a file.' },
@@ -26,6 +27,10 @@ export const ERRORS = {
   no_space: { status: 507, text: 'No space is left in the container.' },
   bad_range: { status: 416, text: 'The file has no such range of bytes.' },
   body_too_large: { status: 413, text: 'The request body is larger than 1 MiB.' },
+  idempotency_key_reused: {
+    status: 422,
+    text: 'This Idempotency-Key came with another request before: each request needs a key of its own.',
+  },
   upgrade_required: { status: 426, text: 'This path is a WebSocket: connect with an upgrade request.' },
   too_many_attempts: { status: 429, text: 'Too many failed attempts: wait before you try again.' },
   too_many_changes: { status: 429, text: 'You change things too fast: wait before you go on.' },

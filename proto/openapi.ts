@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { type AnyEndpoint, isChange } from './endpoint.ts';
 import { ERRORS, type ErrorCode } from './errors.ts';
+import { KEY_PATTERN } from './kept-answers.ts';
 
 type Json = Record<string, unknown>;
 
@@ -16,7 +17,7 @@ export interface PageDescription {
 
 /** How a service speaks where it differs from the others. */
 export interface ApiStyle {
-  /** Refusals are plain text. */
+  /** Refusals are plain text, unless the client prefers JSON (its header Accept). */
   readonly isPlain?: boolean;
   /** Name of a cookie that may carry the token, too. */
   readonly cookie?: string;
@@ -126,7 +127,7 @@ function operation(endpoint: AnyEndpoint, style: ApiStyle): Json {
     ...(description === undefined ? {} : { description }),
     tags: [endpoint.service],
     security: security(endpoint, style),
-    parameters: [...parameters(endpoint, 'path'), ...parameters(endpoint, 'query')],
+    parameters: [...parameters(endpoint, 'path'), ...parameters(endpoint, 'query'), ...keyParameter(endpoint)],
     responses: responses(endpoint, style),
   };
   if (endpoint.body !== undefined) {
@@ -157,6 +158,22 @@ function parameters(endpoint: AnyEndpoint, where: 'path' | 'query'): Json[] {
   }));
 }
 
+/** The header of endpoints that take a key. */
+function keyParameter({ idempotent }: AnyEndpoint): Json[] {
+  if (idempotent === undefined) return [];
+  return [
+    {
+      name: 'Idempotency-Key',
+      in: 'header',
+      required: false,
+      description:
+        'Of your own choice, another one for each request. A request that is sent again with its key within a day ' +
+        'makes nothing twice: it gets the first answer, with `Idempotency-Replayed: true`.',
+      schema: { type: 'string', minLength: 1, maxLength: 255, pattern: KEY_PATTERN.source },
+    },
+  ];
+}
+
 function responses(endpoint: AnyEndpoint, { isPlain = false }: ApiStyle): Json {
   const result: Json = {};
   if (endpoint.socket) {
@@ -175,9 +192,10 @@ function responses(endpoint: AnyEndpoint, { isPlain = false }: ApiStyle): Json {
   for (const [status, codes] of [...byStatus].sort(([a], [b]) => a - b)) {
     result[String(status)] = {
       description: codes.map((code) => `${code}: ${ERRORS[code].text}`).join(' '),
-      content: isPlain
-        ? { 'text/plain': { schema: { type: 'string' } } }
-        : { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+      content: {
+        ...(isPlain ? { 'text/plain': { schema: { type: 'string' } } } : {}),
+        'application/json': { schema: { $ref: '#/components/schemas/Error' } },
+      },
     };
   }
   return result;
@@ -194,6 +212,8 @@ export function refusals(endpoint: AnyEndpoint): ErrorCode[] {
   if (endpoint.params !== undefined) codes.push('not_found');
   if (endpoint.socket) codes.push('upgrade_required');
   if (isChange(endpoint)) codes.push('too_many_changes');
+  if (endpoint.idempotent !== undefined)
+    codes.push('invalid_request', 'conflict', 'idempotency_key_in_use', 'idempotency_key_reused');
   codes.push(...(endpoint.refuses ?? []), 'internal', 'unavailable');
   return [...new Set(codes)];
 }

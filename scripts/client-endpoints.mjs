@@ -64,6 +64,14 @@ export const ENDPOINTS = {
 ${all.map(({ name, endpoint }) => `  ${name}: '${kindOf(endpoint)} ${endpoint.path}',`).join('\n')}
 } as const;
 
+/** Names of those that take an Idempotency-Key. */
+export const KEYED: ReadonlySet<string> = new Set([
+${all
+  .filter(({ endpoint }) => endpoint.idempotent !== undefined)
+  .map(({ name }) => `  '${name}',`)
+  .join('\n')}
+]);
+
 /** The definition of each endpoint, for types. */
 export interface Definitions {
 ${all

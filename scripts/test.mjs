@@ -16,8 +16,8 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { watchProcesses } from './processes.mjs';
 import { startSharedParts } from './shared-parts.mjs';
 import { COVERED, filesOfFailures, findTests, findTypeOnly } from './test-files.mjs';
@@ -26,6 +26,7 @@ const FILE_TIMEOUT_MS = 420_000;
 const CONCURRENCY = 2;
 const MIN_LINES_PERCENT = 90;
 const MAX_REPEATED = 6;
+const SLOWEST_SHOWN = 30;
 /** Files whose tests make a machine of their own: they fetch packages, and build what a user builds. */
 const NEEDS_MACHINE = /test\/readme\//;
 /** Files whose tests need the programs of a Kubernetes cluster. */
@@ -71,7 +72,7 @@ async function main(args) {
     }
     const problems = [];
     const notes = [];
-    const result = { skipped: [], summary: [], failures: [], problems: [], left: [] };
+    const result = { skipped: [], summary: [], failures: [], problems: [], left: [], durations: [] };
     const ran = [];
     const onCluster = files.filter((file) => NEEDS_CLUSTER.test(file));
     const onMachine = files.filter((file) => NEEDS_MACHINE.test(file));
@@ -94,16 +95,17 @@ async function main(args) {
       ran.push(...some);
       // One cluster, or one more machine, is enough for a machine.
       const own = some === rest ? [] : ['--test-concurrency=1', '--test-timeout=600000'];
-      const part = await runTests(some, [...own, ...flags], parts.env, join(scratch, 'tap'));
-      for (const key of ['skipped', 'failures', 'problems', 'left']) result[key].push(...part[key]);
+      const part = await runTests(some, [...own, ...flags], parts.env, join(scratch, 'results'));
+      for (const key of ['skipped', 'failures', 'problems', 'left', 'durations']) result[key].push(...part[key]);
       result.summary.push(...part.summary);
       if (part.summary.length === 0) result.problems.push('the tests gave no summary');
     }
     result.summary = summed(result.summary);
+    if (isWhole) reportSlowest(result.durations);
     const failed = isWhole && !interrupted ? filesOfFailures(root, ran, result.failures) : [];
     if (failed.length > 0 && failed.length <= MAX_REPEATED) {
       print(`\nonce more, with nothing beside them: ${failed.join(', ')}`);
-      const again = await runTests(failed, ['--test-concurrency=1'], parts.env, join(scratch, 'tap-again'));
+      const again = await runTests(failed, ['--test-concurrency=1'], parts.env, join(scratch, 'results-again'));
       // What was left running the first time stays a problem.
       problems.push(...result.left, ...again.problems);
       const isWell = again.problems.length === 0;
@@ -139,9 +141,10 @@ async function built(folder) {
 }
 
 /** Runs node's test runner over the files. Resolves with its summary, the skipped tests and what went wrong. */
-async function runTests(files, flags, partsEnv, tapFile) {
+async function runTests(files, flags, partsEnv, resultsFile) {
   const id = randomUUID();
-  const reporters = ['spec', 'stdout', 'tap', tapFile].map((value, i) =>
+  const reporter = pathToFileURL(join(root, 'scripts/results-reporter.mjs')).href;
+  const reporters = ['spec', 'stdout', reporter, resultsFile].map((value, i) =>
     i % 2 === 0 ? `--test-reporter=${value}` : `--test-reporter-destination=${value}`,
   );
   const own = [`--test-concurrency=${CONCURRENCY}`, `--test-timeout=${FILE_TIMEOUT_MS}`, ...reporters];
@@ -157,7 +160,7 @@ async function runTests(files, flags, partsEnv, tapFile) {
   running = undefined;
 
   const ending = code === 0 || interrupted ? undefined : `the tests ended with ${signal ?? `exit code ${code}`}`;
-  const tap = readTap(tapFile);
+  const results = readResults(resultsFile);
   const left = [];
   for (const { pid, command } of await processes.left()) {
     print(`left running, now ended: ${pid} ${command}`);
@@ -168,42 +171,28 @@ async function runTests(files, flags, partsEnv, tapFile) {
       // It ended by itself in between.
     }
   }
-  const problems = [...(ending === undefined ? [] : [ending, ...tap.failures.map(({ name }) => name)]), ...left];
-  return { ...tap, left, problems };
+  const problems = [...(ending === undefined ? [] : [ending, ...results.failures.map(({ name }) => name)]), ...left];
+  return { ...results, left, problems };
 }
 
-/** The summary lines of a TAP report, and `name: reason` of each skipped test. */
-function readTap(file) {
-  let tap = '';
-  try {
-    tap = readFileSync(file, 'utf8');
-  } catch {
-    // The tests ended before they began.
-  }
-  const lines = tap.split('\n');
-  const skipped = lines.flatMap((line) => {
-    const [, name, reason] = /^\s*ok \d+ - (.*?) # SKIP ?(.*)$/.exec(line) ?? [];
-    if (name === undefined || reason === 'test name does not match pattern') return [];
-    return [`${name.replace(/\\(.)/g, '$1')}: ${reason || 'no reason given'}`];
-  });
-  const summary = lines.filter((line) =>
-    /^# (tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) [\d.]+$/.test(line),
-  );
-  return { skipped, summary: summary.slice(-8), failures: failuresIn(lines) };
+/** What the reporter wrote. All is empty when the tests ended before they began. */
+function readResults(file) {
+  const written = existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
+  const lines = written.map((line) => JSON.parse(line));
+  const skipped = lines.filter((line) => 'skipped' in line && line.reason !== 'test name does not match pattern');
+  return {
+    skipped: skipped.map(({ skipped: name, reason }) => `${name}: ${reason}`),
+    summary: lines.flatMap(({ summary }) => (summary === undefined ? [] : [`# ${summary}`])),
+    failures: lines.flatMap(({ failed, file }) => (failed === undefined ? [] : [{ name: failed, location: file }])),
+    durations: lines.filter((line) => 'ms' in line),
+  };
 }
 
-/** Name and location (a path, or nothing) of each failed test that has no failed test inside it. */
-function failuresIn(lines) {
-  const failures = [];
-  for (const [at, line] of lines.entries()) {
-    const [, name] = /^\s*not ok \d+ - (.*)$/.exec(line) ?? [];
-    if (name === undefined) continue;
-    const block = lines.slice(at + 1, at + 12);
-    if (block.some((text) => /failureType: '(subtestsFailed)'/.test(text))) continue;
-    const [, location = ''] = block.map((text) => /^\s*location: '(.*?):\d+:\d+'$/.exec(text)).find(Boolean) ?? [];
-    failures.push({ name, location });
-  }
-  return failures;
+/** Prints the files that took longest: the place to look when the whole run is too long. */
+function reportSlowest(durations) {
+  const slowest = durations.toSorted((a, b) => b.ms - a.ms).slice(0, SLOWEST_SHOWN);
+  print(`\nthe ${slowest.length} slowest files (seconds):`);
+  for (const { file, ms } of slowest) print(`${(ms / 1000).toFixed(1).padStart(7)}  ${relative(root, file)}`);
 }
 
 /** Prints the coverage of the whole project; resolves with whether it reaches the floor. */

@@ -32,6 +32,7 @@ export const OWNED = {
   ],
   compute: ['container_keys', 'containers', 'deleted_containers', 'ingress_rules', 'ssh_keys'],
   gateway: ['node_routes', 'static_routes'],
+  idempotency: ['idempotency_keys'],
   migrate: ['migrations'],
   monitor: ['container_alerts', 'disk_alerts'],
   network: [
@@ -67,7 +68,7 @@ export const SHARED_FILES: Readonly<Partial<Record<keyof typeof OWNED, readonly 
 /** Views by the owner of their tables. */
 const VIEWS = {
   auth: ['known_users'],
-  compute: ['known_containers', 'open_ports', 'ssh_entries'],
+  compute: ['account_keys', 'known_containers', 'open_ports', 'ssh_entries'],
   placement: ['living_nodes'],
   settings: ['open_settings'],
 } as const;

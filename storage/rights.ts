@@ -50,11 +50,15 @@ const MEMBER: readonly RightsByRelation[] = [
 
 const AUDIT: RightsByRelation = { audit_log: { insert: true } };
 
+/** Of those that make something for a user, and keep the answer. */
+const KEPT_ANSWERS: RightsByRelation = { idempotency_keys: ALL };
+
 /** The rights of each, which add up. */
 const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
   auth: [
     ...COMMON,
     ...MEMBER,
+    KEPT_ANSWERS,
     allOf(OWNED.auth),
     {
       audit_log: { insert: true, select: true, delete: true },
@@ -78,6 +82,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
     ...COMMON,
     ...MEMBER,
     AUDIT,
+    KEPT_ANSWERS,
     allOf(OWNED.compute),
     {
       known_containers: READ,
@@ -93,8 +98,10 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
   gateway: [
     ...COMMON,
     AUDIT,
+    KEPT_ANSWERS,
     allOf(OWNED.network),
     {
+      account_keys: READ,
       known_containers: READ,
       living_nodes: READ,
       node_routes: READ,

@@ -321,6 +321,23 @@ create table entity_timers (
   constraint entity_timers_pkey PRIMARY KEY (kind, id, name)
 );
 
+create table idempotency_keys (
+  id bigint not null generated always as identity,
+  user_id text not null,
+  endpoint text not null,
+  key_hash bytea not null,
+  key_id text not null,
+  sealed_key bytea not null,
+  fingerprint bytea not null,
+  claim text not null,
+  running_until timestamp with time zone,
+  answer bytea,
+  created_at timestamp with time zone not null default now(),
+  constraint idempotency_keys_pkey PRIMARY KEY (id),
+  constraint idempotency_keys_user_id_endpoint_key_hash_key UNIQUE (user_id, endpoint, key_hash),
+  constraint idempotency_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
 create table ingress_rules (
   id integer not null generated always as identity,
   container_id text not null,
@@ -575,6 +592,7 @@ create table ssh_keys (
   public_key text not null,
   fingerprint text not null,
   created_at timestamp with time zone not null default now(),
+  login boolean not null default false,
   constraint ssh_keys_pkey PRIMARY KEY (id),
   constraint ssh_keys_fingerprint_key UNIQUE (user_id, fingerprint),
   constraint ssh_keys_slot_check CHECK (((slot >= 1) AND (slot <= 10))),
@@ -711,6 +729,10 @@ CREATE INDEX ended_sessions_user ON public.ended_sessions USING btree (user_id);
 
 CREATE INDEX entity_timers_by_due ON public.entity_timers USING btree (service, ((hash % (256)::bigint)), due);
 
+CREATE INDEX idempotency_keys_by_age ON public.idempotency_keys USING btree (created_at);
+
+CREATE INDEX idempotency_keys_by_user ON public.idempotency_keys USING btree (user_id, created_at);
+
 CREATE INDEX login_attempts_by_age ON public.login_attempts USING btree (last_at);
 
 CREATE INDEX login_networks_by_age ON public.login_networks USING btree (last_at);
@@ -744,6 +766,8 @@ CREATE INDEX security_keys_by_user ON public.security_keys USING btree (user_id)
 CREATE INDEX service_accounts_by_user ON public.service_accounts USING btree (user_id);
 
 CREATE INDEX spent_tokens_by_expiry ON public.spent_tokens USING btree (expires_at);
+
+CREATE INDEX ssh_keys_by_fingerprint ON public.ssh_keys USING btree (fingerprint);
 
 CREATE INDEX users_by_leaving ON public.users USING btree (leaving) WHERE (leaving IS NOT NULL);
 
@@ -837,6 +861,17 @@ begin
   into stored_places, stored_ids, heads from new;
 end $function$
 ;
+
+create view account_keys as
+ SELECT k.user_id,
+    k.fingerprint,
+    k.name,
+    k.login,
+    u.username,
+    u.sessions_epoch
+   FROM (ssh_keys k
+     JOIN users u ON ((u.id = k.user_id)))
+  WHERE (u.disabled_at IS NULL);
 
 create view known_containers as
  SELECT containers.id,

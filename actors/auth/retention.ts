@@ -7,6 +7,7 @@ import { purgeAttempts, purgeNetworks } from '../../storage/auth/attempts.ts';
 import { purgeDeviceLogins } from '../../storage/auth/device-logins.ts';
 import { purgeSpentTokens } from '../../storage/auth/security-keys.ts';
 import { purgeEndedSessions } from '../../storage/auth/sessions.ts';
+import { purgeKeptAnswers } from '../../storage/idempotency.ts';
 import { periodic } from '../service/periodic.ts';
 import type { AuthDeps } from './deps.ts';
 import { AUTH_USER } from './users/placed.ts';
@@ -34,6 +35,7 @@ export function retention({ db, placement, log }: AuthDeps) {
       await purgeApiTokens(db);
       await purgeEndedSessions(db);
       await purgeDeviceLogins(db);
+      await purgeKeptAnswers(db);
       await purgeAudit(db, AUDIT_DAYS);
       const { entries, busiest } = await auditGrowth(db);
       if (entries > MANY_ENTRIES) log.warn({ entries, busiest }, 'the audit trail grew fast in the last hour');

@@ -3,6 +3,7 @@
 import type { TokenWatch } from '../../proto/auth/tokens.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { Engine, ImageCatalog, RegistryAuth } from '../../proto/ports/engine.ts';
+import type { KeptCommands } from '../../proto/ports/kept-command.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { Shells } from '../../proto/ports/shell.ts';
 import type { Db } from '../../storage/db.ts';
@@ -13,6 +14,10 @@ export interface ComputeDeps {
   readonly placement: Placement;
   readonly engine: Engine;
   readonly shells: Shells;
+  /** Commands that outlive their connections. */
+  readonly commands: KeptCommands;
+  /** How long a command waits for a client that lost its connection, ms. Default 10 minutes. */
+  readonly commandLingerMs?: number;
   /** For shells that wait without a connection. */
   readonly tokens: TokenWatch;
   /** How long a shell waits for a client that lost its connection. Default 30 s. */

@@ -35,7 +35,13 @@ export function listing(deps: ComputeDeps, containers: EntitiesPart<ContainerMai
     if (owner === undefined) throw new Refusal('not_found', { message: `There is no container ${id}.` });
     const { userId, username, tokenId, expiresAt } = callerOf(call);
     const by = { userId, username };
-    return { ...call, caller: { kind: 'session', userId: owner, username, isAdmin: false, tokenId, expiresAt, by } };
+    // Written out, since it is asked for when it is read: `...call` leaves it behind.
+    const { address } = call;
+    return {
+      ...call,
+      address,
+      caller: { kind: 'session', userId: owner, username, isAdmin: false, tokenId, expiresAt, by },
+    };
   };
   const table = handlers<undefined>(
     listingHandler(deps),

@@ -18,7 +18,8 @@ import { containerKind } from './container/container.ts';
 import type { EngineHealth } from './container/sweeps.ts';
 import { startWatcher } from './container/watcher.ts';
 import type { ComputeDeps } from './deps.ts';
-import { execConnection } from './exec/exec.ts';
+import { AbsentCommands } from './exec/absent.ts';
+import { commandConnection, ownersCall } from './exec/connection.ts';
 import { fileTransfers } from './files/files.ts';
 import { listing } from './listing.ts';
 import { endOfLog, logConnection } from './logs/logs.ts';
@@ -53,6 +54,7 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
     ),
   );
   const terminals = new Terminals(deps, (id, terminal) => containers.tell(id, { type: 'attach', terminal }));
+  const absent = new AbsentCommands(deps);
   const connections = new Connections('compute', clock);
 
   const service = await startService(system, {
@@ -69,6 +71,7 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
       retention: retention(deps),
       watcher: (parent) => startWatcher(parent, deps, reconcile, engine),
       terminals,
+      absent,
       connections,
     },
     sockets: [
@@ -91,12 +94,14 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
         return connections.open('compute/terminal', caller, shown);
       }),
       streamHandler(execContainer, async (call, caller) => {
-        await containers.call(execContainer, call);
-        const { command, tty, cols, rows } = call.query;
-        const request = { containerId: call.params.id, command, terminal: tty === 'true' ? { cols, rows } : undefined };
+        await containers.call(execContainer, ownersCall(call));
         const attach = (self: Ref<ConnectionMessage>) =>
-          containers.tell(request.containerId, { type: 'attach', terminal: self });
-        const shown = limits.limited(caller.userId, 'commands', execConnection(deps, request, attach));
+          containers.tell(call.params.id, { type: 'attach', terminal: self });
+        const shown = limits.limited(
+          caller.userId,
+          'commands',
+          commandConnection({ ...deps, absent }, call, caller, attach),
+        );
         return connections.open('compute/exec', caller, shown);
       }),
       streamHandler(logs, async (call, caller) => {

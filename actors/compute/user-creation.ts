@@ -12,6 +12,7 @@ import { fenced } from '../../storage/fenced.ts';
 import { isUserActive } from '../../storage/offboarding.ts';
 import { auditEntry } from '../service/audit.ts';
 import { callerOf, type Handler, handler } from '../service/dispatch.ts';
+import { keptReply } from '../service/kept.ts';
 import type { ComputeDeps } from './deps.ts';
 import { imageProblem } from './image-rules.ts';
 import type { ComputeUserState } from './user-state.ts';
@@ -31,7 +32,7 @@ export function creationHandler(
     const problem = image === null ? undefined : await problemOf(deps, image, callerOf(call).username);
     if (problem !== undefined) throw invalidField('image', problem);
     const wanted = [...new Set(body.ssh_key_ids)];
-    const row = await fenced(deps.db, state.lease, async (tx) => {
+    const { row, reply } = await fenced(deps.db, state.lease, async (tx) => {
       if (!(await isUserActive(tx, state.userId))) throw new Refusal('unauthorized');
       const owned = new Set(await ownedKeys(tx, state.userId, wanted));
       const missing = wanted.find((id) => !owned.has(id));
@@ -56,13 +57,13 @@ export function creationHandler(
       await attachKeys(tx, inserted.id, wanted);
       const { name, instanceType } = inserted;
       await audit(tx, auditEntry(call, 'container.create', inserted.id, { name, instance_type: instanceType, image }));
-      return inserted;
+      return { row: inserted, reply: await keptReply(tx, call, createdView(inserted, deps.domain)) };
     });
     deps.log.info({ userId: state.userId, containerId: row.id }, 'container created');
     pushStatus(state, row);
     pushView(deps, state, row);
     reconcile(row.id);
-    return createdView(row, deps.domain);
+    return reply;
   });
 }
 

@@ -1,14 +1,22 @@
 /** The calls on a user's SSH keys. */
-import { createSshKey, deleteSshKey, listSshKeys, MAX_SSH_KEYS } from '../../proto/compute/endpoints.ts';
+import {
+  createSshKey,
+  deleteSshKey,
+  listSshKeys,
+  MAX_SSH_KEYS,
+  setSshKeyLogin,
+} from '../../proto/compute/endpoints.ts';
 import { parsePublicKey } from '../../proto/compute/ssh-key.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { invalidField } from '../../proto/validation-messages.ts';
 import { audit } from '../../storage/audit.ts';
 import { tellCompute } from '../../storage/compute/news.ts';
-import { deleteKey, insertKey, listKeys } from '../../storage/compute/ssh-keys.ts';
+import { deleteKey, insertKey, listKeys, type SshKeyRow, setKeyLogin } from '../../storage/compute/ssh-keys.ts';
+import type { Tx } from '../../storage/db.ts';
 import { fenced } from '../../storage/fenced.ts';
 import { auditEntry } from '../service/audit.ts';
-import { type Handler, handler } from '../service/dispatch.ts';
+import { callerOf, type Handler, handler } from '../service/dispatch.ts';
+import { keptReply } from '../service/kept.ts';
 import type { ComputeDeps } from './deps.ts';
 import type { ComputeUserState } from './user-state.ts';
 import { keyView } from './views.ts';
@@ -24,6 +32,12 @@ export function sshKeyHandlers(
     })),
     handler(createSshKey, async (state: ComputeUserState, call) => {
       const { body } = call;
+      const isLogin = body.login === true;
+      if (isLogin && callerOf(call).kind !== 'session') {
+        throw new Refusal('forbidden', {
+          message: 'A key that opens the account is added by a login, not by an API token.',
+        });
+      }
       const key = parsePublicKey(body.public_key.trim());
       if (key === undefined) {
         throw invalidField(
@@ -33,9 +47,15 @@ export function sshKeyHandlers(
         );
       }
       const publicKey = [key.type, key.base64, key.comment].filter((part) => part !== '').join(' ');
-      const row = await fenced(deps.db, state.lease, async (tx) => {
+      return fenced(deps.db, state.lease, async (tx) => {
         const { fingerprint } = key;
-        const inserted = await insertKey(tx, { userId: state.userId, name: body.name, publicKey, fingerprint });
+        const inserted = await insertKey(tx, {
+          userId: state.userId,
+          name: body.name,
+          publicKey,
+          fingerprint,
+          isLogin,
+        });
         if (inserted === 'full') {
           throw new Refusal('limit_reached', {
             message: `You have ${MAX_SSH_KEYS} SSH keys, which is the limit: delete one first.`,
@@ -45,15 +65,28 @@ export function sshKeyHandlers(
           throw new Refusal('conflict', { message: `You have this key already (${fingerprint}).` });
         }
         await audit(tx, auditEntry(call, 'ssh_key.create', String(inserted.id), { name: body.name, fingerprint }));
-        return inserted;
+        if (isLogin) await auditLogin(tx, call, inserted, fingerprint);
+        return keptReply(tx, call, keyView(inserted));
       });
-      return keyView(row);
+    }),
+    handler(setSshKeyLogin, async (state: ComputeUserState, call) => {
+      const { params, body } = call;
+      const key = await fenced(deps.db, state.lease, async (tx) => {
+        const set = await setKeyLogin(tx, state.userId, params.id, body.login);
+        if (set === undefined) throw noSuchKey();
+        if (set.was !== body.login) {
+          await auditLogin(tx, call, set.key, set.fingerprint);
+          await tellCompute(tx, { kind: 'key', userId: state.userId, fingerprint: set.fingerprint });
+        }
+        return set.key;
+      });
+      return keyView(key);
     }),
     handler(deleteSshKey, async (state: ComputeUserState, call) => {
       const { id } = call.params;
       const deleted = await fenced(deps.db, state.lease, async (tx) => {
         const key = await deleteKey(tx, state.userId, id);
-        if (key === undefined) throw new Refusal('not_found', { message: 'You have no SSH key with this id.' });
+        if (key === undefined) throw noSuchKey();
         const { name, fingerprint } = key;
         await audit(tx, auditEntry(call, 'ssh_key.delete', String(id), { name, fingerprint }));
         await tellCompute(tx, { kind: 'key', userId: state.userId, fingerprint });
@@ -63,4 +96,16 @@ export function sshKeyHandlers(
       return { status: 'ok' as const };
     }),
   ];
+}
+
+const noSuchKey = () => new Refusal('not_found', { message: 'You have no SSH key with this id.' });
+
+/** That a key opens the account from now on, or no longer. */
+function auditLogin(
+  tx: Tx,
+  call: Parameters<typeof auditEntry>[0],
+  { id, name, isLogin }: SshKeyRow,
+  fingerprint: string,
+): Promise<void> {
+  return audit(tx, auditEntry(call, 'ssh_key.login', String(id), { name, fingerprint, login: isLogin }));
 }

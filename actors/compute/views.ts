@@ -83,5 +83,11 @@ export function externalIp(row: Pick<ContainerRow, 'address' | 'externalAddress'
 
 /** An SSH key. */
 export function keyView(row: SshKeyRow) {
-  return { id: row.id, name: row.name, public_key: row.publicKey, created_at: row.createdAt.toISOString() };
+  return {
+    id: row.id,
+    name: row.name,
+    public_key: row.publicKey,
+    created_at: row.createdAt.toISOString(),
+    login: row.isLogin,
+  };
 }

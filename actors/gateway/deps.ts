@@ -1,5 +1,6 @@
 /** What the gateway is given by the composition root. */
 import type { ComputeNewsSource } from '../../proto/compute/events.ts';
+import type { ConsoleFiles } from '../../proto/gateway/console-files.ts';
 import type { SignGatewayToken } from '../../proto/gateway/gateway-token.ts';
 import type { NewRoute, StaticRoute } from '../../proto/gateway/routes.ts';
 import type { MappingSource } from '../../proto/ports/acme.ts';
@@ -37,6 +38,8 @@ export interface GatewayDeps {
   readonly computeNews: ComputeNewsSource;
   /** Where requests go that match nothing else; undefined: they get 404. */
   readonly fallback: { readonly host: string; readonly port: number } | undefined;
+  /** The console, shown at the domain; undefined: it was not built, and a page says what this is. */
+  readonly console?: ConsoleFiles | undefined;
   /** Signs requests to services of the platform, which then believe the client's address. */
   readonly gatewayToken: SignGatewayToken;
   /** Numbers in the text format of Prometheus, for `/metrics`. */

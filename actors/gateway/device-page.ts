@@ -1,7 +1,8 @@
 /**
- * The page `https://<domain>/device`, where a person approves the login of a program. It shows who asks, and does
- * nothing that a person has not pressed a button for. Its session is in the cookie, which its own script cannot read.
- * Plain files of the gateway: no script and no style in the page.
+ * The page `https://<domain>/device`, where a person approves the login of a program, for a gateway without the
+ * console, which has a page of its own for this. It shows who asks, and does nothing that a person has not pressed a
+ * button for. Its session is in the cookie, which its own script cannot read. Plain files of the gateway: no script
+ * and no style in the page.
  */
 import type { ProxyReply } from '../../proto/gateway/traffic.ts';
 

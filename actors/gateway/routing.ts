@@ -15,9 +15,11 @@ import type { ProxyDecision, ProxyReply, ProxyRequest, UpstreamAddress } from '.
 import { ID_PATTERN } from '../../proto/ids.ts';
 import type { MappedHost } from '../../proto/ports/acme.ts';
 import { isServicePath, SERVICE_NAMES, serviceHost } from '../../proto/service-paths.ts';
+import { consoleReply } from './console.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
 import { devicePage } from './device-page.ts';
 import { landingPage } from './landing.ts';
+import { isBrowserAtHome } from './own-machine.ts';
 
 /** Matches remembered by host and path. */
 const CACHE_SIZE = 100;
@@ -36,7 +38,7 @@ export interface RouteSnapshot {
 }
 
 /** What a decision depends on besides the snapshot. `ports`: our own; the outside knows them as 80 and 443. */
-interface RoutingOptions extends Pick<GatewayDeps, 'fallback' | 'domain' | 'gatewayToken'> {
+interface RoutingOptions extends Pick<GatewayDeps, 'fallback' | 'domain' | 'gatewayToken' | 'console'> {
   readonly ports: IngressListeners['ports'];
 }
 
@@ -80,7 +82,8 @@ export class Routing {
 
   /** Decides about a request. */
   decide(request: ProxyRequest): ProxyDecision {
-    const { host, hostPort, target, port, isEncrypted } = request;
+    const { host, hostPort, target, port } = request;
+    const isEncrypted = request.isEncrypted || this.#isConsoleAtHome(request);
     const id = this.#containerOf(host);
     if (id !== undefined) return this.#toContainer(id, port, target);
     if (this.#snapshot?.routes.hasHost(host)) {
@@ -100,12 +103,24 @@ export class Routing {
       if (!isEncrypted) return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
       return this.#forwardTo(this.#insideOf(mapped), target);
     }
-    const own = host === this.#domain && isEncrypted && isRead(request) ? devicePage(pathOf(target)) : undefined;
+    const own = host === this.#domain && isEncrypted ? this.#ownReply(request) : undefined;
     if (own !== undefined) return { reply: own };
     const { fallback } = this.#options;
     if (fallback !== undefined) return { forward: fallback, target };
     if (host === this.#domain && isEncrypted && isLanding(request)) return { reply: this.#landing(hostPort) };
     return { reply: { status: 404, body: 'There is nothing at this address.\n' } };
+  }
+
+  /** The console's pages work over plain HTTP, too, where nobody is between the browser and this gateway. */
+  #isConsoleAtHome(request: ProxyRequest): boolean {
+    return this.#options.console !== undefined && request.host === this.#domain && isBrowserAtHome(request);
+  }
+
+  /** What the gateway itself shows at the domain, after all routes and before the fallback. */
+  #ownReply(request: ProxyRequest): ProxyReply | undefined {
+    const { console } = this.#options;
+    if (console !== undefined) return consoleReply(console, request);
+    return isRead(request) ? devicePage(pathOf(request.target)) : undefined;
   }
 
   /**

@@ -9,16 +9,18 @@ import type {
   LongConnection,
   NameDecision,
 } from '../../proto/gateway/gateway-decider.ts';
-import type { SshAuthorizer } from '../../proto/gateway/ssh.ts';
+import type { SshAccountAuthorizer, SshAuthorizer } from '../../proto/gateway/ssh.ts';
 import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { type AnyRef, type SystemRef, spawn, stop } from '../../supervision/index.ts';
 import { connectionSupervisor, startParts } from '../service/supervisor.ts';
 import { Arrivals } from './arrivals.ts';
 import { SupervisedClients } from './client-connections.ts';
 import type { GatewayDeps } from './deps.ts';
+import { isOfThisMachine } from './own-machine.ts';
 import { startRoutes } from './routes.ts';
 import { NOT_RUNNING, Routing } from './routing.ts';
 import { sshControl } from './ssh.ts';
+import { sshAccountControl } from './ssh-accounts.ts';
 
 const FIRST_INGRESS = 8000;
 const LAST_INGRESS = 8999;
@@ -42,9 +44,11 @@ interface StartedControl {
  */
 export class GatewayControl implements GatewayDecider {
   readonly ssh: SshAuthorizer;
+  readonly sshAccounts: SshAccountAuthorizer;
   readonly clients = new SupervisedClients(() => this.#connections);
   readonly #deps: GatewayDeps;
   readonly #ssh: ReturnType<typeof sshControl>;
+  readonly #sshAccounts: ReturnType<typeof sshAccountControl>;
   #running: StartedControl | undefined;
   #connections: AnyRef | undefined;
   #sshPort = 0;
@@ -56,6 +60,8 @@ export class GatewayControl implements GatewayDecider {
       this.#connections === undefined ? undefined : { connections: this.#connections, port: this.#sshPort },
     );
     this.ssh = this.#ssh;
+    this.#sshAccounts = sshAccountControl(deps, () => this.#connections);
+    this.sshAccounts = this.#sshAccounts;
   }
 
   /**
@@ -82,6 +88,7 @@ export class GatewayControl implements GatewayDecider {
         return this.#connections;
       },
       ssh: (parent) => this.#ssh.start(parent),
+      sshAccounts: (parent) => this.#sshAccounts.start(parent),
     });
     const readiness = readinessOf(
       () => (this.#isDraining ? 'draining' : routing.isReady ? problem() : 'not ready'),
@@ -174,17 +181,11 @@ function isOwnHost(host: string): boolean {
 
 /**
  * `/metrics`, for whoever is on this machine: the numbers tell how busy whom is, and the gateway has the world as its
- * clients. What another proxy on this machine passes on is the world's too.
+ * clients.
  */
 function isForMetrics(request: ProxyRequest): boolean {
-  const { host, method, target, address } = request;
-  return (
-    target === '/metrics' &&
-    method === 'GET' &&
-    isOwnHost(host) &&
-    (address.startsWith('127.') || address === '::1') &&
-    ['x-forwarded-for', 'forwarded', 'x-real-ip', 'via'].every((name) => request.field(name) === undefined)
-  );
+  const { host, method, target } = request;
+  return target === '/metrics' && method === 'GET' && isOwnHost(host) && isOfThisMachine(request);
 }
 
 /**

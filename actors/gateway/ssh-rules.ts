@@ -1,6 +1,13 @@
 /** Who may enter a container by SSH, and what the others are told. */
-import { type SshAnswer, type SshFound, sshCommand } from '../../proto/gateway/ssh.ts';
+import {
+  type SshAccountAnswer,
+  type SshAccountQuestion,
+  type SshAnswer,
+  type SshFound,
+  sshCommand,
+} from '../../proto/gateway/ssh.ts';
 import type { SshAccess } from '../../storage/gateway/ssh-access.ts';
+import type { KeyOwner } from '../../storage/gateway/ssh-accounts.ts';
 
 /** The answer for a key about which `access` is known. */
 export function sshAnswer(containerId: string, access: SshAccess | undefined): SshAnswer {
@@ -34,4 +41,30 @@ export function sshFound(ids: readonly string[], at: { readonly host: string; re
   if (others.length === 0) return { kind: 'one', containerId: only };
   const commands = ids.slice(0, MAX_NAMED).map((id) => `  ${sshCommand(id, at)}`);
   return { kind: 'several', text: ['This key opens several containers. Say which:', ...commands].join('\n') };
+}
+
+/** Most owners of one key that are told apart. */
+export const MAX_OWNERS = 20;
+
+/** Whose account a key opens that is proven: `owners` have it. Of several it is the one whose user name was given. */
+export function accountAnswer(
+  { user, fingerprint }: SshAccountQuestion,
+  owners: readonly KeyOwner[],
+): SshAccountAnswer {
+  const opened = owners.filter(({ isLogin }) => isLogin);
+  const [first] = opened;
+  if (first === undefined) {
+    if (owners.length === 0) return { kind: 'none' };
+    const text =
+      'This key opens containers, but no account. Its owner lets it log in: `troupe key login NAME`, or PUT ' +
+      '/compute/ssh-keys/<id>/login.\nThe user name of a container is its id: ssh <container id>@<this host>.';
+    return { kind: 'explain', text };
+  }
+  const found = opened.length === 1 ? first : opened.find(({ username }) => username === user);
+  if (found === undefined) {
+    const text = 'This key opens several accounts. Say which by your user name on the platform: ssh NAME@...';
+    return { kind: 'explain', text };
+  }
+  const { userId, username, sessionsEpoch, keyName } = found;
+  return { kind: 'enter', account: { userId, username, sessionsEpoch, keyName, fingerprint } };
 }

@@ -26,6 +26,7 @@ import {
 } from '../../storage/network/zones.ts';
 import { auditEntry } from '../service/audit.ts';
 import { type CallMessage, handleCall, handler, handlers } from '../service/dispatch.ts';
+import { keptReply } from '../service/kept.ts';
 import type { AnsweringKind } from '../service/parts.ts';
 import type { NetworkDeps } from './deps.ts';
 import { OWNER, type WriteRight, writeRight } from './placed.ts';
@@ -96,15 +97,15 @@ export function ownerKind(deps: NetworkDeps): AnsweringKind<CallMessage, OwnerSt
       const zones = await zonesOf(provider, token);
       const id = newId();
       const sealed = sealToken(sealKey, id, token);
-      await right.tx(async (tx) => {
+      return right.tx(async (tx) => {
         const owned = { id, userId, token: sealed, zones: rowsOf(zones) };
         if (!(await insertOwned(tx, owned, new Date(clock.now()), MAX_OWNED_DOMAINS)))
           throw new Refusal('limit_reached', {
             message: `you have ${MAX_OWNED_DOMAINS} connections: remove one first`,
           });
         await audit(tx, auditEntry(call, 'domain.connect', id, { zones: namesOf(zones).slice(0, 20) }));
+        return keptReply(tx, call, { id, zones: namesOf(zones) });
       });
-      return { id, zones: namesOf(zones) };
     }),
     handler(refreshDomain, async (state: OwnerState, call) => {
       configured();

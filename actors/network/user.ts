@@ -15,6 +15,7 @@ import { coveringZone } from '../../storage/network/zones.ts';
 import { dispatch } from '../../supervision/index.ts';
 import { auditEntry } from '../service/audit.ts';
 import { handleCall, handler, handlers } from '../service/dispatch.ts';
+import { keptReply } from '../service/kept.ts';
 import type { AnsweringKind } from '../service/parts.ts';
 import { nextCheck } from './check-rules.ts';
 import type { NetworkDeps } from './deps.ts';
@@ -52,7 +53,7 @@ export function userKind(deps: NetworkDeps): AnsweringKind<NetworkUserMessage, N
       if (zone === undefined && !isProvable(hostname))
         throw new Refusal('invalid_request', { message: SAYS.invalidDomain });
       const now = clock.now();
-      const row = await right.tx(async (tx) => {
+      return right.tx(async (tx) => {
         const inserted = await insertMapping(
           tx,
           {
@@ -77,9 +78,8 @@ export function userKind(deps: NetworkDeps): AnsweringKind<NetworkUserMessage, N
             port: targetPort,
           }),
         );
-        return inserted;
+        return keptReply(tx, call, mappingView(inserted, deps));
       });
-      return mappingView(row, deps);
     }),
   );
 

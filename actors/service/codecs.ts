@@ -37,6 +37,7 @@ const callSchema = z.object({
   query: z.record(z.string(), z.unknown()).optional(),
   body: z.unknown().optional(),
   basic: z.object({ username: z.string(), password: z.string() }).optional(),
+  place: z.object({ id: z.number(), claim: z.string(), key: z.string() }).optional(),
   address: z.string(),
   requestId: z.string(),
   replyTo: z.unknown().optional(),
@@ -90,7 +91,7 @@ export function callCodec(endpoints: readonly AnyEndpoint[]): Codec<CallMessage>
   const known = new Map(endpoints.map((endpoint) => [endpoint.name, endpoint]));
   return {
     encode({ endpoint, call, replyTo }: CallMessage, refs: RefsOut): Wire {
-      const { caller, params, query, body, basic, address, requestId } = call;
+      const { caller, params, query, body, basic, place, address, requestId } = call;
       return {
         type: 'call',
         endpoint: endpoint.name,
@@ -101,6 +102,7 @@ export function callCodec(endpoints: readonly AnyEndpoint[]): Codec<CallMessage>
         query: part(query),
         body: part(body),
         basic: part(basic),
+        place: part(place),
         replyTo: refs.out(replyTo, outcomeCodec),
       };
     },
@@ -108,12 +110,13 @@ export function callCodec(endpoints: readonly AnyEndpoint[]): Codec<CallMessage>
       const given = callSchema.parse(wire);
       const endpoint = known.get(given.endpoint);
       if (endpoint === undefined) throw new TypeError(`a call of ${given.endpoint}, which is not known here`);
-      const { caller, basic, address, requestId } = given;
+      const { caller, basic, place, address, requestId } = given;
       const call: Call = {
         caller,
         address,
         requestId,
         ...(basic === undefined ? {} : { basic }),
+        ...(place === undefined ? {} : { place }),
         params: endpoint.params === undefined ? given.params : endpoint.params.parse(written(given.params)),
         query: endpoint.query === undefined ? given.query : endpoint.query.parse(written(given.query)),
         body: endpoint.body === undefined ? undefined : endpoint.body.parse(given.body),

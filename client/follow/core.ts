@@ -1,6 +1,6 @@
 /** What the functions of `follow` need of a client. */
 import type { Reconnecting, StreamRules, StreamState } from '../socket.ts';
-import type { CallArguments, CallControl, CallName, CallReply } from '../types.ts';
+import type { CallArguments, CallControl, CallReply, WrittenName } from '../types.ts';
 
 /** An answer as it came. */
 export interface RawAnswer {
@@ -11,7 +11,7 @@ export interface RawAnswer {
 
 /** Calls and streams. */
 export interface ClientCore {
-  call<N extends CallName>(name: N, ...rest: CallArguments<N>): Promise<CallReply<N>>;
+  call<N extends WrittenName>(name: N, ...rest: CallArguments<N>): Promise<CallReply<N>>;
   request(method: string, path: string, body?: unknown, options?: CallControl): Promise<RawAnswer>;
   stream(rules: StreamRules): Reconnecting;
 }

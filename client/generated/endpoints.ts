@@ -128,6 +128,7 @@ export const ENDPOINTS = {
   setPullPolicy: 'PUT /compute/containers/{id}/pull-policy',
   setServiceAccountScopes: 'PUT /api/service-accounts/{id}/scopes',
   setSsh: 'PUT /compute/containers/{id}/ssh',
+  setSshKeyLogin: 'PUT /compute/ssh-keys/{id}/login',
   showActor: 'GET /api/runtime/actor',
   showPlatform: 'GET /api/platform',
   showPlatformApi: 'GET /api/platform/openapi.json',
@@ -145,6 +146,23 @@ export const ENDPOINTS = {
   verifyMapping: 'POST /api/domain-mappings/{id}/verify',
   writeFiles: 'PUT /compute/containers/{id}/files',
 } as const;
+
+/** Names of those that take an Idempotency-Key. */
+export const KEYED: ReadonlySet<string> = new Set([
+  'addIngress',
+  'adminAddRoute',
+  'adminAddUser',
+  'adminStopContainer',
+  'connectDomain',
+  'createContainer',
+  'createMapping',
+  'createServiceAccount',
+  'createServiceAccountToken',
+  'createSshKey',
+  'createToken',
+  'startContainer',
+  'stopContainer',
+]);
 
 /** The definition of each endpoint, for types. */
 export interface Definitions {
@@ -252,6 +270,7 @@ export interface Definitions {
   readonly setPullPolicy: typeof computeSettings.setPullPolicy;
   readonly setServiceAccountScopes: typeof authApiTokens.setServiceAccountScopes;
   readonly setSsh: typeof computeSettings.setSsh;
+  readonly setSshKeyLogin: typeof computeEndpoints.setSshKeyLogin;
   readonly showActor: typeof authActors.showActor;
   readonly showPlatform: typeof authPlatform.showPlatform;
   readonly showPlatformApi: typeof authPlatform.showPlatformApi;

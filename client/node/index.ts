@@ -21,13 +21,15 @@ const SILENCE_MS = 60_000;
 const CONNECT_MS = 15_000;
 /** After a connection broke while it was sent to, ms: its answer may still come. */
 const ANSWER_MS = 500;
-/** No answer of the platform is as large. */
+/** No answer of the platform is as large, unless it is a log or a file. */
 const MOST_BYTES = 64 * 1024 * 1024;
 
 interface NodeTransportOptions {
   /** PEM of the authority that signed the platform's certificate, and no other; without it, those that Node trusts. */
   readonly authority?: string | undefined;
   readonly userAgent?: string;
+  /** Longest answer that is taken, bytes; 64 MiB unless given. */
+  readonly mostBytes?: number;
 }
 
 /** Bytes that are sent: as many as `length`, which an archive need not know. */
@@ -52,7 +54,11 @@ interface NodeTransport extends ClientTransport {
 }
 
 /** Requests and sockets of Node. Certificates are always checked. */
-export function nodeTransport({ authority, userAgent }: NodeTransportOptions = {}): NodeTransport {
+export function nodeTransport({
+  authority,
+  userAgent,
+  mostBytes = MOST_BYTES,
+}: NodeTransportOptions = {}): NodeTransport {
   const tls = { lookup, ...(authority === undefined ? undefined : { ca: authority }) };
   const agents = { 'http:': new HttpAgent({ keepAlive: true }), 'https:': new HttpsAgent({ keepAlive: true }) };
   const agent = userAgent === undefined ? {} : { 'user-agent': userAgent };
@@ -71,7 +77,7 @@ export function nodeTransport({ authority, userAgent }: NodeTransportOptions = {
             ? requestHttp(url, { ...options, agent: agents['http:'] })
             : requestHttps(url, { ...options, agent: agents['https:'] });
         request.on('error', fail);
-        request.on('response', (response) => void readAnswer(response).then(resolve, fail));
+        request.on('response', (response) => void readAnswer(response, mostBytes).then(resolve, fail));
         request.end(body);
       }),
     stream: ({ method, url, headers, body, length }) =>
@@ -189,13 +195,13 @@ class WsSocket implements TransportSocket {
   }
 }
 
-async function readAnswer(response: IncomingMessage): Promise<TransportAnswer> {
+async function readAnswer(response: IncomingMessage, mostBytes = MOST_BYTES): Promise<TransportAnswer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of response) {
     const data = Buffer.from(chunk);
     bytes += data.length;
-    if (bytes > MOST_BYTES) throw new Error('the answer is too long');
+    if (bytes > mostBytes) throw new Error('the answer is too long');
     chunks.push(data);
   }
   const { headers, statusCode = 0 } = response;

@@ -192,11 +192,11 @@ function goOn(containers: number | undefined): string {
 
 type Admin = Awaited<ReturnType<Platform['admin']>>;
 
-/** The one line of --json. A service that this version does not have yet is null. */
+/** The one line of --json. `urls.console` is null when the console was not built. */
 function readyLine({ urls, ssh }: Platform, admin: Admin, domain: string): string {
   return `${JSON.stringify({
     ready: true,
-    urls: { ...urls, console: null },
+    urls,
     ssh,
     domain,
     admin: { username: admin.username, password: admin.generated },
@@ -208,11 +208,12 @@ function welcome({ urls, ssh }: Platform, admin: Admin, { authorityFile }: LiveC
     admin.generated === null
       ? `your password  (lost? ${hint(`users passwd ${admin.username}`, data)})`
       : `the password  ${admin.generated}  (shown only now)`;
+  const console = urls.console === null ? '' : `  Console   ${urls.console}  (open it in a browser)\n`;
   const trust = authorityFile === null ? '' : `            browsers trust it once they know ${authorityFile}\n`;
   return `
 Troupe is running.
 
-  Auth      ${urls.auth}
+${console}  Auth      ${urls.auth}
   Compute   ${urls.compute}
   Domains   ${urls.net}
   Monitor   ${urls.monitor}

@@ -1,26 +1,24 @@
 /** The commands for hostnames, keys, tokens, notifications and logins. */
-import { Argument, type Command } from 'commander';
-import { DATA } from '../config/options.ts';
+import type { Command } from 'commander';
 import type { ApiCommandOptions } from './api.ts';
 import { clientCommand, count, listCommand } from './common.ts';
 import type { HostnameOptions } from './hostnames.ts';
-import type { AddKeyOptions } from './keys.ts';
-import type { LoginOptions } from './login.ts';
+import type { AddKeyOptions, LoginKeyOptions } from './keys.ts';
 import type { NotificationsOptions } from './notices.ts';
 import type { ClientCommandOptions } from './session.ts';
 import type { ScopeOptions, TokenOptions } from './tokens.ts';
 import { addWebhookCommands } from './webhook-commands.ts';
 
 const EXPIRES = ['--expires <time>', '30d, 90d, 365d or never', '90d'] as const;
-const SCOPE = ['--scope <key:actions>', 'such as compute.containers:read,start; may be repeated', scopes] as const;
+const SCOPE = ['--scope <key:actions>', 'such as compute.containers:read,start; may be repeated', repeated] as const;
 const VERIFY_SECONDS = 600;
-const SHELLS = ['bash', 'zsh', 'fish'] as const;
 
-/** Scopes hold commas themselves. */
-function scopes(value: string, before: readonly string[] | undefined): string[] {
+/** Values that hold commas themselves. */
+function repeated(value: string, before: readonly string[] | undefined): string[] {
   return [...(before ?? []), value];
 }
 
+/** Adds them. */
 export function addAccountCommands(program: Command): void {
   addHostnames(program);
   addKeys(program);
@@ -68,13 +66,17 @@ function addHostnames(program: Command): void {
 
 function addKeys(program: Command): void {
   const work = () => import('./keys.ts');
-  const key = program.command('key').description('SSH keys that open your containers');
+  const key = program.command('key').description('SSH keys that open your containers, and your account');
   listCommand(key, 'ls', 'list them').action(async (options: ClientCommandOptions) =>
     (await work()).listSshKeys(options),
   );
   clientCommand(key, 'add [file]', 'add a public key (default: of ~/.ssh; -: standard input)')
     .option('--name <name>', 'its name (default: its comment)')
+    .option('--login', 'let it log in to your account by SSH, too')
     .action(async (file: string | undefined, options: AddKeyOptions) => (await work()).addKey(file, options));
+  clientCommand(key, 'login <key>', 'let a key log in to your account by SSH')
+    .option('--off', 'no longer: it opens containers alone')
+    .action(async (text: string, options: LoginKeyOptions) => (await work()).setLoginKey(text, options));
   clientCommand(key, 'rm <key>', 'delete one').action(async (text: string, options: ClientCommandOptions) =>
     (await work()).removeKey(text, options),
   );
@@ -146,60 +148,20 @@ function addNotices(program: Command): void {
   );
 }
 
-/** Those of this program itself. */
-export function addLoginCommands(program: Command): void {
-  const work = () => import('./login.ts');
-  clientCommand(program, 'login [url]', 'log in to a platform')
-    .option('--user <name>', 'user name; asks for the password')
-    .option('--password', 'ask for the password instead of opening a browser')
-    .option('--password-stdin', 'read the password from standard input')
-    .option('--token', 'take an API token, from standard input')
-    .option('--ca <file>', "certificate of the platform's own authority, which alone is trusted then")
-    .option(...DATA)
-    .action(async (url: string | undefined, options: LoginOptions) => (await work()).logIn(url, options));
-  clientCommand(program, 'logout', 'end the login and forget it').action(async (options: ClientCommandOptions) =>
-    (await work()).logOut(options),
-  );
+/** Adds `whoami`. */
+export function addWhoAmI(program: Command): void {
   clientCommand(program, 'whoami', 'show who is logged in, and where').action(async (options: ClientCommandOptions) =>
-    (await work()).whoAmI(options),
+    (await import('./who.ts')).whoAmI(options),
   );
-  clientCommand(program, 'token', 'print the token of the login, for scripts').action(
-    async (options: ClientCommandOptions) => (await work()).printToken(options),
-  );
-  const profile = program.command('profile').description('logins on several platforms');
-  listCommand(profile, 'ls', 'list them').action(async (options: ClientCommandOptions) =>
-    (await work()).listProfiles(options),
-  );
-  clientCommand(profile, 'use <profile>', 'make one the current one').action(
-    async (name: string, options: ClientCommandOptions) => (await work()).useProfile(name, options),
-  );
-  clientCommand(profile, 'rm <profile>', 'delete one with its token').action(
-    async (name: string, options: ClientCommandOptions) => (await work()).deleteProfile(name, options),
-  );
+}
+
+/** Adds `api`. */
+export function addApi(program: Command): void {
   clientCommand(program, 'api <method> <path>', 'send any request, such as GET /compute/containers')
     .option('-d, --body <json>', 'the body; - reads it from standard input')
+    .option('-H, --header <line>', 'a header, such as "Accept: text/plain"; may be repeated', repeated)
+    .option('--idempotency-key <key>', 'what makes the request one: sent again with its key it makes nothing twice')
     .action(async (method: string, path: string, options: ApiCommandOptions) =>
       (await import('./api.ts')).sendRequest(method, path, options),
     );
-  program
-    .command('mcp')
-    .description('serve your containers as tools to a program that acts for you (MCP, over standard input and output)')
-    .option('--profile <name>', 'another login than the current one (default: TROUPE_PROFILE)')
-    .action(async (options: ClientCommandOptions) => (await import('./mcp.ts')).serveTools(options));
-  const admin = program.command('admin').description('what the administrator sees');
-  const watch = () => import('./watch.ts');
-  listCommand(admin, 'ps', 'the containers of all users').action(async (options: ClientCommandOptions) =>
-    (await watch()).adminPs(options),
-  );
-  listCommand(admin, 'machines', 'the machines').action(async (options: ClientCommandOptions) =>
-    (await watch()).adminMachines(options),
-  );
-  listCommand(admin, 'map', 'what depends on what').action(async (options: ClientCommandOptions) =>
-    (await watch()).adminMap(options),
-  );
-  program
-    .command('completion')
-    .description('print a script that completes commands and names: bash, zsh or fish')
-    .addArgument(new Argument('<shell>', 'your shell').choices(SHELLS))
-    .action(async (shell: (typeof SHELLS)[number]) => (await import('./completion.ts')).printCompletion(shell));
 }

@@ -1,13 +1,21 @@
 /** The commands of people at a terminal, wherever the platform is. */
 import type { Command } from 'commander';
-import { addAccountCommands, addLoginCommands } from './account-commands.ts';
+import { addAccountCommands } from './account-commands.ts';
 import { addContainerCommands } from './container-commands.ts';
+import { addLoginCommands, addOwnSsh } from './own-commands.ts';
+import type { CommandPlace } from './place.ts';
 
-/** Adds them, in the order of the help. */
-export function addClientCommands(program: Command): void {
-  addContainerCommands(program.commandsGroup('Your containers:'));
+/** Adds them, in the order of the help. `place`: resolves with where they run. */
+export function addClientCommands(program: Command, place: () => Promise<CommandPlace>): void {
+  addContainerCommands(program.commandsGroup('Your containers:'), addOwnSsh);
   addAccountCommands(program.commandsGroup('What is yours:'));
   addLoginCommands(program.commandsGroup('Your login:'));
+  const own = new Set(program.commands);
+  program.hook('preAction', async (_program, action) => {
+    let top = action;
+    while (top.parent !== null && top.parent !== program) top = top.parent;
+    if (own.has(top)) action.setOptionValue('place', await place());
+  });
   program
     .command('version')
     .description('print the version of this program')

@@ -1,6 +1,7 @@
 /** `troupe completion`: scripts for shells, which ask `troupe __complete` for the words. */
 import type { Command } from 'commander';
 import { withTimeout } from '../../lib/waiting.ts';
+import { OWN_PLACE } from './own-place.ts';
 import { readProfiles } from './profiles.ts';
 import { openSession } from './session.ts';
 
@@ -26,7 +27,7 @@ compdef _troupe troupe
 
 /** Prints the script of a shell. */
 export function printCompletion(shell: keyof typeof SCRIPTS): void {
-  process.stdout.write(SCRIPTS[shell]);
+  OWN_PLACE.stdout.write(SCRIPTS[shell]);
 }
 
 /** What is known of names is asked for so long, ms: a person waits at the Tab key. */
@@ -44,7 +45,7 @@ export async function complete(program: Command, words: readonly string[]): Prom
   }
   const found = typed.startsWith('-') ? optionsOf(command) : await wordsOf(command, taken);
   const fitting = found.filter((word) => word.startsWith(typed));
-  if (fitting.length > 0) process.stdout.write(`${fitting.join('\n')}\n`);
+  if (fitting.length > 0) OWN_PLACE.stdout.write(`${fitting.join('\n')}\n`);
 }
 
 function optionsOf(command: Command): string[] {
@@ -62,7 +63,7 @@ async function wordsOf(command: Command, taken: number): Promise<string[]> {
 
 async function containerNames(): Promise<string[]> {
   try {
-    const { client } = openSession({});
+    const { client } = openSession({ place: OWN_PLACE });
     const list = client.call('listContainers', undefined, { timeoutMs: ASK_MS });
     return (await withTimeout(list, ASK_MS, () => ({ containers: [] }))).containers.map(({ name }) => name);
   } catch {

@@ -2,18 +2,17 @@
 import { Argument, type Command, Option } from 'commander';
 import { clientCommand, count, gigabytes, listCommand, megabytes, several } from './common.ts';
 import type { PowerOptions, RemoveContainersOptions } from './containers.ts';
-import type { CopyOptions } from './copy.ts';
 import type { LogsOptions } from './logs.ts';
 import type { MountOptions } from './ports.ts';
 import type { RunOptions } from './run.ts';
 import type { ClientCommandOptions } from './session.ts';
 import type { ShellOptions } from './shell.ts';
-import type { SshOptions } from './ssh.ts';
 
 const WAIT_SECONDS = 300;
 const timeout = ['--timeout <seconds>', 'how long to wait', count, WAIT_SECONDS] as const;
 
-export function addContainerCommands(program: Command): void {
+/** Adds them; `addSsh` adds those for SSH, which are others by SSH itself. */
+export function addContainerCommands(program: Command, addSsh: (program: Command) => void): void {
   listCommand(program, 'ps', 'list your containers')
     .addOption(new Option('-a, --all', 'all of them, as always').hideHelp())
     .action(async (options: ClientCommandOptions) => (await import('./containers.ts')).listOwn(options));
@@ -94,28 +93,6 @@ function addInside(program: Command): void {
   clientCommand(program, 'exec <container> [command...]', 'run a command, and end with its exit code').action(
     async (name: string, command: string[], options: ClientCommandOptions) =>
       (await import('./exec.ts')).exec(name, command, options),
-  );
-}
-
-function addSsh(program: Command): void {
-  clientCommand(program, 'ssh [container] [arguments...]', 'open SSH, with further arguments of ssh after --')
-    .option('--enable', 'let your SSH keys in')
-    .option('--disable', 'let no SSH in, and end what is open')
-    .action(async (name: string | undefined, args: string[], options: SshOptions) =>
-      (await import('./ssh.ts')).ssh(name, args, options),
-    );
-  clientCommand(program, 'cp <paths...>', 'copy files: one side is CONTAINER:PATH')
-    .option('-r, --recursive', 'copy folders')
-    .action(async (paths: string[], options: CopyOptions) => (await import('./copy.ts')).copy(paths, options));
-  clientCommand(
-    program,
-    'forward <container> <here:there>',
-    'lead a port of this machine to one of a container',
-  ).action(async (name: string, ports: string, options: ClientCommandOptions) =>
-    (await import('./ssh.ts')).forward(name, ports, options),
-  );
-  clientCommand(program, 'ssh-config', 'print entries for ~/.ssh/config').action(
-    async (options: ClientCommandOptions) => (await import('./ssh.ts')).printSshConfig(options),
   );
 }
 

@@ -3,7 +3,6 @@ import { type Container, type TroupeClient, TroupeError } from '../../client/ind
 import { ClientFailure } from './failure.ts';
 import { containerOf, containersOf } from './names.ts';
 import { age, type Output } from './output.ts';
-import { askPerson } from './prompt.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 import { waitFor } from './wait.ts';
 
@@ -139,7 +138,7 @@ export async function removeAll(names: readonly string[], options: RemoveContain
     const all = containers.map(({ name }) => name).join(', ');
     if (!session.out.canAsk) throw new ClientFailure('usage', `This deletes ${all} with all data: add --yes.`);
     for (const { name, mount } of containers.map(({ name }) => ({ name, mount: 'all its data' }))) {
-      const typed = await askPerson(`This deletes ${name} with ${mount}. Type its name to go on: `);
+      const typed = await session.out.place.ask(`This deletes ${name} with ${mount}. Type its name to go on: `);
       if (typed !== name) throw new ClientFailure('failed', 'Nothing was deleted.');
     }
   }

@@ -9,7 +9,8 @@ import { TroupeError } from '../../client/index.ts';
 import type { ByteAnswer } from '../../client/node/index.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
-import { type ClientCommandOptions, openFiles } from './session.ts';
+import { openFiles } from './own-client.ts';
+import type { ClientCommandOptions } from './session.ts';
 
 export interface CopyOptions extends ClientCommandOptions {
   readonly recursive?: boolean;

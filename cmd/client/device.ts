@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import { type CallReply, type TroupeClient, TroupeError } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
 import { clean, type Output } from './output.ts';
-import type { Profile } from './profiles.ts';
+import type { Profile } from './place.ts';
 
 const SLOWER_SECONDS = 5;
 /** Characters of a machine's name that the platform takes. */

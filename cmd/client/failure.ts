@@ -3,6 +3,7 @@
 import { TroupeError } from '../../client/index.ts';
 import { CodedError } from '../../lib/errors.ts';
 import { wordsFor } from '../config/cli-error.ts';
+import type { CommandPlace } from './place.ts';
 
 /** Exit codes of the client commands (docs/guide/command-line.md). */
 export const EXIT = {
@@ -61,12 +62,15 @@ export function failureOf(error: unknown): FailureCode {
 }
 
 /** Says on standard error why a command failed, and sets the exit code. */
-export function report(error: unknown, { json }: { readonly json: boolean }): void {
+export function report(
+  error: unknown,
+  { place, json }: { readonly place: Pick<CommandPlace, 'stderr' | 'exitWith'>; readonly json: boolean },
+): void {
   const failure = failureOf(error);
-  process.exitCode = EXIT[failure];
+  place.exitWith(EXIT[failure]);
   if (json) {
     const { code, fields, request_id } = details(error);
-    process.stderr.write(`${JSON.stringify({ error: sentence(error), code: code ?? failure, fields, request_id })}\n`);
+    place.stderr.write(`${JSON.stringify({ error: sentence(error), code: code ?? failure, fields, request_id })}\n`);
     return;
   }
   const lines = [sentence(error)];
@@ -77,7 +81,7 @@ export function report(error: unknown, { json }: { readonly json: boolean }): vo
   }
   const hint = hintOf(error, failure);
   if (hint !== undefined) lines.push(hint);
-  process.stderr.write(`troupe: ${lines.join('\n')}\n`);
+  place.stderr.write(`troupe: ${lines.join('\n')}\n`);
 }
 
 function details(error: unknown): { code?: string; fields?: unknown; request_id?: string | undefined } {

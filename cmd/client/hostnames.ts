@@ -1,6 +1,6 @@
 /** `troupe hostname`, `dns`. */
 import { type CallReply, TroupeError } from '../../client/index.ts';
-import { ClientFailure } from './failure.ts';
+import { ClientFailure, EXIT } from './failure.ts';
 import { containerOf, pick } from './names.ts';
 import type { Output } from './output.ts';
 import { takeSecret } from './prompt.ts';
@@ -65,7 +65,7 @@ export async function verifyHostname(text: string, options: HostnameOptions): Pr
     ? { status: 'verified' as const }
     : await client.call('verifyMapping', { params: { id: mapping.id } });
   out.done(answer, answer.status === 'verified' ? `${mapping.domain} is verified.` : `Not yet: ${answer.detail}`);
-  if (answer.status !== 'verified') process.exitCode = 6;
+  if (answer.status !== 'verified') out.place.exitWith(EXIT.state);
 }
 
 async function untilVerified({ client, out }: ClientSession, { id, domain }: Mapping, seconds: number): Promise<void> {

@@ -1,24 +1,29 @@
 /** `troupe key`, `security-key`. */
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { ClientFailure } from './failure.ts';
 import { pick } from './names.ts';
+import type { CommandPlace } from './place.ts';
 import { readInput, takeSecret } from './prompt.ts';
-import { keyName, ownKeyFile } from './run.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
 
 /** Lists the SSH keys. */
 export async function listSshKeys(options: ClientCommandOptions): Promise<void> {
   const { client, out } = openSession(options);
   const answer = await client.call('listSshKeys');
-  const rows = answer.ssh_keys.map(({ id, name, public_key, created_at }) => [
+  const rows = answer.ssh_keys.map(({ id, name, public_key, created_at, login }) => [
     name,
     public_key.split(' ')[0]?.replace('ssh-', '') ?? '',
     fingerprintOf(public_key),
+    login === true ? 'yes' : 'no',
     out.when(created_at),
     String(id),
   ]);
-  out.table(answer, ['NAME', 'TYPE', 'FINGERPRINT', 'ADDED', 'ID'], rows, 'You have no SSH key: `troupe key add`.');
+  out.table(
+    answer,
+    ['NAME', 'TYPE', 'FINGERPRINT', 'LOGIN', 'ADDED', 'ID'],
+    rows,
+    'You have no SSH key: `troupe key add`.',
+  );
 }
 
 /** As ssh-keygen -l shows it. */
@@ -29,29 +34,42 @@ function fingerprintOf(publicKey: string): string {
 
 export interface AddKeyOptions extends ClientCommandOptions {
   readonly name?: string;
+  readonly login?: boolean;
 }
 
 /** Adds an SSH key: of a file, of standard input (`-`), or the one of the person at this machine. */
 export async function addKey(file: string | undefined, options: AddKeyOptions): Promise<void> {
   const { client, out } = openSession(options);
-  const path = file ?? ownKeyFile();
-  if (path === undefined)
-    throw new ClientFailure('usage', 'There is no key in ~/.ssh: `ssh-keygen -t ed25519` makes one.');
-  const public_key = path === '-' ? await readInput() : readPublicKey(path);
+  const public_key = await publicKeyOf(out.place, file);
   const comment = public_key.trim().split(/\s+/)[2];
-  const key = await client.call('createSshKey', { body: { name: options.name ?? comment ?? keyName(), public_key } });
-  out.done(key, `Added ${key.name} (${key.id}). New containers get it.`);
+  const name = options.name ?? comment ?? out.place.machine?.keyName() ?? 'by SSH';
+  const login = options.login === true ? { login: true } : undefined;
+  const key = await client.call('createSshKey', { body: { name, public_key, ...login } });
+  const opens = key.login === true ? 'It opens new containers, and your account by SSH.' : 'New containers get it.';
+  out.done(key, `Added ${key.name} (${key.id}). ${opens}`);
 }
 
-function readPublicKey(path: string): string {
-  let text: string;
-  try {
-    text = readFileSync(path, 'utf8');
-  } catch (cause) {
-    throw new ClientFailure('usage', `${path} cannot be read.`, { cause });
-  }
-  if (text.includes('PRIVATE KEY')) throw new ClientFailure('usage', `${path} is the private key: name ${path}.pub.`);
-  return text;
+async function publicKeyOf(place: CommandPlace, file: string | undefined): Promise<string> {
+  if (file === '-') return readInput(place);
+  if (place.machine === undefined)
+    throw new ClientFailure('usage', 'By SSH no files are read: `key add - < FILE`, with the file of your machine.');
+  const path = file ?? place.machine.ownKeyFile();
+  if (path === undefined)
+    throw new ClientFailure('usage', 'There is no key in ~/.ssh: `ssh-keygen -t ed25519` makes one.');
+  return place.machine.readPublicKey(path);
+}
+
+export interface LoginKeyOptions extends ClientCommandOptions {
+  readonly off?: boolean;
+}
+
+/** Lets a key log in to the account by SSH, or no longer. */
+export async function setLoginKey(text: string, options: LoginKeyOptions): Promise<void> {
+  const { client, out } = openSession(options);
+  const { id, name } = pick((await client.call('listSshKeys')).ssh_keys, text, 'SSH key');
+  const login = options.off !== true;
+  const key = await client.call('setSshKeyLogin', { params: { id: String(id) }, body: { login } });
+  out.done(key, login ? `The key ${name} opens your account by SSH.` : `The key ${name} opens containers alone.`);
 }
 
 /** Deletes an SSH key. */

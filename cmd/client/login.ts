@@ -1,5 +1,4 @@
 /** `troupe login`, `logout`, `whoami`, `token`, `profile`. */
-import { X509Certificate } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -7,9 +6,12 @@ import { type TroupeClient, TroupeError } from '../../client/index.ts';
 import { approveDevice } from './device.ts';
 import { ClientFailure } from './failure.ts';
 import { Output } from './output.ts';
-import { checkedUrl, chooseProfile, type Profile, readProfiles, writeProfiles } from './profiles.ts';
-import { askPerson, askSecret, readInput, takeSecret } from './prompt.ts';
-import { type ClientCommandOptions, clientOf, openSession } from './session.ts';
+import { clientOf } from './own-client.ts';
+import type { Profile } from './place.ts';
+import { checkedUrl, chooseProfile, readProfiles, writeProfiles } from './profiles.ts';
+import { askSecret, readLine, takeSecret } from './prompt.ts';
+import { type ClientCommandOptions, openSession } from './session.ts';
+import { fingerprint } from './who.ts';
 
 export interface LoginOptions extends ClientCommandOptions {
   /** Folder of a platform on this machine. */
@@ -95,11 +97,6 @@ function readAuthority(path: string): string {
   }
 }
 
-/** SHA-256 of the certificate, as openssl and browsers show it. Throws if it is none. */
-function fingerprint(pem: string): string {
-  return `SHA-256 ${new X509Certificate(pem).fingerprint256}`;
-}
-
 const TOKEN_WANTED = 'The token comes on standard input: `troupe login --token < FILE`.';
 
 type NewLogin = Pick<Profile, 'token' | 'username' | 'userId'>;
@@ -126,8 +123,11 @@ async function byPerson(place: LoginPlace, options: LoginOptions, out: Output, l
     const device = await approveDevice(client, out);
     if (device !== undefined) return device;
   }
-  const username = options.user ?? (options.passwordStdin ? last : (await askPerson(`Username [${last}]: `)) || last);
-  const password = options.passwordStdin ? await readInput() : await askSecret(`Password of ${username}: `);
+  const username =
+    options.user ?? (options.passwordStdin ? last : (await out.place.ask(`Username [${last}]: `)) || last);
+  const password = options.passwordStdin
+    ? await readLine(out.place)
+    : await askSecret(out.place, `Password of ${username}: `);
   return passwordLogin(client, username, password);
 }
 
@@ -172,32 +172,6 @@ function removeProfile(name: string): void {
   const { current, profiles } = readProfiles();
   const left = profiles.filter((profile) => profile.name !== name);
   writeProfiles({ current: current === name ? (left[0]?.name ?? '') : current, profiles: left });
-}
-
-/** Prints who is logged in, and where. */
-export async function whoAmI(options: ClientCommandOptions): Promise<void> {
-  const { client, profile, out } = openSession(options);
-  const authority = profile.authority === undefined ? undefined : `its own, ${fingerprint(profile.authority)}`;
-  try {
-    const session = await client.call('session');
-    out.details(session, [
-      ['user', session.username],
-      ['name', session.display_name],
-      ['id', session.user_id],
-      ['role', session.is_admin ? 'administrator' : 'user'],
-      ['platform', profile.url],
-      ['authority', authority],
-      ['profile', profile.name],
-    ]);
-  } catch (error) {
-    if (!(error instanceof TroupeError && error.status === 403)) throw error;
-    const answer = { username: null, url: profile.url };
-    out.details(answer, [
-      ['user', 'unknown: this is an API token'],
-      ['platform', profile.url],
-      ['profile', profile.name],
-    ]);
-  }
 }
 
 /** Prints the bearer, for scripts. */

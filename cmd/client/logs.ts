@@ -1,8 +1,9 @@
 /** `troupe logs`. */
-import type { LogFollowOptions, LogLine, StreamState } from '../../client/index.ts';
-import { ClientFailure } from './failure.ts';
+import type { Following, LogFollowOptions, LogLine, StreamEnd, StreamState } from '../../client/index.ts';
+import { ClientFailure, EXIT } from './failure.ts';
 import { containerOf } from './names.ts';
 import { clean } from './output.ts';
+import { onReaderGone } from './place.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 
 export interface LogsOptions extends ClientCommandOptions {
@@ -20,6 +21,9 @@ const RESET = '\x1b[0m';
 /** Prints the log of a container in any state; with -f on and on, until it stops. */
 export async function showLogs(name: string | undefined, options: LogsOptions): Promise<void> {
   const session = openSession(options);
+  // A pattern can take for ever, which on the platform is everybody's time.
+  if (options.grep !== undefined && session.out.place.machine === undefined)
+    throw new ClientFailure('usage', 'By SSH there is no --grep: pipe the log into grep on your machine.');
   const pattern = options.grep === undefined ? undefined : patternOf(options.grep);
   const since = timeOf('--since', options.since);
   const until = timeOf('--until', options.until);
@@ -35,21 +39,34 @@ export async function showLogs(name: string | undefined, options: LogsOptions): 
     return;
   }
   // Whoever reads the output may leave before its end: `troupe logs | head`.
-  process.stdout.on('error', () => {});
+  const forget = onReaderGone(session.out.place.stdout, () => {});
   for (const line of await session.client.readLog({ id, tail, since, until, stream })) onLine(line);
+  forget();
 }
 
 async function follow(session: ClientSession, options: LogFollowOptions): Promise<void> {
   const following = session.client.follow.logs({ ...options, onState: connectionNotice(session) });
-  process.once('SIGINT', () => {
+  const { how, reason } = await untilInterrupted(session, following);
+  if (how === 'ended' && session.out.isTerminal) session.out.note(`The log ends: ${reason}.`);
+}
+
+/** Resolves when a stream has ended, by itself or by Ctrl-C. Rejects with what broke it. */
+export async function untilInterrupted({ out }: ClientSession, following: Following): Promise<StreamEnd> {
+  const { place } = out;
+  const release = place.onInterrupt(() => {
     following.close();
-    process.exitCode = 130;
+    place.exitWith(EXIT.interrupted);
   });
   // Whoever reads the output has gone: `troupe logs -f | head`.
-  process.stdout.on('error', () => following.close());
-  const { error, how, reason } = await following.done;
-  if (error !== undefined) throw error;
-  if (how === 'ended' && session.out.isTerminal) session.out.note(`The log ends: ${reason}.`);
+  const forget = onReaderGone(place.stdout, () => following.close());
+  try {
+    const end = await following.done;
+    if (end.error !== undefined) throw end.error;
+    return end;
+  } finally {
+    release();
+    forget();
+  }
 }
 
 function print({ out }: ClientSession, { stamp, text }: LogLine, { stamps, json }: LogsOptions): void {
@@ -102,5 +119,5 @@ function timeOf(option: string, text: string | undefined): string | undefined {
       'usage',
       `${option} ${text} is no age such as 15m, and no time such as 2026-01-31T12:00:00Z.`,
     );
-  return /T.*(Z|[+-]\d\d:\d\d)$/.test(text) ? text : new Date(text).toISOString();
+  return /T[^T]*(Z|[+-]\d\d:\d\d)$/.test(text) ? text : new Date(text).toISOString();
 }

@@ -1,6 +1,6 @@
 /** `troupe notifications`, `mute`. */
 import type { UserNotification } from '../../client/index.ts';
-import { connectionNotice } from './logs.ts';
+import { connectionNotice, untilInterrupted } from './logs.ts';
 import { clean } from './output.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 
@@ -47,13 +47,7 @@ async function follow(session: ClientSession, since: number): Promise<void> {
     onNotification: (notification) => print(session, notification),
     onState: connectionNotice(session),
   });
-  process.once('SIGINT', () => {
-    following.close();
-    process.exitCode = 130;
-  });
-  process.stdout.on('error', () => following.close());
-  const { error } = await following.done;
-  if (error !== undefined) throw error;
+  await untilInterrupted(session, following);
 }
 
 function print({ out }: ClientSession, notification: UserNotification): void {

@@ -1,8 +1,11 @@
 /** What client commands print: data on standard output, everything else on standard error. */
 import { ClientFailure } from './failure.ts';
+import type { CommandPlace } from './place.ts';
 
 /** Options that shape the output. */
 export interface OutputOptions {
+  /** Set before every command (main.ts). */
+  readonly place: CommandPlace;
   readonly json?: boolean;
   readonly color?: string;
   readonly columns?: string;
@@ -30,35 +33,41 @@ const STATUS: Readonly<Record<string, readonly [shape: string, colour: Colour]>>
 
 const GAP = '  ';
 const NARROWEST = 6;
+/** Of `--columns`, which may repeat them: cutting very many to a width takes long. */
+const MOST_COLUMNS = 50;
 
 /** Where a command prints. */
 export class Output {
   readonly json: boolean;
+  readonly place: CommandPlace;
   /** Whether people read it: tables are aligned and cut, there are shapes. */
-  readonly isTerminal = process.stdout.isTTY === true;
+  readonly isTerminal: boolean;
   readonly #isColoured: boolean;
   readonly #columns: readonly string[] | undefined;
   readonly #quiet: boolean;
 
-  constructor({ json = false, color = 'auto', columns, quiet = false }: OutputOptions) {
+  constructor({ place, json = false, color = 'auto', columns, quiet = false }: OutputOptions) {
+    this.place = place;
     this.json = json;
-    this.#isColoured = isColoured(color, this.isTerminal);
+    this.isTerminal = place.stdout.isTTY === true;
+    this.#isColoured = isColoured(color, this.isTerminal, place.environment);
     this.#columns = columns?.split(',').map((name) => name.trim().toUpperCase());
     this.#quiet = quiet;
   }
 
   /** Whether a person is there who can be asked. */
   get canAsk(): boolean {
-    return process.stdin.isTTY === true && process.stderr.isTTY === true && !this.json;
+    const { stdin, stderr } = this.place;
+    return stdin.isTTY === true && stderr.isTTY === true && !this.json;
   }
 
   line(text: string): void {
-    process.stdout.write(`${text}\n`);
+    this.place.stdout.write(`${text}\n`);
   }
 
   /** What a person should know beside the data. */
   note(text: string): void {
-    process.stderr.write(`${text}\n`);
+    this.place.stderr.write(`${text}\n`);
   }
 
   paint(text: string, colour: Colour): string {
@@ -103,13 +112,14 @@ export class Output {
     }
     const order =
       this.#columns === undefined ? heads.map((_, at) => at) : this.#columns.map((name) => heads.indexOf(name));
-    if (order.includes(-1)) throw new ClientFailure('usage', `The columns are ${heads.join(', ').toLowerCase()}.`);
+    if (order.includes(-1) || order.length > MOST_COLUMNS)
+      throw new ClientFailure('usage', `The columns are ${heads.join(', ').toLowerCase()}.`);
     const picked = [heads, ...rows].map((row) => order.map((at) => clean(row[at] ?? '')));
     if (!this.isTerminal) {
       for (const row of picked) this.line(row.join('\t'));
       return;
     }
-    const widths = fitted(picked, process.stdout.columns || 80);
+    const widths = fitted(picked, this.place.stdout.columns || 80);
     for (const [at, row] of picked.entries()) {
       const text = row
         .map((cell, column) => padded(cell, widths[column] ?? 0))
@@ -134,9 +144,9 @@ export class Output {
   }
 }
 
-function isColoured(color: string, isTerminal: boolean): boolean {
+function isColoured(color: string, isTerminal: boolean, environment: CommandPlace['environment']): boolean {
   if (color !== 'auto') return color === 'always';
-  const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
+  const { NO_COLOR, FORCE_COLOR, TERM } = environment;
   if (NO_COLOR) return false;
   if (FORCE_COLOR !== undefined && FORCE_COLOR !== '0') return true;
   return isTerminal && TERM !== 'dumb';
@@ -188,7 +198,8 @@ function fitted(rows: readonly (readonly string[])[], columns: number): number[]
   return widths;
 }
 
-function padded(cell: string, width: number): string {
+/** The text in just so many columns. */
+export function padded(cell: string, width: number): string {
   const own = widthOf(cell);
   return own <= width ? cell + ' '.repeat(width - own) : cut(cell, width);
 }

@@ -1,6 +1,5 @@
 /** `troupe port`, `open`, `mount`, `pull-policy`. */
 import { addressOf } from '../config/page-address.ts';
-import { openBrowser } from './device.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
@@ -69,7 +68,7 @@ export async function openPage(name: string | undefined, options: ClientCommandO
     return;
   }
   out.line(url);
-  if (out.isTerminal) openBrowser(url);
+  if (out.isTerminal) out.place.machine?.openBrowser(url);
 }
 
 /** Lists the paths whose data is kept. */

@@ -4,20 +4,7 @@ import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { isCode } from '../../lib/errors.ts';
 import { ClientFailure } from './failure.ts';
-
-/** A platform, and a token for it. */
-export interface Profile {
-  readonly name: string;
-  readonly url: string;
-  readonly token: string;
-  /** Unknown of an API token. */
-  readonly username?: string | undefined;
-  readonly userId?: string | undefined;
-  /** PEM of the platform's own authority: its certificate must come from this one. */
-  readonly authority?: string | undefined;
-  /** Where the gateway of this machine serves plain HTTP. */
-  readonly plainUrl?: string | undefined;
-}
+import type { Profile } from './place.ts';
 
 /** All profiles, and which is meant when none is named. */
 interface ProfileFile {

@@ -1,10 +1,8 @@
 /** `troupe run`: a container with its ports, waited for, and entered. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { hostname, userInfo } from 'node:os';
-import { dirname, join } from 'node:path';
 import type { CallInput, Container } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
 import { pick } from './names.ts';
+import type { OwnMachine } from './place.ts';
 import { parsePort } from './ports.ts';
 import { confirm } from './prompt.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
@@ -71,10 +69,11 @@ export async function runContainer(name: string | undefined, options: RunOptions
 
 function next({ out }: ClientSession, { name, ssh }: Container, hasPorts: boolean): void {
   if (!out.canAsk) return;
-  out.note(`  troupe shell ${name}     a shell in it`);
-  out.note(`  troupe logs -f ${name}   what it prints`);
-  if (hasPorts) out.note(`  troupe open ${name}      its page`);
-  if (ssh !== undefined) out.note(`  troupe ssh ${name}       by SSH`);
+  const { program } = out.place;
+  out.note(`  ${program} shell ${name}     a shell in it`);
+  out.note(`  ${program} logs -f ${name}   what it prints`);
+  if (hasPorts) out.note(`  ${program} open ${name}      its page`);
+  if (ssh !== undefined && out.place.machine !== undefined) out.note(`  troupe ssh ${name}       by SSH`);
 }
 
 /** The ids of the named keys; of all keys when none is named; of a new one when there is none yet. */
@@ -82,38 +81,22 @@ async function keyIds(session: ClientSession, named: readonly string[] | undefin
   const { ssh_keys } = await session.client.call('listSshKeys');
   if (named !== undefined) return named.map((text) => pick(ssh_keys, text, 'SSH key').id);
   if (ssh_keys.length > 0) return ssh_keys.map(({ id }) => id);
-  const path = ownKeyFile() ?? (await makeKey(session));
+  const { machine } = session.out.place;
+  if (machine === undefined)
+    throw new ClientFailure('usage', 'A container needs an SSH key, and you have none: `key add -` takes one.');
+  const path = machine.ownKeyFile() ?? (await makeKey(session, machine));
   const key = await session.client.call('createSshKey', {
-    body: { name: keyName(), public_key: readFileSync(path, 'utf8') },
+    body: { name: machine.keyName(), public_key: machine.readPublicKey(path) },
   });
   session.out.note(`Added your SSH key ${path} as ${key.name}.`);
   return [key.id];
 }
 
-/** A name for a key of this machine. */
-export function keyName(): string {
-  return `${userInfo().username}@${hostname()}`.slice(0, 64);
-}
-
-const KEY_FILES = ['id_ed25519.pub', 'id_ecdsa.pub', 'id_rsa.pub'];
-
-/** The public key of the person at this machine, if there is one: where ssh looks, whatever HOME says. */
-export function ownKeyFile(): string | undefined {
-  return KEY_FILES.map((file) => join(userInfo().homedir, '.ssh', file)).find((file) => existsSync(file));
-}
-
-async function makeKey({ out }: ClientSession): Promise<string> {
-  const path = join(userInfo().homedir, '.ssh', 'id_ed25519');
+async function makeKey({ out }: ClientSession, machine: OwnMachine): Promise<string> {
   const otherwise = 'A container needs an SSH key, and you have none: `ssh-keygen -t ed25519`, then `troupe key add`.';
-  if (!out.canAsk || !(await confirm(`You have no SSH key. Make ${path}?`, true)))
+  if (!out.canAsk || !(await confirm(out, `You have no SSH key. Make ${machine.newKeyFile}?`, true)))
     throw new ClientFailure('usage', otherwise);
-  // Not ssh-keygen: a machine without an SSH client has none.
-  const { generateKeyPair } = await import('../../transports/ssh/keys.ts');
-  const { privateKey, publicKey } = generateKeyPair(keyName());
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  writeFileSync(path, privateKey, { mode: 0o600, flag: 'wx' });
-  writeFileSync(`${path}.pub`, `${publicKey}\n`, { flag: 'wx' });
-  return `${path}.pub`;
+  return machine.makeKey();
 }
 
 const FIRST = ['amber', 'brisk', 'calm', 'dusky', 'early', 'fond', 'glad', 'keen', 'lucid', 'merry', 'quiet', 'swift'];

@@ -32,13 +32,13 @@ export async function shell(name: string | undefined, options: ShellOptions): Pr
 export async function openShell(
   { client, out }: ClientSession,
   { id, name }: Container,
-  options: ShellOptions,
+  options: Pick<ShellOptions, 'session'>,
 ): Promise<void> {
-  const { stdin, stdout } = process;
+  const { stdin, stdout, stderr } = out.place;
   const isTerminal = stdin.isTTY === true && stdout.isTTY === true;
   const sizeNow = () => ({ cols: stdout.columns || 80, rows: stdout.rows || 24 });
   let isLost = false;
-  const say = (text: string) => process.stderr.write(isTerminal ? `\r\n\x1b[2m[${text}]\x1b[0m\r\n` : `${text}\n`);
+  const say = (text: string) => stderr.write(isTerminal ? `\r\n\x1b[2m[${text}]\x1b[0m\r\n` : `${text}\n`);
   const terminal = client.follow.terminal({
     id,
     session: options.session,
@@ -63,12 +63,13 @@ export async function openShell(
   };
   const onResize = () => terminal.resize(sizeNow());
   if (isTerminal) {
-    stdin.setRawMode(true);
+    stdin.setRawMode?.(true);
     stdout.on('resize', onResize);
     out.note(`${out.paint(`${name}  (~? lists what ~ does)`, 'dim')}\r`);
   }
   stdin.on('data', onData);
-  stdin.on('end', () => terminal.write(END_OF_INPUT));
+  const onEnd = () => terminal.write(END_OF_INPUT);
+  stdin.on('end', onEnd);
   stdin.resume();
   try {
     const { error, how, reason } = await terminal.done;
@@ -79,10 +80,10 @@ export async function openShell(
     else if (reason !== '' && reason !== 'session ended') out.note(`The shell has ended: ${reason}.`);
   } finally {
     stdin.off('data', onData);
+    stdin.off('end', onEnd);
     stdout.off('resize', onResize);
-    if (isTerminal) stdin.setRawMode(false);
+    if (isTerminal) stdin.setRawMode?.(false);
     stdin.pause();
-    // A pipe that stays open should not keep the program.
     stdin.unref?.();
   }
 }

@@ -6,6 +6,7 @@ import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
 import { configFolder } from './profiles.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
+import { type SshOptions, switchSsh } from './ssh-switch.ts';
 
 interface SshPlace {
   readonly host: string;
@@ -13,21 +14,11 @@ interface SshPlace {
   readonly user: string;
 }
 
-export interface SshOptions extends ClientCommandOptions {
-  readonly enable?: boolean;
-  readonly disable?: boolean;
-}
-
 /** Opens SSH to a container, with further arguments of ssh; or turns SSH on or off. */
 export async function ssh(name: string | undefined, args: readonly string[], options: SshOptions): Promise<void> {
   const session = openSession(options);
   const container = await containerOf(session, name);
-  if (options.enable || options.disable) {
-    const body = { ssh_enabled: options.enable === true };
-    const answer = await session.client.call('setSsh', { params: { id: container.id }, body });
-    session.out.done(answer, `SSH to ${container.name} is ${answer.ssh_enabled ? 'on' : 'off'}.`);
-    return;
-  }
+  if (options.enable || options.disable) return switchSsh(session, container, options);
   const address = addressOf(container);
   await become('ssh', [...hostOptions(session, address), '-p', String(address.port), target(address), ...args]);
 }

@@ -2,6 +2,7 @@
 import type { Container } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
 import { cut } from './output.ts';
+import type { CommandPlace } from './place.ts';
 import type { ClientSession } from './session.ts';
 
 const EVERY_MS = 700;
@@ -24,7 +25,7 @@ export async function waitFor(
 ): Promise<Container | undefined> {
   const line = new StatusLine(session);
   const deadline = performance.now() + seconds * 1000;
-  const interrupt = new Interrupt();
+  const interrupt = new Interrupt(session.out.place);
   let seenAt = performance.now();
   try {
     for (;;) {
@@ -74,13 +75,13 @@ async function look(
 class Interrupt {
   #wake: () => void = () => {};
   #isAsked = false;
-  readonly #listener = () => {
-    this.#isAsked = true;
-    this.#wake();
-  };
+  readonly release: () => void;
 
-  constructor() {
-    process.on('SIGINT', this.#listener);
+  constructor(place: CommandPlace) {
+    this.release = place.onInterrupt(() => {
+      this.#isAsked = true;
+      this.#wake();
+    });
   }
 
   async within(ms: number): Promise<boolean> {
@@ -94,10 +95,6 @@ class Interrupt {
       });
     }
     return this.#isAsked;
-  }
-
-  release(): void {
-    process.off('SIGINT', this.#listener);
   }
 }
 
@@ -114,12 +111,13 @@ class StatusLine {
     const text = reason === '' ? head : `${head}  ${reason}`;
     if (text === this.#last || this.#session.out.json) return;
     this.#last = text;
-    const { stderr } = process;
+    const { stderr } = this.#session.out.place;
     if (!stderr.isTTY) stderr.write(`${text}\n`);
     else stderr.write(`\r\x1b[K${cut(text, (stderr.columns || 80) - 1)}`);
   }
 
   clear(): void {
-    if (process.stderr.isTTY && this.#last !== '') process.stderr.write('\r\x1b[K');
+    const { stderr } = this.#session.out.place;
+    if (stderr.isTTY && this.#last !== '') stderr.write('\r\x1b[K');
   }
 }

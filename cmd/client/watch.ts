@@ -12,7 +12,9 @@ export async function top(options: ClientCommandOptions): Promise<void> {
   const session = openSession(options);
   const { client, out } = session;
   if (!out.isTerminal || out.json) return showOnce(session, await client.call('podMetrics'));
-  process.stdout.write('\x1b[?1049h\x1b[?25l');
+  const { stdout, onInterrupt } = out.place;
+  stdout.write('\x1b[?1049h\x1b[?25l');
+  let release = () => {};
   try {
     let names = await namesOf(session);
     const following = client.follow.metrics({
@@ -23,16 +25,17 @@ export async function top(options: ClientCommandOptions): Promise<void> {
             (read) => (names = read),
             () => undefined,
           );
-        process.stdout.write('\x1b[H\x1b[J');
+        stdout.write('\x1b[H\x1b[J');
         out.note(`${session.profile.url}, ${new Date(metrics.timestamp).toLocaleTimeString('en-GB')}; Ctrl-C ends\n`);
         out.table(metrics, HEADS, rowsOf(metrics, names), 'No container runs.');
       },
     });
-    process.once('SIGINT', () => following.close());
+    release = onInterrupt(() => following.close());
     const { error } = await following.done;
     if (error !== undefined) throw error;
   } finally {
-    process.stdout.write('\x1b[?25h\x1b[?1049l');
+    release();
+    stdout.write('\x1b[?25h\x1b[?1049l');
   }
 }
 

@@ -21,6 +21,9 @@ const packageRoot = find();
 /** The version of this Troupe. Without zod, which takes longer to load than most commands take. */
 export const version = versionIn(JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')));
 
+/** Where `npm run build` puts the console. */
+export const consoleFolder = join(packageRoot, 'dist', 'console');
+
 function versionIn(manifest: unknown): string {
   const isKnown = typeof manifest === 'object' && manifest !== null && 'version' in manifest;
   if (!isKnown || typeof manifest.version !== 'string') throw new Error('package.json names no version');

@@ -89,8 +89,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     if (installation === undefined) throw new CliError(NO_PLATFORM);
     const engine = await engineOf(environment, dataDir, installation, log);
     besides.add('engine', () => engine.close());
-    if (encryptionKey === undefined) log.warn({}, WITHOUT_KEY);
-    const sshKeys = encryptionKey === undefined ? undefined : await openSshKeys(db, encryptionKey);
+    const sshKeys = await openSshKeys(db, encryptionKey, log);
     const { registry: processRegistry, onReply } = metrics;
     shipped.metrics(processRegistry);
     const mapped = await openMappedHosts({
@@ -144,6 +143,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       pipelined: environment.PIPELINED_ORIGINS,
       sharedOrigins: environment.CACHE_SHARED_ORIGINS,
       gatewayToken: gatewayTokenSigner(jwtSecret, sharedClock),
+      jwtSecret,
       processRegistry,
     });
     tools.reach(gateway.control);
@@ -188,7 +188,12 @@ async function engineOf(environment: Environment, dataDir: string, installation:
     : dockerEngine({ host, installation, log });
 }
 
-async function openSshKeys(db: Db, encryptionKey: KeyObject) {
+/** Undefined without the key that seals them. */
+async function openSshKeys(db: Db, encryptionKey: KeyObject | undefined, log: Log) {
+  if (encryptionKey === undefined) {
+    log.warn({}, WITHOUT_KEY);
+    return undefined;
+  }
   const { keys } = await platformKeys(db, encryptionKey);
   return { host: await sshHostKeys(db, encryptionKey), platform: keys.privateKey };
 }

@@ -1,6 +1,7 @@
 /** Joins the gateway's control (actors/gateway), which decides, and its listeners (transports/gateway), which ask. */
 import { Registry } from 'prom-client';
 import { GatewayControl } from '../../actors/gateway/service.ts';
+import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { SignGatewayToken } from '../../proto/gateway/gateway-token.ts';
 import type { NewRoute, StaticRoute } from '../../proto/gateway/routes.ts';
 import type { UpstreamAddress } from '../../proto/gateway/traffic.ts';
@@ -23,9 +24,13 @@ import {
 } from '../../transports/gateway/tls/platform-certificate.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { GatewayFlags } from '../config/gateway-options.ts';
+import { consoleFolder } from '../config/program.ts';
 import { accessLine } from '../observability/access-log.ts';
 import { gatewayMetrics } from '../observability/gateway-metrics.ts';
+import { PlatformAccounts } from './accounts.ts';
+import { readConsole } from './console-files.ts';
 import { copyListener } from './listener-copies.ts';
+import { CLOCK } from './runtime.ts';
 
 /** A port for each of its listeners. */
 export interface GatewayPorts {
@@ -66,6 +71,8 @@ interface GatewayOptions {
   readonly installation?: string | undefined;
   /** Signs requests to services of the platform, which then believe the client's address. */
   readonly gatewayToken: SignGatewayToken;
+  /** Signs the sessions of those who log in to their account by SSH. */
+  readonly jwtSecret: SharedSecret;
   /** Mapped hosts and their certificates; undefined: there are none. */
   readonly mapped?:
     | { readonly mappings: MappingSource; readonly certificates: MappedCertificates | undefined }
@@ -78,6 +85,8 @@ interface GatewayOptions {
 export interface RunningGateway {
   readonly ports: GatewayPorts;
   readonly control: GatewayControl;
+  /** Whether it serves the console. */
+  readonly hasConsole: boolean;
   /** Says so in `/readyz`, takes no new connections, lets answers under way finish, ends the rest. */
   stop(graceMs: number): Promise<void>;
 }
@@ -89,6 +98,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   // A registry of its own: the services show theirs to all who reach them.
   const registry = new Registry();
   const metrics = gatewayMetrics(registry, domain);
+  const console = readConsole(consoleFolder);
   const control = new GatewayControl({
     db,
     engine,
@@ -97,12 +107,15 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     ownRoutes: options.ownRoutes,
     fileRoutes: options.fileRoutes,
     fallback: options.fallback,
+    console,
     busProblem: options.busProblem,
     gatewayToken: options.gatewayToken,
     mappings: mapped?.mappings,
     computeNews: computeNews(db),
     metrics: async () => `${await processRegistry.metrics()}\n${await registry.metrics()}`,
   });
+  const accounts = new PlatformAccounts({ domain, jwtSecret: options.jwtSecret, clock: CLOCK, log });
+  accounts.reach(control);
   const listeners = await GatewayListeners.open({
     host: options.host,
     ports: options.ports,
@@ -123,6 +136,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
               log,
             },
             authorizer: control.ssh,
+            accounts: { authorizer: control.sshAccounts, commands: accounts },
             log,
           }),
     loopId: installation === undefined ? undefined : `troupe-${installation}`,
@@ -147,6 +161,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   return {
     ports: listeners.ports,
     control,
+    hasConsole: console !== undefined,
     stop: (graceMs) => {
       control.drain();
       return close(graceMs);

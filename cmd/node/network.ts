@@ -3,6 +3,7 @@ import type { KeyObject } from 'node:crypto';
 import { startNetwork } from '../../actors/network/service.ts';
 import type { Placement } from '../../actors/service/placement.ts';
 import type { Service } from '../../proto/endpoint.ts';
+import type { KeptAnswers } from '../../proto/kept-answers.ts';
 import { plainText } from '../../proto/network/endpoints.ts';
 import type { HttpServer } from '../../proto/ports/http.ts';
 import type { ToolServer } from '../../proto/ports/tools.ts';
@@ -61,6 +62,7 @@ interface NetworkListenerOptions
   extends Pick<RoleParts, 'log' | 'environment' | 'domain' | 'authenticate' | 'streams'> {
   readonly port: number;
   readonly changes?: Changes;
+  readonly kept?: KeptAnswers;
   readonly pages: Pages;
   readonly onReply: (endpoint: string, status: number) => void;
   readonly trace?: RequestTrace | undefined;
@@ -85,6 +87,7 @@ export function listenNetwork(service: Service, options: NetworkListenerOptions)
     onReply: options.onReply,
     trace: options.trace,
     ...(options.changes === undefined ? {} : { changes: options.changes }),
+    ...(options.kept === undefined ? {} : { kept: options.kept }),
     ...(options.clientAddress === undefined ? {} : { clientAddress: options.clientAddress }),
   });
   return listen(

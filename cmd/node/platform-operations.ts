@@ -1,6 +1,7 @@
 /** Answers the administrator about nodes and routes, which are no service's alone. */
 import { auditEntry } from '../../actors/service/audit.ts';
 import { handler, handlers } from '../../actors/service/dispatch.ts';
+import { keptReply } from '../../actors/service/kept.ts';
 import {
   adminAddRoute,
   adminDeleteRoute,
@@ -63,16 +64,15 @@ export function platformOperations(db: Db): Operations {
     handler(adminListRoutes, (_: undefined) => listRoutes(db)),
     handler(adminAddRoute, async (_: undefined, call) => {
       const route = call.body;
-      const id = await db.tx(async (tx) => {
-        const added = await insertRoute(tx, route);
-        if (added !== undefined) await audit(tx, auditEntry(call, 'route.add', String(added), route));
-        return added;
+      return db.tx(async (tx) => {
+        const id = await insertRoute(tx, route);
+        if (id === undefined)
+          throw new Refusal('conflict', {
+            message: `There is a route for ${route.host} ${route.path_prefix} with priority ${route.priority} already.`,
+          });
+        await audit(tx, auditEntry(call, 'route.add', String(id), route));
+        return keptReply(tx, call, { id, ...route, managed: false });
       });
-      if (id === undefined)
-        throw new Refusal('conflict', {
-          message: `There is a route for ${route.host} ${route.path_prefix} with priority ${route.priority} already.`,
-        });
-      return { id, ...route, managed: false };
     }),
     handler(adminDeleteRoute, async (_: undefined, call) => {
       const { id } = call.params;

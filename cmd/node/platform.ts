@@ -6,10 +6,11 @@ import type { Engine } from '../../proto/ports/engine.ts';
 import { serviceRoutes } from '../../proto/service-paths.ts';
 import { replaceManagedRoutes, setNodeRoutes } from '../../storage/gateway/routes.ts';
 import { noteSshAddress, type SshAddress } from '../../storage/gateway/ssh-access.ts';
+import { isLoopback } from '../../transports/wire/peer-address.ts';
 import { NETWORK_HOST } from '../config/config.ts';
 import { sshHostKeys } from '../config/platform-keys.ts';
 import { servicePages } from '../observability/pages.ts';
-import { openGateway } from './gateway.ts';
+import { type GatewayPorts, openGateway } from './gateway.ts';
 import { listenNetwork } from './network.ts';
 import { DRAIN_MS, openCore, type PlatformCore, type PlatformOptions } from './platform-core.ts';
 import { openServices, type PlatformServices } from './platform-services.ts';
@@ -25,6 +26,8 @@ export interface Platform {
     readonly notify: string;
     readonly http: string;
     readonly https: string;
+    /** The console, for browsers on this machine; null when it was not built. */
+    readonly console: string | null;
   };
   /** Where the gateway's SSH server listens. */
   readonly ssh: { readonly host: string; readonly port: number };
@@ -57,6 +60,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
         notify: `http://${services.notify.target}`,
         http: `http://${domain}:${gateway.ports.http}`,
         https: `https://${domain}:${gateway.ports.https}`,
+        console: gateway.hasConsole ? consoleUrl(domain, host, gateway.ports) : null,
       },
       ssh: { host: reachableAddress(host), port: gateway.ports.ssh },
       admin: core.admin,
@@ -68,6 +72,15 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     await teardown.run();
     throw error;
   }
+}
+
+/**
+ * Where the console is opened first: on this machine over plain HTTP, where no certificate has to be trusted before and
+ * security keys work as well. That needs a name that means this machine, and a listener that is reached by it.
+ */
+function consoleUrl(domain: string, host: string, { http, https }: GatewayPorts): string {
+  const isHere = /(?:^|\.)localhost$/i.test(domain) && isLoopback(reachableAddress(host));
+  return isHere ? `http://${domain}:${http}/` : `https://${domain}${https === 443 ? '' : `:${https}`}/`;
 }
 
 /** Opens it in front of the services. `net`: where the networking API is; `address`: where SSH is, for people. */
@@ -82,6 +95,7 @@ async function openEntrance(core: PlatformCore, services: PlatformServices) {
     authenticate: core.callers.authenticate,
     streams: core.callers.streams,
     changes: core.callers.changes,
+    kept: core.callers.kept,
     port: options.ports.net,
     clientAddress: services.addressOf('net'),
     pages: servicePages(network, metrics.registry, environment),
@@ -124,6 +138,7 @@ async function openEntrance(core: PlatformCore, services: PlatformServices) {
     pipelined: environment.PIPELINED_ORIGINS,
     sharedOrigins: environment.CACHE_SHARED_ORIGINS,
     gatewayToken: gatewayTokenSigner(secrets.jwtSecret, sharedClock),
+    jwtSecret: secrets.jwtSecret,
     log: log.child({ service: 'gateway' }),
   });
   services.tools.reach(gateway.control);

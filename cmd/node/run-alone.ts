@@ -118,6 +118,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
       authenticate: callers.authenticate,
       streams: callers.streams,
       changes: callers.changes,
+      kept: callers.kept,
       domain,
       log,
       pages: servicePages(service, metrics.registry, environment),

@@ -9,6 +9,7 @@ import type { Log } from '../../proto/ports/log.ts';
 import { tokenDirectory } from '../../storage/auth/token-directory.ts';
 import { databaseClock } from '../../storage/clock.ts';
 import { type Db, type DbConnection, openDb } from '../../storage/db.ts';
+import { keptAnswers } from '../../storage/idempotency.ts';
 import { listNodes } from '../../storage/placement/nodes.ts';
 import type { ServiceWithRole } from '../../storage/rights.ts';
 import { type SystemRef, start, stop, stopped } from '../../supervision/index.ts';
@@ -153,6 +154,7 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
     secret,
     clock: CLOCK,
     log,
+    kept: keptAnswers(db, secret),
     changesAMinute: environment.CHANGES_PER_MINUTE,
     onUse: (tokenId, at) => noteUse(lastUse, tokenId, at),
   });

@@ -90,6 +90,8 @@ const sshKeySchema = z.object({
   name: z.string(),
   public_key: z.string(),
   created_at: z.iso.datetime(),
+  /** It opens the account by SSH, and not only containers. Older nodes leave it out. */
+  login: z.boolean().optional(),
 });
 
 const keysScope = (action: string) => ({ key: (uid: string) => `compute.${uid}.keys`, action });
@@ -126,6 +128,7 @@ export const createContainer = endpoint({
   ...common,
   name: 'createContainer',
   method: 'POST',
+  idempotent: 'key',
   path: '/compute/containers',
   summary:
     'Create a container. With `wait=running` the reply comes when it runs or has failed, or after `timeout` seconds',
@@ -165,6 +168,7 @@ export const startContainer = endpoint({
   ...common,
   name: 'startContainer',
   method: 'POST',
+  idempotent: 'key',
   path: '/compute/containers/{id}/start',
   summary:
     'Start a stopped or failed container. One whose data is gone begins with empty folders only with ' +
@@ -181,6 +185,7 @@ export const stopContainer = endpoint({
   ...common,
   name: 'stopContainer',
   method: 'POST',
+  idempotent: 'key',
   path: '/compute/containers/{id}/stop',
   summary: 'Stop a container; its persistent paths are kept',
   scope: containerScope('stop'),
@@ -205,6 +210,7 @@ export const createSshKey = endpoint({
   ...common,
   name: 'createSshKey',
   method: 'POST',
+  idempotent: 'key',
   path: '/compute/ssh-keys',
   summary: 'Add an SSH public key',
   scope: keysScope('create'),
@@ -216,9 +222,32 @@ export const createSshKey = endpoint({
       .max(64, 'must be at most 64 characters')
       .regex(/^[^\p{Cc}]*$/u, 'must not contain control characters'),
     public_key: z.string().max(16_384),
+    /** It opens your account by SSH as well. Only a login may say so, no API token. */
+    login: z.boolean().optional(),
   }),
   reply: sshKeySchema,
   refuses: ['limit_reached', 'conflict'],
+  actor: byUser,
+});
+
+const sshKeyParams = z.object({
+  id: z
+    .string()
+    .regex(/^[1-9][0-9]{0,9}$/, 'must be a whole number')
+    .transform(Number),
+});
+
+export const setSshKeyLogin = endpoint({
+  ...common,
+  name: 'setSshKeyLogin',
+  method: 'PUT',
+  path: '/compute/ssh-keys/{id}/login',
+  summary: 'Say whether an SSH key opens your account, and not only containers',
+  // Who holds an API token should not get the whole account by a key of their own.
+  access: 'session',
+  params: sshKeyParams,
+  body: z.strictObject({ login: z.boolean() }),
+  reply: sshKeySchema,
   actor: byUser,
 });
 
@@ -229,12 +258,7 @@ export const deleteSshKey = endpoint({
   path: '/compute/ssh-keys/{id}',
   summary: 'Delete an SSH public key',
   scope: keysScope('delete'),
-  params: z.object({
-    id: z
-      .string()
-      .regex(/^[1-9][0-9]{0,9}$/, 'must be a whole number')
-      .transform(Number),
-  }),
+  params: sshKeyParams,
   reply: ok,
   actor: byUser,
 });
@@ -320,6 +344,7 @@ export const computeEndpoints = [
   stopContainer,
   listSshKeys,
   createSshKey,
+  setSshKeyLogin,
   deleteSshKey,
   listImages,
   listAllContainers,

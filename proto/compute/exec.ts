@@ -9,6 +9,10 @@ const MAX_COMMAND_CHARS = 8192;
 const MAX_CELLS = 1000;
 
 const NO_NUL = /^[^\0]*$/;
+/** An id that a client chose for its command, at random; with `new` the platform chooses it. */
+const COMMAND_SESSION = /^(?:new|[A-Za-z0-9_-]{16,64})$/;
+/** A number of bytes. */
+const CURSOR = /^[0-9]{1,15}$/;
 
 const cellsSchema = z
   .string()
@@ -23,25 +27,39 @@ export const execContainer = endpoint({
   path: '/compute/containers/{id}/exec',
   summary:
     'Run a command in the container: binary frames are its input, and its output with the number of the stream (1 or ' +
-    '2) as their first byte; the last text frame {"type":"exit","code"} has its exit code',
+    '2) as their first byte; the last text frame {"type":"exit","code"} has its exit code. With `session` it goes on ' +
+    'after a lost connection, and is joined again with `since`',
   scope: containerScope('update'),
   params: containerParams,
-  query: z.object({
-    /** One is a script for `/bin/sh -c`; several are a program and its arguments. */
-    command: z
-      .array(z.string().regex(NO_NUL, 'must not contain NUL'))
-      .min(1, 'must not be missing')
-      .max(MAX_WORDS, `must be at most ${MAX_WORDS} words`)
-      .refine(([first]) => first !== '', 'must not begin with an empty word')
-      .refine(
-        (words) => words.reduce((sum, word) => sum + word.length, 0) <= MAX_COMMAND_CHARS,
-        `must be at most ${MAX_COMMAND_CHARS} characters together`,
-      ),
-    /** Whether it runs on a terminal, of that size. */
-    tty: z.enum(['true', 'false']).default('false'),
-    cols: cellsSchema.default(80),
-    rows: cellsSchema.default(24),
-  }),
+  query: z
+    .object({
+      /** One is a script for `/bin/sh -c`; several are a program and its arguments. */
+      command: z
+        .array(z.string().regex(NO_NUL, 'must not contain NUL'))
+        .max(MAX_WORDS, `must be at most ${MAX_WORDS} words`)
+        .refine(([first]) => first !== '', 'must not begin with an empty word')
+        .refine(
+          (words) => words.reduce((sum, word) => sum + word.length, 0) <= MAX_COMMAND_CHARS,
+          `must be at most ${MAX_COMMAND_CHARS} characters together`,
+        )
+        .default([]),
+      /** Whether it runs on a terminal, of that size. */
+      tty: z.enum(['true', 'false']).default('false'),
+      cols: cellsSchema.default(80),
+      rows: cellsSchema.default(24),
+      /** Names the command: it outlives its connection, and is run once. */
+      session: z.string().regex(COMMAND_SESSION, 'must be `new`, or 16 to 64 letters, digits, "_" or "-"').optional(),
+      /** Joins the command again, from so many bytes of its output on. Nothing is run. */
+      since: z.string().regex(CURSOR, 'must be a number of bytes').transform(Number).optional(),
+    })
+    .refine(({ command, since }) => command.length > 0 || since !== undefined, {
+      path: ['command'],
+      message: 'must not be missing',
+    })
+    .refine(({ session, since }) => since === undefined || (session !== undefined && session !== 'new'), {
+      path: ['since'],
+      message: 'needs the `session` to join',
+    }),
   lists: ['command'],
   refuses: ['not_running'],
   actor: byContainer,
@@ -56,7 +74,38 @@ export const execControlSchema = z.discriminatedUnion('type', [
     cols: z.int().min(1).max(MAX_CELLS),
     rows: z.int().min(1).max(MAX_CELLS),
   }),
+  // Those of a command with a session:
+  z.object({ type: z.literal('ack'), cursor: z.int().min(0) }),
+  z.object({ type: z.literal('start') }),
 ]);
+
+/** The first text of the socket of a command with a session. */
+export type ExecSession =
+  | {
+      readonly type: 'session';
+      readonly session: string;
+      readonly resumable: true;
+      /** Bytes of output, of both streams together, before what comes now. */
+      readonly cursor: number;
+      /** Bytes between `since` and `cursor`: they are not kept any more. */
+      readonly gap: number;
+      /** Bytes of input that need not be sent again, and those of them that the command took. */
+      readonly input: { readonly received: number; readonly written: number };
+    }
+  | {
+      readonly type: 'session';
+      readonly session: string;
+      /** Nothing was begun: `start` runs the command as one without a session. */
+      readonly resumable: false;
+      readonly reason: string;
+    };
+
+/** Tells how far the input of a command with a session is. */
+export interface ExecInput {
+  readonly type: 'input';
+  readonly received: number;
+  readonly written: number;
+}
 
 /** The last text of the socket. */
 export interface ExecExit {

@@ -60,6 +60,7 @@ export const adminStopContainer = endpoint({
   ...admin,
   name: 'adminStopContainer',
   method: 'POST',
+  idempotent: 'key',
   path: '/compute/admin/containers/{id}/stop',
   summary: "Stop any user's container, as its owner could",
   params: containerParams,

@@ -81,6 +81,7 @@ export const addIngress = endpoint({
   ...common,
   name: 'addIngress',
   method: 'POST',
+  idempotent: 'key',
   path: '/compute/containers/{id}/ingress',
   summary: 'Add an ingress rule; one on port 443 enables HTTPS',
   scope: containerScope('update'),

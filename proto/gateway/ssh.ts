@@ -61,3 +61,44 @@ export interface SshAuthorizer {
    */
   adopt(connection: SshConnectionInfo): (() => void) | undefined;
 }
+
+/** A key that is offered for an account, and proven. */
+export interface SshAccountQuestion {
+  /** The user name that the client gave, which is no id of a container and not `root`. */
+  readonly user: string;
+  /** As in SshQuestion. */
+  readonly fingerprint: string;
+}
+
+/** An account that a key opens. */
+export interface SshAccount {
+  readonly userId: string;
+  readonly username: string;
+  /** The user's epoch at the login: in another one the login is over (`SessionBirth`). */
+  readonly sessionsEpoch: number;
+  readonly fingerprint: string;
+  /** The key's name. */
+  readonly keyName: string;
+}
+
+/** What becomes of it. `explain`: the key is known, but opens no account; or several, and the user name is of none. */
+export type SshAccountAnswer =
+  | { readonly kind: 'enter'; readonly account: SshAccount }
+  | { readonly kind: 'explain'; readonly text: string }
+  | { readonly kind: 'none' }
+  | { readonly kind: 'unavailable' };
+
+/** A login to an account that was let in, as its actor knows it. */
+export interface SshAccountConnection extends SshAccount {
+  readonly address: string;
+  /** As in SshConnectionInfo. */
+  readonly end: (reason: string) => void;
+}
+
+/** Decides about logins to accounts, and ends those that lost their right. */
+export interface SshAccountAuthorizer {
+  /** Never rejects. */
+  account(question: SshAccountQuestion): Promise<SshAccountAnswer>;
+  /** As `adopt` of SshAuthorizer; resolves with a sentence where the login cannot be. Never rejects. */
+  adoptAccount(connection: SshAccountConnection): Promise<(() => void) | string>;
+}

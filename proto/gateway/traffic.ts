@@ -33,6 +33,8 @@ export interface ProxyReply {
   readonly headers?: readonly (readonly [name: string, value: string])[];
   readonly contentType?: string;
   readonly body?: string;
+  /** Sent with 200 in the place of `body`, in parts as the client takes them: bytes that stay as they are. */
+  readonly bytes?: Buffer;
 }
 
 /** What to do with a request. */

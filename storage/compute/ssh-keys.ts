@@ -9,11 +9,17 @@ const keysRow = z.object({ keys: z.array(z.string()), keys_revision: z.number() 
 const keyIdRow = z.object({ id: z.number() });
 
 const keyRow = z
-  .object({ id: z.number(), name: z.string(), public_key: z.string(), created_at: z.date() })
-  .transform((row) => ({ id: row.id, name: row.name, publicKey: row.public_key, createdAt: row.created_at }));
+  .object({ id: z.number(), name: z.string(), public_key: z.string(), created_at: z.date(), login: z.boolean() })
+  .transform((row) => ({
+    id: row.id,
+    name: row.name,
+    publicKey: row.public_key,
+    createdAt: row.created_at,
+    isLogin: row.login,
+  }));
 export type SshKeyRow = z.output<typeof keyRow>;
 
-const COLUMNS = 'id, name, public_key, created_at';
+const COLUMNS = 'id, name, public_key, created_at, login';
 
 /** The user's keys, oldest first. */
 export function listKeys(db: Queries, userId: string): Promise<SshKeyRow[]> {
@@ -32,16 +38,16 @@ export async function ownedKeys(db: Queries, userId: string, ids: readonly numbe
 /** Adds a key in a free slot: the key, `full` when there is no slot, `duplicate` when the user has this key. */
 export async function insertKey(
   db: Queries,
-  key: { userId: string; name: string; publicKey: string; fingerprint: string },
+  key: { userId: string; name: string; publicKey: string; fingerprint: string; isLogin?: boolean },
 ): Promise<SshKeyRow | 'full' | 'duplicate'> {
   for (;;) {
     const row = await db.one(
       keyRow,
-      `insert into ssh_keys (user_id, slot, name, public_key, fingerprint)
-       select $1, slot, $2, $3, $4 from generate_series(1, 10) as slot
+      `insert into ssh_keys (user_id, slot, name, public_key, fingerprint, login)
+       select $1, slot, $2, $3, $4, $5 from generate_series(1, 10) as slot
        where not exists (select from ssh_keys k where k.user_id = $1 and k.slot = slot.slot) limit 1
        on conflict do nothing returning ${COLUMNS}`,
-      [key.userId, key.name, key.publicKey, key.fingerprint],
+      [key.userId, key.name, key.publicKey, key.fingerprint, key.isLogin ?? false],
     );
     if (row !== undefined) return row;
     const present = await db.many(fingerprintRow, 'select fingerprint from ssh_keys where user_id = $1', [key.userId]);
@@ -49,6 +55,30 @@ export async function insertKey(
     if (present.length >= 10) return 'full';
     // Another insert took the slot between our look and our write.
   }
+}
+
+const switchedRow = z.object({ fingerprint: z.string(), was: z.boolean() });
+
+/** Says whether a key of this user opens the account. Undefined when it is not there; `was`: whether it did before. */
+export async function setKeyLogin(
+  tx: Tx,
+  userId: string,
+  id: number,
+  isLogin: boolean,
+): Promise<{ readonly key: SshKeyRow; readonly fingerprint: string; readonly was: boolean } | undefined> {
+  // Compared as bigint, as in deleteKey.
+  const before = await tx.one(
+    switchedRow,
+    'select fingerprint, login as was from ssh_keys where user_id = $1 and id = $2::bigint for update',
+    [userId, id],
+  );
+  if (before === undefined) return undefined;
+  const key = await tx.one(
+    keyRow,
+    `update ssh_keys set login = $3 where user_id = $1 and id = $2::bigint returning ${COLUMNS}`,
+    [userId, id, isLogin],
+  );
+  return key === undefined ? undefined : { ...before, key };
 }
 
 /** A key that was deleted, and the containers it was let into. */

@@ -90,15 +90,47 @@ test('a refusal is an error with code, status, fields, request id and sentence',
   assert.deepEqual([taken.code, taken.message], ['conflict', 'domain already in use']);
 });
 
-test('only a GET is tried again, after as long as the server asks', async (t) => {
+test('what may make something twice is not tried again; a GET is, after as long as the server asks', async (t) => {
   const busy = json(503, { error: 'busy', code: 'overloaded' }, { 'retry-after': '1' });
   const { client, seen } = await server(t, busy, cut, json(200, EMPTY), busy);
   const began = performance.now();
   assert.deepEqual(await client.call('listContainers'), EMPTY);
   assert.ok(performance.now() - began >= 1000);
   assert.equal(seen.length, 3);
-  const refused = await failure(client.call('stopContainer', { params: { id: 'x' } }));
+  const refused = await failure(client.call('updateContainer', { params: { id: 'x' }, body: { name: 'y' } }));
   assert.deepEqual([refused.code, refused.retryAfter, seen.length], ['overloaded', 1, 4]);
+});
+
+test('what takes an Idempotency-Key is tried again with the same key, which another call does not have', async (t) => {
+  const busy = json(503, { error: 'busy', code: 'unavailable' }, { 'retry-after': '0' });
+  const inUse = json(409, { error: 'runs', code: 'idempotency_key_in_use' }, { 'retry-after': '0' });
+  const made = json(200, { id: 'made' }, { 'idempotency-replayed': 'true' });
+  const { client, seen } = await server(t, cut, inUse, inUse, inUse, busy, made, made, busy, busy, busy);
+  const body = { name: 'x', ssh_key_ids: [1] };
+  // Waiting for the first attempt is no attempt.
+  assert.equal((await client.call('createContainer', { body })).id, 'made');
+  assert.equal(seen.length, 6);
+  const keys = seen.map(({ headers }) => headers['idempotency-key']);
+  assert.match(String(keys[0]), /^[0-9a-f]{32}$/);
+  assert.equal(new Set(keys).size, 1);
+  assert.equal(new Set(seen.map((one) => one.body)).size, 1);
+  await client.call('createContainer', { body }, { idempotencyKey: 'of my own' });
+  assert.equal(seen[6]?.headers['idempotency-key'], 'of my own');
+  const refused = await failure(client.call('createContainer', { body }));
+  assert.deepEqual([refused.code, seen.length], ['unavailable', 10]);
+  assert.notEqual(seen[7]?.headers['idempotency-key'], keys[0]);
+});
+
+test('a request of a program is sent once, with the headers that it names', async (t) => {
+  const busy = json(503, { error: 'busy', code: 'unavailable' });
+  const { client, seen } = await server(t, busy, json(200, {}));
+  const options = { idempotencyKey: 'k', headers: { accept: 'text/plain', 'x-a': 'b' } };
+  await failure(client.request('POST', '/compute/ssh-keys', {}, options));
+  assert.equal(seen.length, 1);
+  const { 'idempotency-key': key, accept, 'x-a': more, authorization } = seen[0]?.headers ?? {};
+  assert.deepEqual([key, accept, more, authorization], ['k', 'text/plain', 'b', 'Bearer secret']);
+  await client.request('GET', '/api/session');
+  assert.equal(seen[1]?.headers.accept, 'application/json');
 });
 
 test('a GET is not tried again for what no pause mends, nor when the server asks for minutes', async (t) => {

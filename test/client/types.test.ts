@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import type { CallInput, CallName, CallReply, TroupeClient } from '../../client/index.ts';
-import type { ContainerStatus } from '../../proto/compute/endpoints.ts';
+import { type ContainerStatus, computeEndpoints } from '../../proto/compute/endpoints.ts';
+import { networkEndpoints } from '../../proto/network/endpoints.ts';
 import { projectRoot } from '../support/project.ts';
 
 const run = promisify(execFile);
@@ -35,6 +36,16 @@ export async function calls(client: TroupeClient): Promise<unknown> {
   await client.call('startContainer', { params: { id: made.id }, query: { discard: 'maybe' } });
   // @ts-expect-error an endpoint that does not exist
   await client.call('dropContainer', {});
+  // @ts-expect-error no JSON: client.readLog()
+  await client.call('readLogs', { params: { id: made.id } });
+  // @ts-expect-error no JSON: client.transfer('GET', path)
+  await client.call('readFiles', { params: { id: made.id }, query: { path: '/x' } });
+  // @ts-expect-error no JSON: client.transfer('PUT', path, { body })
+  await client.call('writeFiles', { params: { id: made.id }, query: { path: '/x' } });
+  // @ts-expect-error no JSON: a client of the Model Context Protocol
+  await client.call('useTools');
+  await client.call('removeFiles', { params: { id: made.id }, query: { path: '/x' } });
+  await client.call('createContainer', { body: { name: 'x', ssh_key_ids: [1] } }, { idempotencyKey: 'x' });
   // @ts-expect-error a socket, which is followed
   await client.call('logs', { params: { id: made.id } });
   // @ts-expect-error a reply read as something else
@@ -55,6 +66,21 @@ test('no input and no reply of any endpoint is without a type', () => {
   const replies: Same<Untyped[CallName], never> = true;
   const inputs: Same<NoInput[CallName], never> = true;
   assert.ok(replies && inputs);
+});
+
+test('each endpoint of bytes that cannot be called names what to use instead', () => {
+  const bytes = [...computeEndpoints, ...networkEndpoints].filter((endpoint) => endpoint.bytes === true);
+  // One that takes and answers JSON, or nothing, can be called; NoJson of client/types.ts has the others.
+  assert.deepEqual(bytes.map(({ name }) => name).sort(), [
+    'readFiles',
+    'readLogs',
+    'removeFiles',
+    'useTools',
+    'writeFiles',
+  ]);
+  type Said = Parameters<typeof TroupeClient.prototype.call<'readLogs'>>[1];
+  const said: Same<Said, { readonly useInstead: 'client.readLog()' }> = true;
+  assert.ok(said);
 });
 
 test('the generated table is that of the endpoints', async () => {

@@ -1,7 +1,7 @@
 /** Each service alone, with its own role of the database: every endpoint does its work, and nothing that it needs is refused. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { generateKeyPairSync } from 'node:crypto';
+import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -76,9 +76,11 @@ function caller(urls: Readonly<Record<string, string>>) {
     unused: () => ENDPOINTS.map(({ service, name }) => `${service}.${name}`).filter((name) => !used.has(name)),
     urlOf: (service: string, name: string, options: Call = {}) => addressOf(service, name, options)[1],
     call: async (service: string, name: string, options: Call = {}): Promise<Reply> => {
-      const [{ method }, url] = addressOf(service, name, options);
+      const [{ method, idempotent }, url] = addressOf(service, name, options);
       const { token, body } = options;
-      const reply = await request(method, url, { ...(token && { token }), ...(body === undefined ? {} : { body }) });
+      const headers = idempotent === undefined ? {} : { 'idempotency-key': randomUUID() };
+      const sent = { headers, ...(token && { token }), ...(body === undefined ? {} : { body }) };
+      const reply = await request(method, url, sent);
       assert.ok(reply.status < 300, `${service}.${name}: ${reply.status} ${JSON.stringify(reply.json)}`);
       return reply;
     },
@@ -217,6 +219,7 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   const public_key = await newKey(await tempDir(t));
   const params = { id: text(await call('compute', 'createSshKey', { token, body: { name: 'more', public_key } })) };
   await call('compute', 'listSshKeys', { token });
+  await call('compute', 'setSshKeyLogin', { token, params, body: { login: true } });
   const body = { name: 'more', ssh_key_ids: [Number(params.id)], ssh_enabled: true };
   const more = text(await call('compute', 'createContainer', { token, body }));
   const last = text(await call('compute', 'createContainer', { token, body }));

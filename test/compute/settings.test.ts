@@ -21,6 +21,7 @@ import {
   updateContainer,
 } from '../../proto/compute/endpoints.ts';
 import type { ComputeNews } from '../../proto/compute/events.ts';
+import type { Call } from '../../proto/endpoint.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { computeNews } from '../../storage/compute/news.ts';
@@ -530,17 +531,20 @@ test('the administrator stops and deletes containers of others; the trail names 
   const compute = await openCompute(t);
   const admin = { ...someone('admin'), isAdmin: true };
   const id = await compute.running(ann);
-  await compute.call(adminStopContainer, admin, { params: { id } });
+  // As a request has it: the address is asked for when it is read.
+  const { address, ...rest } = callFrom(adminStopContainer, admin, { params: { id }, address: '192.0.2.7' });
+  const asked: Call = Object.assign(Object.create({ address }), rest);
+  await compute.service.call(adminStopContainer, asked);
   await until(async () => (await compute.view(ann, id)).status === 'stopped');
   await compute.call(adminDeleteContainer, admin, { params: { id } });
   await refused('not_found', compute.view(ann, id));
   await refused('not_found', compute.call(adminStopContainer, admin, { params: { id } }));
   const trail = await readAudit(compute.db, { username: admin.username, limit: 10 });
   assert.deepEqual(
-    trail.map(({ action, userId, target }) => [action, userId, target]),
+    trail.map(({ action, userId, target, address: from }) => [action, userId, target, from]),
     [
-      ['container.stop', admin.userId, id],
-      ['container.delete', admin.userId, id],
+      ['container.stop', admin.userId, id, '192.0.2.7'],
+      ['container.delete', admin.userId, id, '192.0.2.1'],
     ],
   );
 });

@@ -26,7 +26,7 @@ describe('SSH keys', () => {
     const compute = await openCompute(t);
     const [first, second] = [publicKey('ann@laptop'), publicKey('')];
     const made = await compute.call(createSshKey, ann, { body: { name: ' Laptop ', public_key: `\n ${first} \r\n` } });
-    assert.deepEqual(Object.keys(made).sort(), ['created_at', 'id', 'name', 'public_key']);
+    assert.deepEqual(Object.keys(made).sort(), ['created_at', 'id', 'login', 'name', 'public_key']);
     assert.equal(made.name, 'Laptop');
     assert.equal(made.public_key, first);
     await compute.key(ann, second);

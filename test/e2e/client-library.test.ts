@@ -157,7 +157,7 @@ describe('the client library', { skip: skipWithoutDocker(), timeout: 300_000 }, 
     const folder = await projectWithPackage(t);
     const page = await readFile(join(projectRoot, 'docs/guide/client-library.md'), 'utf8');
     const blocks = [...page.matchAll(/```ts\n(.*?)```/gs)].map(([, block = '']) => block);
-    assert.equal(blocks.length, 3);
+    assert.equal(blocks.length, 4);
     const COMPILER = { target: 'ES2023', module: 'NodeNext', types: ['node'], strict: true, outDir: 'built' };
     await writeFile(join(folder, 'package.json'), JSON.stringify({ name: 'app', private: true, type: 'module' }));
     await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: COMPILER, include: ['*.ts'] }));
@@ -180,5 +180,6 @@ describe('the client library', { skip: skipWithoutDocker(), timeout: 300_000 }, 
     assert.deepEqual(lines.slice(-1), ['closed']);
     assert.match(lines.at(-2) ?? '', /^\d{4}-\d\d-\d\d it is the end$/);
     assert.deepEqual(await run(2), ['42 is it - session ended']);
+    assert.deepEqual(await run(3), ['1 got a line', '3']);
   });
 });

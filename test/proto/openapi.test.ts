@@ -42,14 +42,15 @@ test('a path with a socket and a plain form is one operation that tells of both'
   assert.deepEqual(ways(log), ['bearer', 'query']);
 });
 
-test('refusals of a service that answers in plain text are documented as that', () => {
+test('refusals of a service that answers in plain text are documented as that, and as JSON for who asks', () => {
   const network = read(openapi('t', '1', networkEndpoints, [], { isPlain: true }));
   const kinds = Object.entries(network['/api/domains']?.post?.responses ?? {}).map(([status, { content = {} }]) => [
     status,
     ...Object.keys(content),
   ]);
   assert.ok(kinds.length > 3);
-  for (const [status, kind] of kinds) assert.equal(kind, status === '201' ? 'application/json' : 'text/plain', status);
+  for (const [status, ...types] of kinds)
+    assert.deepEqual(types, status === '201' ? ['application/json'] : ['text/plain', 'application/json'], status);
 });
 
 test('a page documents each of its replies', () => {

@@ -35,7 +35,8 @@ const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
   storage: ['lib', 'proto'],
   transports: ['lib', 'proto'],
   actors: ['lib', 'proto', 'supervision', 'storage'],
-  web: ['lib', 'proto'],
+  // Of proto types only: test/web/budget.test.ts looks at what reaches a browser.
+  web: ['client', 'proto'],
 };
 
 /** Of these folders, which of their siblings each may import; folders that are not named may import all of them. */
@@ -43,10 +44,11 @@ const SIBLINGS: Readonly<Record<string, Readonly<Record<string, readonly string[
   cmd: {
     config: [],
     observability: ['config'],
-    node: ['config', 'observability', 'mcp'],
+    node: ['config', 'observability', 'mcp', 'account'],
     cli: ['config', 'observability', 'node'],
     mcp: ['config'],
     client: ['config', 'mcp'],
+    account: ['config', 'client'],
   },
   transports: {
     http: ['ws', 'wire'],
@@ -71,6 +73,7 @@ const SERVICE_ENTRY = /^actors\/[^/]+\/(?:service|(?:[a-z-]+-)?deps)\.ts$/;
 /** What cmd may import of the services besides, and why. */
 export const FURTHER_ENTRIES: ReadonlyMap<string, string> = new Map([
   ['actors/service/dispatch.ts', 'the actors of a process name calls by their endpoints'],
+  ['actors/service/kept.ts', 'what the administrator adds to the gateway is made once'],
   ['actors/service/audit.ts', 'what an operator does to an actor is audited'],
   ['actors/service/codecs.ts', 'cmd hands the cluster the codec of refusals'],
   [
@@ -83,7 +86,10 @@ export const FURTHER_ENTRIES: ReadonlyMap<string, string> = new Map([
   ['actors/auth/registry/registry-key.ts', 'the key is read from the environment before a service starts'],
   ['actors/auth/registry/registry-rights.ts', 'compute and a command are handed what auth decides about the registry'],
   ['actors/auth/registry/pull-credential.ts', 'an engine is handed what opens the registry'],
-  ['actors/auth/tokens/issue-tokens.ts', 'a command calls the running platform as its administrator'],
+  [
+    'actors/auth/tokens/issue-tokens.ts',
+    'a command calls the running platform as its administrator, and SSH as its user',
+  ],
   ['actors/auth/users/users.ts', 'a command of the operator works on the database alone'],
   ['actors/auth/users/user-state.ts', 'a command of the operator works on the database alone'],
   ['actors/notify/send.ts', 'a command of the operator works on the database alone'],
@@ -118,6 +124,8 @@ const LIBRARIES: readonly LibraryRule[] = [
   { library: /^(node:)?process$/, folders: ['cmd'] },
   { library: /^@simplewebauthn\//, folders: ['actors/auth'] },
   { library: /^playwright-core$/, folders: [] },
+  { library: /^(preact|@preact\/.*|lucide|@xterm\/.*|@fontsource-variable\/.*)$/, folders: ['web'] },
+  { library: /^vite$/, folders: ['web'] },
   { library: /^nact$/, folders: [] },
 ];
 

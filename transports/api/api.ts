@@ -7,27 +7,28 @@ import { z } from 'zod';
 import type { Authenticate, NeededScope } from '../../proto/auth/tokens.ts';
 import type { AnyEndpoint, Call, Caller, Service } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import {
-  BodyError,
-  type HttpAnswer,
-  type HttpHandler,
-  type HttpReply,
-  type HttpRequest,
-  type HttpServerOptions,
-  type UpgradeAnswer,
-  type UpgradeHandler,
+import { type KeptAnswers, REPLAYED_HEADER } from '../../proto/kept-answers.ts';
+import type {
+  HttpAnswer,
+  HttpHandler,
+  HttpReply,
+  HttpRequest,
+  HttpServerOptions,
+  UpgradeHandler,
 } from '../../proto/ports/http.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { grants } from '../../proto/scopes.ts';
-import { basic, bearer, type CookieRule, cookieToken } from './authenticate.ts';
+import { bearer, type CookieRule, cookieToken } from './authenticate.ts';
 import type { Changes } from './authentication.ts';
 import { bytesReply } from './bytes.ts';
 import type { ClientAddress } from './client-address.ts';
 import { isOwnPage } from './cors.ts';
+import { Endings } from './endings.ts';
+import { answerOnce, type KeptKey, keyOf } from './once.ts';
 import type { OpenStreams } from './open-streams.ts';
-import { check, readJson, readQuery, readQueryLists } from './read.ts';
-import { refusedSocket } from './refused-socket.ts';
-import { jsonReply, methodReply, plainReply, refusalReply, withHeader } from './replies.ts';
+import { check, readJson, readQuery } from './read.ts';
+import { jsonReply, refusalReply, withHeader } from './replies.ts';
+import { RequestCall } from './request-call.ts';
 import { router, UPGRADE } from './router.ts';
 import { FORGET_SESSION, sessionCookie, sessionCookieToken, wantsCookie } from './session-cookie.ts';
 
@@ -70,7 +71,10 @@ interface ApiOptions {
   /** The platform's domain, for endpoints that only its own pages may open. Without it, no page may. */
   readonly domain?: string;
   readonly log: Log;
-  /** Makes the body of a refusal plain text instead of JSON. `endpoint`: its name, '' for a path that leads nowhere. */
+  /**
+   * Makes the body of a refusal plain text instead of JSON, unless the client prefers JSON. `endpoint`: its name, ''
+   * for a path that leads nowhere.
+   */
   readonly plainText?: (refusal: Refusal, endpoint: string) => string;
   /** Takes the token from a cookie, too, of programs and of the platform's own pages. */
   readonly cookie?: CookieRule;
@@ -78,6 +82,8 @@ interface ApiOptions {
   readonly clientAddress?: ClientAddress;
   /** Bounds how much a user changes; without it nothing does. */
   readonly changes?: Changes;
+  /** Without it no key of a request counts. */
+  readonly kept?: KeptAnswers;
   /** Without it no request is traced. */
   readonly trace?: RequestTrace | undefined;
   /** Told of every finished request, for metrics. */
@@ -86,34 +92,14 @@ interface ApiOptions {
 
 /** Makes the two handlers of a listener for one service. */
 export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRequest' | 'onUpgrade' | 'onFault'>> {
-  const { service, authenticate, streams, pages, log, onReply, trace } = options;
+  const { service, authenticate, streams, pages, log, onReply, trace, kept } = options;
   const clientAddress = options.clientAddress ?? ((request: HttpRequest) => request.remoteAddress);
   const find = router(service.endpoints);
   const prefix = randomBytes(4).toString('hex');
   let count = 0;
   const nextId = () => `${prefix}-${(count++).toString(36)}`;
 
-  const finish = <R extends HttpAnswer>(endpoint: string, requestId: string, reply: R): R => {
-    onReply?.(endpoint, reply.status);
-    return { ...reply, headers: [...reply.headers, ['x-request-id', requestId]] };
-  };
-
-  /** Programs read the refusal of a socket as an answer. Browsers, which name the page, show it to nobody. */
-  const refuse = (request: HttpRequest, endpoint: string, requestId: string, error: unknown): UpgradeAnswer => {
-    const reply = fail(endpoint, requestId, error);
-    if (request.header('origin') === undefined) return { refuse: reply };
-    return { accept: refusedSocket(error instanceof Refusal ? error : new Refusal('internal')) };
-  };
-
-  const fail = (endpoint: string, requestId: string, error: unknown, isBasic?: boolean): HttpReply => {
-    if (error instanceof Refusal) {
-      if (error.code === 'internal') log.error({ requestId, endpoint, err: error.cause ?? error }, 'request failed');
-      return finish(endpoint, requestId, refusedReply(options, endpoint, error, isBasic));
-    }
-    // Nobody reads the reply of a client that left.
-    if (!(error instanceof BodyError)) log.error({ requestId, endpoint, err: error }, 'request failed');
-    return finish(endpoint, requestId, refusedReply(options, endpoint, new Refusal('internal')));
-  };
+  const ends = new Endings(options);
 
   const answer = async (
     endpoint: AnyEndpoint,
@@ -134,16 +120,20 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
         const events = await service.follow(endpoint, call);
         const scope = caller && neededScope(endpoint, params, caller);
         const source = caller === undefined ? events : streams.guardEvents(caller, scope, events, since);
-        return finish(endpoint.name, requestId, { status: 200, headers: EVENT_HEADERS, source });
+        return ends.finish(endpoint.name, requestId, { status: 200, headers: EVENT_HEADERS, source });
       }
-      if (endpoint.bytes) return finish(endpoint.name, requestId, await transferred(service, endpoint, call, request));
+      if (endpoint.bytes)
+        return ends.finish(endpoint.name, requestId, await transferred(service, endpoint, call, request));
+      const key = keyOf(endpoint, request);
+      if (key !== undefined && kept !== undefined)
+        return await onceReply(options, ends, request, endpoint, call, { kept, key });
       const value = await service.call(endpoint, call);
       const status = endpoint.status ?? 200;
       onReply?.(endpoint.name, status);
       if (endpoint.session !== undefined) return sessionReply(endpoint, request, value, requestId, authenticate);
       return jsonReply(status, value, requestId);
     } catch (error) {
-      return fail(endpoint.name, requestId, error, endpoint.basic);
+      return ends.fail(request, endpoint.name, requestId, error, endpoint.basic);
     }
   };
 
@@ -152,22 +142,19 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
     const page = request.method === 'GET' || request.method === 'HEAD' ? pages.get(request.path) : undefined;
     if (page !== undefined) {
       const refusal = page.refuse?.(request);
-      if (refusal !== undefined) return finish(request.path, requestId, refusedReply(options, request.path, refusal));
+      if (refusal !== undefined) return ends.fail(request, request.path, requestId, refusal);
       return Promise.resolve()
         .then(page.reply)
         .then(
-          (reply) => finish(request.path, requestId, reply),
-          (error) => fail(request.path, requestId, error),
+          (reply) => ends.finish(request.path, requestId, reply),
+          (error) => ends.fail(request, request.path, requestId, error),
         );
     }
     const match = find(request.method, request.path);
-    if (match === undefined) return finish('', requestId, refusedReply(options, '', new Refusal('not_found', NO_PATH)));
-    if ('allow' in match) {
-      const reply = methodReply(match.allow);
-      return finish('', requestId, options.plainText === undefined ? reply : plainReply(reply, 'method not allowed'));
-    }
+    if (match === undefined) return ends.fail(request, '', requestId, new Refusal('not_found', NO_PATH));
+    if ('allow' in match) return ends.notAllowed(request, requestId, match.allow);
     if (match.endpoint.socket)
-      return finish(match.endpoint.name, requestId, refusalReply(new Refusal('upgrade_required')));
+      return ends.finish(match.endpoint.name, requestId, refusalReply(new Refusal('upgrade_required')));
     const run = () => answer(match.endpoint, match.params, request, requestId);
     return trace === undefined ? run() : trace(match.endpoint.name, request.header('traceparent'), run);
   };
@@ -176,13 +163,13 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
     const requestId = nextId();
     const match = find(UPGRADE, request.path);
     if (match === undefined || !('endpoint' in match)) {
-      return refuse(request, '', requestId, new Refusal('not_found', NO_PATH));
+      return ends.refuse(request, '', requestId, new Refusal('not_found', NO_PATH));
     }
     const { endpoint, params } = match;
     // Before anything else, and as a plain answer: pages of strangers are told nothing.
     if (endpoint.ownPages && !isOwnPage(request.header('origin'), options.domain)) {
       const stranger = new Refusal('forbidden', { message: 'Pages of this origin may not connect.' });
-      return { refuse: fail(endpoint.name, requestId, stranger) };
+      return { refuse: ends.fail(request, endpoint.name, requestId, stranger) };
     }
     const since = streams.news;
     try {
@@ -195,7 +182,7 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
       if (caller === undefined) return { accept };
       return { accept, watch: streams.watchOf(caller, neededScope(endpoint, params, caller), since) };
     } catch (error) {
-      return refuse(request, endpoint.name, requestId, error);
+      return ends.refuse(request, endpoint.name, requestId, error);
     }
   };
 
@@ -203,15 +190,25 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
   return { onRequest, onUpgrade, onFault };
 }
 
-/** What a refusal is answered with. */
-function refusedReply(
-  { plainText }: Pick<ApiOptions, 'plainText'>,
-  endpoint: string,
-  refusal: Refusal,
-  isBasic?: boolean,
-): HttpReply {
-  const reply = refusalReply(refusal, isBasic);
-  return plainText === undefined ? reply : plainReply(reply, plainText(refusal, endpoint));
+/** The reply of a request with an Idempotency-Key. */
+async function onceReply(
+  { service, log }: Pick<ApiOptions, 'service' | 'log'>,
+  ends: Endings,
+  request: HttpRequest,
+  endpoint: AnyEndpoint,
+  call: RequestCall,
+  by: KeptKey,
+): Promise<HttpReply> {
+  const { outcome, isReplayed } = await answerOnce({ ...by, log, endpoint, call }, (place) => {
+    call.place = place;
+    return service.call(endpoint, call);
+  });
+  const { name, status = 200 } = endpoint;
+  const reply =
+    'value' in outcome
+      ? ends.finish(name, call.requestId, jsonReply(status, outcome.value))
+      : ends.fail(request, name, call.requestId, outcome.refused);
+  return isReplayed ? withHeader(reply, REPLAYED_HEADER, 'true') : reply;
 }
 
 /**
@@ -310,55 +307,4 @@ function neededScope(
 ): NeededScope | undefined {
   if (endpoint.scope === undefined) return undefined;
   return { key: endpoint.scope.key(caller.userId, params), action: endpoint.scope.action };
-}
-
-/**
- * The call of a request, whose parts are validated here. Asking the socket for the address costs more than all of the
- * routing, and few handlers do.
- */
-class RequestCall implements Call {
-  readonly caller: Caller | undefined;
-  readonly params: unknown;
-  readonly query: unknown;
-  readonly body: unknown;
-  readonly basic: Call['basic'];
-  readonly lastEventId: string | undefined;
-  readonly requestId: string;
-  readonly #request: HttpRequest;
-  readonly #clientAddress: ClientAddress;
-
-  constructor(
-    endpoint: AnyEndpoint,
-    params: Readonly<Record<string, string>>,
-    request: HttpRequest,
-    caller: Caller | undefined,
-    body: unknown,
-    requestId: string,
-    clientAddress: ClientAddress,
-  ) {
-    this.#request = request;
-    this.#clientAddress = clientAddress;
-    this.caller = caller;
-    this.params = endpoint.params === undefined ? params : check(endpoint.params, params, 'path');
-    this.query =
-      endpoint.query === undefined
-        ? undefined
-        : check(endpoint.query, readQueryLists(request.query, endpoint), 'query');
-    this.body = body;
-    this.basic = endpoint.basic === true ? basic(request.header('authorization')) : undefined;
-    this.lastEventId = endpoint.events ? request.header('last-event-id') : undefined;
-    this.requestId = requestId;
-  }
-
-  get address(): string {
-    return this.#clientAddress(this.#request);
-  }
-
-  get host(): string | undefined {
-    return this.#request.header('host');
-  }
-
-  get userAgent(): string | undefined {
-    return this.#request.header('user-agent');
-  }
 }

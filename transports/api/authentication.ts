@@ -4,6 +4,7 @@ import type { Authenticate, TokenDirectory, TokenNews } from '../../proto/auth/t
 import { Buckets } from '../../proto/buckets.ts';
 import { type AnyEndpoint, type Caller, isChange } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
+import type { KeptAnswers } from '../../proto/kept-answers.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { authenticator } from './authenticate.ts';
@@ -15,6 +16,8 @@ interface AuthenticationOptions {
   readonly secret: SharedSecret;
   readonly clock: Clock;
   readonly log: Log;
+  /** Answers of requests that are sent again. */
+  readonly kept: KeptAnswers;
   /** How many changes a user may make in a minute. */
   readonly changesAMinute: number;
   /** Told that an API token was used, at a time in unix seconds; not for every use. */
@@ -26,6 +29,7 @@ export interface Authentication {
   readonly streams: OpenStreams;
   /** Counts what users change here. */
   readonly changes: Changes;
+  readonly kept: KeptAnswers;
   /** To be called by whoever changed tokens in this process, before it answers. */
   readonly tokensChanged: (news: TokenNews) => void;
   /** Ends the open streams, and listens for news no longer. */
@@ -37,7 +41,7 @@ export interface Authentication {
  * streams that were opened with it end.
  */
 export function openAuthentication(options: AuthenticationOptions): Authentication {
-  const { directory, secret, clock, log, changesAMinute, onUse } = options;
+  const { directory, secret, clock, log, kept, changesAMinute, onUse } = options;
   const { authenticate, forget } = authenticator({ secret, clock, directory, onUse });
   const streams = new OpenStreams(directory, log);
   const tokensChanged = (news: TokenNews) => {
@@ -49,6 +53,7 @@ export function openAuthentication(options: AuthenticationOptions): Authenticati
     authenticate,
     streams,
     changes: changesPerMinute(changesAMinute, clock),
+    kept,
     tokensChanged,
     close: async () => {
       await watching.close();

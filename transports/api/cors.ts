@@ -2,9 +2,9 @@
 import type { HttpHandler, HttpReply, HttpRequest } from '../../proto/ports/http.ts';
 
 const METHODS = 'GET, POST, DELETE';
-const REQUEST_HEADERS = 'authorization, content-type';
+const REQUEST_HEADERS = 'authorization, content-type, idempotency-key';
 /** What a page may read besides the headers that it always may. */
-const EXPOSED = 'retry-after, x-request-id';
+const EXPOSED = 'retry-after, x-request-id, idempotency-replayed';
 const PREFLIGHT_SECONDS = '600';
 
 /**

@@ -80,11 +80,14 @@ export class NodeRequest implements HttpRequest {
   }
 
   /**
-   * Reads on without keeping anything, so that a client which is still sending comes to read its answer. `done` is told
-   * true when the body has ended, false when more than MAX_DISCARD_BYTES came or are announced. Once the client left,
-   * `gone` is called in its place.
+   * Reads on without keeping anything (whoever reads it is told `aborted`), so that a client which is still sending
+   * comes to read its answer. `done` is told true when the body has ended, false when more than MAX_DISCARD_BYTES came
+   * or are announced. Once the client left, `gone` is called in its place.
    */
   discard(done: (whole: boolean) => void, gone: () => void): void {
+    this.#waiting?.(new BodyError('aborted'));
+    // A stream that closes later would hold the message up.
+    this.#message.unpipe();
     if (this.#declared > MAX_DISCARD_BYTES) {
       done(false);
       return;

@@ -1,6 +1,6 @@
 import type { HttpResponse } from 'uWebSockets.js';
 import type { ByteSink, ByteSource, HttpAnswer, HttpPushReply, HttpReply } from '../../proto/ports/http.ts';
-import { isBodiless, isSent, statusLine } from './reply-head.ts';
+import { internalError, isBodiless, isSent, statusLine } from './reply-head.ts';
 
 /** Bodies up to this many bytes are handed over at once; the library buffers what the client does not take. */
 const WHOLE_BYTES = 64 * 1024;
@@ -133,9 +133,15 @@ export class UwsPush implements ByteSink {
     this.#owner.ended();
   }
 
-  /** The library then says that it was aborted. */
   fail(): void {
-    this.#res?.close();
+    const res = this.#res;
+    if (res === undefined) return;
+    // Half a reply cannot become another one. The library then says that it was aborted.
+    if (!this.isSilent) return void res.close();
+    this.#res = undefined;
+    res.cork(() => writeReply(res, internalError, false, this.#owner.closing));
+    this.#closed();
+    this.#owner.ended();
   }
 
   /** The client left, or is cut off. */

@@ -8,6 +8,7 @@ import { type AuditEntry, audit } from '../../../storage/audit.ts';
 import { userAtNetwork } from '../../../storage/auth/attempts.ts';
 import { rehash, type UserRow } from '../../../storage/auth/users.ts';
 import type { Queries } from '../../../storage/queries.ts';
+import { BoundedAudit } from '../../service/bounded-audit.ts';
 import type { AuthDeps } from '../deps.ts';
 import { HASH_QUEUE, hashesOverloaded, hashPassword, needsRehash, verifyNobody, verifyPassword } from './passwords.ts';
 import { type Charge, Throttle } from './throttle.ts';
@@ -171,42 +172,22 @@ async function renewHash(
   }
 }
 
-/** Entries written at once at most, after a quiet time. */
-const BURST = 100;
-/** One more is allowed every so many ms: at most 14,400 a day and node, about 3 MB, however hard somebody tries. */
-const REFILL_MS = 6000;
+/** A node's: at most 14,400 a day, about 3 MB, however hard somebody tries. */
+const BOUNDS = { burst: 100, everyMs: 6000 } as const;
 
-/**
- * Writes entries while there is room for them. Those left out are counted, and the next entry says how many
- * (`omitted`): the trail never hides that it is incomplete. Refusals by the throttle make no entry at all; a block
- * makes one when it begins.
- */
+/** Writes entries while there is room for them. A block makes one when it begins; what it refuses makes none. */
 class RefusalAudit {
   readonly #db: Queries;
-  readonly #clock: Clock;
-  #room = BURST;
-  #refilledAt: number;
-  #omitted = 0;
+  readonly #bounded: BoundedAudit;
 
   constructor(db: Queries, clock: Clock) {
     this.#db = db;
-    this.#clock = clock;
-    this.#refilledAt = clock.now();
+    this.#bounded = new BoundedAudit(clock, BOUNDS);
   }
 
   /** Writes the entry, or counts it. */
   async write(entry: AuditEntry): Promise<void> {
-    const now = this.#clock.now();
-    const more = Math.max(0, (now - this.#refilledAt) / REFILL_MS);
-    this.#room = Math.min(BURST, this.#room + more);
-    this.#refilledAt = now;
-    if (this.#room < 1) {
-      this.#omitted++;
-      return;
-    }
-    this.#room--;
-    const omitted = this.#omitted;
-    this.#omitted = 0;
-    await audit(this.#db, omitted === 0 ? entry : { ...entry, detail: { ...entry.detail, omitted } });
+    const written = this.#bounded.take(entry);
+    if (written !== undefined) await audit(this.#db, written);
   }
 }

@@ -17,6 +17,7 @@ import { holdUser } from '../../../storage/auth/users.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { auditEntry } from '../../service/audit.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
+import { keptReply } from '../../service/kept.ts';
 import type { LeaseHolder } from '../../service/placement.ts';
 import type { AuthDeps } from '../deps.ts';
 import { acceptScopes, expiryOf, refuseNothing } from './api-token-rules.ts';
@@ -34,14 +35,13 @@ export function apiTokenHandlers(deps: AuthDeps): readonly Handler<LeaseHolder>[
       refuseNothing(scopes);
       const made = { id: newId(), name: call.body.name, expiresAt: expiryOf(call.body.expires_in, clock.now()) };
       const token = await issue({ tokenId: made.id, userId, expiresAt: made.expiresAt });
-      const createdAt = await fenced(db, lease, async (tx) => {
+      return fenced(db, lease, async (tx) => {
         if (!(await holdUser(tx, userId))) throw new Refusal('unauthorized');
         const added = await insertApiToken(tx, { ...made, userId, grants: { scopes }, max: MAX_TOKENS });
         if (added === undefined) throw tooMany();
         await audit(tx, auditEntry(call, 'token.create', made.id, { name: made.name, scopes }));
-        return added;
+        return keptReply(tx, call, { ...fresh(made, added), scopes: writable(scopes), token });
       });
-      return { ...fresh(made, createdAt), scopes: writable(scopes), token };
     }),
 
     handler(listTokens, async (_: LeaseHolder, call) =>
@@ -67,7 +67,7 @@ export function apiTokenHandlers(deps: AuthDeps): readonly Handler<LeaseHolder>[
       const { userId } = callerOf(call);
       const made = { id: newId(), name: call.body.name, expiresAt: expiryOf(call.body.expires_in, clock.now()) };
       const token = await issue({ tokenId: made.id, userId, expiresAt: made.expiresAt });
-      const createdAt = await fenced(db, lease, async (tx) => {
+      return fenced(db, lease, async (tx) => {
         if (!(await holdUser(tx, userId))) throw new Refusal('unauthorized');
         const account = await serviceAccount(tx, userId, call.params.id);
         if (account === undefined) throw noAccount();
@@ -75,9 +75,8 @@ export function apiTokenHandlers(deps: AuthDeps): readonly Handler<LeaseHolder>[
         const added = await insertApiToken(tx, { ...made, userId, grants, max: MAX_TOKENS });
         if (added === undefined) throw tooMany();
         await audit(tx, auditEntry(call, 'token.create', made.id, { name: made.name, service_account: account.id }));
-        return added;
+        return keptReply(tx, call, { ...fresh(made, added), token });
       });
-      return { ...fresh(made, createdAt), token };
     }),
 
     handler(listServiceAccountTokens, async (_: LeaseHolder, call) => {

@@ -25,6 +25,7 @@ import { fenced } from '../../../storage/fenced.ts';
 import { append } from '../../../storage/outbox.ts';
 import { auditEntry } from '../../service/audit.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
+import { keptReply } from '../../service/kept.ts';
 import type { LeaseHolder } from '../../service/placement.ts';
 import type { AuthDeps } from '../deps.ts';
 import { acceptScopes } from './api-token-rules.ts';
@@ -53,7 +54,7 @@ export function serviceAccountHandlers({ db, clock, tokensChanged }: AuthDeps): 
         }
         await audit(tx, auditEntry(call, 'service_account.create', row.id, { name: row.name, scopes }));
         await append(tx, news(userId, 'Service account created', `The service account "${row.name}" was created.`));
-        return view(row);
+        return keptReply(tx, call, view(row));
       });
     }),
 

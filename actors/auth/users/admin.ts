@@ -19,10 +19,12 @@ import { Refusal } from '../../../proto/errors.ts';
 import { audit, readAudit } from '../../../storage/audit.ts';
 import { endSessions, listSessions } from '../../../storage/auth/sessions.ts';
 import { type UserRow, userById, usersAfter } from '../../../storage/auth/users.ts';
+import type { Tx } from '../../../storage/db.ts';
 import { leftOf } from '../../../storage/offboarding.ts';
 import { append } from '../../../storage/outbox.ts';
 import { auditEntry, type EntryMaker } from '../../service/audit.ts';
 import { handler } from '../../service/dispatch.ts';
+import { keptReply } from '../../service/kept.ts';
 import type { AuthDeps } from '../deps.ts';
 import { beginRemoval, disableUser, enableUser } from './user-state.ts';
 import { addUser, forgetKeys, generatePassword, setPassword } from './users.ts';
@@ -48,8 +50,11 @@ export function adminHandlers({ db, adminUsername }: AuthDeps) {
     handler(adminListUsers, async (_: undefined, { query }) => (await usersAfter(db, query)).map(view)),
     handler(adminAddUser, async (_: undefined, call) => {
       const password = call.body.password ?? generatePassword();
-      const added = await addUser(db, call.body.username, password, entryOf(call));
-      return { id: added.id, username: added.username, password: call.body.password === undefined ? password : null };
+      const reply = ({ id, username }: { id: string; username: string }) => {
+        return { id, username, password: call.body.password === undefined ? password : null };
+      };
+      const besides = (tx: Tx, added: { id: string; username: string }) => keptReply(tx, call, reply(added));
+      return reply(await addUser(db, call.body.username, password, entryOf(call), besides));
     }),
     handler(adminSetPassword, async (_: undefined, call) => {
       const { username } = await userOf(call.params.id);

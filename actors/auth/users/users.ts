@@ -17,7 +17,7 @@ import {
   type UserRow,
   userByName,
 } from '../../../storage/auth/users.ts';
-import type { Db } from '../../../storage/db.ts';
+import type { Db, Tx } from '../../../storage/db.ts';
 import { append } from '../../../storage/outbox.ts';
 import { type EntryMaker, OPERATOR, operatorEntry } from '../../service/audit.ts';
 import { hashPassword } from '../login/passwords.ts';
@@ -34,13 +34,20 @@ export function generatePassword(): string {
   return password;
 }
 
-/** Adds a user. Refuses `invalid_request` (name or password) and `conflict` (name taken). */
+/** Somebody who was just added. */
+type AddedUser = { readonly id: string; readonly username: string };
+
+/**
+ * Adds a user. Refuses `invalid_request` (name or password) and `conflict` (name taken). `besides`: what else is
+ * written in the same transaction.
+ */
 export async function addUser(
   db: Db,
   username: string,
   password: string,
   entry: EntryMaker = operatorEntry,
-): Promise<{ id: string; username: string }> {
+  besides: (tx: Tx, added: AddedUser) => Promise<unknown> = async () => {},
+): Promise<AddedUser> {
   accept(usernameSchema.safeParse(username), 'username');
   if (username === OPERATOR)
     throw new Refusal('invalid_request', { message: `The username must not be "${OPERATOR}".` });
@@ -51,6 +58,7 @@ export async function addUser(
     const added = await insertUser(tx, { id, username, passwordHash });
     if (!added) throw new Refusal('conflict', { message: `There is a user ${username} already.` });
     await audit(tx, entry('user.add', id, { username }));
+    await besides(tx, { id, username });
   });
   return { id, username };
 }

@@ -12,7 +12,6 @@
 import { waitAtMost } from '../../../lib/waiting.ts';
 import {
   deleteContainer,
-  execContainer,
   getContainer,
   logs,
   readLogs,
@@ -31,15 +30,17 @@ import { isUserActive } from '../../../storage/offboarding.ts';
 import { append } from '../../../storage/outbox.ts';
 import { auditEntry } from '../../service/audit.ts';
 import { handleCall, handler, handlers } from '../../service/dispatch.ts';
+import { keptReply } from '../../service/kept.ts';
 import type { AnsweringKind } from '../../service/parts.ts';
 import type { ComputeDeps } from '../deps.ts';
+import { execHandler } from '../exec/exec-handler.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { containerView, createdView } from '../views.ts';
 import { attachTerminal } from './attached-terminals.ts';
 import { ingressHandlers } from './ingress.ts';
 import { stoppedNotice } from './notices.ts';
 import { ContainerReconciler } from './reconciler.ts';
-import { changeOfView, whyNotRunning } from './rules.ts';
+import { changeOfView } from './rules.ts';
 import { settingsHandlers } from './settings.ts';
 import {
   type ActiveContainer,
@@ -47,6 +48,7 @@ import {
   type ContainerMessage,
   freshState,
   type Job,
+  mustRun,
   ownedRow,
   withProgress,
 } from './state.ts';
@@ -89,6 +91,7 @@ export function containerKind(
           ? { kind: 'status', containerId: id, status: row.status }
           : { kind: desired === 'deleted' ? 'gone' : 'stopped', containerId: id },
       );
+      await keptReply(tx, call, createdView(row, deps.domain));
       return row;
     });
     await reconciler.setDesired(state, ctx, written);
@@ -140,7 +143,7 @@ export function containerKind(
       return { status: 'ok' as const };
     }),
     handler(terminal, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call))),
-    handler(execContainer, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call))),
+    execHandler(deps),
     handler(logs, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call), LOG_OTHERWISE)),
     handler(readLogs, ({ state }: ActiveContainer, call) => void ownedRow(state, call)),
   );
@@ -183,12 +186,6 @@ export function containerKind(
       return state;
     },
   };
-}
-
-/** `otherwise`: what to do in place of waiting. */
-function mustRun(row: ContainerRow, otherwise = ''): undefined {
-  if (row.status !== 'running')
-    throw new Refusal('not_running', { message: `${whyNotRunning(row.status)}${otherwise}` });
 }
 
 /** Ends work whose container moves, so that two nodes do not do it at once. What takes too long is idempotent. */

@@ -7,6 +7,7 @@ import { tellCompute } from '../../../storage/compute/news.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { auditEntry } from '../../service/audit.ts';
 import { type Handler, handler } from '../../service/dispatch.ts';
+import { keptReply } from '../../service/kept.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { type ActiveContainer, type ContainerActorState, ownedRow } from './state.ts';
 
@@ -27,7 +28,7 @@ export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly 
       if (port !== HTTP && port !== HTTPS && takenPorts.includes(port)) {
         throw new Refusal('conflict', { message: `Port ${port} is used by the platform itself: choose another one.` });
       }
-      const rule = await fenced(db, state.lease, async (tx) => {
+      const reply = await fenced(db, state.lease, async (tx) => {
         const row = await insertRule(tx, id, { port, targetPort: target_port });
         if (row === undefined) throw new Refusal('not_found');
         if (row === 'duplicate') {
@@ -35,14 +36,14 @@ export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly 
         }
         await audit(tx, auditEntry(call, 'container.ingress.add', id, { port, target_port }));
         await tellCompute(tx, { kind: 'ingress', containerId: id });
-        return row;
+        return keptReply(tx, call, view(row));
       });
       const { ports } = state.row;
       notePorts(
         state,
         [...ports, { port, target_port }].sort((a, b) => a.port - b.port),
       );
-      return view(rule);
+      return reply;
     }),
 
     handler(deleteIngress, async ({ state }: ActiveContainer, call) => {

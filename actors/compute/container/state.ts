@@ -7,6 +7,7 @@ import type { EntityContext, Ref } from '../../../supervision/index.ts';
 import type { ConnectionMessage } from '../../service/connection.ts';
 import { callerOf } from '../../service/dispatch.ts';
 import type { ContainerMail } from '../placed.ts';
+import { whyNotRunning } from './rules.ts';
 import type { Report, Work } from './work.ts';
 
 /** What the actor understands. */
@@ -122,4 +123,10 @@ export function endMaking(state: Pick<ContainerActorState, 'makingSince' | 'trie
 /** A start that waits for its image says how far that is. */
 export function withProgress(row: ContainerRow, progress: string | undefined): ContainerRow {
   return row.status === 'pending' && progress !== undefined ? { ...row, statusReason: progress } : row;
+}
+
+/** Refuses `not_running`. `otherwise`: what to do in place of waiting. */
+export function mustRun(row: ContainerRow, otherwise = ''): undefined {
+  if (row.status !== 'running')
+    throw new Refusal('not_running', { message: `${whyNotRunning(row.status)}${otherwise}` });
 }

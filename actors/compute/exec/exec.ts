@@ -14,19 +14,23 @@ import type { Connection, ConnectionEnd, ConnectionMessage } from '../../service
 import type { ComputeDeps } from '../deps.ts';
 
 /** Most input kept for a command that does not read, or does not run yet. */
-const MAX_INPUT_BYTES = 1024 * 1024;
+export const MAX_INPUT_BYTES = 1024 * 1024;
 const TERM = 'xterm-256color';
 /** What ends the input of a program on a terminal: Ctrl-D. */
 const END_OF_TRANSMISSION = Buffer.from([4]);
 
-const ENDED: ConnectionEnd = { code: 1000, reason: 'command ended' };
+export const COMMAND_ENDED: ConnectionEnd = { code: 1000, reason: 'command ended' };
 const LOST: ConnectionEnd = { code: 1011, reason: 'connection to the container lost' };
-const TOO_MUCH: ConnectionEnd = { code: 1013, reason: 'too much input' };
+export const TOO_MUCH_INPUT: ConnectionEnd = { code: 1013, reason: 'too much input' };
+export const NO_CONTROL: ConnectionEnd = {
+  code: 1003,
+  reason: 'text frames are control messages: send input as binary frames',
+};
 
 const typed = z.looseObject({ type: z.string() });
 
 /** What a client asked for. */
-interface ExecRequest {
+export interface ExecRequest {
   readonly containerId: string;
   readonly command: readonly string[];
   /** Undefined without a terminal. */
@@ -73,13 +77,23 @@ interface Command {
   endInput(): void;
 }
 
+/** The program and its arguments: one word is a script. */
+export function wordsOf(command: readonly string[]): readonly string[] {
+  const [script = ''] = command;
+  return command.length === 1 ? ['/bin/sh', '-c', script] : command;
+}
+
+/** Whether a text from a client is a control message, be it one that this version knows or not. */
+export function isControl(value: unknown): boolean {
+  return typed.safeParse(value).success;
+}
+
 async function begin(
   engine: ComputeDeps['engine'],
   { containerId, command, terminal }: ExecRequest,
   signal: AbortSignal,
 ): Promise<Command> {
-  const [script = ''] = command;
-  const words = command.length === 1 ? ['/bin/sh', '-c', script] : command;
+  const words = wordsOf(command);
   if (terminal !== undefined)
     return onTerminal(await engine.exec(containerId, { ...terminal, term: TERM, command: words }, signal));
   const streams = await engine.run(containerId, words, signal);
@@ -133,7 +147,7 @@ class Exec {
       if (code === null) return this.#onEnd(LOST);
       const exit: ExecExit = { type: 'exit', code };
       this.#socket.send(JSON.stringify(exit));
-      this.#onEnd(ENDED);
+      this.#onEnd(COMMAND_ENDED);
     });
     if (this.#size !== undefined) command.resize(this.#size.cols, this.#size.rows);
     let isReady = true;
@@ -149,20 +163,20 @@ class Exec {
     if (stdin === undefined) {
       this.#earlyBytes += data.byteLength;
       this.#socket.pause();
-      if (this.#earlyBytes > MAX_INPUT_BYTES) this.#socket.close(TOO_MUCH.code, TOO_MUCH.reason);
+      if (this.#earlyBytes > MAX_INPUT_BYTES) this.#socket.close(TOO_MUCH_INPUT.code, TOO_MUCH_INPUT.reason);
       else this.#early.push(data);
       return;
     }
     if (!stdin.writable) return;
     if (!stdin.write(data)) this.#socket.pause();
     // Not every server can stop reading a WebSocket: past the bound the command ends.
-    if (stdin.writableLength > MAX_INPUT_BYTES) this.#socket.close(TOO_MUCH.code, TOO_MUCH.reason);
+    if (stdin.writableLength > MAX_INPUT_BYTES) this.#socket.close(TOO_MUCH_INPUT.code, TOO_MUCH_INPUT.reason);
   }
 
   control(text: string): void {
     const value = jsonOf(text);
-    if (!typed.safeParse(value).success) {
-      this.#socket.close(1003, 'text frames are control messages: send input as binary frames');
+    if (!isControl(value)) {
+      this.#socket.close(NO_CONTROL.code, NO_CONTROL.reason);
       return;
     }
     const { data: control } = execControlSchema.safeParse(value);
@@ -194,7 +208,8 @@ class Exec {
   }
 }
 
-function whyNot(error: unknown): ConnectionEnd {
+/** How a connection ends whose command could not be started. */
+export function whyNot(error: unknown): ConnectionEnd {
   if (!(error instanceof EngineError)) return { code: 1011, reason: 'the command could not be started' };
   if (error.code === 'unavailable') return { code: 1013, reason: 'engine not available, try again' };
   return { code: 1011, reason: error.message };

@@ -12,6 +12,7 @@ import type { Log } from '../../../proto/ports/log.ts';
 import { notedSshAddress, type SshAddress } from '../../../storage/gateway/ssh-access.ts';
 import { parseSealKey } from '../../../storage/seal.ts';
 import { registryCatalog } from '../../../transports/clients/registry/catalog.ts';
+import { keptCommands } from '../../../transports/engines/common/kept-commands.ts';
 import { dockerEngine } from '../../../transports/engines/docker/engine.ts';
 import { findDocker } from '../../../transports/engines/docker/host/find-docker.ts';
 import { sshShells } from '../../../transports/ssh/shells.ts';
@@ -70,6 +71,7 @@ export async function openCompute(
     placement,
     engine,
     shells: sshElseEngine(ssh, engine, log),
+    commands: keptCommands(engine),
     tokens: streams,
     log,
     clock,

@@ -25,7 +25,9 @@ export async function commandOutcome(
   for (;;) {
     const frame = await socket.next(30_000);
     if ('text' in frame) {
-      const { code } = exitSchema.parse(JSON.parse(frame.text));
+      const { data: exit } = exitSchema.safeParse(JSON.parse(frame.text));
+      if (exit === undefined) continue; // Of a command with a session.
+      const { code } = exit;
       const [out = '', err = ''] = outputs.map((parts) => Buffer.concat(parts).toString());
       return { out, err, exit: code, end: await socket.closed };
     }

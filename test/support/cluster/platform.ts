@@ -76,6 +76,8 @@ const readySchema = z.object({
       http: z.url(),
       https: z.url(),
     },
+    /** Null when it was not built. */
+    console: z.url().nullable(),
   }),
   ssh: z.object({ host: z.string(), port: z.number() }),
   domain: z.string(),
@@ -148,12 +150,12 @@ export interface Reply {
 export async function request(
   method: string,
   url: string,
-  options: { token?: string; body?: unknown; raw?: string; timeoutMs?: number } = {},
+  options: { token?: string; body?: unknown; raw?: string; timeoutMs?: number; headers?: Record<string, string> } = {},
 ): Promise<Reply> {
   const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
   const response = await fetch(url, {
     method,
-    headers: options.token === undefined ? {} : { authorization: `Bearer ${options.token}` },
+    headers: { ...options.headers, ...(options.token && { authorization: `Bearer ${options.token}` }) },
     ...(body === undefined ? {} : { body }),
     ...(options.timeoutMs === undefined ? {} : { signal: AbortSignal.timeout(options.timeoutMs) }),
   });

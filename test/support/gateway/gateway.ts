@@ -33,6 +33,7 @@ export async function startGateway(
     isCaching: false,
     processRegistry: new Registry(),
     gatewayToken: () => '',
+    jwtSecret: 'a secret of the gateway of a test',
     busProblem: () => undefined,
     ...options,
   });

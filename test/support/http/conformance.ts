@@ -7,6 +7,7 @@ import { pushes } from './conformance/pushes.ts';
 import { replies } from './conformance/replies.ts';
 import { requests } from './conformance/requests.ts';
 import { sockets } from './conformance/sockets.ts';
+import { streams } from './conformance/streams.ts';
 import { strictness } from './conformance/strictness.ts';
 import { upgrades } from './conformance/upgrades.ts';
 
@@ -16,6 +17,7 @@ export function conformance(adapter: Adapter, skip: string | false): void {
     describe('requests', { concurrency: 4 }, () => requests(adapter));
     describe('strictness', () => strictness(adapter));
     describe('bodies', { concurrency: 4 }, () => bodies(adapter));
+    describe('bodies as they come', { concurrency: 4 }, () => streams(adapter));
     describe('replies', { concurrency: 4 }, () => replies(adapter));
     describe('pushed replies', { concurrency: 4 }, () => pushes(adapter));
     describe('upgrades', { concurrency: 4 }, () => upgrades(adapter));

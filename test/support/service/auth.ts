@@ -5,6 +5,7 @@ import { addUser } from '../../../actors/auth/users/users.ts';
 import { type Identity, identitySchema, login } from '../../../proto/auth/endpoints.ts';
 import type { Caller } from '../../../proto/endpoint.ts';
 import { tokenDirectory } from '../../../storage/auth/token-directory.ts';
+import { keptAnswers } from '../../../storage/idempotency.ts';
 import { type Authentication, openAuthentication } from '../../../transports/api/authentication.ts';
 import { silentLog } from '../log.ts';
 import type { Cleanup } from '../temp.ts';
@@ -57,6 +58,7 @@ export function otherProcess(t: Cleanup, { outside, clock }: AuthUnderTest): Aut
     secret: SECRET,
     clock,
     log: silentLog,
+    kept: keptAnswers(outside, SECRET),
     changesAMinute: 60,
     onUse: () => {},
   });

@@ -8,7 +8,7 @@ import { check } from '../../../transports/api/read.ts';
 /** Input of a call as it comes from outside, before any schema. */
 export interface Input {
   readonly params?: Record<string, string>;
-  readonly query?: Record<string, string>;
+  readonly query?: Readonly<Record<string, string | readonly string[]>>;
   readonly body?: unknown;
   readonly address?: string;
   readonly basic?: { readonly username: string; readonly password: string } | undefined;

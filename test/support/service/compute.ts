@@ -7,6 +7,7 @@ import {
   computeSocket,
   createContainer,
   createSshKey,
+  execContainer,
   getContainer,
   listContainers,
   logs,
@@ -58,7 +59,15 @@ export function fakeTokens(): FakeTokens {
   };
 }
 
-type Replaced = 'defaultImage' | 'registryAuth' | 'lingerMs' | 'sshAddress' | 'catalog' | 'takenPorts';
+type Replaced =
+  | 'commands'
+  | 'commandLingerMs'
+  | 'defaultImage'
+  | 'registryAuth'
+  | 'lingerMs'
+  | 'sshAddress'
+  | 'catalog'
+  | 'takenPorts';
 
 /** What takes the place of the usual parts. */
 export interface ComputeOptions extends Partial<Pick<ComputeDeps, Replaced>> {
@@ -204,6 +213,10 @@ export class ComputeUnderTest {
 
   terminal(caller: Caller, id: string, session?: string): Promise<FakeSocket> {
     return this.connect(terminal, caller, { params: { id }, ...(session === undefined ? {} : { query: { session } }) });
+  }
+
+  exec(caller: Caller, id: string, query: Input['query'] & object): Promise<FakeSocket> {
+    return this.connect(execContainer, caller, { params: { id }, query });
   }
 
   logs(caller: Caller, id: string, tail?: string, since?: string): Promise<FakeSocket> {

@@ -6,6 +6,7 @@ import { listenNetwork, openNetwork as openActors } from '../../../cmd/node/netw
 import { PlatformTools } from '../../../cmd/node/tools.ts';
 import { servicePages } from '../../../cmd/observability/pages.ts';
 import { newId } from '../../../proto/ids.ts';
+import type { KeptAnswers } from '../../../proto/kept-answers.ts';
 import type { NetworkNews } from '../../../proto/network/events.ts';
 import type { Scopes } from '../../../proto/scopes.ts';
 import { insertContainer } from '../../../storage/compute/containers.ts';
@@ -39,6 +40,8 @@ export interface NetworkOptions {
   readonly isBare?: boolean;
   readonly resolvers?: (dns: string) => string;
   readonly adapter?: AdapterChoice;
+  /** Stands in for what keeps answers. */
+  readonly kept?: (own: KeptAnswers) => KeptAnswers;
   /** A broker, as `host:port`: it is a node of a cluster then. */
   readonly nats?: string;
 }
@@ -97,6 +100,7 @@ export async function openNetwork(t: Cleanup, options: NetworkOptions = {}) {
     if (options.nats !== undefined) await node.join();
     const server = await listenNetwork(service, {
       ...{ log, domain, authenticate: node.authenticate, streams: node.streams, port: 0 },
+      kept: options.kept?.(node.kept) ?? node.kept,
       environment: node.environment,
       pages: servicePages(service, node.metrics.registry),
       onReply: () => {},

@@ -6,6 +6,7 @@ import type { RoleParts } from '../../../cmd/node/roles/role.ts';
 import { Teardown } from '../../../cmd/node/shutdown.ts';
 import type { TokenNews } from '../../../proto/auth/tokens.ts';
 import { newId } from '../../../proto/ids.ts';
+import type { KeptAnswers } from '../../../proto/kept-answers.ts';
 import { NOTIFICATIONS_STREAM } from '../../../proto/notify/notification.ts';
 import type { Bus } from '../../../proto/ports/bus.ts';
 import type { StreamStore } from '../../../proto/ports/bus-store.ts';
@@ -13,6 +14,7 @@ import { tokenDirectory } from '../../../storage/auth/token-directory.ts';
 import { deadLetterSink } from '../../../storage/bus/dead-letters.ts';
 import { streamStore } from '../../../storage/bus/store.ts';
 import { type Db, openDb } from '../../../storage/db.ts';
+import { keptAnswers } from '../../../storage/idempotency.ts';
 import { outboxStore } from '../../../storage/outbox.ts';
 import { leaseStore } from '../../../storage/placement/leases.ts';
 import { timerStore } from '../../../storage/placement/timers.ts';
@@ -64,6 +66,8 @@ export interface TestNode extends RoleParts {
   readonly placement: Cluster;
   readonly log: KeptLog;
   readonly clock: MovableClock;
+  /** Answers of requests with a key. */
+  readonly kept: KeptAnswers;
   /** What services here told of tokens. */
   readonly news: readonly TokenNews[];
   /** Takes its share of the entities. */
@@ -124,6 +128,7 @@ export async function startNode(t: Cleanup, options: NodeOptions = {}): Promise<
     secret: SECRET,
     clock,
     log: silentLog,
+    kept: keptAnswers(db, SECRET),
     changesAMinute: Number.MAX_SAFE_INTEGER,
     onUse: () => {},
   });
@@ -163,6 +168,7 @@ export async function startNode(t: Cleanup, options: NodeOptions = {}): Promise<
     jwtSecret: SECRET,
     authenticate: callers.authenticate,
     streams: callers.streams,
+    kept: callers.kept,
     news,
     tokensChanged: (change) => {
       news.push(change);

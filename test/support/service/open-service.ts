@@ -116,9 +116,9 @@ export interface ListenOptions extends Pick<HttpServerOptions, 'maxBufferedBytes
 
 /** Lets a service listen on a port of 127.0.0.1 until its node ends. */
 export async function serve(opened: OpenService, { adapter = 'auto', ...options }: ListenOptions): Promise<HttpServer> {
-  const { service, authenticate, streams, domain, log, metrics } = opened;
+  const { service, authenticate, streams, kept, domain, log, metrics } = opened;
   const pages = servicePages(service, metrics.registry);
-  const handlers = api({ service, authenticate, streams, pages, domain, log });
+  const handlers = api({ service, authenticate, streams, kept, pages, domain, log });
   const server = await listen({ host: '127.0.0.1', port: 0, ...options, ...handlers }, adapter);
   opened.before('listener', () => server.close(1000));
   return server;

@@ -14,6 +14,7 @@ import { ClientWire, LINGER_MS } from './client-wire.ts';
 import { Exchange } from './exchange.ts';
 import type { ExchangeClient } from './exchange-sides.ts';
 import { HeldBody } from './held-body.ts';
+import { ownFile } from './own-file.ts';
 import { Replay } from './replay.ts';
 import { replyText } from './write-heads.ts';
 
@@ -41,6 +42,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   #hasEnded = false;
   #isDraining = false;
   #upstream = '';
+  #isOfService = false;
   #isBroken = false;
 
   /** `serverName`: what the client called us in the TLS handshake; undefined without TLS. */
@@ -85,8 +87,6 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     else this.#refuse(TOO_SLOW);
   }
 
-  // --------------------------------------------------------------------------------------------------- from the client
-
   onData(chunk: Buffer): void {
     if (this.#phase === 'closing') return;
     // In order: what came ahead has its turn first. A client that does not read its answers gets no more of them.
@@ -119,6 +119,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.#isReady = false;
     this.#hasContinued = false;
     this.#upstream = '';
+    this.#isOfService = false;
     this.#isBroken = false;
     this.#wait('exchange', this.context.timeouts.stallMs);
     this.#inflow.keep(chunk, found.next);
@@ -161,6 +162,11 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     if (answer.kind === 'fail') {
       this.fail(answer.status, answer.reason);
       return;
+    }
+    this.#isOfService = isService === true;
+    if (this.#hasLeft) {
+      answer.sink?.abort();
+      return void this.#cutShort();
     }
     const client = forwardedOf(head, this.context, this.#address, decision);
     const address = isService === true ? { ...forward, isService } : forward;
@@ -227,7 +233,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     }
     if (untouched !== undefined) this.#inflow.keep(untouched, 0);
     if (this.#isBodyRead && this.#isReady) exchange?.endBody();
-    if (!this.#isBodyRead && this.#hasEnded && this.#inflow.isEmpty) this.#cutShort();
+    if ((!this.#isBodyRead && this.#hasEnded && this.#inflow.isEmpty) || this.#hasLeft) this.#cutShort();
     else this.#inflow.flow();
   }
 
@@ -238,11 +244,18 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
       if (!this.#inflow.isEmpty) return;
       if (!this.#head.isEmpty) this.#refuse({ status: 400, body: 'The request broke off.\n' });
       else this.#close();
-    } else if (this.#phase === 'exchange' && !this.#isBodyRead && (this.#inflow.isEmpty || this.#held !== undefined))
-      this.#cutShort();
+    } else if (this.#phase === 'exchange') {
+      const isCut = !this.#isBodyRead && (this.#inflow.isEmpty || this.#held !== undefined);
+      if (isCut || this.#hasLeft) this.#cutShort();
+    }
   }
 
-  /** The client ended in the middle of a body: the origin must not take it for whole. */
+  /** Services of the platform take whoever has sent its last byte for one who left: their work ends with it. */
+  get #hasLeft(): boolean {
+    return this.#hasEnded && this.#isOfService && this.#isBodyRead && this.#inflow.isEmpty;
+  }
+
+  /** The client ended in the middle of a body, which the origin must not take for whole, or it has left. */
   #cutShort(): void {
     this.#exchange?.abort();
     this.abort();
@@ -270,8 +283,6 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.#inflow.clear();
     this.context.onDone(this);
   }
-
-  // ------------------------------------------------------------------------------------------------- from the exchange
 
   ready(): void {
     this.#isReady = true;
@@ -311,12 +322,16 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.context.onDone(this);
   }
 
-  // ------------------------------------------------------------------------------------------------------- the answers
-
   /** Answers a request that was understood; the connection goes on if its body has been read. */
   #answer(reply: ProxyReply): void {
     const { method = 'GET', minor = 1 } = this.#request ?? {};
     const keep = this.#mayContinue();
+    if (reply.bytes !== undefined) {
+      const replay = new Replay(this, ownFile(reply, reply.bytes, method), keep);
+      this.#exchange = replay;
+      replay.start(minor);
+      return;
+    }
     this.wire.write(Buffer.from(replyText(reply, method, keep, minor)));
     this.#log(reply.status, Buffer.byteLength(reply.body ?? ''));
     this.#next(keep);

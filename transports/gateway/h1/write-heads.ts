@@ -109,13 +109,19 @@ export function interimFor(response: ResponseHead): string {
 /** A whole answer of the gateway's own. */
 export function replyText(reply: ProxyReply, method: string, keepAlive: boolean, minor: 0 | 1): string {
   const body = reply.body ?? `${reply.status} ${STATUS_CODES[reply.status] ?? ''}\n`;
+  const head = replyHead(reply, Buffer.byteLength(body), keepAlive, minor);
+  return method === 'HEAD' || reply.status === 304 ? head : `${head}${body}`;
+}
+
+/** Its head, for a body of so many bytes. */
+export function replyHead(reply: ProxyReply, length: number, keepAlive: boolean, minor: 0 | 1): string {
   let text = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status] ?? ''}\r\n`;
   for (const [name, value] of reply.headers ?? []) text += `${name}: ${value}\r\n`;
-  text +=
-    `Content-Type: ${reply.contentType ?? 'text/plain; charset=utf-8'}\r\nContent-Length: ` +
-    `${Buffer.byteLength(body)}\r\n`;
+  // A length would be that of the body which is not sent (RFC 9110, section 8.6).
+  if (reply.status !== 304)
+    text += `Content-Type: ${reply.contentType ?? 'text/plain; charset=utf-8'}\r\nContent-Length: ${length}\r\n`;
   if (reply.status >= 400) text += 'Cache-Control: no-store\r\n';
-  return `${text}${connectionLine(keepAlive, minor)}\r\n${method === 'HEAD' ? '' : body}`;
+  return `${text}${connectionLine(keepAlive, minor)}\r\n`;
 }
 
 function connectionLine(keepAlive: boolean, minor: 0 | 1): string {

@@ -1,7 +1,6 @@
 /** Looks after connections that stay: bounds what waits in memory for all, and has keys exchanged anew in time. */
 
 import { exchangeKeys, isExchanging } from './internals.ts';
-import type { Sides } from './relay.ts';
 import type { SshEnd } from './ssh-end.ts';
 
 /** Bounds, each with a default. */
@@ -27,9 +26,8 @@ const SSH_CONNECTION_LIMITS: SshConnectionLimits = {
 };
 
 interface WatchedConnection {
-  readonly sides: Sides;
   readonly end: (text: string) => void;
-  readonly exchanges: readonly [KeyExchange, KeyExchange];
+  readonly exchanges: readonly KeyExchange[];
 }
 
 interface KeyExchange {
@@ -50,10 +48,10 @@ export class ConnectionLimiter {
     this.#limits = { ...SSH_CONNECTION_LIMITS, ...limits };
   }
 
-  /** Watches a login until the function that comes back is called; `end` ends it. */
-  add(sides: Sides, end: (text: string) => void): () => void {
-    const exchange = (side: SshEnd): KeyExchange => ({ side, passed: 0, since: undefined });
-    const watched: WatchedConnection = { sides, end, exchanges: [exchange(sides.client), exchange(sides.container)] };
+  /** Watches the connections of a login until the function that comes back is called; `end` ends it. */
+  add(sides: readonly SshEnd[], end: (text: string) => void): () => void {
+    const exchanges = sides.map((side): KeyExchange => ({ side, passed: 0, since: undefined }));
+    const watched: WatchedConnection = { end, exchanges };
     this.#watched.add(watched);
     this.#timer ??= setInterval(() => this.#sweep(), this.#limits.sweepMs);
     return () => {
@@ -71,13 +69,13 @@ export class ConnectionLimiter {
     let total = 0;
     const sizes: { watched: WatchedConnection; bytes: number }[] = [];
     for (const watched of this.#watched) {
-      const { client, container } = watched.sides;
-      const unsent = Math.max(client.unsentBytes, container.unsentBytes);
+      const sides = watched.exchanges.map(({ side }) => side);
+      const unsent = Math.max(...sides.map(({ unsentBytes }) => unsentBytes));
       if (unsent > this.#limits.unsentBytes || watched.exchanges.some((one) => this.#isOverdue(one))) {
         watched.end('The connection does not take what is sent to it.');
         continue;
       }
-      const bytes = client.waitingBytes + container.waitingBytes;
+      const bytes = sides.reduce((sum, { waitingBytes }) => sum + waitingBytes, 0);
       total += bytes;
       sizes.push({ watched, bytes });
     }

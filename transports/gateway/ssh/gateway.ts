@@ -6,12 +6,14 @@
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import ssh2, { type Client, type Connection, type ParsedKey } from 'ssh2';
-import type { SshAuthorizer, SshQuestion } from '../../../proto/gateway/ssh.ts';
+import type { SshAccount, SshAccountAuthorizer, SshAuthorizer, SshQuestion } from '../../../proto/gateway/ssh.ts';
+import type { AccountCommands } from '../../../proto/ports/account-commands.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { type ContainerLoginOptions, logInto, writeTogether } from '../../ssh/container-login.ts';
 import { signingKey } from '../../ssh/keys.ts';
 import { hangUp } from '../../ssh/shell-stream.ts';
+import { serveAccountSession } from './account-session.ts';
 import { SshAdmission, type SshAdmissionLimits, type Visitor } from './admission.ts';
 import { ConnectionLimiter, type SshConnectionLimits } from './connection-limits.ts';
 import { serveForwards } from './forwards.ts';
@@ -42,6 +44,8 @@ export interface SshGatewayLimits extends SshAdmissionLimits, SshConnectionLimit
 
 const LOGIN_MS = 30_000;
 const CHANNELS = 100;
+/** The same on a connection to an account. */
+const ACCOUNT_CHANNELS = 10;
 const KEEPALIVE_MS = 15_000;
 /** What the person was told, and what is still under way, may take so long at the end, ms. */
 const GOODBYE_MS = 500;
@@ -57,6 +61,8 @@ interface SshGatewayOptions {
   /** Private keys in OpenSSH or PEM form, the preferred one first; all gateways of a platform have the same. */
   readonly hostKeys: readonly string[];
   readonly authorizer: SshAuthorizer;
+  /** Who logs in to accounts, and what runs their commands; undefined: nobody does. */
+  readonly accounts?: { readonly authorizer: SshAccountAuthorizer; readonly commands: AccountCommands } | undefined;
   readonly log: Log;
   readonly limits?: Partial<SshGatewayLimits>;
 }
@@ -186,6 +192,8 @@ export class SshGateway {
     allowGuesses(client);
     const raw = rawRequests(client);
     let container: ContainerConnection | undefined;
+    let account: SshAccount | undefined;
+    const { accounts } = this.#options;
     serveLogin(client, {
       port: guest.port,
       ask: (question) => this.#options.authorizer.ask(question),
@@ -198,10 +206,17 @@ export class SshGateway {
         container = result;
         return undefined;
       },
+      account: accounts && ((question) => accounts.authorizer.account(question)),
+      onAccount: async (proven) => {
+        const problem = await this.#enterAccount(known, proven);
+        if (problem === undefined) account = proven;
+        return problem;
+      },
     });
     client.once('ready', () => {
       clearTimeout(guest.loginTimer);
       if (container !== undefined) this.#join(client, socket, container, known, raw);
+      else if (account !== undefined) this.#serveAccount(client, account, known);
     });
   }
 
@@ -232,6 +247,31 @@ export class SshGateway {
     }
   }
 
+  /** Takes a proven key in to its account. A sentence when that cannot be. */
+  async #enterAccount({ address, visitor, end, gone }: Guest, account: SshAccount): Promise<string | undefined> {
+    if (!visitor.enter()) return 'There are too many SSH connections: try again later.';
+    const release = await this.#options.accounts?.authorizer.adoptAccount({ ...account, address, end });
+    if (release === undefined) return 'There is no login to accounts here.';
+    if (typeof release === 'string') return release;
+    if (gone.aborted) release();
+    else gone.addEventListener('abort', release, { once: true });
+    const { userId, fingerprint } = account;
+    this.#options.log.info({ userId, address, fingerprint }, 'SSH login to an account');
+    return undefined;
+  }
+
+  #serveAccount(client: Connection, account: SshAccount, { socket, address, end, gone }: Guest): void {
+    const { accounts } = this.#options;
+    if (gone.aborted || accounts === undefined) return;
+    const { commands } = accounts;
+    limitChannels(client, ACCOUNT_CHANNELS);
+    const side = new SshEnd(client, socket);
+    gone.addEventListener('abort', this.#sweeper.add([side], end));
+    client.on('session', (accept) => {
+      serveAccountSession(accept(), { client, end: side, account, address, commands, gone });
+    });
+  }
+
   #join(
     client: Connection,
     socket: Socket,
@@ -249,7 +289,7 @@ export class SshGateway {
     };
     writeTogether(socket, [container.socket]);
     writeTogether(container.socket, [socket]);
-    const forget = this.#sweeper.add(sides, end);
+    const forget = this.#sweeper.add([sides.client, sides.container], end);
     gone.addEventListener('abort', forget);
     container.client.on('close', () => {
       // What it said last goes first.

@@ -1,7 +1,14 @@
 /** Proves who a client is (RFC 4252): a public key that may enter the container named as the user. Nothing else. */
 import { createHash } from 'node:crypto';
 import ssh2, { type AuthContext, type Connection, type PublicKeyAuthContext } from 'ssh2';
-import type { SshAnswer, SshFound, SshQuestion } from '../../../proto/gateway/ssh.ts';
+import type {
+  SshAccount,
+  SshAccountAnswer,
+  SshAccountQuestion,
+  SshAnswer,
+  SshFound,
+  SshQuestion,
+} from '../../../proto/gateway/ssh.ts';
 import { ID_PATTERN } from '../../../proto/ids.ts';
 import { banner } from './internals.ts';
 
@@ -16,6 +23,10 @@ interface LoginDeps {
   readonly onMistake: () => number;
   /** The key is proven and may enter. Resolves with a sentence when it cannot, and the connection is to end. */
   readonly onProven: (question: SshQuestion, userId: string) => Promise<string | undefined>;
+  /** Whose account a key opens; undefined: there are no logins to accounts. */
+  readonly account: ((question: SshAccountQuestion) => Promise<SshAccountAnswer>) | undefined;
+  /** As `onProven`, of an account. */
+  readonly onAccount: (account: SshAccount) => Promise<string | undefined>;
   /** Ends the connection with a sentence for the person behind it. */
   readonly end: (text: string) => void;
 }
@@ -32,7 +43,7 @@ const TOO_MANY = 'Too many authentication failures';
 const ROOT = 'root';
 const WHO =
   'The user name is the id of a container: ssh <container id>@<this host>. As root, a key that opens exactly ' +
-  'one running container leads there.';
+  'one running container leads there. Under any other name, a login key opens your account.';
 /** The same for whoever asks about a container that is not there, and for whoever may not know. */
 const NOBODY = (id: string) =>
   `None of the keys that were offered opens a container ${id}.\nCheck the id, and that one of the container's ` +
@@ -104,6 +115,24 @@ export function serveLogin(client: Connection, deps: LoginDeps): void {
     explainOnce(WHO);
     refuse(context);
   };
+  /** A user name that is neither an id nor `root`. Nobody hears that the key is known who has not proven to have it. */
+  const proveAccount = async (context: PublicKeyAuthContext, ask: NonNullable<LoginDeps['account']>): Promise<void> => {
+    const { key, signature, username } = context;
+    if (key.data.length > MAX_KEY_BYTES || (key.algo === 'ssh-rsa' && context.hashAlgo === undefined)) {
+      return refuse(context);
+    }
+    if (signature === undefined) return context.accept();
+    if (!isGood(context)) return refuse(context);
+    const answer = await ask({ user: username, fingerprint: fingerprintOf(key.data) });
+    if (answer.kind === 'unavailable') return fail(LATER);
+    if (answer.kind === 'enter') {
+      const problem = await deps.onAccount(answer.account);
+      return problem === undefined ? context.accept() : fail(problem);
+    }
+    if (answer.kind === 'explain') isExplained = false;
+    explainOnce(answer.kind === 'explain' ? answer.text : WHO);
+    refuse(context);
+  };
   const fail = (text: string): void => {
     banner(client, text);
     deps.end(text);
@@ -113,6 +142,11 @@ export function serveLogin(client: Connection, deps: LoginDeps): void {
     if (++requests > MAX_REQUESTS) return deps.end(TOO_MANY);
     if (context.username === ROOT && context.method === 'publickey') return proveRoot(context);
     const isId = ID_PATTERN.test(context.username);
+    // A port of a container is for containers alone.
+    if (!isId && context.username !== ROOT && deps.account !== undefined && deps.port === undefined) {
+      if (context.method === 'publickey') return proveAccount(context, deps.account);
+      if (context.method === 'none') return context.reject(['publickey', 'keyboard-interactive']);
+    }
     if (!isId && (context.username !== ROOT || context.method !== 'none')) explainOnce(WHO);
     if (context.method === 'none') return context.reject(['publickey', 'keyboard-interactive']);
     if (!isId) return refuse(context);

@@ -5,7 +5,7 @@ import { takesData } from './internals.ts';
 import type { SshEnd } from './ssh-end.ts';
 
 /** The two connections of a login. */
-export interface Sides {
+interface Sides {
   readonly client: SshEnd;
   readonly container: SshEnd;
 }

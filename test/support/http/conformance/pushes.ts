@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { ByteSink, ByteSource } from '../../../../proto/ports/http.ts';
 import { until } from '../../until.ts';
-import { type Adapter, head, serve, settles, wire } from '../client.ts';
+import { type Adapter, head, serve, settles, url, wire } from '../client.ts';
 
+const OTHER = { status: 204, headers: [] };
 const GET = head('GET / HTTP/1.1', 'Host: x');
 
 /** A source that tells what became of it. */
@@ -149,6 +150,53 @@ export function pushes(adapter: Adapter): void {
     await client.send(GET).sees(/all of it[\s\S]*0\r\n\r\n$/);
     await client.send(GET).sees(/0\r\n\r\nHTTP[\s\S]*0\r\n\r\n$/);
     assert.equal(String(faults), 'Error: no end,Error: no end');
+  });
+
+  it('answers 500 for a push that fails before its first byte, and the next request', async (t) => {
+    for (const isLater of [false, true]) {
+      const source = new Source();
+      if (!isLater) source.onOpen = (sink) => sink.fail();
+      const server = await serve(t, adapter, {
+        onRequest: async (r) => (r.path === '/' ? { status: 200, headers: [['x-a', 'b']], source } : OTHER),
+      });
+      const client = await wire(t, server);
+      client.send(GET);
+      if (isLater) {
+        await until(() => source.sink !== undefined);
+        source.sink?.fail();
+      }
+      const said = await client.sees(/^HTTP\/1\.1 500 [\s\S]*\r\n\r\n/);
+      assert.doesNotMatch(said, /x-a|chunked/i);
+      assert.equal(source.ends, 1);
+      source.sink?.fail();
+      source.sink?.end();
+      assert.equal(source.sink?.write(Buffer.from('late')), false);
+      assert.equal(source.ends, 1);
+      await (await wire(t, server)).send(head('GET /next HTTP/1.1', 'Host: x')).sees(/^HTTP\/1\.1 204 /);
+    }
+  });
+
+  it('cuts the connection of a push that fails in the middle: nobody takes it for whole', async (t) => {
+    const source = new Source();
+    source.onOpen = (sink) => sink.write(Buffer.from('half of it'));
+    const { client } = await open(t, source);
+    await client.send(GET).sees(/half of it/);
+    source.sink?.fail();
+    const said = await client.ends();
+    assert.match(said, /half of it(?:\r\n)?$/);
+    assert.equal(source.ends, 1);
+    source.sink?.fail();
+    assert.equal(source.sink?.write(Buffer.from('late')), false);
+    assert.equal(source.ends, 1);
+    // A client that knows chunks says so.
+    const second = new Source();
+    second.onOpen = (sink) => {
+      sink.write(Buffer.from('half'));
+      setImmediate(() => sink.fail());
+    };
+    const other = await open(t, second);
+    await assert.rejects(async () => (await fetch(url(other.server))).text());
+    assert.equal(second.ends, 1);
   });
 
   it('answers 500 when a push cannot begin', async (t) => {

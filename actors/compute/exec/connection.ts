@@ -1,0 +1,31 @@
+/** Which connection a call of the endpoint for commands opens. */
+import { randomUUID } from 'node:crypto';
+import type { execContainer } from '../../../proto/compute/exec.ts';
+import type { Caller, CallOf } from '../../../proto/endpoint.ts';
+import type { Ref } from '../../../supervision/index.ts';
+import type { Connection, ConnectionMessage } from '../../service/connection.ts';
+import type { ComputeDeps } from '../deps.ts';
+import type { AbsentCommands } from './absent.ts';
+import { execConnection } from './exec.ts';
+import { keptExecConnection } from './kept.ts';
+
+type ExecCall = CallOf<typeof execContainer>;
+
+/** What opens the command, or joins it. */
+export function commandConnection(
+  deps: ComputeDeps & { readonly absent: AbsentCommands },
+  { params, query }: ExecCall,
+  caller: Caller,
+  attach: (self: Ref<ConnectionMessage>) => void,
+): Connection {
+  const { command, tty, cols, rows, since } = query;
+  const request = { containerId: params.id, command, terminal: tty === 'true' ? { cols, rows } : undefined };
+  if (query.session === undefined) return execConnection(deps, request, attach);
+  const session = query.session === 'new' ? randomUUID() : query.session;
+  return keptExecConnection(deps, { ...request, caller, session, since }, attach);
+}
+
+/** The call as the container's owner hears it: one of the version before refuses it without a command. */
+export function ownersCall(call: ExecCall): ExecCall {
+  return call.query.since === undefined ? call : { ...call, query: { ...call.query, command: ['true'] } };
+}

@@ -1,0 +1,36 @@
+/** Clients of the platforms that profiles of this machine name. */
+import { TroupeClient } from '../../client/index.ts';
+import { type ByteAnswer, type ByteRequest, nodeTransport } from '../../client/node/index.ts';
+import { version } from '../config/program.ts';
+import { Output } from './output.ts';
+import type { Profile } from './place.ts';
+import { chooseProfile } from './profiles.ts';
+import type { ClientCommandOptions } from './session.ts';
+
+const USER_AGENT = `troupe/${version}`;
+
+/** A client of a platform. */
+export function clientOf({
+  url,
+  token,
+  authority,
+}: Pick<Profile, 'url' | 'authority'> & { token?: string }): TroupeClient {
+  const transport = nodeTransport({ authority, userAgent: USER_AGENT });
+  return new TroupeClient({ url, token, transport });
+}
+
+/** A session with requests whose bodies stream. Throws ClientFailure if nobody is logged in. */
+export function openFiles(options: ClientCommandOptions) {
+  const profile = chooseProfile(options.profile);
+  const { url, token, authority } = profile;
+  const transport = nodeTransport({ authority, userAgent: USER_AGENT });
+  const files = (
+    method: string,
+    path: string,
+    { headers, ...rest }: Pick<ByteRequest, 'body' | 'length' | 'headers'>,
+  ): Promise<ByteAnswer> => {
+    const all = { authorization: `Bearer ${token}`, ...headers };
+    return transport.stream({ method, url: new URL(path, url).href, headers: all, ...rest });
+  };
+  return { client: clientOf(profile), profile, out: new Output(options), files };
+}

@@ -1,0 +1,86 @@
+/** The person's own machine as the place of a command: this process, its files and programs. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { hostname, userInfo } from 'node:os';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline/promises';
+import { openBrowser } from './device.ts';
+import { ClientFailure } from './failure.ts';
+import { clientOf } from './own-client.ts';
+import type { CommandPlace, OwnMachine } from './place.ts';
+import { chooseProfile } from './profiles.ts';
+
+const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+const KEY_FILES = ['id_ed25519.pub', 'id_ecdsa.pub', 'id_rsa.pub'];
+
+const keyName = (): string => `${userInfo().username}@${hostname()}`.slice(0, 64);
+const sshFile = (name: string): string => join(userInfo().homedir, '.ssh', name);
+
+const MACHINE: OwnMachine = {
+  keyName,
+  ownKeyFile: () => KEY_FILES.map(sshFile).find((file) => existsSync(file)),
+  get newKeyFile() {
+    return sshFile('id_ed25519');
+  },
+  async makeKey() {
+    // Not ssh-keygen: a machine without an SSH client has none.
+    const { generateKeyPair } = await import('../../transports/ssh/keys.ts');
+    const { privateKey, publicKey } = generateKeyPair(keyName());
+    const path = sshFile('id_ed25519');
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    writeFileSync(path, privateKey, { mode: 0o600, flag: 'wx' });
+    writeFileSync(`${path}.pub`, `${publicKey}\n`, { flag: 'wx' });
+    return `${path}.pub`;
+  },
+  readPublicKey(path) {
+    let text: string;
+    try {
+      text = readFileSync(path, 'utf8');
+    } catch (cause) {
+      throw new ClientFailure('usage', `${path} cannot be read.`, { cause });
+    }
+    if (text.includes('PRIVATE KEY')) throw new ClientFailure('usage', `${path} is the private key: name ${path}.pub.`);
+    return text;
+  },
+  openBrowser,
+};
+
+/** See CommandPlace. */
+export const OWN_PLACE: CommandPlace = {
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  environment: process.env,
+  machine: MACHINE,
+  program: 'troupe',
+  open(named) {
+    const profile = chooseProfile(named);
+    return { client: clientOf(profile), profile };
+  },
+  async ask(question) {
+    // On standard error, so that the answer to a redirected command is data alone.
+    const lines = createInterface({ input: process.stdin, output: process.stderr });
+    const ended = new Promise<string>((_, reject) => {
+      for (const end of ['SIGINT', 'close'])
+        lines.on(end, () => reject(new ClientFailure('interrupted', 'Interrupted.')));
+    });
+    try {
+      return (await Promise.race([lines.question(question), ended])).trim();
+    } finally {
+      lines.close();
+    }
+  },
+  onInterrupt(listener) {
+    process.on('SIGINT', listener);
+    return () => void process.off('SIGINT', listener);
+  },
+  onEnd(listener) {
+    for (const signal of ENDING) process.on(signal, listener);
+    return () => {
+      for (const signal of ENDING) process.off(signal, listener);
+    };
+  },
+  exitWith(code) {
+    process.exitCode = code;
+  },
+};

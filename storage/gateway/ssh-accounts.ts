@@ -1,0 +1,48 @@
+/** SQL of whose account a key opens by SSH. */
+import { z } from 'zod';
+import type { Queries } from '../db.ts';
+
+const keyOwnerRow = z.object({
+  userId: z.string(),
+  username: z.string(),
+  /** A new password, or the end of all sessions, begins the user's next one. */
+  sessionsEpoch: z.number(),
+  keyName: z.string(),
+  isLogin: z.boolean(),
+});
+
+/** Somebody who has a key. */
+export type KeyOwner = Readonly<z.output<typeof keyOwnerRow>>;
+
+/** Whoever has the key and may log in, at most `limit`: those first whose account it opens. */
+export function ownersOfKey(db: Queries, fingerprint: string, limit: number): Promise<KeyOwner[]> {
+  return db.many(
+    keyOwnerRow,
+    `select user_id as "userId", username, sessions_epoch as "sessionsEpoch", name as "keyName", login as "isLogin"
+     from account_keys where fingerprint = $1 order by login desc, user_id limit $2`,
+    [fingerprint, limit],
+  );
+}
+
+const placeRow = z.object({ place: z.number() });
+
+/** For each login, in order, whether its key still opens the account, in the same epoch. */
+export async function stillOpened(
+  db: Queries,
+  logins: readonly { readonly userId: string; readonly fingerprint: string; readonly sessionsEpoch: number }[],
+): Promise<boolean[]> {
+  const rows = await db.many(
+    placeRow,
+    `select q.place
+     from unnest($1::text[], $2::text[], $3::int[]) with ordinality as q (user_id, fingerprint, epoch, place)
+     join account_keys a on a.user_id = q.user_id and a.fingerprint = q.fingerprint
+     where a.login and a.sessions_epoch = q.epoch`,
+    [
+      logins.map(({ userId }) => userId),
+      logins.map(({ fingerprint }) => fingerprint),
+      logins.map(({ sessionsEpoch }) => sessionsEpoch),
+    ],
+  );
+  const open = new Set(rows.map(({ place }) => place));
+  return logins.map((_, at) => open.has(at + 1));
+}

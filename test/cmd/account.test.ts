@@ -1,0 +1,160 @@
+/** The parts of commands by SSH: what they may reach, the words of a line, the terminal, the menu. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { PassThrough, Writable } from 'node:stream';
+import { describe, test } from 'node:test';
+import type { Container } from '../../client/index.ts';
+import { MenuKeys } from '../../cmd/account/menu-keys.ts';
+import { drawMenu } from '../../cmd/account/menu-screen.ts';
+import { AccountOutput, TerminalInput } from '../../cmd/account/terminal.ts';
+import { wordsOf } from '../../cmd/account/words.ts';
+import { Output } from '../../cmd/client/output.ts';
+import type { CommandPlace } from '../../cmd/client/place.ts';
+import { projectRoot } from '../support/project.ts';
+
+test('nothing that a command by SSH can load reads files, starts programs, or uses the process', () => {
+  const waiting = readdirSync(join(projectRoot, 'cmd/account')).map((name) => join('cmd/account', name));
+  const seen = new Set<string>();
+  for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
+    if (seen.has(file) || !/^cmd\/(account|client)\//.test(file)) continue;
+    seen.add(file);
+    const source = readFileSync(join(projectRoot, file), 'utf8');
+    const code = source.replaceAll(/^import type [^;]*;$/gm, '').replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
+    assert.doesNotMatch(code, /'(node:)?(fs|fs\/promises|child_process|os|net|worker_threads|vm)'/, file);
+    assert.doesNotMatch(code, /\bprocess\.|\beval\(|new Function\b/, file);
+    for (const [, specifier = ''] of code.matchAll(/(?:from|import\() ?'(\.[^']+)'/g))
+      waiting.push(relative(projectRoot, join(projectRoot, dirname(file), specifier)));
+  }
+  assert.ok(seen.has('cmd/client/containers.ts') && seen.has('cmd/client/shell.ts'), [...seen].join(' '));
+});
+
+test('a line is split as a shell does, without anything else that a shell does', () => {
+  for (const [text, words] of [
+    ['', []],
+    ['  ps   -q ', ['ps', '-q']],
+    [`exec a -- sh -c 'echo "$HOME"; ls *'`, ['exec', 'a', '--', 'sh', '-c', 'echo "$HOME"; ls *']],
+    [`a "b \\"c\\" \\d" e\\ f ''`, ['a', 'b "c" \\d', 'e f', '']],
+    ['$(id) `id` | cat', ['$(id)', '`id`', '|', 'cat']],
+  ] as const)
+    assert.deepEqual(wordsOf(text), words, text);
+  for (const text of ["'open", '"open', 'end\\', 'x'.repeat(32_769)]) assert.equal(wordsOf(text), undefined);
+});
+
+function terminal() {
+  const source = new PassThrough();
+  let echoed = '';
+  let interrupts = 0;
+  const input = new TerminalInput(source, {
+    echo: (bytes) => (echoed += Buffer.from(bytes).toString('utf8')),
+    interrupt: () => interrupts++,
+  });
+  const type = async (text: string) => {
+    source.write(text);
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+  return { input, type, source, echoed: () => echoed, interrupts: () => interrupts };
+}
+
+describe('a terminal by SSH', () => {
+  test('a line can be corrected before it is read', async () => {
+    const { input, type, echoed } = terminal();
+    const line = input.readLine();
+    await type('nö\x7f\x7fwrong\x15right\r');
+    assert.equal(await line, 'right');
+    assert.match(echoed(), /right\r\n$/);
+    assert.ok(echoed().startsWith('nö\b \b\b \bwrong'));
+  });
+
+  test('Ctrl-C ends a question, or interrupts; Ctrl-D and the end of the input end a question', async () => {
+    const { input, type, source, interrupts } = terminal();
+    const first = input.readLine();
+    await type('half\x03');
+    assert.equal(await first, undefined);
+    assert.equal(interrupts(), 0);
+    await type('\x03');
+    assert.equal(interrupts(), 1);
+    const second = input.readLine();
+    await type('\x04');
+    assert.equal(await second, undefined);
+    const third = input.readLine();
+    source.end();
+    assert.equal(await third, undefined);
+    assert.equal(await input.readLine(), undefined);
+  });
+
+  test('raw input comes as it is, also after a question in the same piece', async () => {
+    const { input, type, interrupts } = terminal();
+    const chunks: string[] = [];
+    input.on('data', (chunk: Buffer) => chunks.push(chunk.toString('latin1')));
+    input.setRawMode(true);
+    await type('\x03a\r');
+    assert.deepEqual([chunks.join(''), interrupts()], ['\x03a\r', 0]);
+  });
+
+  test('what nobody reads does not pile up', async () => {
+    const { input, type } = terminal();
+    input.pause();
+    for (let line = 0; line < 200; line++) await type(`${'x'.repeat(4000)}\r`);
+    assert.ok(input.readableLength < 80_000, `${input.readableLength}`);
+    const line = input.readLine();
+    await type(`${'y'.repeat(100_000)}\r`);
+    assert.equal((await line)?.length, 4095);
+  });
+
+  test('lines end with a return, once', async () => {
+    let written = '';
+    const target = new Writable({
+      write(chunk, _encoding, done) {
+        written += chunk;
+        done();
+      },
+    });
+    const output = new AccountOutput(target, () => ({ cols: 10, rows: 5 }));
+    for (const text of ['a\nb\r\nc\r', '\nd\n\n', 'e']) output.write(text);
+    await new Promise((resolve) => output.end(resolve));
+    assert.equal(written, 'a\r\nb\r\nc\r\nd\r\n\r\ne');
+    assert.deepEqual([output.columns, output.rows, output.isTTY], [10, 5, true]);
+  });
+});
+
+describe('the menu', () => {
+  test('finds keys in whatever pieces they come', () => {
+    const keys = new MenuKeys();
+    const take = (text: string) => keys.take(Buffer.from(text, 'latin1'));
+    assert.deepEqual(take('\x1b[Aj3'), ['up', 'down', 3]);
+    assert.deepEqual(take('\x1b'), []);
+    assert.deepEqual(take('[B'), ['down']);
+    assert.deepEqual(take('\x1b[1;5C\x1bOAq'), ['up', 'quit']);
+    assert.equal(take('s'.repeat(100)).length, 16);
+  });
+
+  test('fits its window, whatever names and reasons hold', () => {
+    const place: Pick<CommandPlace, 'stdout' | 'environment'> = {
+      stdout: Object.assign(new PassThrough(), { isTTY: true }),
+      environment: { TERM: 'xterm' },
+    };
+    const out = new Output({ place: Object.assign(Object.create(null), place) });
+    const container = (name: string, status: Container['status']): Container =>
+      Object.assign(Object.create(null), {
+        ...{ id: name, name, status, instance_type: 'nano', memory_used_mb: 1, memory_mb: 512 },
+        ...{ created_at: new Date().toISOString(), status_reason: 'the image\n\x1b[2Jis missing '.repeat(20) },
+      });
+    const containers = [container('web', 'running'), container('\x1b[31mred\x07'.repeat(9), 'failed')];
+    for (const [columns, rows] of [
+      [80, 24],
+      [30, 8],
+      [200, 60],
+    ] as const) {
+      const view = { containers, chosen: containers[1]?.id ?? '', message: '', who: 'ann@x', columns, rows };
+      const lines = drawMenu(out, view).split('\r\n');
+      assert.ok(lines.length <= rows);
+      for (const line of lines) {
+        const shown = line.replaceAll(/\p{Cc}\[[0-9;]*[A-Za-z]/gu, '');
+        assert.ok(shown.length < columns, `${columns}: ${shown.length} ${shown}`);
+        assert.doesNotMatch(shown, /\p{Cc}/u);
+      }
+      assert.equal(drawMenu(out, view).split('\x1b[2J').length, 1);
+    }
+  });
+});

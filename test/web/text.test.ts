@@ -1,0 +1,48 @@
+/** Text as the console shows it: logs with colours, and figures. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ago, bytesOf, megabytes, span, spanExactly } from '../../web/core/format.ts';
+import { plainText, styled } from '../../web/screens/container/log/sgr.ts';
+
+const ESC = '\u001b';
+
+test('colours of a log become classes, and everything else that is no text is dropped', () => {
+  assert.deepEqual(styled('plain'), [{ text: 'plain', look: '' }]);
+  assert.deepEqual(styled(`a ${ESC}[31;1mred${ESC}[0m b`), [
+    { text: 'a ', look: '' },
+    { text: 'red', look: 'r bold' },
+    { text: ' b', look: '' },
+  ]);
+  assert.deepEqual(styled(`${ESC}[92mgreen${ESC}[39m ${ESC}[2mdim${ESC}[22m`), [
+    { text: 'green', look: 'g' },
+    { text: ' ', look: '' },
+    { text: 'dim', look: 'dim' },
+  ]);
+  for (const [line, text] of [
+    [`${ESC}]52;c;cm0gLXJmIC8=\u0007after`, 'after'],
+    [`${ESC}]8;;https://evil.test${ESC}\\link${ESC}]8;;${ESC}\\`, 'link'],
+    [`${ESC}[2J${ESC}[1;1Hmoved`, 'moved'],
+    [`${ESC}[?25lhidden`, 'hidden'],
+    ['nul\u0000 \u202eturned\u2066', 'nul turned'],
+    [`cut short${ESC}`, 'cut short'],
+    ['<b>not markup</b>', '<b>not markup</b>'],
+  ] as const)
+    assert.equal(plainText(line), text, JSON.stringify(line));
+});
+
+test('figures have units, and the unit of what they are of', () => {
+  const mib = 1024 ** 2;
+  assert.equal(megabytes(512), '512 MB');
+  assert.equal(megabytes(1536), '1.5 GB');
+  assert.equal(bytesOf(318 * mib, 512 * mib), '318 of 512 MB');
+  assert.equal(bytesOf(1.94 * 1024 * mib, 5 * 1024 * mib), '1.9 of 5 GB');
+});
+
+test('times are short, and exact where they are long', () => {
+  assert.deepEqual([0, 59_999, 60_000, 3_600_000, 86_400_000, 6 * 86_400_000].map(span), [
+    ...['0 s', '59 s', '1 min', '1 h', '1 day', '6 days'],
+  ]);
+  assert.deepEqual([0, 161_000, 3_600_000, 90_061_000].map(spanExactly), ['0 s', '2 min 41 s', '1 h', '1 d 1 h']);
+  assert.equal(ago(1_000_000, 1_030_000), 'now');
+  assert.equal(ago(1_000_000, 1_000_000 + 720_000), '12 min');
+});

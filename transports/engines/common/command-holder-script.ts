@@ -1,0 +1,394 @@
+/**
+ * What runs inside the container to keep a command while nobody is connected: a program for the perl that every Debian
+ * has (perl-base), so that nothing has to be installed. It is sent over the input of the command that starts it.
+ *
+ * Run once for each connection it is a bridge between its standard streams and the socket of the command's holder,
+ * which it starts when it may. The holder owns the command and its streams, keeps what was printed last, and knows one
+ * client at a time. What they say to each other is in command-holder-frames.ts.
+ */
+
+/** What a bridge says first, up to a newline: this, and one of the words of `HolderAnswer`. */
+export const GREETING = 'troupe-command ';
+
+/** `gone`: there is no such command; `full`: too many are kept in this container. */
+export type HolderAnswer = 'held' | 'gone' | 'full';
+
+/** What a bridge is started with. */
+interface HolderRequest {
+  /** Folder of the sockets: made if it is missing, and must be nobody else's. */
+  readonly folder: string;
+  /** Of the socket: letters and digits. */
+  readonly name: string;
+  /** What to run if no holder of that name is there; without it, that is `gone`. */
+  readonly start?: {
+    /** The program and its arguments. */
+    readonly words: readonly string[];
+    /** Undefined without a terminal. */
+    readonly terminal: { readonly cols: number; readonly rows: number } | undefined;
+  };
+}
+
+/** The words that run the program, and what goes to their standard input before frames do. */
+export function holderStart({ folder, name, start }: HolderRequest): { words: string[]; input: Buffer } {
+  const boot =
+    'my($n,$s)=(shift,q());while(length($s)<$n){sysread(STDIN,$s,$n-length($s),length($s))or exit 1}eval$s;die$@if$@';
+  const { cols = 0, rows = 0 } = start?.terminal ?? {};
+  const request = Buffer.from([start === undefined ? 'join' : 'start', cols, rows, ...(start?.words ?? [])].join('\0'));
+  const sizes = [program.length, request.length].map(String);
+  const [size = '', requestSize = ''] = sizes;
+  return { words: ['perl', '-e', boot, size, folder, name, requestSize], input: Buffer.concat([program, request]) };
+}
+
+const program = Buffer.from(String.raw`
+use strict; use Socket; use Fcntl qw(:DEFAULT :flock); use POSIX ();
+my ($folder, $name, $size) = @ARGV;
+# Bytes of output that may be unconfirmed, and changes between its streams in them; bytes that the command has not
+# read; seconds without a word; seconds and bytes in which what a command left behind is still read; holders.
+my ($KEPT, $RUNS, $TYPED, $SILENT, $REST, $LAST, $MOST) = (1048576, 8192, 1048576, 90, 2, 2097152, 16);
+my $path = "$folder/$name";
+binmode $_ for *STDIN, *STDOUT;
+my $request = "";
+while (length $request < $size) { sysread(STDIN, $request, $size - length $request, length $request) or exit 1 }
+my ($mode, $cols, $rows, @words) = split /\0/, $request, -1;
+my $mask = umask 077;
+$SIG{PIPE} = "IGNORE";
+$SIG{CHLD} = "IGNORE";
+
+# Nobody else may own or enter the folder.
+mkdir $folder, 0700;
+my @is = lstat $folder;
+die "no folder for sockets\n" unless @is && -d _ && $is[4] == $> && !($is[2] & 077);
+# One at a time looks for a holder and starts one.
+sysopen(my $lock, "$folder/lock", O_RDWR | O_CREAT, 0600) or die "no lock: $!\n";
+alarm 10;
+flock($lock, LOCK_EX) or die "no lock: $!\n";
+my $holder = dial($path);
+if (!$holder && $mode eq "start") {
+  answer("full") unless place();
+  start();
+  $holder = dial($path) or die "no holder: $!\n";
+}
+close $lock;
+alarm 0;
+answer("gone") unless $holder;
+bridge();
+exit 0;
+
+sub answer { syswrite STDOUT, "troupe-command $_[0]\n"; exit 0 }
+
+sub dial {
+  socket(my $socket, PF_UNIX, SOCK_STREAM, 0) or die;
+  return connect($socket, pack_sockaddr_un(shift)) ? $socket : undef;
+}
+
+sub quick { my $file = shift; binmode $file; fcntl($file, F_SETFL, fcntl($file, F_GETFL, 0) | O_NONBLOCK); }
+sub later { return $! == POSIX::EAGAIN() || $! == POSIX::EINTR() }
+
+# Whether one more may be kept. Results that nobody came for make place.
+sub place {
+  for my $try (1 .. 20) {
+    opendir(my $all, $folder) or die;
+    my $others = 0;
+    for my $file (grep { /^\w+$/ && $_ ne "lock" } readdir $all) {
+      # What containers that were killed left behind.
+      my $other = dial("$folder/$file");
+      if (!$other) { unlink "$folder/$file"; next }
+      $others++;
+      syswrite $other, pack("aN", "V", 0) if $try > 1;
+    }
+    return 1 if $others < $MOST;
+    select undef, undef, undef, 0.05;
+  }
+  return 0;
+}
+
+# Both ways between the standard streams and the holder. Who has no more to say ends it, once all that was said is
+# passed on.
+sub bridge {
+  my @ways = ({ from => *STDIN, to => $holder, data => "" },
+    { from => $holder, to => *STDOUT, data => "troupe-command held\n" });
+  quick($_) for *STDIN, *STDOUT, $holder;
+  while (1) {
+    my ($r, $w) = ("", "");
+    for (@ways) {
+      if (length $_->{data}) { vec($w, fileno $_->{to}, 1) = 1 }
+      elsif ($_->{over}) { return }
+      vec($r, fileno $_->{from}, 1) = 1 if !$_->{over} && length $_->{data} < 65536;
+    }
+    next if select($r, $w, undef, undef) < 0;
+    for (@ways) {
+      if (vec($r, fileno $_->{from}, 1)) {
+        my $got = sysread($_->{from}, $_->{data}, 65536, length $_->{data});
+        $_->{over} = 1 unless $got || !defined $got && later();
+      }
+      if (length $_->{data}) {
+        my $put = syswrite($_->{to}, $_->{data});
+        if ($put) { substr($_->{data}, 0, $put) = "" } elsif (!later()) { return }
+      }
+    }
+  }
+}
+
+sub start {
+  pipe(my $heard, my $ready) or die;
+  my $pid = fork;
+  die "no fork: $!\n" unless defined $pid;
+  if (!$pid) {
+    close $heard;
+    close $lock;
+    eval { hold($ready) };
+    POSIX::_exit(1);
+  }
+  close $ready;
+  sysread($heard, my $word, 1) or die "the holder did not start\n";
+}
+
+# The command: its number, where its input goes, and where its outputs come from, by their numbers.
+sub run {
+  my ($line, $in, $out, $err, @ends);
+  if ($rows) {
+    # A terminal of its own. Numbers of ioctls: asm-generic/ioctls.h.
+    sysopen($in, "/dev/ptmx", O_RDWR | O_NOCTTY) or die;
+    my $number = pack "i", 0;
+    ioctl($in, 0x40045431, $number) or die;
+    ioctl($in, 0x80045430, $number) or die;
+    ioctl($in, 0x5414, pack "S4", $rows, $cols, 0, 0);
+    sysopen($line, "/dev/pts/" . unpack("i", $number), O_RDWR | O_NOCTTY) or die;
+    ($out, @ends) = ($in, $line, $line, $line);
+  } else {
+    pipe($ends[0], $in) or die; pipe($out, $ends[1]) or die; pipe($err, $ends[2]) or die;
+  }
+  my $pid = fork;
+  die unless defined $pid;
+  if (!$pid) {
+    POSIX::setsid();
+    ioctl($line, 0x540E, 0) if $line;
+    open STDIN, "<&", $ends[0]; open STDOUT, ">&", $ends[1]; open STDERR, ">&", $ends[2];
+    @SIG{qw(HUP PIPE CHLD ALRM TERM INT)} = ("DEFAULT") x 6;
+    umask $mask;
+    $ENV{TERM} = "xterm-256color" if $line;
+    { no warnings; exec { "/bin/sh" } "sh", "-c", 'exec "$@"', "sh", @words }
+    POSIX::_exit(127);
+  }
+  quick($_) for $in, $out, grep { $_ } $err;
+  return ($pid, $in, { 1 => $out, $err ? (2 => $err) : () });
+}
+
+sub hold {
+  my $ready = shift;
+  my ($silent, $rest, $last) = ($SILENT, $REST, $LAST);
+  $SIG{HUP} = "IGNORE";
+  alarm 0;
+  POSIX::setsid();
+  # A clock that is never set: ticks since the machine was started.
+  my $tick = POSIX::sysconf(POSIX::_SC_CLK_TCK());
+  my $now = sub { return (POSIX::times())[0] / $tick };
+
+  socket(my $listener, PF_UNIX, SOCK_STREAM, 0) or die;
+  bind($listener, pack_sockaddr_un($path)) or die;
+  listen($listener, 8) or die;
+  pipe(my $died, my $dies) or die;
+  quick($_) for $listener, $died, $dies;
+  $SIG{CHLD} = sub { syswrite $dies, "x" };
+  my ($pid, $in, $outs) = run();
+  chdir "/";
+  $0 = "troupe-command";
+  open STDIN, "<", "/dev/null"; open STDOUT, ">", "/dev/null"; open STDERR, ">", "/dev/null";
+  syswrite $ready, "1";
+  close $ready;
+
+  # What was printed: $data is from $start to $total; each run has the number of its stream, and where it ends. Up to
+  # $acked it is with the client, up to $sent on its way; that is in the run at $at.
+  my ($data, $start, $total, $acked, $sent, $at, @runs) = ("", 0, 0, 0, 0, 0);
+  # Input: what waits for the command, how much came, how much it took, whether there is more.
+  my ($typed, $received, $written, $told, $eof) = ("", 0, 0, 0, 0);
+  my (@clients, $client);
+  # When the client left, and how long the command waits for one; when it ends in any case.
+  my ($leftAt, $linger, $end, $heard) = ($now->(), 30, undef, 0);
+  # How the command ended, and since when that is known; whether all that it printed is here; a pause for its terminal.
+  my ($code, $diedAt, $over, $again);
+
+  my $finish = sub { unlink $path; POSIX::_exit(0) };
+  my $hangUp = sub {
+    $finish->() if defined $code;
+    unlink $path;
+    close $_->{file} for @clients;
+    kill "HUP", -$pid, $pid;
+    for (1 .. 50) {
+      POSIX::_exit(0) if waitpid($pid, POSIX::WNOHANG());
+      # What it prints to the end is read: what cannot print does not end as it likes.
+      for my $out (values %$outs) { for (1 .. 100) { sysread($out, my $lost, 65536) or last } }
+      select undef, undef, undef, 0.1;
+    }
+    kill "KILL", -$pid, $pid;
+    POSIX::_exit(0);
+  };
+  $SIG{TERM} = $SIG{INT} = $hangUp;
+  my $say = sub { my ($to, $type, $what) = @_; $to->{out} .= pack("aN", $type, length $what) . $what };
+  my $drop = sub {
+    my $gone = shift;
+    @clients = grep { $_ != $gone } @clients;
+    close $gone->{file};
+    if ($client && $client == $gone) { undef $client; $leftAt = $now->() }
+  };
+  my $cut = sub {
+    my $from = shift;
+    return if $from <= $start;
+    substr($data, 0, $from - $start) = "";
+    $start = $from;
+    while (@runs && $runs[0][1] <= $start) { shift @runs; $at-- if $at > 0 }
+  };
+  my $keep = sub {
+    my ($stream, $bytes) = @_;
+    $data .= $bytes;
+    $total += length $bytes;
+    if (@runs && $runs[-1][0] == $stream) { $runs[-1][1] = $total } else { push @runs, [$stream, $total] }
+    # The oldest goes, of what was confirmed, and not for every few bytes.
+    my $most = $client && $sent < $acked ? $sent : $acked;
+    my $from = $total - $start > 2 * $KEPT ? $total - $KEPT : 0;
+    $from = $runs[@runs - $RUNS][1] if @runs > 2 * $RUNS && $runs[@runs - $RUNS][1] > $from;
+    $cut->($from < $most ? $from : $most);
+  };
+  my $room = sub {
+    return 0 if @runs > 2 * $RUNS;
+    return $KEPT - ($total - $acked);
+  };
+  my $pass = sub {
+    return unless $client && $client->{on};
+    while ($sent < $total && length $client->{out} < 65536) {
+      $at++ while $runs[$at][1] <= $sent;
+      my $some = $runs[$at][1] - $sent;
+      $some = 32768 if $some > 32768;
+      $say->($client, "O", chr($runs[$at][0]) . substr($data, $sent - $start, $some));
+      $sent += $some;
+    }
+    if ($over && $sent == $total && !$client->{knows}) { $say->($client, "X", $code); $client->{knows} = 1 }
+  };
+  my $progress = sub { $told = $written; $say->($client, "C", "$received $written") if $client };
+  my $join = sub {
+    my ($who, $since, $wait, $life) = @_;
+    if ($client && $client != $who) {
+      $say->($client, "T", "");
+      $client->{leaving} = $now->() + 5;
+    }
+    ($client, $linger) = ($who, $wait / 1000);
+    $end = $life eq "inf" ? undef : $now->() + $life / 1000;
+    $since = $total if $since > $total;
+    $acked = $since if $acked < $since;
+    ($sent, $at) = ($since < $start ? $start : $since, 0);
+    $who->{on} = 1;
+    $say->($who, "B", "$sent $received $written");
+  };
+  my $take = sub {
+    my ($who, $type, $what) = @_;
+    return $join->($who, split / /, $what) if $type eq "J" && !$who->{leaving};
+    return $over && !$client && $finish->() if $type eq "V";
+    return unless $client && $who == $client;
+    if ($type eq "A") { $acked = $what if $what > $acked && $what <= $sent }
+    elsif ($type eq "I") {
+      $received += length $what;
+      if ($in && !$eof) { $typed .= $what } else { $written = $received; $progress->() }
+    }
+    elsif ($type eq "E") {
+      if (!$rows) { $eof = 1 } elsif ($in) { $typed .= "\x04"; $written--; }
+    }
+    elsif ($type eq "S") { ioctl($in, 0x5414, pack "S4", (split / /, $what)[1, 0], 0, 0) if $rows && $in }
+    elsif ($type eq "H") { $hangUp->() }
+  };
+  my $hear = sub {
+    my $who = shift;
+    my $got = sysread($who->{file}, $who->{in}, 65536, length $who->{in});
+    return if !defined $got && later();
+    return $drop->($who) unless $got;
+    $heard = $now->() if $client && $who == $client;
+    while (length $who->{in} >= 5) {
+      my ($type, $bytes) = unpack "aN", $who->{in};
+      return $drop->($who) if $bytes > 65536;
+      last if length $who->{in} < 5 + $bytes;
+      my $what = substr($who->{in}, 5, $bytes);
+      substr($who->{in}, 0, 5 + $bytes) = "";
+      $heard = $now->() if $type eq "J";
+      $take->($who, $type, $what);
+    }
+    $drop->($who) if length $typed > $TYPED;
+  };
+  # Reads an output once. Whether something came.
+  my $read = sub {
+    my ($stream, $most) = @_;
+    my $got = sysread($outs->{$stream}, my $bytes, $most > 32768 ? 32768 : $most);
+    if ($got) { $keep->($stream, $bytes); return $got }
+    return 0 if !defined $got && later();
+    # Nobody has the terminal open; as long as the command runs somebody may do so again.
+    if ($rows && !defined $code) { $again = $now->() + 0.2 } else { delete $outs->{$stream} }
+    return 0;
+  };
+
+  while (1) {
+    my $time = $now->();
+    my @ends = ($end, $again, $client ? $heard + $silent : $leftAt + $linger, map { $_->{leaving} } @clients);
+    push @ends, $diedAt + $rest if defined $code && !$over && $room->() > 0;
+    my $wait;
+    for (grep { defined } @ends) {
+      my $left = $_ > $time ? $_ - $time : 0;
+      $wait = $left if !defined $wait || $left < $wait;
+    }
+    my ($r, $w) = ("", "");
+    vec($r, fileno $_, 1) = 1 for $listener, $died;
+    my $free = $room->();
+    if (!$over && !defined $again && $free > 0) { vec($r, fileno $_, 1) = 1 for values %$outs }
+    vec($w, fileno $in, 1) = 1 if $in && length $typed;
+    for (@clients) {
+      vec($r, fileno $_->{file}, 1) = 1 unless $_->{leaving};
+      vec($w, fileno $_->{file}, 1) = 1 if length $_->{out};
+    }
+    ($r, $w) = ("", "") if select($r, $w, undef, defined $wait ? $wait + 0.01 : undef) <= 0;
+
+    if (vec($r, fileno $died, 1)) {
+      sysread $died, my $ignored, 100;
+      if (!defined $code && waitpid($pid, POSIX::WNOHANG()) > 0) {
+        $code = $? & 127 ? 128 + ($? & 127) : $? >> 8;
+        $diedAt = $now->();
+      }
+    }
+    my $came = 0;
+    for my $stream ($free > 0 ? sort keys %$outs : ()) {
+      next unless vec($r, fileno $outs->{$stream}, 1) && ($free = $room->()) > 0;
+      $came += $read->($stream, $free);
+    }
+    # What it printed last, but not for ever what others print that it left behind.
+    if (defined $code && !$over) {
+      $last -= $came;
+      $over = !%$outs || $last <= 0 || !$came && $free > 0 && $room->() > 0 && $diedAt + $rest <= $now->();
+      if ($over) { close $_ for values %$outs; close $in if $in; undef $in; $typed = ""; $written = $received }
+    }
+    for my $who (my @all = @clients) { $hear->($who) if vec($r, fileno $who->{file}, 1) }
+    if ($in && length $typed) {
+      my $put = syswrite($in, $typed);
+      if ($put) { substr($typed, 0, $put) = ""; $written += $put }
+      elsif (!later()) { $typed = ""; $written = $received; if (!$rows) { close $in; undef $in } }
+      $progress->() if $typed eq "" || $written - $told >= 32768;
+    }
+    if ($in && $eof && $typed eq "") { close $in; undef $in }
+    $pass->();
+    for my $who (my @all = @clients) {
+      if (length $who->{out}) {
+        my $put = syswrite($who->{file}, $who->{out});
+        if ($put) { substr($who->{out}, 0, $put) = "" } elsif (!later()) { $drop->($who); next }
+      }
+      $drop->($who) if $who->{leaving} && !length $who->{out};
+    }
+    $pass->();
+    if (vec($r, fileno $listener, 1) && accept(my $file, $listener)) {
+      quick($file);
+      if (@clients < 32) { push @clients, { file => $file, in => "", out => "" } }
+    }
+
+    $time = $now->();
+    $again = undef if defined $again && $again <= $time;
+    $hangUp->() if defined $end && $end <= $time;
+    $hangUp->() if !$client && $leftAt + $linger <= $time;
+    $drop->($client) if $client && $heard + $silent <= $time;
+    for my $who (my @all = @clients) { $drop->($who) if $who->{leaving} && $who->{leaving} <= $time }
+  }
+}
+`);

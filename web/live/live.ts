@@ -1,0 +1,118 @@
+/** What is true now, as the platform tells it: the signals that all screens show. */
+import { effect, type ReadonlySignal, signal } from '@preact/signals';
+import type { Container, UserNotification } from '../../client/index.ts';
+import { client, refusedLogins } from '../core/platform.ts';
+import { session } from '../core/session.ts';
+import { LiveHub } from './hub.ts';
+import type { LinkState, LiveMessage, UsagePoint } from './messages.ts';
+
+/** Points that are kept of each container: an hour of one every 5 s. */
+const MOST_POINTS = 720;
+/** Notifications beside the list of containers. */
+const MOST_RECENT = 30;
+
+const containerList = signal<readonly Container[] | undefined>(undefined);
+const usageById = signal<ReadonlyMap<string, readonly UsagePoint[]>>(new Map());
+const recentNews = signal<readonly UserNotification[] | undefined>(undefined);
+const linkState = signal<LinkState>({ state: 'connecting' });
+
+/** The caller's containers; undefined until they are known. */
+export const containers: ReadonlySignal<readonly Container[] | undefined> = containerList;
+/** What each container used, oldest first. */
+export const usage: ReadonlySignal<ReadonlyMap<string, readonly UsagePoint[]>> = usageById;
+/** The newest notifications, newest first; undefined until they are known. */
+export const recent: ReadonlySignal<readonly UserNotification[] | undefined> = recentNews;
+export const link: ReadonlySignal<LinkState> = linkState;
+/** How many notifications nobody has read. */
+export const unread = signal(0);
+
+/** Follows the platform for as long as somebody is logged in. Called once. */
+export function startLive(): void {
+  let hub: LiveHub | undefined;
+  let userId = '';
+  effect(() => {
+    const now = session.value;
+    hub?.close();
+    hub = undefined;
+    if (now.state !== 'active') {
+      if (now.state === 'none') forget();
+      return;
+    }
+    if (userId !== now.person.userId) forget();
+    userId = now.person.userId;
+    hub = new LiveHub(client, take);
+    void fetchRecent();
+  });
+  const wake = () => {
+    if (!document.hidden) client.wake();
+  };
+  addEventListener('online', wake);
+  document.addEventListener('visibilitychange', wake);
+}
+
+/** Puts a container in the list as an answer has it, before the stream tells it. */
+export function noteContainer({ id, status }: Pick<Container, 'id' | 'status'>): void {
+  const { value } = containerList;
+  if (value !== undefined) containerList.value = value.map((one) => (one.id === id ? { ...one, status } : one));
+}
+
+/** Asks for the newest notifications, and how many are unread. */
+export async function fetchRecent(): Promise<void> {
+  try {
+    const [list, { count }] = await Promise.all([
+      client.call('listNotifications', { query: { limit: String(MOST_RECENT) } }),
+      client.call('unreadCount'),
+    ]);
+    recentNews.value = list;
+    unread.value = count;
+  } catch {
+    // The stream says when the platform is away, and a login asks again.
+  }
+}
+
+/** Puts points before those that are known. */
+export function addHistory(id: string, points: readonly UsagePoint[]): void {
+  const known = usageById.value.get(id) ?? [];
+  const first = known[0]?.at ?? Number.POSITIVE_INFINITY;
+  setPoints(id, [...points.filter(({ at }) => at < first), ...known]);
+}
+
+function take(message: LiveMessage): void {
+  switch (message.kind) {
+    case 'containers':
+      containerList.value = message.containers;
+      return;
+    case 'link':
+      linkState.value = message.link;
+      return;
+    case 'usage': {
+      const next = new Map(usageById.value);
+      for (const [id, point] of Object.entries(message.points)) {
+        const points = next.get(id) ?? [];
+        if ((points.at(-1)?.at ?? 0) < point.at) next.set(id, [...points, point].slice(-MOST_POINTS));
+      }
+      usageById.value = next;
+      return;
+    }
+    case 'notification': {
+      const { notification } = message;
+      const others = (recentNews.value ?? []).filter(({ id }) => id !== notification.id);
+      recentNews.value = [notification, ...others].slice(0, MOST_RECENT);
+      if (!notification.read) unread.value++;
+      return;
+    }
+    case 'refused':
+      refusedLogins.value++;
+  }
+}
+
+function setPoints(id: string, points: readonly UsagePoint[]): void {
+  usageById.value = new Map(usageById.value).set(id, points.slice(-MOST_POINTS));
+}
+
+function forget(): void {
+  containerList.value = undefined;
+  usageById.value = new Map();
+  recentNews.value = undefined;
+  unread.value = 0;
+}

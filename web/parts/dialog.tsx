@@ -1,0 +1,75 @@
+/** Dialogs: the browser's own, which keeps the focus, closes with Escape, and returns the focus. */
+import './dialog.css';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useId, useRef } from 'preact/hooks';
+import type { Deed } from '../core/deed.ts';
+import { t } from '../text/text.ts';
+import { Button } from './button.tsx';
+import { Failure } from './note.tsx';
+
+interface DialogProps {
+  readonly title: string;
+  readonly onClose: () => void;
+  /** Escape does not close it. */
+  readonly mustStay?: boolean;
+  readonly children: ComponentChildren;
+}
+
+/** Open for as long as it is there. */
+export function Dialog({ title, onClose, mustStay = false, children }: DialogProps) {
+  const box = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const dialog = box.current;
+    dialog?.showModal();
+    return () => dialog?.close();
+  }, []);
+  return (
+    <dialog
+      class="box"
+      ref={box}
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        if (!mustStay) onClose();
+      }}
+    >
+      <div class="body">
+        <h2 id={id}>{title}</h2>
+        {children}
+      </div>
+    </dialog>
+  );
+}
+
+interface ConfirmProps {
+  readonly title: string;
+  readonly children: ComponentChildren;
+  /** The verb on the button. */
+  readonly verb: string;
+  readonly deed: Deed<[]>;
+  /** Why it cannot be done yet. */
+  readonly reason?: string | undefined;
+  readonly onClose: () => void;
+}
+
+/** Asks before something that cannot be undone. The focus is on what does no harm. */
+export function Confirm({ title, children, verb, deed, reason, onClose }: ConfirmProps) {
+  const run = async () => {
+    if (await deed.run()) onClose();
+  };
+  return (
+    <Dialog title={title} onClose={onClose}>
+      {children}
+      <Failure error={deed.error} />
+      <div class="ends">
+        <Button onClick={onClose} autofocus>
+          {t.dialog.cancel}
+        </Button>
+        <Button kind="danger" onClick={run} busy={deed.isBusy} reason={reason}>
+          {verb}
+        </Button>
+      </div>
+    </Dialog>
+  );
+}

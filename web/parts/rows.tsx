@@ -1,0 +1,35 @@
+/** Things in a panel, one a row: what it is, then what can be done. */
+import './list.css';
+import type { ComponentChildren } from 'preact';
+
+export function Rows({ children }: { readonly children: ComponentChildren }) {
+  return <ul class="rows">{children}</ul>;
+}
+
+interface RowOfProps {
+  readonly name: ComponentChildren;
+  /** Facts below the name. */
+  readonly about?: readonly ComponentChildren[];
+  readonly actions?: ComponentChildren;
+  /** As wide as the row, below the rest. */
+  readonly children?: ComponentChildren;
+}
+
+export function RowOf({ name, about = [], actions, children }: RowOfProps) {
+  return (
+    <li>
+      <div class="what">
+        <b>{name}</b>
+        {about.length > 0 && (
+          <p>
+            {about.map((fact, at) => (
+              <span key={String(at)}>{fact}</span>
+            ))}
+          </p>
+        )}
+      </div>
+      {actions !== undefined && <div class="row">{actions}</div>}
+      {children !== undefined && <div class="whole">{children}</div>}
+    </li>
+  );
+}

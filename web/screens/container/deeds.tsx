@@ -1,0 +1,62 @@
+/** What is done to a container, from the list and from its own page. */
+import { useState } from 'preact/hooks';
+import type { Container } from '../../../client/index.ts';
+import { troupeLine } from '../../core/command.ts';
+import { type Deed, useDeed } from '../../core/deed.ts';
+import { call } from '../../core/platform.ts';
+import { go, place } from '../../core/router.ts';
+import { noteContainer } from '../../live/live.ts';
+import { AsCommand } from '../../parts/copy.tsx';
+import { Confirm } from '../../parts/dialog.tsx';
+import { TextField } from '../../parts/field.tsx';
+import { toast } from '../../parts/toast.tsx';
+import { t } from '../../text/text.ts';
+
+type NamedContainer = Pick<Container, 'id' | 'name'>;
+
+export function useStart({ id, name }: NamedContainer): Deed<[]> {
+  return useDeed(async () => {
+    noteContainer(await call('startContainer', { params: { id } }));
+    toast(t.container.starting(name));
+  });
+}
+
+export function useStop({ id, name }: NamedContainer): Deed<[]> {
+  return useDeed(async () => {
+    noteContainer(await call('stopContainer', { params: { id } }));
+    toast(t.container.stopping(name));
+  });
+}
+
+interface DeleteContainerProps {
+  readonly container: NamedContainer;
+  readonly onClose: () => void;
+}
+
+/** Its data goes with it, so its name has to be typed. */
+export function DeleteContainer({ container: { id, name }, onClose }: DeleteContainerProps) {
+  const [typed, setTyped] = useState('');
+  const deed = useDeed(async () => {
+    await call('deleteContainer', { params: { id } });
+    toast(t.container.deleted(name));
+    if (place.value.path.startsWith(`/containers/${id}`)) go('/containers');
+  });
+  return (
+    <Confirm
+      title={t.container.deleteTitle(name)}
+      verb={t.container.deleteVerb}
+      deed={deed}
+      reason={typed === name ? undefined : t.container.typeName(name)}
+      onClose={onClose}
+    >
+      <p class="dim">{t.container.deleteLead}</p>
+      <TextField
+        label={t.container.typeName(name)}
+        value={typed}
+        onInput={setTyped}
+        attributes={{ autocomplete: 'off' }}
+      />
+      <AsCommand troupe={troupeLine('rm', name)} />
+    </Confirm>
+  );
+}

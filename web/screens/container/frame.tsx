@@ -1,0 +1,136 @@
+/** The frame of a container's screens: its name and state, what can be done, and its parts. */
+import './frame.css';
+import { ChevronRight, CircleSlash, ExternalLink, Play, Square, Trash } from 'lucide';
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import type { Container } from '../../../client/index.ts';
+import { now } from '../../core/clock.ts';
+import { span } from '../../core/format.ts';
+import { place } from '../../core/router.ts';
+import { containers } from '../../live/live.ts';
+import { Button, LinkButton } from '../../parts/button.tsx';
+import { Icon } from '../../parts/icon.tsx';
+import { Menu } from '../../parts/menu.tsx';
+import { Bones, Empty, Failure } from '../../parts/note.tsx';
+import { Page, useTitle } from '../../parts/page.tsx';
+import { containerShape, containerWord } from '../../parts/shape.ts';
+import { Status } from '../../parts/status.tsx';
+import { t } from '../../text/text.ts';
+import { DeleteContainer, useStart, useStop } from './deeds.tsx';
+
+interface ContainerFrameProps {
+  readonly id: string;
+  readonly children: (container: Container) => ComponentChildren;
+}
+
+/** Shows the container once it is known, or that it is not there. */
+export function ContainerFrame({ id, children }: ContainerFrameProps) {
+  const list = containers.value;
+  const container = list?.find((one) => one.id === id);
+  if (container !== undefined) return <Known container={container}>{children(container)}</Known>;
+  if (list === undefined)
+    return (
+      <main class="page" id="main">
+        <Bones tall={96} many={3} />
+      </main>
+    );
+  return (
+    <Page title={t.container.gone} up={[t.shell.containers, '/containers']} narrow>
+      <Empty icon={CircleSlash} title={t.container.gone}>
+        <p>{t.container.goneLead}</p>
+        <LinkButton href="/containers" kind="main">
+          {t.missing.back}
+        </LinkButton>
+      </Empty>
+    </Page>
+  );
+}
+
+/** The parts of a container's page, below its address. */
+const PARTS: readonly (readonly [end: string, name: string])[] = [
+  ['', t.container.workbench],
+  ['/network', t.container.network],
+  ['/storage', t.container.storage],
+  ['/ssh', t.container.ssh],
+  ['/history', t.container.history],
+  ['/settings', t.container.settings],
+];
+
+function Known({ container, children }: { readonly container: Container; readonly children: ComponentChildren }) {
+  const { id, name, status } = container;
+  const heading = useTitle(name);
+  const { path } = place.value;
+  return (
+    <main class="page of-container" id="main">
+      <header class="head">
+        <div>
+          <nav class="crumbs" aria-label={t.shell.crumbs}>
+            <a href="/containers">{t.shell.containers}</a>
+            <Icon of={ChevronRight} size={12} />
+            <span class="mono">{id}</span>
+          </nav>
+          <div class="titled">
+            <h1 ref={heading} tabIndex={-1}>
+              {name}
+            </h1>
+            <span aria-live="polite">
+              <Status shape={containerShape(status)}>{stateWords(container)}</Status>
+            </span>
+          </div>
+        </div>
+        <Deeds container={container} />
+      </header>
+      <nav class="tabs" aria-label={t.container.parts(name)}>
+        {PARTS.map(([end, part]) => {
+          const href = `/containers/${id}${end}`;
+          return (
+            <a key={href} href={href} aria-current={path === href ? 'page' : undefined}>
+              {part}
+            </a>
+          );
+        })}
+      </nav>
+      {children}
+    </main>
+  );
+}
+
+function stateWords({ status, started_at }: Container): string {
+  if (status !== 'running' || started_at === undefined) return containerWord(status);
+  return t.container.runningFor(span(now.value - Date.parse(started_at)));
+}
+
+function Deeds({ container }: { readonly container: Container }) {
+  const { name, status, hostname, ports = [] } = container;
+  const [isDeleting, setDeleting] = useState(false);
+  const start = useStart(container);
+  const stop = useStop(container);
+  const isStill = status === 'stopped' || status === 'failed';
+  const error = start.error ?? stop.error;
+  return (
+    <div class="stack tight">
+      <div class="row">
+        {isStill ? (
+          <Button icon={Play} onClick={() => void start.run()} busy={start.isBusy}>
+            {t.containers.start}
+          </Button>
+        ) : (
+          <Button icon={Square} onClick={() => void stop.run()} busy={stop.isBusy}>
+            {t.containers.stop}
+          </Button>
+        )}
+        {ports.some(({ port }) => port === 443) && (
+          <LinkButton icon={ExternalLink} href={`https://${hostname}`} outside>
+            {t.container.open}
+          </LinkButton>
+        )}
+        <Menu
+          label={t.container.more(name)}
+          items={[{ name: t.containers.delete, icon: Trash, isDanger: true, onClick: () => setDeleting(true) }]}
+        />
+      </div>
+      <Failure error={error} />
+      {isDeleting && <DeleteContainer container={container} onClose={() => setDeleting(false)} />}
+    </div>
+  );
+}

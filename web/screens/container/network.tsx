@@ -1,0 +1,177 @@
+/** What of a container is reached from outside: its ports, and the hostnames that lead to it. */
+import { ExternalLink, Globe, Trash } from 'lucide';
+import { useState } from 'preact/hooks';
+import type { Container } from '../../../client/index.ts';
+import { curlLine, troupeLine } from '../../core/command.ts';
+import { fieldError, useDeed } from '../../core/deed.ts';
+import { addressOfPort } from '../../core/outside.ts';
+import { call, client } from '../../core/platform.ts';
+import { useLoaded } from '../../core/resource.ts';
+import type { ScreenProps } from '../../core/router.ts';
+import { Button, LinkButton } from '../../parts/button.tsx';
+import { AsCommand, CopyButton } from '../../parts/copy.tsx';
+import { TextField } from '../../parts/field.tsx';
+import { Failure } from '../../parts/note.tsx';
+import { Panel } from '../../parts/panel.tsx';
+import { RowOf, Rows } from '../../parts/rows.tsx';
+import { toast } from '../../parts/toast.tsx';
+import { t } from '../../text/text.ts';
+import { MappingStatus } from '../hostnames/mapping.tsx';
+import { ContainerFrame } from './frame.tsx';
+
+export function Network({ params: { id = '' } }: ScreenProps) {
+  return (
+    <ContainerFrame id={id}>
+      {(container) => (
+        <div class="stack">
+          <Ports container={container} />
+          <Hostnames id={id} />
+        </div>
+      )}
+    </ContainerFrame>
+  );
+}
+
+function Ports({ container }: { readonly container: Container }) {
+  const { hostname, ports = [] } = container;
+  return (
+    <Panel
+      title={t.network.ports}
+      aside={
+        <span class="row mono tiny cut">
+          <span class="cut">{hostname}</span>
+          <CopyButton text={hostname} what={t.container.theAddress} />
+        </span>
+      }
+    >
+      {ports.length === 0 && <p class="inside faint small">{t.network.none}</p>}
+      <Rows>
+        {ports.map((rule) => (
+          <PortRow key={rule.port} container={container} rule={rule} />
+        ))}
+      </Rows>
+      <div class="foot">
+        <AddPort container={container} />
+      </div>
+    </Panel>
+  );
+}
+
+interface PortRowProps {
+  readonly container: Container;
+  readonly rule: { readonly port: number; readonly target_port: number };
+}
+
+function PortRow({ container: { id, hostname }, rule: { port, target_port } }: PortRowProps) {
+  const deed = useDeed(async () => {
+    await call('deleteIngress', { params: { id, port: String(port) } });
+    toast(t.network.closed(port));
+  });
+  const href = addressOfPort(hostname, port);
+  return (
+    <RowOf
+      name={<span class="num">{t.network.rule(port, target_port)}</span>}
+      about={[t.network.kinds[port === 443 ? 'https' : port === 80 ? 'http' : 'other']]}
+      actions={
+        <>
+          {href !== undefined && (
+            <LinkButton icon={ExternalLink} href={href} outside>
+              {t.container.open}
+            </LinkButton>
+          )}
+          <Button
+            kind="bare"
+            icon={Trash}
+            label={t.network.close(port)}
+            onClick={() => void deed.run()}
+            busy={deed.isBusy}
+          />
+        </>
+      }
+    >
+      {deed.error && <Failure error={deed.error} />}
+    </RowOf>
+  );
+}
+
+function AddPort({ container: { id, name } }: { readonly container: Container }) {
+  const [outer, setOuter] = useState('');
+  const [inner, setInner] = useState('');
+  const deed = useDeed(async () => {
+    const port = Number(outer);
+    const body = inner.trim() === '' ? { port } : { port, target_port: Number(inner) };
+    await call('addIngress', { params: { id }, body });
+    toast(t.network.opened(port));
+    setOuter('');
+    setInner('');
+  });
+  const submit = (event: Event) => {
+    event.preventDefault();
+    void deed.run();
+  };
+  const pair = `${outer.trim() || '443'}:${inner.trim() || outer.trim() || '8080'}`;
+  const numeric = { inputMode: 'numeric', maxLength: 5, autocomplete: 'off' } as const;
+  return (
+    <form class="stack tight" onSubmit={submit}>
+      <div class="inline">
+        <TextField
+          label={t.network.outer}
+          hint={t.network.outerHint}
+          error={fieldError(deed.error, 'port')}
+          value={outer}
+          onInput={setOuter}
+          attributes={{ ...numeric, required: true }}
+        />
+        <TextField
+          label={t.network.inner}
+          hint={t.network.innerHint}
+          error={fieldError(deed.error, 'target_port')}
+          value={inner}
+          onInput={setInner}
+          attributes={numeric}
+        />
+      </div>
+      {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
+      <div class="row wrap">
+        <Button type="submit" kind="main" busy={deed.isBusy}>
+          {t.network.add}
+        </Button>
+      </div>
+      <AsCommand
+        troupe={troupeLine('port', 'add', name, pair)}
+        curl={curlLine('POST', `/compute/containers/${id}/ingress`, {
+          port: Number(outer) || 443,
+          target_port: Number(inner) || 8080,
+        })}
+      />
+    </form>
+  );
+}
+
+function Hostnames({ id }: { readonly id: string }) {
+  const mappings = useLoaded((signal) => client.call('listMappings', undefined, { signal }), [id]);
+  const own = mappings.value?.domains.filter(({ container_id }) => container_id === id) ?? [];
+  return (
+    <Panel
+      title={t.shell.hostnames}
+      aside={
+        <LinkButton kind="bare" icon={Globe} href={`/hostnames?container=${id}`}>
+          {t.network.map}
+        </LinkButton>
+      }
+    >
+      <Failure error={mappings.error} onRetry={mappings.reload} />
+      {mappings.value !== undefined && own.length === 0 && <p class="inside faint small">{t.network.noHostname}</p>}
+      <Rows>
+        {own.map((mapping) => (
+          <RowOf
+            key={mapping.id}
+            name={mapping.domain}
+            about={[t.hostnames.leadsTo(mapping.target_port)]}
+            actions={<MappingStatus status={mapping.status} />}
+          />
+        ))}
+      </Rows>
+    </Panel>
+  );
+}

@@ -1,0 +1,112 @@
+/** xterm.js, in a file of its own: it is loaded when somebody opens a terminal. */
+import '@xterm/xterm/css/xterm.css';
+import { FitAddon } from '@xterm/addon-fit';
+import { SearchAddon } from '@xterm/addon-search';
+import { WebLinksAddon } from '@xterm/addon-web-links';
+import { Terminal } from '@xterm/xterm';
+import type { TerminalSize } from '../../../../client/index.ts';
+import { adoptStyles } from './adopt-styles.ts';
+
+/** Lines that can be scrolled back to. */
+const SCROLLBACK = 5000;
+const FONT = '"Geist Mono Variable", ui-monospace, Menlo, monospace';
+
+const THEME = {
+  background: '#17181b',
+  foreground: '#d7dade',
+  cursor: '#d7dade',
+  cursorAccent: '#17181b',
+  selectionBackground: '#4a4d6b',
+  black: '#2a2d33',
+  red: '#ff9a90',
+  green: '#7ddba6',
+  yellow: '#f2cd7c',
+  blue: '#86b8ff',
+  magenta: '#c9a6ff',
+  cyan: '#6fd6e0',
+  white: '#d7dade',
+  brightBlack: '#8d939c',
+  brightRed: '#ffb4ac',
+  brightGreen: '#a0e8bf',
+  brightYellow: '#f7dea3',
+  brightBlue: '#aed0ff',
+  brightMagenta: '#dcc6ff',
+  brightCyan: '#9be6ed',
+  brightWhite: '#ffffff',
+};
+
+/** What a screen of characters tells. */
+export interface EmulatorEvents {
+  readonly onType: (data: string) => void;
+  readonly onSize: (size: TerminalSize) => void;
+  /** The keys that leave the terminal were pressed. */
+  readonly onLeave: () => void;
+}
+
+/** A screen of characters, which can be put into a page and taken out again. */
+export interface Emulator {
+  readonly element: HTMLElement;
+  write(bytes: Uint8Array): void;
+  /** An empty screen. */
+  reset(): void;
+  /** As large as its place. */
+  fit(): void;
+  focus(): void;
+  paste(text: string): void;
+  find(words: string): void;
+  close(): void;
+}
+
+/** Resolves when its font is there: the size of a character is measured once. */
+export async function openEmulator(events: EmulatorEvents): Promise<Emulator> {
+  adoptStyles();
+  await document.fonts.load(`13px ${FONT}`).catch(() => []);
+  const terminal = new Terminal({
+    fontFamily: FONT,
+    fontSize: 13,
+    lineHeight: 1.25,
+    scrollback: SCROLLBACK,
+    theme: THEME,
+    cursorBlink: !matchMedia('(prefers-reduced-motion: reduce)').matches,
+    allowProposedApi: false,
+    macOptionIsMeta: true,
+  });
+  const fit = new FitAddon();
+  const search = new SearchAddon();
+  const links = new WebLinksAddon((_, uri) => void open(uri, '_blank', 'noopener'));
+  for (const addon of [fit, search, links]) terminal.loadAddon(addon);
+  const element = document.createElement('div');
+  element.className = 'xterm-place';
+  terminal.onData(events.onType);
+  terminal.onResize(({ cols, rows }) => events.onSize({ cols, rows }));
+  terminal.attachCustomKeyEventHandler((event) => {
+    if (!event.ctrlKey || !event.shiftKey) return true;
+    if (event.code === 'KeyC' && terminal.hasSelection()) {
+      if (event.type === 'keydown') void navigator.clipboard.writeText(terminal.getSelection());
+      event.preventDefault();
+      return false;
+    }
+    if (event.code === 'KeyX') {
+      if (event.type === 'keydown') events.onLeave();
+      return false;
+    }
+    // Left to the browser, which pastes.
+    return event.code !== 'KeyV';
+  });
+  let isOpen = false;
+  return {
+    element,
+    write: (bytes) => terminal.write(bytes),
+    reset: () => terminal.reset(),
+    fit() {
+      if (!element.isConnected || element.clientHeight === 0) return;
+      if (!isOpen) terminal.open(element);
+      isOpen = true;
+      fit.fit();
+    },
+    focus: () => terminal.focus(),
+    paste: (text) => terminal.paste(text),
+    find: (words) => void search.findNext(words),
+    close: () => terminal.dispose(),
+  };
+}

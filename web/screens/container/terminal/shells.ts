@@ -1,0 +1,145 @@
+/**
+ * The shells of this tab, by container. They go on while other screens are shown, and are joined again after a reload:
+ * the tab remembers their sessions.
+ */
+import { effect, type Signal, signal } from '@preact/signals';
+import type { Terminal, TroupeError } from '../../../../client/index.ts';
+import { rememberedHere, rememberHere } from '../../../core/memory.ts';
+import { asTroupeError, client, noteRefusal } from '../../../core/platform.ts';
+import { session } from '../../../core/session.ts';
+import type { Emulator } from './emulator.ts';
+
+/** How a shell is. */
+export type ShellState =
+  | { readonly state: 'connecting' | 'live' | 'lost' | 'ended' | 'taken' }
+  | { readonly state: 'failed'; readonly error: TroupeError };
+
+/** A shell and its screen. */
+export interface OpenShell {
+  /** Counts from 1 within its container. */
+  readonly n: number;
+  readonly session: string;
+  readonly state: Signal<ShellState>;
+  /** Its screen, once it is loaded. */
+  readonly emulator: Signal<Emulator | undefined>;
+  write(data: string): void;
+  /** Joins it again after another window took it. */
+  rejoin(): void;
+  /** Ends it. */
+  close(): void;
+}
+
+const SESSION = /^[\w-]{16,64}$/;
+const all = new Map<string, Signal<readonly OpenShell[]>>();
+
+/** Those of a container. The first time, those that this tab had before it was loaded again. */
+export function shellsOf(id: string): Signal<readonly OpenShell[]> {
+  const known = all.get(id);
+  if (known !== undefined) return known;
+  const list = signal<readonly OpenShell[]>([]);
+  all.set(id, list);
+  const kept = (rememberedHere(`shells.${id}`) ?? '').split(' ').filter((one) => SESSION.test(one));
+  list.value = kept.map((one, at) => new ShellOfTab(id, at + 1, one));
+  return list;
+}
+
+export function openShell(id: string): OpenShell {
+  const list = shellsOf(id);
+  const n = Math.max(0, ...list.value.map((one) => one.n)) + 1;
+  const shell = new ShellOfTab(id, n, crypto.randomUUID());
+  list.value = [...list.value, shell];
+  keep(id);
+  return shell;
+}
+
+/** Ends a shell, and forgets it. */
+export function endShell(id: string, shell: OpenShell): void {
+  const list = shellsOf(id);
+  shell.close();
+  list.value = list.value.filter((one) => one !== shell);
+  keep(id);
+}
+
+function keep(id: string): void {
+  const sessions = shellsOf(id).value.map((one) => one.session);
+  rememberHere(`shells.${id}`, sessions.length === 0 ? undefined : sessions.join(' '));
+}
+
+// Whoever logs in next has nothing to do with them.
+effect(() => {
+  if (session.value.state !== 'none') return;
+  for (const [id, list] of all) for (const shell of list.value) endShell(id, shell);
+});
+
+class ShellOfTab implements OpenShell {
+  readonly n: number;
+  readonly session: string;
+  readonly state = signal<ShellState>({ state: 'connecting' });
+  readonly emulator = signal<Emulator | undefined>(undefined);
+  readonly #id: string;
+  #terminal: Terminal | undefined;
+  #isClosed = false;
+
+  constructor(id: string, n: number, name: string) {
+    this.#id = id;
+    this.n = n;
+    this.session = name;
+    void this.#load();
+  }
+
+  write(data: string): void {
+    this.#terminal?.write(data);
+  }
+
+  rejoin(): void {
+    this.emulator.value?.reset();
+    this.#join();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#terminal?.close();
+    this.emulator.value?.close();
+  }
+
+  async #load(): Promise<void> {
+    try {
+      const { openEmulator } = await import('./emulator.ts');
+      const emulator = await openEmulator({
+        onType: (data) => this.#terminal?.write(data),
+        onSize: (size) => this.#terminal?.resize(size),
+        onLeave: () => document.querySelector<HTMLElement>('.terminal-pane [aria-current]')?.focus(),
+      });
+      if (this.#isClosed) return emulator.close();
+      this.emulator.value = emulator;
+      this.#join();
+    } catch (error) {
+      this.state.value = { state: 'failed', error: asTroupeError(error) };
+    }
+  }
+
+  #join(): void {
+    const emulator = this.emulator.value;
+    if (emulator === undefined) return;
+    this.state.value = { state: 'connecting' };
+    const terminal = client.follow.terminal({
+      id: this.#id,
+      session: this.session,
+      onOutput: (bytes) => emulator.write(bytes),
+      onReturn: () => emulator.reset(),
+      onState: ({ state }) => {
+        if (state === 'open') this.state.value = { state: 'live' };
+        else if (state === 'waiting') this.state.value = { state: 'lost' };
+      },
+    });
+    this.#terminal = terminal;
+    emulator.fit();
+    void terminal.done.then(({ how, error }) => {
+      if (this.#isClosed || this.#terminal !== terminal) return;
+      noteRefusal(error);
+      if (how === 'taken') this.state.value = { state: 'taken' };
+      else if (error !== undefined) this.state.value = { state: 'failed', error };
+      else this.state.value = { state: 'ended' };
+    });
+  }
+}

@@ -1,0 +1,172 @@
+/** A new container: all on one page, with the same as a command. */
+import './create.css';
+import { useState } from 'preact/hooks';
+import { curlLine, troupeLine } from '../../core/command.ts';
+import { fieldError, useDeed } from '../../core/deed.ts';
+import { call, client } from '../../core/platform.ts';
+import { useLoaded } from '../../core/resource.ts';
+import { go } from '../../core/router.ts';
+import { type ContainerSize, coresOf, SIZES } from '../../core/sizes.ts';
+import { offer } from '../../live/facts.ts';
+import { containers } from '../../live/live.ts';
+import { Button, LinkButton } from '../../parts/button.tsx';
+import { AsCommand } from '../../parts/copy.tsx';
+import { Check, RadioCards, SelectField, TextField } from '../../parts/field.tsx';
+import { Failure } from '../../parts/note.tsx';
+import { Page } from '../../parts/page.tsx';
+import { toast } from '../../parts/toast.tsx';
+import { t } from '../../text/text.ts';
+import { bodyOf, type CreateDraft, MEMORIES, newDraft, STORAGES } from './draft.ts';
+import { ImageField } from './image.tsx';
+import { KeyField } from './keys.tsx';
+
+export function Create() {
+  const [draft, setDraft] = useState<CreateDraft>(newDraft);
+  const change = (part: Partial<CreateDraft>) => setDraft((before) => ({ ...before, ...part }));
+  const keys = useLoaded(async (signal) => {
+    const { ssh_keys } = await client.call('listSshKeys', undefined, { signal });
+    const [first] = ssh_keys;
+    if (first !== undefined) change({ keyIds: [first.id] });
+    return ssh_keys;
+  });
+  const deed = useDeed(async () => {
+    const keyIds = await withPastedKey(draft);
+    if (keyIds !== draft.keyIds) change({ keyIds, pasted: '' });
+    const made = await call('createContainer', { body: bodyOf(draft, keyIds) });
+    toast(t.create.made(made.name));
+    go(`/containers/${made.id}`);
+  });
+  const most = offer.value?.limits.containers ?? Number.POSITIVE_INFINITY;
+  const isFull = (containers.value?.length ?? 0) >= most;
+  const hasKey = draft.keyIds.length > 0 || draft.pasted.trim() !== '';
+  const reason = isFull ? t.create.full(most) : hasKey ? undefined : t.create.noKey;
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (reason === undefined) void deed.run();
+  };
+  return (
+    <Page title={t.create.title} up={[t.shell.containers, '/containers']} narrow>
+      <form class="form" onSubmit={submit}>
+        <TextField
+          label={t.create.name}
+          hint={t.create.nameHint}
+          error={fieldError(deed.error, 'name')}
+          value={draft.name}
+          onInput={(name) => change({ name })}
+          attributes={{ required: true, maxLength: 63, autocomplete: 'off', autofocus: true }}
+        />
+        <ImageField draft={draft} change={change} error={fieldError(deed.error, 'image')} />
+        <RadioCards
+          label={t.create.size}
+          value={draft.size}
+          error={fieldError(deed.error, 'instance_type')}
+          choices={SIZES.map((size) => [size.type, size.type, sizeText(size)])}
+          onChange={(size) => change({ size: SIZES.find(({ type }) => type === size)?.type ?? draft.size })}
+        />
+        <Amounts draft={draft} change={change} error={deed.error} />
+        <KeyField
+          known={keys}
+          draft={draft}
+          change={change}
+          error={fieldError(deed.error, 'ssh_key_ids', 'public_key')}
+        />
+        <Check label={t.create.ssh} hint={t.create.sshHint} checked={draft.ssh} onChange={(ssh) => change({ ssh })} />
+        <More draft={draft} change={change} error={fieldError(deed.error, 'mount_paths')} />
+        <Failure error={deed.error} />
+        <div class="ends">
+          <Button type="submit" kind="main" busy={deed.isBusy} reason={reason}>
+            {t.create.submit}
+          </Button>
+          <LinkButton kind="bare" href="/containers">
+            {t.dialog.cancel}
+          </LinkButton>
+          {reason !== undefined && <span class="reason">{reason}</span>}
+        </div>
+        <AsCommand troupe={lineOf(draft)} curl={curlLine('POST', '/compute/containers', bodyOf(draft, draft.keyIds))} />
+      </form>
+    </Page>
+  );
+}
+
+/** The chosen keys, and the pasted one, which is added to the account first. */
+async function withPastedKey({ keyIds, pasted }: CreateDraft): Promise<readonly number[]> {
+  const text = pasted.trim();
+  if (text === '') return keyIds;
+  const comment = text.split(/\s+/).slice(2).join(' ').slice(0, 64);
+  const { id } = await call('createSshKey', { body: { name: comment || t.create.keyName, public_key: text } });
+  return [...keyIds, id];
+}
+
+interface PartProps {
+  readonly draft: CreateDraft;
+  readonly change: (part: Partial<CreateDraft>) => void;
+}
+
+function Amounts({ draft, change, error }: PartProps & { readonly error: Parameters<typeof fieldError>[0] }) {
+  return (
+    <div class="two">
+      <SelectField
+        label={t.create.memory}
+        value={String(draft.memoryMb)}
+        error={fieldError(error, 'memory_mb')}
+        choices={MEMORIES.map((mb) => [String(mb), t.create.mb(mb)])}
+        onChange={(mb) => change({ memoryMb: Number(mb) })}
+      />
+      <SelectField
+        label={t.create.storage}
+        value={String(draft.storageGb)}
+        error={fieldError(error, 'storage_gb')}
+        choices={STORAGES.map((gb) => [String(gb), t.create.gb(gb)])}
+        onChange={(gb) => change({ storageGb: Number(gb) })}
+      />
+    </div>
+  );
+}
+
+function More({ draft, change, error }: PartProps & { readonly error: string | undefined }) {
+  return (
+    <details class="more" open={error !== undefined}>
+      <summary>{t.create.more}</summary>
+      <div class="stack">
+        <TextField
+          label={t.create.mounts}
+          hint={t.create.mountsHint}
+          error={error}
+          rows={3}
+          value={draft.mounts}
+          onInput={(mounts) => change({ mounts })}
+        />
+        <SelectField
+          label={t.create.pull}
+          value={draft.pull}
+          choices={[
+            ['IfNotPresent', t.create.pullMissing],
+            ['Always', t.create.pullAlways],
+          ]}
+          onChange={(pull) => change({ pull: pull === 'Always' ? 'Always' : 'IfNotPresent' })}
+        />
+      </div>
+    </details>
+  );
+}
+
+function lineOf({ name, image, size, memoryMb, storageGb, ssh }: CreateDraft): string {
+  return troupeLine(
+    'run',
+    name.trim() || 'NAME',
+    ...(image === '' ? [] : ['--image', image]),
+    '--size',
+    size,
+    '--memory',
+    String(memoryMb),
+    '--storage',
+    String(storageGb),
+    ssh ? '--ssh' : undefined,
+  );
+}
+
+/** A single machine runs every size on its own architecture, so only a cluster's sizes name one. */
+function sizeText({ type, architecture }: ContainerSize): string {
+  const isCluster = offer.value?.engine === 'kubernetes';
+  return isCluster ? `${coresOf(type)}, ${t.create.cores[architecture]}` : coresOf(type);
+}

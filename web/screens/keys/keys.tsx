@@ -1,0 +1,161 @@
+/** The SSH keys of the account. */
+import { KeyRound, Plus, Trash } from 'lucide';
+import { useState } from 'preact/hooks';
+import { curlLine, troupeLine } from '../../core/command.ts';
+import { fieldError, useDeed } from '../../core/deed.ts';
+import { dateOf } from '../../core/format.ts';
+import { call, client } from '../../core/platform.ts';
+import { useLoaded } from '../../core/resource.ts';
+import { offer } from '../../live/facts.ts';
+import { containers } from '../../live/live.ts';
+import { Button } from '../../parts/button.tsx';
+import { AsCommand, Code, CopyButton } from '../../parts/copy.tsx';
+import { Confirm, Dialog } from '../../parts/dialog.tsx';
+import { TextField } from '../../parts/field.tsx';
+import { Bones, Empty, Failure } from '../../parts/note.tsx';
+import { Page } from '../../parts/page.tsx';
+import { Panel } from '../../parts/panel.tsx';
+import { RowOf, Rows } from '../../parts/rows.tsx';
+import { toast } from '../../parts/toast.tsx';
+import { t } from '../../text/text.ts';
+import { shortKey } from '../create/keys.tsx';
+
+interface SshKeyLine {
+  readonly id: number;
+  readonly name: string;
+}
+
+export function Keys() {
+  const [isAdding, setAdding] = useState(false);
+  const [deleting, setDeleting] = useState<SshKeyLine>();
+  const keys = useLoaded(async (signal) => (await client.call('listSshKeys', undefined, { signal })).ssh_keys);
+  const most = offer.value?.limits.ssh_keys ?? Number.POSITIVE_INFINITY;
+  const isFull = (keys.value?.length ?? 0) >= most;
+  const usedBy = (id: number) =>
+    (containers.value ?? []).filter(({ ssh_key_ids = [] }) => ssh_key_ids.includes(id)).map(({ name }) => name);
+  return (
+    <Page
+      title={t.shell.keys}
+      lead={t.keys.lead}
+      actions={
+        <Button kind="main" icon={Plus} onClick={() => setAdding(true)} reason={isFull ? t.keys.full(most) : undefined}>
+          {t.keys.add}
+        </Button>
+      }
+      narrow
+    >
+      <Failure error={keys.error} onRetry={keys.reload} />
+      {keys.value === undefined && keys.error === undefined && <Bones tall={64} many={2} />}
+      {keys.value !== undefined && (
+        <Panel>
+          {keys.value.length === 0 ? (
+            <Empty icon={KeyRound} title={t.keys.none}>
+              <p>{t.create.makeKey}</p>
+              <Code text={t.create.keyCommand} what={t.create.theKeyCommand} />
+            </Empty>
+          ) : (
+            <Rows>
+              {keys.value.map(({ id, name, public_key, created_at }) => (
+                <RowOf
+                  key={id}
+                  name={name}
+                  about={[
+                    <code>{shortKey(public_key)}</code>,
+                    t.keys.added(dateOf(Date.parse(created_at))),
+                    t.keys.usedBy(usedBy(id)),
+                  ]}
+                  actions={
+                    <>
+                      <CopyButton text={public_key} what={t.keys.theKey} />
+                      <Button
+                        kind="bare"
+                        icon={Trash}
+                        label={t.keys.delete(name)}
+                        onClick={() => setDeleting({ id, name })}
+                      />
+                    </>
+                  }
+                />
+              ))}
+            </Rows>
+          )}
+        </Panel>
+      )}
+      {isAdding && <AddKey onClose={() => setAdding(false)} onAdded={keys.reload} />}
+      {deleting !== undefined && (
+        <DeleteKey sshKey={deleting} onClose={() => setDeleting(undefined)} onDeleted={keys.reload} />
+      )}
+    </Page>
+  );
+}
+
+function AddKey({ onClose, onAdded }: { readonly onClose: () => void; readonly onAdded: () => void }) {
+  const [name, setName] = useState('');
+  const [text, setText] = useState('');
+  const body = {
+    name: name.trim() || text.trim().split(/\s+/).slice(2).join(' ').slice(0, 64),
+    public_key: text.trim(),
+  };
+  const deed = useDeed(async () => {
+    await call('createSshKey', { body });
+    toast(t.keys.saved(body.name));
+    onAdded();
+    onClose();
+  });
+  const submit = (event: Event) => {
+    event.preventDefault();
+    void deed.run();
+  };
+  return (
+    <Dialog title={t.keys.add} onClose={onClose}>
+      <form class="stack" onSubmit={submit}>
+        <TextField
+          label={t.create.pasteKey}
+          hint={t.keys.pasteHint}
+          error={fieldError(deed.error, 'public_key')}
+          rows={4}
+          value={text}
+          onInput={setText}
+        />
+        <TextField
+          label={t.create.name}
+          hint={t.keys.nameHint}
+          error={fieldError(deed.error, 'name')}
+          value={name}
+          onInput={setName}
+          attributes={{ maxLength: 64, autocomplete: 'off' }}
+        />
+        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
+        <AsCommand
+          troupe={troupeLine('key', 'add', '~/.ssh/id_ed25519.pub')}
+          curl={curlLine('POST', '/compute/ssh-keys', body)}
+        />
+        <div class="ends">
+          <Button onClick={onClose}>{t.dialog.cancel}</Button>
+          <Button type="submit" kind="main" busy={deed.isBusy}>
+            {t.keys.add}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+interface DeleteSshKeyProps {
+  readonly sshKey: SshKeyLine;
+  readonly onClose: () => void;
+  readonly onDeleted: () => void;
+}
+
+function DeleteKey({ sshKey: { id, name }, onClose, onDeleted }: DeleteSshKeyProps) {
+  const deed = useDeed(async () => {
+    await call('deleteSshKey', { params: { id: String(id) } });
+    toast(t.keys.deleted(name));
+    onDeleted();
+  });
+  return (
+    <Confirm title={t.keys.deleteTitle(name)} verb={t.containers.delete} deed={deed} onClose={onClose}>
+      <p class="dim">{t.keys.deleteLead}</p>
+    </Confirm>
+  );
+}

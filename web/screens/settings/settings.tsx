@@ -1,0 +1,141 @@
+/** The account: profile, appearance, password, security keys, sessions. */
+import { LogOut } from 'lucide';
+import { useState } from 'preact/hooks';
+import { fieldError, useDeed } from '../../core/deed.ts';
+import { call } from '../../core/platform.ts';
+import { ask, logOut, personNow } from '../../core/session.ts';
+import { type Theme, theme } from '../../core/theme.ts';
+import { Button } from '../../parts/button.tsx';
+import { SelectField, TextField } from '../../parts/field.tsx';
+import { Failure } from '../../parts/note.tsx';
+import { Page } from '../../parts/page.tsx';
+import { Panel } from '../../parts/panel.tsx';
+import { toast } from '../../parts/toast.tsx';
+import { t } from '../../text/text.ts';
+import { SecurityKeys } from './security-keys.tsx';
+import { Sessions } from './sessions.tsx';
+
+export function Settings() {
+  const leave = useDeed(logOut);
+  return (
+    <Page
+      title={t.shell.settings}
+      actions={
+        <Button icon={LogOut} onClick={() => void leave.run()} busy={leave.isBusy}>
+          {t.settings.logOut}
+        </Button>
+      }
+      narrow
+    >
+      <div class="stack">
+        <Failure error={leave.error} />
+        <ProfileForm />
+        <Look />
+        <PasswordForm />
+        <SecurityKeys />
+        <Sessions />
+      </div>
+    </Page>
+  );
+}
+
+function ProfileForm() {
+  const person = personNow();
+  const [name, setName] = useState(person?.displayName ?? '');
+  const deed = useDeed(async () => {
+    await call('updateProfile', { body: { display_name: name } });
+    await ask();
+    toast(t.settings.saved);
+  });
+  const submit = (event: Event) => {
+    event.preventDefault();
+    void deed.run();
+  };
+  const isSame = name.trim() === person?.displayName;
+  return (
+    <Panel title={t.settings.profile}>
+      <form class="inside stack" onSubmit={submit}>
+        <p class="small dim">
+          {t.settings.username}: <code>{person?.username}</code>
+        </p>
+        <div class="inline">
+          <TextField
+            label={t.settings.displayName}
+            error={fieldError(deed.error, 'display_name')}
+            value={name}
+            onInput={setName}
+            attributes={{ required: true, maxLength: 128, autocomplete: 'off' }}
+          />
+          <Button type="submit" busy={deed.isBusy} reason={isSame ? t.settings.unchanged : undefined}>
+            {t.settings.save}
+          </Button>
+        </div>
+        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
+      </form>
+    </Panel>
+  );
+}
+
+const THEMES: readonly Theme[] = ['system', 'light', 'dark'];
+
+function Look() {
+  return (
+    <Panel title={t.settings.look}>
+      <div class="inside">
+        <SelectField
+          label={t.settings.theme}
+          value={theme.value}
+          choices={THEMES.map((one) => [one, t.settings.themes[one]])}
+          onChange={(value) => {
+            theme.value = THEMES.find((one) => one === value) ?? 'system';
+          }}
+        />
+      </div>
+    </Panel>
+  );
+}
+
+function PasswordForm() {
+  const [current, setCurrent] = useState('');
+  const [fresh, setFresh] = useState('');
+  const deed = useDeed(async () => {
+    await call('changePassword', { body: { current_password: current, new_password: fresh } });
+    setCurrent('');
+    setFresh('');
+    toast(t.settings.changed);
+  });
+  const submit = (event: Event) => {
+    event.preventDefault();
+    void deed.run();
+  };
+  return (
+    <Panel title={t.settings.password}>
+      <form class="inside stack" onSubmit={submit}>
+        <input type="text" name="username" autocomplete="username" value={personNow()?.username} hidden />
+        <TextField
+          label={t.settings.current}
+          error={fieldError(deed.error, 'current_password')}
+          value={current}
+          onInput={setCurrent}
+          type="password"
+          attributes={{ autocomplete: 'current-password', required: true }}
+        />
+        <TextField
+          label={t.settings.fresh}
+          hint={t.settings.freshHint}
+          error={fieldError(deed.error, 'new_password')}
+          value={fresh}
+          onInput={setFresh}
+          type="password"
+          attributes={{ autocomplete: 'new-password', required: true }}
+        />
+        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
+        <div class="row">
+          <Button type="submit" busy={deed.isBusy}>
+            {t.settings.change}
+          </Button>
+        </div>
+      </form>
+    </Panel>
+  );
+}

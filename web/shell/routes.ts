@@ -1,0 +1,46 @@
+/**
+ * The screens and their addresses. A screen is a function of the address's parameters, in a file of its own that is
+ * loaded when somebody goes there.
+ */
+import type { ComponentType } from 'preact';
+import type { ScreenProps } from '../core/router.ts';
+
+/** An address and its screen. */
+export interface ScreenRoute {
+  readonly pattern: string;
+  readonly load: () => Promise<ComponentType<ScreenProps>>;
+}
+
+const PLATFORM_ROUTES: readonly ScreenRoute[] = [
+  {
+    pattern: '/platform/containers',
+    load: async () => (await import('../screens/platform/containers.tsx')).AllContainers,
+  },
+  { pattern: '/platform/users', load: async () => (await import('../screens/platform/users.tsx')).Users },
+  { pattern: '/platform/machines', load: async () => (await import('../screens/platform/machines.tsx')).Machines },
+  { pattern: '/platform/audit', load: async () => (await import('../screens/platform/audit.tsx')).AuditTrail },
+  { pattern: '/platform/routes', load: async () => (await import('../screens/platform/routes.tsx')).RoutesPage },
+  { pattern: '/platform/map', load: async () => (await import('../screens/platform/map.tsx')).DependencyPage },
+];
+
+export const ROUTES: readonly ScreenRoute[] = [
+  ...PLATFORM_ROUTES,
+  { pattern: '/containers', load: async () => (await import('../screens/containers/containers.tsx')).Containers },
+  { pattern: '/containers/new', load: async () => (await import('../screens/create/create.tsx')).Create },
+  { pattern: '/containers/:id', load: async () => (await import('../screens/container/workbench.tsx')).Workbench },
+  { pattern: '/containers/:id/network', load: async () => (await import('../screens/container/network.tsx')).Network },
+  { pattern: '/containers/:id/storage', load: async () => (await import('../screens/container/storage.tsx')).Storage },
+  { pattern: '/containers/:id/ssh', load: async () => (await import('../screens/container/ssh.tsx')).Ssh },
+  { pattern: '/containers/:id/history', load: async () => (await import('../screens/container/history.tsx')).History },
+  {
+    pattern: '/containers/:id/settings',
+    load: async () => (await import('../screens/container/settings.tsx')).ContainerSettings,
+  },
+  { pattern: '/hostnames', load: async () => (await import('../screens/hostnames/hostnames.tsx')).Hostnames },
+  { pattern: '/activity', load: async () => (await import('../screens/activity/activity.tsx')).Activity },
+  { pattern: '/keys', load: async () => (await import('../screens/keys/keys.tsx')).Keys },
+  { pattern: '/tokens', load: async () => (await import('../screens/tokens/tokens.tsx')).Tokens },
+  { pattern: '/settings', load: async () => (await import('../screens/settings/settings.tsx')).Settings },
+  { pattern: '/device', load: async () => (await import('../screens/device/device.tsx')).Device },
+  { pattern: '/more', load: async () => (await import('../screens/more/more.tsx')).More },
+];

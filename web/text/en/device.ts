@@ -1,0 +1,17 @@
+export const DEVICE = {
+  title: 'Approve a login',
+  lead: 'A program such as the command line asks to be logged in as you.',
+  code: 'Code',
+  codeHint: 'The eight letters that the program shows.',
+  go: 'Continue',
+  asks: (name: string) => `It asks to act as ${name}: with your containers, keys and settings, until its session ends.`,
+  machine: 'Machine',
+  address: 'Address',
+  asked: 'Asked',
+  ago: (span: string) => `${span} ago`,
+  check: 'Approve only if you started this login yourself, and the program shows this code.',
+  approve: 'Approve',
+  refuse: 'Refuse',
+  approved: 'Approved. Go back to the program.',
+  refused: 'Refused. The program gets nothing.',
+};

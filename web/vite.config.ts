@@ -1,0 +1,25 @@
+/** How the console is built, and served while it is worked on (CONTRIBUTING.md, "The console"). */
+import { defineConfig } from 'vite';
+import { finished } from './build/finished.ts';
+
+/** A platform that runs beside the dev server: its pages ask there for all that is not a file of the console. */
+const PLATFORM = 'http://127.0.0.1:18080';
+const SERVED = ['/api', '/compute', '/ws', '/pod-metrics', '/cluster-info'];
+
+const proxy = Object.fromEntries(SERVED.map((path) => [path, { target: PLATFORM, ws: true }]));
+
+export default defineConfig({
+  root: import.meta.dirname,
+  oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+  build: {
+    outDir: '../dist/console',
+    emptyOutDir: true,
+    target: ['chrome125', 'firefox128', 'safari18'],
+    // The policy admits fonts and images of the origin only.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    reportCompressedSize: false,
+  },
+  server: { host: 'troupe.localhost', port: 5173, proxy },
+  plugins: [finished()],
+});
