@@ -70,6 +70,14 @@ export class InputToCommand {
     this.#pump();
   }
 
+  /** The command has ended, or has no result: nobody takes any more. */
+  over(): void {
+    this.#way = 'closed';
+    this.#isOver = true;
+    this.#held = [];
+    this.#written = this.#total;
+  }
+
   #pump(): void {
     if (this.#way === 'closed') return;
     const most = this.#way === 'counted' ? this.#written + WINDOW_BYTES : this.#total;

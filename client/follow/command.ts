@@ -88,6 +88,7 @@ class ReturningCommand implements CommandInContainer {
     });
     this.#input = new InputToCommand((frame) => this.#stream.send(frame));
     this.done = this.#stream.done.then(({ error }) => {
+      this.#input.over();
       if (this.#code === undefined && error?.code === 'not_found' && this.#phase === 'kept')
         throw noResult(error.message);
       const failure = this.#lost ?? error;
@@ -158,9 +159,9 @@ class ReturningCommand implements CommandInContainer {
     if (said.gap > 0) this.#options.onGap?.(said.gap);
     this.#cursor = said.cursor;
     this.#confirmed = said.cursor;
+    if (!isFirst && this.#size !== undefined) this.resize(this.#size);
     this.#input.joined(said.input.received, said.input.written);
     if (isFirst) this.#options.onOpen?.();
-    else if (this.#size !== undefined) this.resize(this.#size);
   }
 
   /** It runs without being kept. */

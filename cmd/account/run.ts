@@ -7,6 +7,9 @@ import { AccountPlace, type AccountPlaceParts } from './place.ts';
 import { accountProgram } from './program.ts';
 import { wordsOf } from './words.ts';
 
+/** Letters behind one dash are taken apart one by one: of very many that takes long. */
+const MOST_OF_OPTION = 100;
+
 interface AccountRunParts extends AccountPlaceParts {
   /** Told of what is no failure that its user could understand. */
   readonly onFault: (error: unknown) => void;
@@ -41,6 +44,9 @@ async function execute(channel: AccountChannel, place: AccountPlace, { onFault }
     if (words === undefined)
       throw new ClientFailure('usage', 'The command line is too long, or a quote in it does not end.');
     if (words[0] === 'troupe') words.shift();
+    const options = words.includes('--') ? words.slice(0, words.indexOf('--')) : words;
+    if (options.some((word) => /^-[^-]/.test(word) && word.length > MOST_OF_OPTION))
+      throw new ClientFailure('usage', 'An option of one dash is too long: put a blank before its value.');
     isJson = words.includes('--json');
     if (words.length === 0 && place.stdin.isTTY) {
       await (await import('./menu.ts')).showMenu(place);

@@ -13,6 +13,9 @@ const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
 /** Between two looks whether input has left, ms. */
 const LOOK_MS = 20;
 
+const CONTROL_C = 3;
+const LOST = '\r\n\x1b[2m[the connection is lost: trying again, Ctrl-C gives up]\x1b[0m\r\n';
+
 /** Runs a command, which goes on after a lost connection and a restart of the platform; ends with its exit code. */
 export async function exec(name: string, command: readonly string[], options: ClientCommandOptions): Promise<void> {
   if (command.length === 0) throw new ClientFailure('usage', 'Which command? `troupe exec NAME -- COMMAND`.');
@@ -23,7 +26,7 @@ export async function exec(name: string, command: readonly string[], options: Cl
   const isTerminal = stdin.isTTY === true && stdout.isTTY === true;
   const sizeNow = () => ({ cols: stdout.columns || 80, rows: stdout.rows || 24 });
   let isHeld = false;
-  // On a terminal, what the command shows is not to be mixed with words of ours.
+  let isLost = false;
   const notice = isTerminal ? undefined : connectionNotice(session);
   const running = session.client.follow.command({
     id,
@@ -31,7 +34,7 @@ export async function exec(name: string, command: readonly string[], options: Cl
     size: isTerminal ? sizeNow() : undefined,
     onOpen() {
       if (isTerminal) stdin.setRawMode?.(true);
-      feed(running, stdin).catch(() => running.close());
+      feed(running, stdin, () => isTerminal && isLost).catch(() => running.close());
     },
     onOutput(bytes, stream) {
       const to = stream === 2 ? stderr : stdout;
@@ -44,7 +47,12 @@ export async function exec(name: string, command: readonly string[], options: Cl
       });
     },
     onGap: (bytes) => session.out.note(`${bytes} bytes of its output are not kept any more.`),
-    onState: notice,
+    onState(state) {
+      notice?.(state);
+      const wasLost = isLost;
+      isLost = state.state === 'waiting' || (isLost && state.state === 'connecting');
+      if (isTerminal && isLost && !wasLost) stderr.write(LOST);
+    },
   });
   const onResize = () => running.resize(sizeNow());
   const onInterrupt = () => running.close();
@@ -63,10 +71,15 @@ export async function exec(name: string, command: readonly string[], options: Cl
   }
 }
 
-/** Passes the input on, at the pace at which it leaves. */
-async function feed(running: CommandInContainer, stdin: CommandInput): Promise<void> {
+/** Passes the input on, at the pace at which it leaves. With `givesUp`, Ctrl-C is meant for us. */
+async function feed(running: CommandInContainer, stdin: CommandInput, givesUp: () => boolean): Promise<void> {
   for await (const chunk of stdin) {
-    running.write(Buffer.from(chunk));
+    const bytes = Buffer.from(chunk);
+    if (givesUp() && bytes.includes(CONTROL_C)) {
+      running.close();
+      return;
+    }
+    running.write(bytes);
     while (running.waitingBytes > MAX_INPUT_BYTES) await delay(LOOK_MS);
   }
   running.end();

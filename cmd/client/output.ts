@@ -33,6 +33,8 @@ const STATUS: Readonly<Record<string, readonly [shape: string, colour: Colour]>>
 
 const GAP = '  ';
 const NARROWEST = 6;
+/** Of `--columns`, which may repeat them: cutting very many to a width takes long. */
+const MOST_COLUMNS = 50;
 
 /** Where a command prints. */
 export class Output {
@@ -110,7 +112,8 @@ export class Output {
     }
     const order =
       this.#columns === undefined ? heads.map((_, at) => at) : this.#columns.map((name) => heads.indexOf(name));
-    if (order.includes(-1)) throw new ClientFailure('usage', `The columns are ${heads.join(', ').toLowerCase()}.`);
+    if (order.includes(-1) || order.length > MOST_COLUMNS)
+      throw new ClientFailure('usage', `The columns are ${heads.join(', ').toLowerCase()}.`);
     const picked = [heads, ...rows].map((row) => order.map((at) => clean(row[at] ?? '')));
     if (!this.isTerminal) {
       for (const row of picked) this.line(row.join('\t'));

@@ -25,7 +25,7 @@ interface CommandOutcome {
 const MAX_FRAME = 64 * 1024;
 
 /**
- * Runs a command once: a lost connection is an error, since another attempt would run it again. Rejects with
+ * Runs a command once. After a lost connection it is joined again, where its container can keep it. Rejects with
  * TroupeError.
  */
 export async function runCommand(request: CommandRequest, { client, signal }: ToolContext): Promise<CommandOutcome> {
@@ -48,6 +48,7 @@ export async function runCommand(request: CommandRequest, { client, signal }: To
   }, timeoutMs);
   const stop = () => running.close();
   signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
   try {
     const code = await running.done;
     if (code === undefined && !isOver) throw new TroupeError('cancelled', 'The call was cancelled.');

@@ -27,7 +27,9 @@ export async function answerMessage(
   const bytes = response.body === null ? Readable.from([]) : Readable.fromWeb(response.body);
   // What a tool does is given up with whoever asked for it.
   const end = () => void server.close();
-  signal.addEventListener('abort', () => bytes.destroy(), { once: true });
   bytes.once('close', end);
+  signal.addEventListener('abort', () => bytes.destroy(), { once: true });
+  // The first request waits for the program's parts: its client may have left meanwhile.
+  if (signal.aborted) bytes.destroy();
   return { status: response.status, headers: [...response.headers], bytes };
 }

@@ -3,6 +3,7 @@
  * networking API is beside the gateway.
  */
 import { reachableAddress } from '../../lib/ip-address.ts';
+import { runtimeEndpoints } from '../../proto/auth/actors.ts';
 import type { Service } from '../../proto/endpoint.ts';
 import { gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import { hostsOfOthers, type RoutedServiceName } from '../../proto/service-paths.ts';
@@ -30,7 +31,7 @@ import { PlatformTools } from './tools.ts';
 /** A service that listens; `target`: its address from this machine, as the host and port of a URL. */
 interface Listening {
   readonly service: Service;
-  /** What the gateway leads to it: not what is for operators on this machine. */
+  /** What the gateway leads to it. */
   readonly endpoints: Service['endpoints'];
   readonly target: string;
 }
@@ -138,6 +139,7 @@ export async function openServices(
     auth: await serve('auth', withOperations(auth, new ActorOperations(core.post, db), platformOperations(db), facts), [
       ...auth.endpoints,
       ...facts.endpoints,
+      ...runtimeEndpoints,
     ]),
     compute: await serve('compute', compute),
     monitor: await serve('monitor', monitor.service),

@@ -146,6 +146,20 @@ test('input is sent once: from where the platform has it, with its end, and no m
   assert.deepEqual(told[1]?.filter((each) => each === '{"type":"eof"}').length, 1);
 });
 
+test('of input that a command did not take, nothing waits once it has ended', async (t) => {
+  const { client } = await server(t, [
+    (socket) => {
+      begun(socket);
+      exits(socket, 0);
+    },
+  ]);
+  const command = client.follow.command({ id: 'x', command: ['true'], onOutput() {} });
+  command.write(new Uint8Array(1_000_000));
+  assert.equal(await command.done, 0);
+  command.write(new Uint8Array(1_000_000));
+  assert.equal(command.waitingBytes, 0);
+});
+
 test('output is confirmed on the way, and what is lost is told', async (t) => {
   const { client, told } = await server(t, [
     (socket) => {

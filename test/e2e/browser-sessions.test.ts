@@ -139,13 +139,13 @@ describe('sessions in a browser', {
   /** Enters name and password on the page. */
   const logIn = async () => {
     const { page } = browser;
-    await page.waitForSelector('#login:not([hidden])');
     await page.fill('[name=username]', 'ann');
     await page.fill('[name=password]', PASSWORD);
-    await page.click('#login button');
-    await page.waitForSelector('#code:not([hidden])');
+    await press('Log in');
+    await page.waitForSelector('[name=code]');
   };
-  const said = (text: string) => browser.page.locator('#said', { hasText: text });
+  const said = (text: string) => browser.page.locator('.note', { hasText: text });
+  const press = (name: string) => browser.page.getByRole('button', { name, exact: true }).click();
 
   test('a person logs in on the page, sees who asks, and approves: the program gets its session', async () => {
     const { page } = browser;
@@ -156,18 +156,17 @@ describe('sessions in a browser', {
     await visit(page, `${origin}/device#${user_code}`);
     await page.fill('[name=username]', 'ann');
     await page.fill('[name=password]', 'not this one');
-    await page.click('#login button');
+    await press('Log in');
     await said('wrong').waitFor();
     await page.fill('[name=password]', PASSWORD);
-    await page.click('#login button');
-    await page.waitForSelector('#code:not([hidden])');
+    await press('Log in');
+    await page.waitForSelector('[name=code]');
     assert.equal(await page.inputValue('[name=code]'), user_code);
-    await page.click('#code button');
-    await page.waitForSelector('#ask:not([hidden])');
-    assert.equal(await page.textContent('#name'), 'the terminal of ann');
+    await press('Continue');
+    assert.equal(await page.textContent('.machine'), 'the terminal of ann');
     // All of this was a visit and a look.
     assert.equal((await ask(device_code)).status, 'pending');
-    await page.click('#approve');
+    await press('Approve');
     await said('Approved').waitFor();
     const got = await ask(device_code);
     assert.equal(got.status, 'approved');
@@ -238,8 +237,9 @@ describe('sessions in a browser', {
 
   test('the logout ends the session in the browser', async () => {
     await visit(browser.page, `${origin}/device`);
-    await browser.page.click('#leave');
-    await browser.page.waitForSelector('#login:not([hidden])');
+    await visit(browser.page, `${origin}/settings`);
+    await press('Log out');
+    await browser.page.waitForSelector('[name=username]');
     assert.equal(await browser.run(LOGGED_IN), 401);
     await visit(browser.page, 'about:blank');
     await visit(browser.page, `${origin}/device`);
@@ -260,9 +260,8 @@ describe('sessions in a browser', {
     await visit(page, opened);
     // The password alone opens nothing: the page asks for the key, which touches itself.
     await logIn();
-    await page.click('#code button');
-    await page.waitForSelector('#ask:not([hidden])');
-    await page.click('#approve');
+    await press('Continue');
+    await press('Approve');
     await said('Approved').waitFor();
     assert.equal(await login.ended, 0, login.screen());
     assert.match((await troupe(['whoami'], { env })).stdout, /^user\tann$/m);

@@ -108,6 +108,11 @@ describe('the gateway', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
       const list = await ask('https', host, '/compute/containers', { headers: { authorization } });
       assert.equal(list.status, 200, list.text);
     }
+    for (const host of ['auth.troupe.localhost', 'troupe.localhost']) {
+      const tree = await ask('https', host, '/api/runtime/actors', { headers: { authorization } });
+      assert.equal(tree.status, 200, tree.text);
+      assert.equal((await ask('https', host, '/api/runtime/actors')).status, 401);
+    }
     assert.equal((await ask('https', 'troupe.localhost', '/nothing')).status, 404);
     assert.equal((await ask('https', 'auth.troupe.localhost', '/compute/containers')).status, 404);
     await assert.rejects(ask('https', 'nobody.test', '/'), /unrecognized name|UNRECOGNIZED_NAME/i);

@@ -10,7 +10,7 @@ import { TroupeClient } from '../../client/index.ts';
 import { nodeTransport } from '../../client/node/index.ts';
 import { type Line, line } from '../support/client/line.ts';
 import { type Box, startBox } from '../support/clients/container.ts';
-import { commandOutcome, execSocket } from '../support/clients/exec.ts';
+import { execSocket } from '../support/clients/exec.ts';
 import {
   deleteAll,
   logIn,
@@ -122,7 +122,27 @@ describe('a command that is kept in a real container', { skip: skipWithoutDocker
     await nothingLeft();
   });
 
-  test('ends when it is closed, and when nobody who may run it is there', async () => {
+  test('has a terminal of its size, also after a lost connection', async () => {
+    let out = '';
+    const command = client.follow.command({
+      id: box.id,
+      command: ['stty size; read line; echo "<$line>"; stty size; exit 5'],
+      size: { cols: 91, rows: 33 },
+      onOutput(bytes) {
+        out += Buffer.from(bytes).toString();
+      },
+    });
+    await until(() => out.includes('33 91\r\n'));
+    wire.cut();
+    command.resize({ cols: 100, rows: 40 });
+    command.write(Buffer.from('typed\n'));
+    wire.mend(gatewayPort());
+    assert.equal(await command.done, 5);
+    assert.match(out, /^33 91\r\n[\s\S]*<typed>\r\n40 100\r\n$/);
+    await nothingLeft();
+  });
+
+  test('ends when it is closed', async () => {
     const command = client.follow.command({ id: box.id, command: ['sleep', '4321'], onOutput() {} });
     await until(async () => (await commandsThere()) > 0);
     command.close();
@@ -163,8 +183,9 @@ describe('a command that is kept in a real container', { skip: skipWithoutDocker
     await first.find((frame) => 'binary' in frame && Buffer.from(frame.binary).includes('secret'));
     first.socket.terminate();
     const second = await execSocket(t, ws, token, [], `session=${session}&since=7`);
-    const outcome = await commandOutcome(second);
-    assert.deepEqual([outcome.out, outcome.exit], ['more\n', 4]);
+    await second.find((frame) => 'binary' in frame && Buffer.from(frame.binary).toString() === '\x01more\n');
+    await second.find((frame) => 'text' in frame && frame.text === '{"type":"exit","code":4}');
+    await second.close(1000);
     await nothingLeft();
     const gone = await execSocket(t, ws, token, [], `session=${session}&since=7`);
     assert.deepEqual(await gone.closed, { code: 4404, reason: 'there is no such command any more' });

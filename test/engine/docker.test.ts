@@ -17,9 +17,9 @@ const docker = z.object({
   NetworkSettings: z.object({ Networks: z.record(z.string(), z.unknown()) }),
 });
 
-engineConformance('docker', () => dockerUnderTest({ registry: withRegistry }), {
+engineConformance('docker', () => dockerUnderTest({ registry: withRegistry, perl: true }), {
   skip: dockerSkip(),
-  parts: { network: true, registry: withRegistry },
+  parts: { network: true, registry: withRegistry, perl: true },
 });
 
 describe('docker engine', { skip: dockerSkip() }, () => {

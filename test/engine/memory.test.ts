@@ -1,11 +1,18 @@
 import assert from 'node:assert/strict';
+import { existsSync, readdirSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { describe, it } from 'node:test';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { engineConformance } from '../support/engine/conformance.ts';
 import { rejectsWith } from '../support/engine/conformance-suite.ts';
 import { duplexPair, memoryEngine } from '../support/engine/memory-engine.ts';
-import { memoryCommands, memoryShell } from '../support/engine/memory-shell.ts';
+import { memoryShell } from '../support/engine/memory-shell.ts';
+import { perlCommands } from '../support/exec/memory-perl.ts';
+import { findProgram } from '../support/require.ts';
+import { until } from '../support/until.ts';
 
 const registryImage = 'registry.test/alice/app:1';
 const alice = { username: 'alice', password: 'correct horse' };
@@ -17,8 +24,10 @@ engineConformance(
       images: [registryImage],
       mayPull: (_image, auth) => auth !== undefined && 'username' in auth && auth.username === alice.username,
       onExec: memoryShell,
-      onRun: memoryCommands,
+      onRun: perlCommands,
     });
+    const commandFolder = join(await mkdtemp(join(tmpdir(), 'troupe-test-')), 'holders');
+    const holders = () => (existsSync(commandFolder) ? readdirSync(commandFolder) : []);
     return {
       engine,
       image: engine.baseImage,
@@ -30,10 +39,15 @@ engineConformance(
       print: async (id, lines, stream) => engine.print(id, lines, stream),
       cut: async () => engine.reconnect(),
       again: async () => engine,
-      end: () => engine.close(),
+      commandFolder,
+      end: async () => {
+        await engine.close();
+        await until(() => holders().every((name) => name === 'lock'), { what: 'no command is kept' });
+        await rm(join(commandFolder, '..'), { recursive: true });
+      },
     };
   },
-  { parts: { registry: true } },
+  { parts: { registry: true, perl: findProgram('perl') !== undefined } },
 );
 
 describe('memory engine', () => {

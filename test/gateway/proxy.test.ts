@@ -599,6 +599,54 @@ describe('time', () => {
   });
 });
 
+describe('a client that has sent its last byte', () => {
+  /** An origin that answers when told, and what it knows of its clients. */
+  async function silent(t: TestContext) {
+    const sockets: Socket[] = [];
+    const state = { left: 0, asked: 0 };
+    const port = await rawOrigin(t, (socket) => {
+      sockets.push(socket);
+      socket.on('data', () => state.asked++).on('end', () => state.left++);
+    });
+    return { port, state, answer: () => sockets.at(-1)?.write(OK) };
+  }
+  const POST = 'POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nhi';
+
+  test('has left a service of the platform, which hears of it, before and after its answer began', async (t) => {
+    const { port, state } = await silent(t);
+    const proxy = await openProxy(t, ({ target }) => {
+      return { forward: { host: '127.0.0.1', port }, target, isService: true };
+    });
+    for (const [at, request] of [GET, POST].entries()) {
+      const client = await rawClient(t, proxy.port, request);
+      await until(() => state.asked === at + 1, { what: 'the service is asked' });
+      client.socket.end();
+      await until(() => state.left === at + 1, { what: 'the service hears of it' });
+      assert.equal(await client.ended(), '');
+    }
+    // At once, with the request itself.
+    const client = await rawClient(t, proxy.port);
+    client.socket.end(POST);
+    await client.ended();
+    await until(() => proxy.proxy.size === 0, { what: 'nothing stays' });
+    assert.deepEqual(new Set(proxy.log.map(({ status }) => status)), new Set([499]));
+  });
+
+  test('gets the answer of any other origin', async (t) => {
+    const { port, state, answer } = await silent(t);
+    const proxy = await openProxy(t, port);
+    for (const [at, request] of [GET, POST].entries()) {
+      const client = await rawClient(t, proxy.port);
+      client.socket.end(request);
+      await until(() => state.asked > at, { what: 'the origin is asked' });
+      await turns();
+      assert.equal(state.left, 0);
+      answer();
+      assert.match(await client.ended(), /ok$/);
+    }
+  });
+});
+
 describe('the end', () => {
   test('lets an answer under way finish, and takes no other', async (t) => {
     let answer = () => {};

@@ -1,5 +1,6 @@
 /** Which addresses webhooks may lead to, and that no trick leads elsewhere. */
 import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { test } from 'node:test';
 import { webhookSender } from '../../transports/clients/webhooks/sender.ts';
@@ -100,6 +101,27 @@ test('a certificate must be for the name and of an authority that is trusted', a
   await assert.rejects(send('other.example', tls.cert), { message: 'Its certificate is for another name.' });
   await assert.rejects(send('hooks.example'), { code: 'unreachable', message: /not of an authority/ });
   assert.equal(receiver.hooks.length, 1);
+});
+
+test('whoever answers with something else than HTTP, or ends the connection, has not answered', async (t) => {
+  const answers = [
+    'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n',
+    'SSH-2.0-x\r\n',
+    '',
+  ];
+  for (const answer of answers) {
+    const server = createServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.once('data', () => void socket.end(answer));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    t.after(() => new Promise((resolve) => void server.close(resolve)));
+    const address = server.address();
+    assert.ok(typeof address === 'object' && address !== null);
+    const sender = webhookSender({ allowed: here });
+    const sent = sender.send(to(`http://127.0.0.1:${address.port}/`), new AbortController().signal);
+    await assert.rejects(sent, { name: 'WebhookError', code: 'unreachable' }, JSON.stringify(answer));
+  }
 });
 
 test('who does not answer in time, refuses, or is given up, is told apart', async (t) => {

@@ -41,6 +41,8 @@ export interface EngineUnderTest {
   };
   /** Whether a connection from inside a container comes about (`parts.network`). */
   connects?(from: string, host: string, port: number): Promise<boolean>;
+  /** Where holders of commands have their sockets, if that is no folder of the container (`parts.perl`). */
+  readonly commandFolder?: string;
   /** Removes whatever is left and closes. */
   end(): Promise<void>;
 }

@@ -5,6 +5,7 @@ import { execConformance, runConformance } from './conformance-exec.ts';
 import { filesConformance } from './conformance-files.ts';
 import { imageConformance } from './conformance-images.ts';
 import { isolationConformance } from './conformance-isolation.ts';
+import { keptConformance } from './conformance-kept.ts';
 import { collect, type EngineUnderTest, keys, rejectsWith, Suite, textOfLine } from './conformance-suite.ts';
 import { eventually } from './eventually.ts';
 
@@ -24,6 +25,8 @@ export interface ConformanceOptions {
     readonly oneOutput?: boolean;
     /** A command cannot be told that its input has ended. */
     readonly endlessInput?: boolean;
+    /** The image has perl: commands can be kept. */
+    readonly perl?: boolean;
   };
 }
 
@@ -58,6 +61,7 @@ export function engineConformance(
     if (options.half !== 'second') {
       execConformance(() => suite);
       runConformance(() => suite, options.parts?.endlessInput === true);
+      if (options.parts?.perl === true) keptConformance(() => suite);
       filesConformance(() => suite);
       imageConformance(() => suite, options.parts?.registry === true);
     }

@@ -19,7 +19,7 @@ import type { EngineUnderTest } from './conformance-suite.ts';
 import { dockerProxy } from './docker-proxy.ts';
 import { alice, publish, registryInstalled, removePublished, startRegistry } from './docker-registry.ts';
 import { removeInstallation } from './remove-installation.ts';
-import { buildTinyImage, tinyImageMissing } from './tiny-image.ts';
+import { buildTinyImage, perlFiles, tinyImageMissing } from './tiny-image.ts';
 
 /** A log that says nothing. */
 export const silentLog: Log = {
@@ -80,7 +80,12 @@ const created = z.object({ Id: z.string() });
 
 /** A Docker engine with an installation of its own and the tiny image, for the conformance suite. `address`: how the engine reaches `docker`. */
 export async function dockerUnderTest(
-  options: { registry?: boolean; docker?: Awaited<ReturnType<typeof testDocker>>; address?: string } = {},
+  options: {
+    registry?: boolean;
+    perl?: boolean;
+    docker?: Awaited<ReturnType<typeof testDocker>>;
+    address?: string;
+  } = {},
 ): Promise<
   EngineUnderTest & {
     client: DockerClient;
@@ -94,7 +99,7 @@ export async function dockerUnderTest(
   const { host } = docker;
   const installation = `test-${process.pid}-${Math.random().toString(36).slice(2, 8)}`;
   const naming = namingOf(installation);
-  const base = await buildTinyImage(`-${installation}`);
+  const base = await buildTinyImage(`-${installation}`, options.perl === true ? await perlFiles() : []);
   const client = new DockerClient(host);
   const proxy = await dockerProxy(host);
   const open = (host: string, more: Partial<DockerEngineOptions> = {}): Promise<Engine> =>

@@ -12,7 +12,7 @@ import { provideVolumes, testStorageClass } from '../kubernetes/volumes.ts';
 import { until } from '../until.ts';
 import type { EngineUnderTest } from './conformance-suite.ts';
 import { silentLog } from './docker-under-test.ts';
-import { buildTinyImage } from './tiny-image.ts';
+import { buildTinyImage, perlFiles } from './tiny-image.ts';
 
 const listed = z.array(z.object({ Id: z.string() }));
 const created = z.object({ Id: z.string() });
@@ -26,13 +26,13 @@ export interface KubernetesUnderTest extends EngineUnderTest {
   exec(id: string, script: string): Promise<Buffer>;
 }
 
-/** Starts a cluster with the tiny image on its node. */
-export async function kubernetesUnderTest(): Promise<KubernetesUnderTest> {
+/** Starts a cluster with the tiny image on its node, which has perl if that is asked for. */
+export async function kubernetesUnderTest(options: { perl?: boolean } = {}): Promise<KubernetesUnderTest> {
   const cluster = await startCluster();
   const { docker } = cluster;
   if (docker === undefined) throw new Error('a cluster without a node');
   const { client } = docker;
-  const base = await buildTinyImage();
+  const base = options.perl === true ? await buildTinyImage('-perl', await perlFiles()) : await buildTinyImage();
   await base.build(client, () => undefined, new AbortController().signal);
   // With the rights that the platform has when it is deployed, and no more.
   await applyAll(

@@ -14,18 +14,19 @@ export interface SeenCommand {
   /** Of the input, what the command took. */
   written(): number;
   exit(): Promise<number>;
-  /** Whether another connection has taken it over; waits for the end. */
+  /** Waits for the end of the connection. Whether another one has taken the command over. */
   over(): Promise<boolean>;
 }
 
 /** Joins a command, and begins it if `request` says so. With `acknowledges` false nothing is confirmed. */
 export async function seeCommand(
   commands: KeptCommands,
-  request: Partial<KeptCommandRequest>,
+  request: Partial<KeptCommandRequest> & { readonly containerId?: string },
   acknowledges = true,
 ): Promise<SeenCommand> {
-  const wanted = { name: 'one', since: 0, lingerMs: 30_000, lifeMs: Number.POSITIVE_INFINITY, ...request };
-  const command = await commands.open('c1', wanted);
+  const { containerId = 'c1', ...given } = request;
+  const wanted = { name: 'one', since: 0, lingerMs: 30_000, lifeMs: Number.POSITIVE_INFINITY, ...given };
+  const command = await commands.open(containerId, wanted);
   const parts: Buffer[] = [];
   let cursor = command.cursor;
   let written = command.input.written;

@@ -146,7 +146,9 @@ function exchange(
     signal,
   } as const;
   return new Promise((resolve, reject) => {
+    let isAnswered = false;
     const answered = (response: IncomingMessage): void => {
+      isAnswered = true;
       // It has answered, whatever becomes of the rest.
       const end = () => resolve(response.statusCode ?? 0);
       readSome(response).then(end, end);
@@ -160,6 +162,10 @@ function exchange(
             answered,
           );
     request.on('error', (error) => reject(failure(error)));
+    // One that answers with another protocol ends the request without an error.
+    request.on('close', () => {
+      if (!isAnswered) reject(new WebhookError('unreachable', 'It ended the connection.'));
+    });
     request.end(bytes);
   });
 }

@@ -42,6 +42,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   #hasEnded = false;
   #isDraining = false;
   #upstream = '';
+  #isOfService = false;
   #isBroken = false;
 
   /** `serverName`: what the client called us in the TLS handshake; undefined without TLS. */
@@ -86,8 +87,6 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     else this.#refuse(TOO_SLOW);
   }
 
-  // --------------------------------------------------------------------------------------------------- from the client
-
   onData(chunk: Buffer): void {
     if (this.#phase === 'closing') return;
     // In order: what came ahead has its turn first. A client that does not read its answers gets no more of them.
@@ -120,6 +119,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.#isReady = false;
     this.#hasContinued = false;
     this.#upstream = '';
+    this.#isOfService = false;
     this.#isBroken = false;
     this.#wait('exchange', this.context.timeouts.stallMs);
     this.#inflow.keep(chunk, found.next);
@@ -162,6 +162,11 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     if (answer.kind === 'fail') {
       this.fail(answer.status, answer.reason);
       return;
+    }
+    this.#isOfService = isService === true;
+    if (this.#hasLeft) {
+      answer.sink?.abort();
+      return void this.#cutShort();
     }
     const client = forwardedOf(head, this.context, this.#address, decision);
     const address = isService === true ? { ...forward, isService } : forward;
@@ -228,7 +233,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     }
     if (untouched !== undefined) this.#inflow.keep(untouched, 0);
     if (this.#isBodyRead && this.#isReady) exchange?.endBody();
-    if (!this.#isBodyRead && this.#hasEnded && this.#inflow.isEmpty) this.#cutShort();
+    if ((!this.#isBodyRead && this.#hasEnded && this.#inflow.isEmpty) || this.#hasLeft) this.#cutShort();
     else this.#inflow.flow();
   }
 
@@ -239,11 +244,18 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
       if (!this.#inflow.isEmpty) return;
       if (!this.#head.isEmpty) this.#refuse({ status: 400, body: 'The request broke off.\n' });
       else this.#close();
-    } else if (this.#phase === 'exchange' && !this.#isBodyRead && (this.#inflow.isEmpty || this.#held !== undefined))
-      this.#cutShort();
+    } else if (this.#phase === 'exchange') {
+      const isCut = !this.#isBodyRead && (this.#inflow.isEmpty || this.#held !== undefined);
+      if (isCut || this.#hasLeft) this.#cutShort();
+    }
   }
 
-  /** The client ended in the middle of a body: the origin must not take it for whole. */
+  /** Services of the platform take whoever has sent its last byte for one who left: their work ends with it. */
+  get #hasLeft(): boolean {
+    return this.#hasEnded && this.#isOfService && this.#isBodyRead && this.#inflow.isEmpty;
+  }
+
+  /** The client ended in the middle of a body, which the origin must not take for whole, or it has left. */
   #cutShort(): void {
     this.#exchange?.abort();
     this.abort();
@@ -271,8 +283,6 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.#inflow.clear();
     this.context.onDone(this);
   }
-
-  // ------------------------------------------------------------------------------------------------- from the exchange
 
   ready(): void {
     this.#isReady = true;
@@ -311,8 +321,6 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.context.onSwitch(wire, origin, { host, protocol: upgrade[0] ?? '', address: this.#address });
     this.context.onDone(this);
   }
-
-  // ------------------------------------------------------------------------------------------------------- the answers
 
   /** Answers a request that was understood; the connection goes on if its body has been read. */
   #answer(reply: ProxyReply): void {

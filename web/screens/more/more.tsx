@@ -5,13 +5,14 @@ import { personNow } from '../../core/session.ts';
 import { Icon } from '../../parts/icon.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
+import { Rows } from '../../parts/rows.tsx';
 import { t } from '../../text/text.ts';
 
 export function More() {
   return (
     <Page title={t.shell.more} narrow>
       <Panel>
-        <ul class="rows">
+        <Rows>
           {[...ACCESS, ...(personNow()?.isAdmin ? PLATFORM : []), SETTINGS].map(({ name, href, icon }) => (
             <li key={href}>
               <a class="row wide what" href={href}>
@@ -23,7 +24,7 @@ export function More() {
               </a>
             </li>
           ))}
-        </ul>
+        </Rows>
       </Panel>
     </Page>
   );

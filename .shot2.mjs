@@ -1,0 +1,23 @@
+import { chromium } from 'playwright-core';
+const ready = JSON.parse((await import('node:fs')).readFileSync('/tmp/my-up.json','utf8'));
+const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: 'dark', storageState: '/tmp/state.json' });
+const page = await context.newPage();
+page.on('console', m => console.log('CONSOLE', m.type(), m.text().slice(0,200)));
+page.on('pageerror', e => console.log('PAGEERROR', e.message));
+const shot = async (name) => { await page.waitForTimeout(1500); await page.screenshot({ path: `/tmp/shots/${name}.png` }); console.log('shot', name, page.url()); };
+await page.goto(new URL('/containers/new', ready.urls.console).href);
+await page.getByLabel('Name', {exact:true}).fill('first');
+await page.getByLabel('Public key').fill((await import('node:child_process')).execSync('ssh-keygen -q -t ed25519 -N "" -f /tmp/shotkey <<<y >/dev/null 2>&1; cat /tmp/shotkey.pub',{shell:'/bin/bash',encoding:'utf8'}).trim());
+await shot('4-create-filled');
+await page.getByRole('button', { name: /create/i }).last().click();
+await page.waitForTimeout(1500); await shot('5-created');
+const links = await page.locator('a').allTextContents(); console.log(links.join('|'));
+await page.waitForTimeout(15000); await shot('6-running');
+await page.goto(new URL('/containers', ready.urls.console).href); await shot('7-list');
+const t = page.getByRole('link', { name: /terminal/i }).first(); if (await t.count()) { await t.click(); } else { await page.getByText('first').first().click(); }
+await page.waitForTimeout(6000); await shot('8-workbench');
+await page.keyboard.type('echo hi $((6*7)); ls -la / | head\n'); await page.waitForTimeout(2500); await shot('9-typed');
+await page.setViewportSize({width:390,height:844}); await shot('10-phone');
+await page.goto(new URL('/containers', ready.urls.console).href); await shot('11-phone-list');
+await browser.close();

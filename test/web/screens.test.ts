@@ -1,0 +1,123 @@
+/** Every screen of the console, looked at by axe-core: wide and narrow, light and dark, with a container and without. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { after, before, describe, test } from 'node:test';
+import { z } from 'zod';
+import { visit } from '../support/clients/browser.ts';
+import { skipWithoutDocker } from '../support/engine/docker-client.ts';
+import { skipWithout } from '../support/require.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
+import { until } from '../support/until.ts';
+import { buildOfConsole } from '../support/web/console-build.ts';
+import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const ALL = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+/** What the other theme changes. */
+const COLOURS = ['color-contrast', 'link-in-text-block'];
+const findings = z.array(z.object({ id: z.string(), nodes: z.array(z.object({ target: z.array(z.unknown()) })) }));
+
+const PARTS = ['', '/network', '/storage', '/ssh', '/history', '/settings'];
+const PATHS = ['/containers', '/containers/new', '/hostnames', '/activity', '/keys', '/tokens', '/settings', '/device'];
+const OTHERS = ['/more', '/nowhere', '/containers/abcdefghijkl'];
+
+describe('the screens of the console', {
+  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  timeout: 400_000,
+}, () => {
+  const ends: (() => unknown)[] = [];
+  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  let opened: OpenedConsole;
+
+  before(async () => {
+    opened = await openConsole(cleanup);
+    await opened.browser.page.emulateMedia({ reducedMotion: 'reduce' });
+  });
+  after(async () => {
+    for (const end of ends) await end();
+  });
+
+  /** What axe-core finds on the present page, and whether anything sticks out of it. */
+  const look = async (at: string): Promise<string[]> => {
+    const { page, run } = opened.browser;
+    const found: string[] = [];
+    // By the debugger: the policy of the page does not count for it.
+    await page.evaluate(AXE);
+    for (const width of [1280, 390]) {
+      await page.setViewportSize({ width, height: 860 });
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+        const runOnly = colorScheme === 'light' ? ALL : { type: 'rule', values: COLOURS };
+        const options = JSON.stringify({ runOnly, resultTypes: ['violations'] });
+        const violations = findings.parse(await page.evaluate(`axe.run(${options}).then((all) => all.violations)`));
+        for (const { id, nodes } of violations)
+          found.push(
+            `${at}, ${width}, ${colorScheme}: ${id} ${nodes.map(({ target }) => target.join(' ')).join(', ')}`,
+          );
+      }
+      const wide = await run('() => document.documentElement.scrollWidth');
+      if (wide !== width) found.push(`${at}: ${wide} px wide at ${width}`);
+    }
+    await page.setViewportSize({ width: 1280, height: 860 });
+    return found;
+  };
+  const there = async (path: string) => {
+    const { browser, origin } = opened;
+    await visit(browser.page, `${origin}${path}`);
+    await browser.page.getByRole('heading', { level: 1 }).waitFor();
+    await until(() => browser.run('() => document.querySelector(".bones") === null'), { what: `${path} is there` });
+  };
+
+  test('the login, and a refused one', async () => {
+    await there('/');
+    const found = await look('login');
+    await opened.browser.page.getByLabel('Username').fill('ann');
+    await opened.browser.page.getByLabel('Password').fill('not this one');
+    await opened.button('Log in').click();
+    await opened.text('The username or the password is wrong.').waitFor();
+    assert.deepEqual([...found, ...(await look('refused login'))], []);
+    await opened.logIn();
+    await opened.heading('Containers').waitFor();
+  });
+
+  test('all of them without anything', async () => {
+    const found: string[] = [];
+    for (const path of [...PATHS, ...OTHERS]) {
+      await there(path);
+      found.push(...(await look(path)));
+    }
+    assert.deepEqual(found, []);
+  });
+
+  test('those that show a container, and the dialogs', async () => {
+    const { page } = opened.browser;
+    await there('/containers/new');
+    await page.getByLabel('Name', { exact: true }).fill('first');
+    await page.getByLabel('Public key').fill(publicKey());
+    await opened.button('Create container').click();
+    await page.locator('.head .status.ok').waitFor({ timeout: 120_000 });
+    const { pathname } = new URL(page.url());
+    const found: string[] = [];
+    for (const path of [...PARTS.map((part) => `${pathname}${part}`), '/containers', '/activity', '/keys']) {
+      await there(path);
+      found.push(...(await look(path)));
+    }
+    for (const [path, name] of [
+      ['/keys', 'Add key'],
+      ['/tokens', 'New token'],
+      ['/hostnames', 'Map a hostname'],
+      [`${pathname}/settings`, 'Delete for ever'],
+    ] as const) {
+      await there(path);
+      await opened.button(name).click();
+      await page.getByRole('dialog').waitFor();
+      found.push(...(await look(`the dialog ${name}`)));
+    }
+    assert.deepEqual(found, []);
+  });
+
+  test('the browser complained about nothing', () => {
+    assert.deepEqual(opened.complaints, []);
+  });
+});
