@@ -1,68 +1,35 @@
-/** The console of a real platform in a real Chromium, for whoever logs in there first: the administrator, or `ann`. */
-import assert from 'node:assert/strict';
+/** The console for whoever logs in there: the administrator, or `ann`; with what axe-core says of the present page. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import type { Locator, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { z } from 'zod';
-import { openBrowser, visit } from '../clients/browser.ts';
-import { type RunningPlatform, startPlatform, troupe } from '../cluster/platform.ts';
-import { testDatabase } from '../database/database.ts';
-import { tinyImage } from '../engine/docker-client.ts';
-import { type Cleanup, tempDir } from '../temp.ts';
-
-/** Passwords of the two. */
-export const PASSWORDS = { admin: 'the admin of this test', ann: 'the password of ann' } as const;
+import { type BrowserPage, visit } from '../clients/browser.ts';
+import type { Cleanup } from '../temp.ts';
+import { type OpenedConsole, openConsole } from './opened-console.ts';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 
 /** An open console, and what tests do in it. */
-export interface AdministeredConsole {
+export interface AdministeredConsole extends OpenedConsole {
   readonly page: Page;
-  readonly platform: RunningPlatform;
-  /** What the browser refused by the policy, and errors of scripts. */
-  readonly complaints: readonly string[];
   /** Goes to an address of the console, and waits for its heading. */
   open(path: string, heading: string): Promise<void>;
-  /** Enters name and password. */
-  logIn(who: keyof typeof PASSWORDS): Promise<void>;
-  button(name: string): Locator;
-  /** Accessibility findings of the page as it is, in the light and the dark, wide and narrow; nothing scrolls sideways. */
+  /** Findings about the page as it is, in the light and the dark, wide and narrow; also that it scrolls sideways. */
   findings(): Promise<string[]>;
 }
 
 /** Starts a platform of its own. It ends with `cleanup`. */
 export async function openAdministeredConsole(cleanup: Cleanup): Promise<AdministeredConsole> {
-  const data = await tempDir(cleanup);
-  const database = await testDatabase();
-  cleanup.after(() => database.close());
-  const env = { DATABASE_URL: database.url, DEFAULT_IMAGE: await tinyImage(), ADMIN_PASSWORD: PASSWORDS.admin };
-  const platform = await startPlatform({ data, env });
-  cleanup.after(async () => void (await platform.stop()));
-  const added = await troupe(['users', 'add', 'ann', '--data', data], { env, input: `${PASSWORDS.ann}\n` });
-  assert.equal(added.code, 0, added.stderr);
-  assert.ok(platform.ready.urls.console !== null);
-  const { origin } = new URL(platform.ready.urls.console);
-  const { page, run } = await openBrowser(cleanup, 'about:blank');
-  const complaints: string[] = [];
-  page.on('pageerror', (error) => complaints.push(error.message));
-  page.on('console', (message) => {
-    if (/Content Security|Trusted|Refused to/i.test(message.text())) complaints.push(message.text());
-  });
-  const button = (name: string) => page.getByRole('button', { name, exact: true });
+  const opened = await openConsole(cleanup);
+  const { browser, origin } = opened;
+  const { page } = browser;
   return {
+    ...opened,
     page,
-    platform,
-    complaints,
-    button,
     open: async (path, heading) => {
       await visit(page, `${origin}${path}`);
-      await page.getByRole('heading', { level: 1, name: heading, exact: true }).waitFor();
-    },
-    logIn: async (who) => {
-      await page.getByLabel('Username').fill(who);
-      await page.getByLabel('Password').fill(PASSWORDS[who]);
-      await button('Log in').click();
+      await opened.heading(heading).waitFor();
     },
     findings: async () => {
       const all: string[] = [];
@@ -70,7 +37,7 @@ export async function openAdministeredConsole(cleanup: Cleanup): Promise<Adminis
         for (const width of [1440, 390, 320]) {
           await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
           await page.setViewportSize({ width, height: 860 });
-          all.push(...(await look(page, run)).map((one) => `${colorScheme} ${width}: ${one}`));
+          all.push(...(await look(browser)).map((one) => `${colorScheme} ${width}: ${one}`));
         }
       await page.setViewportSize({ width: 1280, height: 860 });
       return all;
@@ -84,8 +51,8 @@ const LOOK = `async (values) => {
   return document.documentElement.scrollWidth > innerWidth ? [...found, 'it scrolls sideways'] : found;
 }`;
 
-async function look(page: Page, run: (source: string, argument?: unknown) => Promise<unknown>): Promise<string[]> {
-  // By the debugger, which the policy of the page does not concern.
+async function look({ page, run }: BrowserPage): Promise<string[]> {
+  // By the debugger: the policy of the page does not count for it.
   const devtools = await page.context().newCDPSession(page);
   await devtools.send('Runtime.evaluate', { expression: axe });
   await devtools.detach();

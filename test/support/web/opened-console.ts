@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Locator } from 'playwright-core';
 import { type BrowserPage, openBrowser } from '../clients/browser.ts';
-import { startPlatform, troupe } from '../cluster/platform.ts';
+import { type RunningPlatform, startPlatform, troupe } from '../cluster/platform.ts';
 import { testDatabase } from '../database/database.ts';
 import { tinyImage } from '../engine/docker-client.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
@@ -10,9 +10,13 @@ import { type Cleanup, tempDir } from '../temp.ts';
 /** The password of the user `ann`. */
 export const PASSWORD = 'the password of ann';
 
+/** Those of all who may log in. */
+const PASSWORDS = { ann: PASSWORD, admin: 'the admin of this test' } as const;
+
 /** An open console, with what tests find and do in it. */
 export interface OpenedConsole {
   readonly browser: BrowserPage;
+  readonly platform: RunningPlatform;
   /** `http://troupe.localhost:<port>`. */
   readonly origin: string;
   /** What the browser complained about: refusals of the policy, and errors of scripts. */
@@ -21,8 +25,8 @@ export interface OpenedConsole {
   button(name: string): Locator;
   /** The heading of the page. */
   heading(name: string): Locator;
-  /** Enters name and password. */
-  logIn(): Promise<void>;
+  /** Enters name and password: of ann, or of the administrator. */
+  logIn(who?: keyof typeof PASSWORDS): Promise<void>;
 }
 
 /** Starts a platform of its own. It ends with `cleanup`. */
@@ -33,7 +37,7 @@ export async function openConsole(cleanup: Cleanup): Promise<OpenedConsole> {
   const env = {
     DATABASE_URL: database.url,
     DEFAULT_IMAGE: await tinyImage(),
-    ADMIN_PASSWORD: 'the admin of this test',
+    ADMIN_PASSWORD: PASSWORDS.admin,
   };
   const platform = await startPlatform({ data, env });
   cleanup.after(async () => {
@@ -53,14 +57,15 @@ export async function openConsole(cleanup: Cleanup): Promise<OpenedConsole> {
   const button = (name: string) => page.getByRole('button', { name, exact: true });
   return {
     browser,
+    platform,
     origin: new URL(platform.ready.urls.console).origin,
     complaints,
     text: (words) => page.getByText(words).first(),
     button,
     heading: (name) => page.getByRole('heading', { level: 1, name, exact: true }),
-    logIn: async () => {
-      await page.getByLabel('Username').fill('ann');
-      await page.getByLabel('Password').fill(PASSWORD);
+    logIn: async (who = 'ann') => {
+      await page.getByLabel('Username').fill(who);
+      await page.getByLabel('Password').fill(PASSWORDS[who]);
       await button('Log in').click();
     },
   };

@@ -2,12 +2,12 @@
 import './machines.css';
 import { Undo2, Unplug } from 'lucide';
 import { useEffect, useState } from 'preact/hooks';
-import type { CallReply, MachineMetrics } from '../../../client/index.ts';
+import type { CallReply, MachineMetrics, TroupeError } from '../../../client/index.ts';
 import { now } from '../../core/clock.ts';
 import { troupeLine } from '../../core/command.ts';
 import { useDeed } from '../../core/deed.ts';
 import { bytesOf, decimal, exactTime, percent, span } from '../../core/format.ts';
-import { call, client } from '../../core/platform.ts';
+import { call, client, noteRefusal } from '../../core/platform.ts';
 import { Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
@@ -73,17 +73,31 @@ export const Machines = forAdministrator(() => {
   );
 });
 
-function useMachines(): MachineMetrics | undefined {
+/** What was measured last, and why no more comes. */
+function useMachines(): { measured: MachineMetrics | undefined; error: TroupeError | undefined; again: () => void } {
   const [measured, setMeasured] = useState<MachineMetrics>();
+  const [error, setError] = useState<TroupeError>();
+  const [round, setRound] = useState(0);
   useEffect(() => {
+    setError(undefined);
+    let isLeft = false;
     const stream = client.follow.machines({ onMachines: setMeasured });
-    return () => stream.close();
-  }, []);
-  return measured;
+    void stream.done.then((end) => {
+      if (isLeft || end.error === undefined) return;
+      noteRefusal(end.error);
+      setError(end.error);
+    });
+    return () => {
+      isLeft = true;
+      stream.close();
+    };
+  }, [round]);
+  return { measured, error, again: () => setRound(round + 1) };
 }
 
 function MeasuredMachines() {
-  const measured = useMachines();
+  const { measured, error, again } = useMachines();
+  if (error !== undefined) return <Failure error={error} onRetry={again} />;
   if (measured === undefined) return <Bones tall={120} />;
   const at = Date.parse(measured.timestamp);
   return (
