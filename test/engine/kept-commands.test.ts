@@ -262,4 +262,27 @@ describe('a command that is kept', { skip, timeout: 120_000 }, () => {
     await writeFile(at.folder, 'a file');
     await assert.rejects(at.see(script('true')), isKeptError('unable', /no folder/));
   });
+
+  test('is not taken for one by what something else in the container says', async (t) => {
+    const at = await place(t);
+    const speaks = (text: string) => {
+      const run: typeof at.local.run = (id, _words, signal) => at.local.run(id, ['/bin/sh', '-c', text], signal);
+      return seeCommand(keptCommands({ run }, at.folder), { start: { words: ['true'], terminal: undefined } });
+    };
+    const held = 'printf "troupe-command held\\n"';
+    await assert.rejects(speaks('printf "welcome\\n"; cat >/dev/null'), isKeptError('unable', /something else/));
+    await assert.rejects(speaks('head -c 5000 /dev/zero; cat >/dev/null'), isKeptError('unable', /something else/));
+    await assert.rejects(speaks('true'), isKeptError('unable', /ended at once/));
+    const begin = 'printf "B\\0\\0\\0\\0050 0 0"';
+    await assert.rejects(
+      speaks(`${held}; printf "B\\0\\0\\0\\003a b"; cat >/dev/null`),
+      isKeptError('unable', /numbers/),
+    );
+    await assert.rejects(speaks(`${held}; printf "O\\377\\0\\0\\0"; cat >/dev/null`), isKeptError('unable', /bytes/));
+    const huge = await speaks(`${held}; ${begin}; printf "O\\377\\0\\0\\0"; cat >/dev/null`);
+    assert.equal(await huge.over(), false);
+    const deaf = await speaks(`${held}; ${begin}; exec sleep 1000`);
+    for (let sent = 0; sent < 4 * RING; sent += 65_536) deaf.command.write(Buffer.alloc(65_536));
+    assert.equal(await deaf.over(), false);
+  });
 });

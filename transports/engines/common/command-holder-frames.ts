@@ -35,9 +35,12 @@ export function holderFrame(letter: string, data: Uint8Array | string = ''): Buf
   return out;
 }
 
-/** The whole numbers of a frame. */
+/** The numbers of a frame: whole, and not below 0. Throws RangeError for what is none. */
 export function numbersOf(data: Buffer): number[] {
-  return data.toString('latin1').split(' ').map(Number);
+  const numbers = data.toString('latin1').split(' ').map(Number);
+  if (!numbers.every(Number.isSafeInteger)) throw new RangeError('a frame of numbers without numbers');
+  // On a terminal, a Ctrl-D that is typed is taken off in advance.
+  return numbers.map((number) => Math.max(0, number));
 }
 
 /** Takes frames out of a stream of bytes, one at a time. */

@@ -26,6 +26,8 @@ const ANSWER_MS = 12_000;
 const MAX_ANSWER_BYTES = 1024;
 /** Largest piece of input in a frame. */
 const PIECE_BYTES = 32 * 1024;
+/** Input that waits for the bridge: past it, it is no holder that speaks. */
+const MAX_WAITING_BYTES = 2 * 1024 * 1024;
 /** How often the holder hears that we live. */
 const PULSE_MS = 15_000;
 /** How long a last word may take to reach the holder. */
@@ -156,6 +158,8 @@ class BridgedCommand implements KeptCommand {
   }
 
   write(data: Uint8Array): void {
+    // What is in a container may say that it took all, and take nothing.
+    if (this.#bridge.stdin.writableLength > MAX_WAITING_BYTES) this.#ended();
     for (let at = 0; at < data.length; at += PIECE_BYTES) this.#say('I', data.subarray(at, at + PIECE_BYTES));
   }
 
@@ -221,7 +225,7 @@ class BridgedCommand implements KeptCommand {
         return;
       }
       case 'O':
-        this.#listener?.output(data);
+        if (data.length > 1) this.#listener?.output(data);
         return;
       case 'C': {
         const [received = 0, written = 0] = numbersOf(data);
@@ -229,7 +233,7 @@ class BridgedCommand implements KeptCommand {
         return;
       }
       case 'X':
-        this.#listener?.exit(Number(data.toString('latin1')));
+        this.#listener?.exit(numbersOf(data)[0] ?? 0);
         return;
       case 'T':
         this.#isTaken = true;
