@@ -116,6 +116,38 @@ describe('the console in a browser', {
     await page.locator('.head .status.ok').waitFor({ timeout: 60_000 });
   });
 
+  test('the keyboard alone goes to places and does things', async () => {
+    const { page } = browser;
+    await visit(page, `${origin}/containers`);
+    await page.getByRole('article', { name: 'first' }).waitFor();
+    await page.keyboard.press('Control+k');
+    await page.keyboard.type('log fir');
+    assert.match((await page.getByRole('option', { selected: true }).textContent()) ?? '', /Follow the logs of first/);
+    await page.keyboard.press('Enter');
+    await heading('first').waitFor();
+    assert.equal(new URL(page.url()).search, '?show=log');
+    await page.locator('.terminal-pane .status.ok').waitFor();
+    await until(() => browser.run('() => document.activeElement.closest(".xterm") !== null'), {
+      what: 'the shell is open',
+    });
+    // In a terminal, all keys but those with Ctrl and Shift belong to the shell.
+    await page.keyboard.press('Control+k');
+    assert.equal(await page.getByRole('dialog').count(), 0);
+    await page.keyboard.press('Control+Shift+X');
+    await page.keyboard.press('g');
+    await page.keyboard.press('k');
+    await heading('SSH keys').waitFor();
+    assert.equal(
+      await browser.run('() => document.activeElement.textContent'),
+      'SSH keys',
+      'the heading has the focus',
+    );
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+  });
+
   test('six tabs share one connection, and all of them show what happens', async () => {
     const { page } = browser;
     let sockets = 0;

@@ -114,6 +114,16 @@ describe('the screens of the console', {
       await page.getByRole('dialog').waitFor();
       found.push(...(await look(`the dialog ${name}`)));
     }
+    await there('/containers');
+    for (const [keys, name] of [
+      ['Control+k', 'Go to or do'],
+      ['?', 'Keys'],
+    ] as const) {
+      await page.keyboard.press(keys);
+      await page.getByRole('dialog', { name }).waitFor();
+      found.push(...(await look(`the dialog ${name}`)));
+      await page.keyboard.press('Escape');
+    }
     assert.deepEqual(found, []);
   });
 

@@ -1,15 +1,17 @@
 /** The frame of all screens: where one can go, who one is, and whether what is shown is true now. */
 import './shell.css';
-import { Menu as MenuIcon, Settings as SettingsIcon } from 'lucide';
+import { Menu as MenuIcon, Search, Settings as SettingsIcon } from 'lucide';
 import type { ComponentChildren } from 'preact';
 import { ACCESS, isAt, MAIN, type NavPlace, SETTINGS } from '../core/places.ts';
 import { place } from '../core/router.ts';
 import { personNow } from '../core/session.ts';
 import { unread } from '../live/live.ts';
 import { Mark } from '../parts/brand.tsx';
+import { Button } from '../parts/button.tsx';
 import { Icon } from '../parts/icon.tsx';
 import { t } from '../text/text.ts';
 import { LinkBanner, LinkLine } from './link.tsx';
+import { openPalette, Shortcuts } from './palette/shortcuts.tsx';
 
 const MORE: NavPlace = { name: t.shell.more, href: '/more', icon: MenuIcon };
 
@@ -32,6 +34,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
           ))}
         </nav>
       </div>
+      <Shortcuts />
     </>
   );
 }
@@ -44,6 +47,11 @@ function Rail() {
         {t.product}
         <small class="cut">{location.hostname}</small>
       </a>
+      <button class="seek" type="button" onClick={openPalette}>
+        <Icon of={Search} />
+        {t.palette.title}
+        <kbd>Ctrl K</kbd>
+      </button>
       <NavList of={MAIN} />
       <p class="group">{t.shell.access}</p>
       <NavList of={ACCESS} />
@@ -92,6 +100,7 @@ function TopBar() {
         <Mark />
         {t.product}
       </a>
+      <Button kind="bare" icon={Search} iconSize={18} label={t.palette.title} onClick={openPalette} />
       <a href={SETTINGS.href} aria-label={SETTINGS.name}>
         <span class="face">{initials(person?.displayName ?? '')}</span>
       </a>

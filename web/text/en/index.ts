@@ -6,6 +6,7 @@ import { CONTAINERS } from './containers.ts';
 import { CREATE } from './create.ts';
 import { DEVICE } from './device.ts';
 import { LOGIN } from './login.ts';
+import { PALETTE } from './palette.ts';
 import { NETWORK, SSH, STORAGE } from './parts.ts';
 import { SETTINGS_TEXT } from './settings.ts';
 
@@ -26,4 +27,5 @@ export const EN = {
   tokens: TOKENS,
   settings: SETTINGS_TEXT,
   device: DEVICE,
+  palette: PALETTE,
 } as const;
