@@ -130,6 +130,28 @@ test('origins are taken only as browsers write them', () => {
   }
 });
 
+test('a mail server needs a sender, and neither is taken in another form', () => {
+  const good = { SMTP_URL: 'smtp://ann:p%40ss@mail.example.com:2525', SMTP_FROM: 'Troupe <notices@example.com>' };
+  assert.equal(readEnvironment(good).SMTP_URL, good.SMTP_URL);
+  const bad = [
+    ...[{ SMTP_URL: 'mail.example.com' }, { SMTP_URL: 'http://mail.example.com' }, { SMTP_URL: 'smtp://' }],
+    ...[{ SMTP_URL: 'smtp://mail.example.com/x' }, { SMTP_URL: 'smtp://mail.example.com?tls=off' }],
+    ...[{ SMTP_URL: 'smtp://a:%zz@mail.example.com' }, { SMTP_FROM: 'notices' }, { SMTP_FROM: '' }, { SMTP_URL: '' }],
+    ...[{ SMTP_FROM: 'a@example.com\r\nBcc: b@example.com' }, { SMTP_INSECURE: 'yes' }],
+  ];
+  for (const one of bad) assert.throws(() => readEnvironment({ ...good, ...one }), CliError, JSON.stringify(one));
+});
+
+test('networks that webhooks may lead to are of either family', () => {
+  const { WEBHOOK_ALLOW } = readEnvironment({ WEBHOOK_ALLOW: '10.1.2.0/24, fd00::/8' });
+  assert.deepEqual(
+    ['10.1.2.3', 'fd12::1', '10.1.3.1'].map((address) => WEBHOOK_ALLOW?.(address)),
+    [true, true, false],
+  );
+  for (const bad of ['10.1.2.0/33', 'example.com', '10.0.0.0/8;fd00::/8'])
+    assert.throws(() => readEnvironment({ WEBHOOK_ALLOW: bad }), /WEBHOOK_ALLOW: must be at most 64 networks/);
+});
+
 test('ports move together, or are any free ones', () => {
   assert.deepEqual(portsWith(100), {
     auth: 7101,

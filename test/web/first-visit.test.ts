@@ -116,6 +116,23 @@ describe('the console in a browser', {
     await page.locator('.head .status.ok').waitFor({ timeout: 60_000 });
   });
 
+  test('six tabs share one connection, and all of them show what happens', async () => {
+    const { page } = browser;
+    let sockets = 0;
+    const tabs = [page];
+    for (let n = 1; n < 6; n++) tabs.push(await page.context().newPage());
+    for (const tab of tabs) {
+      tab.on('websocket', () => sockets++);
+      await visit(tab, `${origin}/containers`);
+      await tab.getByText('Live', { exact: true }).waitFor();
+    }
+    await page.getByRole('button', { name: 'More for first' }).click();
+    await page.getByRole('menuitem', { name: 'Stop' }).click();
+    for (const tab of tabs) await tab.getByRole('article', { name: 'first' }).getByText('Stopped').waitFor();
+    assert.equal(sockets, 0, 'no tab has a socket of its own for what all of them show');
+    for (const tab of tabs.slice(1)) await tab.close();
+  });
+
   test('the container is deleted by its name, and the page says that it is gone', async () => {
     const { page } = browser;
     await visit(page, `${origin}/containers`);
@@ -123,9 +140,10 @@ describe('the console in a browser', {
     await page.getByRole('link', { name: 'Settings', exact: true }).click();
     await button('Delete for ever').click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByRole('button', { name: 'Delete for ever' }).click();
+    const last = dialog.getByRole('button', { name: 'Delete for ever' });
+    assert.equal(await last.getAttribute('aria-disabled'), 'true', 'not before its name is typed');
     await dialog.getByLabel('Type its name: first').fill('first');
-    await dialog.getByRole('button', { name: 'Delete for ever' }).click();
+    await last.click();
     await text('An empty stage').waitFor();
   });
 

@@ -3,13 +3,13 @@ import { effect, type ReadonlySignal, signal } from '@preact/signals';
 import type { Container, UserNotification } from '../../client/index.ts';
 import { client, refusedLogins } from '../core/platform.ts';
 import { session } from '../core/session.ts';
-import { LiveHub } from './hub.ts';
 import type { LinkState, LiveMessage, UsagePoint } from './messages.ts';
+import { openSource } from './source.ts';
 
 /** Points that are kept of each container: an hour of one every 5 s. */
 const MOST_POINTS = 720;
 /** Notifications beside the list of containers. */
-const MOST_RECENT = 30;
+export const MOST_RECENT = 30;
 
 const containerList = signal<readonly Container[] | undefined>(undefined);
 const usageById = signal<ReadonlyMap<string, readonly UsagePoint[]>>(new Map());
@@ -26,28 +26,34 @@ export const link: ReadonlySignal<LinkState> = linkState;
 /** How many notifications nobody has read. */
 export const unread = signal(0);
 
+let source: ReturnType<typeof openSource> | undefined;
+
+/** Tries lost connections again at once, those of this tab's terminals and logs as well. */
+export function wake(): void {
+  source?.wake();
+  client.wake();
+}
+
 /** Follows the platform for as long as somebody is logged in. Called once. */
 export function startLive(): void {
-  let hub: LiveHub | undefined;
   let userId = '';
   effect(() => {
     const now = session.value;
-    hub?.close();
-    hub = undefined;
+    source?.close();
+    source = undefined;
     if (now.state !== 'active') {
       if (now.state === 'none') forget();
       return;
     }
     if (userId !== now.person.userId) forget();
     userId = now.person.userId;
-    hub = new LiveHub(client, take);
+    source = openSource(userId, take);
     void fetchRecent();
   });
-  const wake = () => {
-    if (!document.hidden) client.wake();
-  };
   addEventListener('online', wake);
-  document.addEventListener('visibilitychange', wake);
+  document.addEventListener('visibilitychange', () => {
+    if (!document.hidden) wake();
+  });
 }
 
 /** Puts a container in the list as an answer has it, before the stream tells it. */
@@ -67,6 +73,19 @@ export async function fetchRecent(): Promise<void> {
     unread.value = count;
   } catch {
     // The stream says when the platform is away, and a login asks again.
+  }
+}
+
+/** Marks one as read, here at once. */
+export async function markRead(notification: UserNotification): Promise<void> {
+  if (notification.read) return;
+  const { id } = notification;
+  recentNews.value = recentNews.value?.map((one) => (one.id === id ? { ...one, read: true } : one));
+  unread.value = Math.max(0, unread.value - 1);
+  try {
+    await client.call('markRead', { params: { id: String(id) } });
+  } catch {
+    // It counts as unread again when the list is asked for.
   }
 }
 

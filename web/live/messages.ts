@@ -28,3 +28,9 @@ export type LiveMessage =
   | { readonly kind: 'notification'; readonly notification: UserNotification }
   /** The session is over: no stream is open any more. */
   | { readonly kind: 'refused' };
+
+/** From a tab to the worker. */
+export type HubRequest =
+  | { readonly kind: 'follow'; readonly userId: string }
+  | { readonly kind: 'wake' }
+  | { readonly kind: 'leave' };

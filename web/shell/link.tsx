@@ -3,9 +3,8 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { now } from '../core/clock.ts';
-import { client } from '../core/platform.ts';
 import { session } from '../core/session.ts';
-import { link } from '../live/live.ts';
+import { link, wake } from '../live/live.ts';
 import { Button } from '../parts/button.tsx';
 import { Status } from '../parts/status.tsx';
 import { t } from '../text/text.ts';
@@ -49,7 +48,7 @@ export function LinkBanner() {
     <div class="banner" role="status">
       <Status shape="warn">{left > 0 ? t.link.waiting(left) : t.link.reconnecting}</Status>
       {left > 0 && (
-        <Button kind="bare" onClick={() => client.wake()}>
+        <Button kind="bare" onClick={() => wake()}>
           {t.link.now}
         </Button>
       )}

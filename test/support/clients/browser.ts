@@ -31,7 +31,8 @@ export async function openBrowser(t: Cleanup, url: string, args: readonly string
     args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-background-networking', '--no-proxy-server', ...args],
   });
   t.after(() => browser.close());
-  const page = await browser.newPage();
+  // A context of its own, in which a test may open more pages.
+  const page = await (await browser.newContext()).newPage();
   await visit(page, url);
   const devtools: CDPSession = await page.context().newCDPSession(page);
   await devtools.send('WebAuthn.enable');

@@ -8,7 +8,7 @@ import { RequestReader, TOO_SLOW } from '../../wire/h1/head-reader.ts';
 import type { RequestHead } from '../../wire/h1/request-head.ts';
 import { Inflow } from '../../wire/inflow.ts';
 import type { Wire, WireReader } from '../../wire/wire.ts';
-import { type CacheAnswer, FORWARD } from './cache-hook.ts';
+import { type CacheAnswer, type CachedAnswer, FORWARD } from './cache-hook.ts';
 import { type ClientContext, clientOf, decisionOf, entryOf, forwardedOf } from './client-context.ts';
 import { ClientWire, LINGER_MS } from './client-wire.ts';
 import { Exchange } from './exchange.ts';
@@ -153,21 +153,13 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     const keepAlive = head.keepAlive && !this.#isDraining;
     if (answer.kind === 'hit') {
       this.#upstream = 'cache';
-      const replay = new Replay(this, answer.answer, keepAlive);
-      this.#exchange = replay;
-      replay.start(head.minor);
-      return;
+      return void this.#replay(answer.answer, keepAlive, head.minor);
     }
     this.#upstream = `${forward.host}:${forward.port}`;
-    if (answer.kind === 'fail') {
-      this.fail(answer.status, answer.reason);
-      return;
-    }
+    if (answer.kind === 'fail') return void this.fail(answer.status, answer.reason);
     this.#isOfService = isService === true;
-    if (this.#hasLeft) {
-      answer.sink?.abort();
-      return void this.#cutShort();
-    }
+    if (this.#hasLeft) answer.sink?.abort();
+    if (this.#hasLeft) return void this.#cutShort();
     const client = forwardedOf(head, this.context, this.#address, decision);
     const address = isService === true ? { ...forward, isService } : forward;
     const begin = () => {
@@ -262,12 +254,10 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   }
 
   onDrain(): void {
-    if (this.#phase === 'idle') {
-      if (!this.#inflow.isEmpty) this.#goOn();
-      return;
-    }
-    this.progress();
-    this.#exchange?.resume();
+    if (this.#phase !== 'idle') {
+      this.progress();
+      this.#exchange?.resume();
+    } else if (!this.#inflow.isEmpty) this.#goOn();
   }
 
   onClose(): void {
@@ -322,16 +312,18 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.context.onDone(this);
   }
 
+  /** Answers from memory. */
+  #replay(answer: CachedAnswer, keep: boolean, minor: 0 | 1): void {
+    const replay = new Replay(this, answer, keep);
+    this.#exchange = replay;
+    replay.start(minor);
+  }
+
   /** Answers a request that was understood; the connection goes on if its body has been read. */
   #answer(reply: ProxyReply): void {
     const { method = 'GET', minor = 1 } = this.#request ?? {};
-    const keep = this.#mayContinue();
-    if (reply.bytes !== undefined) {
-      const replay = new Replay(this, ownFile(reply, reply.bytes, method), keep);
-      this.#exchange = replay;
-      replay.start(minor);
-      return;
-    }
+    const keep = this.#mayContinue;
+    if (reply.bytes !== undefined) return void this.#replay(ownFile(reply, reply.bytes, method), keep, minor);
     this.wire.write(Buffer.from(replyText(reply, method, keep, minor)));
     this.#log(reply.status, Buffer.byteLength(reply.body ?? ''));
     this.#next(keep);
@@ -351,12 +343,12 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     return this.#body === undefined || this.#body.isDone;
   }
 
-  #mayContinue(): boolean {
+  get #mayContinue(): boolean {
     return this.#request?.keepAlive === true && this.#isBodyRead && !this.#isDraining;
   }
 
   #next(keep: boolean): void {
-    if (!keep || !this.#mayContinue()) {
+    if (!keep || !this.#mayContinue) {
       this.#close();
       return;
     }

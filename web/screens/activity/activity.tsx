@@ -7,7 +7,7 @@ import type { UserNotification } from '../../../client/index.ts';
 import { useDeed } from '../../core/deed.ts';
 import { dayOf } from '../../core/format.ts';
 import { call } from '../../core/platform.ts';
-import { fetchRecent, recent, unread } from '../../live/live.ts';
+import { fetchRecent, MOST_RECENT, recent, unread } from '../../live/live.ts';
 import { Button } from '../../parts/button.tsx';
 import { Bones, Empty, Failure } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
@@ -24,6 +24,7 @@ export function Activity() {
   const isAll = useSignal(false);
   const newest = recent.value;
   const list = newest === undefined ? undefined : merged(newest, older.value);
+  const isWhole = isAll.value || (newest !== undefined && newest.length < MOST_RECENT);
   const more = useDeed(async () => {
     const before = list?.at(-1)?.id;
     const query = { limit: String(PAGE), ...(before === undefined ? {} : { before: String(before) }) };
@@ -55,7 +56,7 @@ export function Activity() {
         <Failure error={markAll.error} />
         {list === undefined ? <Bones tall={64} many={4} /> : <Days list={list} />}
         <Failure error={more.error} />
-        {list !== undefined && list.length > 0 && !isAll.value && (
+        {list !== undefined && list.length > 0 && !isWhole && (
           <div class="row">
             <Button onClick={() => void more.run()} busy={more.isBusy}>
               {t.activity.more}

@@ -3,6 +3,7 @@ import './feed.css';
 import type { UserNotification } from '../../../client/index.ts';
 import { now } from '../../core/clock.ts';
 import { ago, exactTime } from '../../core/format.ts';
+import { markRead } from '../../live/live.ts';
 import { Bones } from '../../parts/note.tsx';
 import { Status, type StatusShape } from '../../parts/status.tsx';
 import { t } from '../../text/text.ts';
@@ -19,14 +20,15 @@ export function Feed({ of: list }: { readonly of: readonly UserNotification[] | 
   );
 }
 
-function FeedLine({ of: { title, message, link, read, created_at } }: { readonly of: UserNotification }) {
+function FeedLine({ of: notification }: { readonly of: UserNotification }) {
+  const { title, message, link, read, created_at } = notification;
   const at = Date.parse(created_at);
   const name = `cut ${read ? '' : 'new'}`;
   return (
     <li>
       <Status shape={shapeOf(title)} />
       {link.startsWith('/') ? (
-        <a class={name} href={link}>
+        <a class={name} href={link} onClick={() => void markRead(notification)}>
           {title}
         </a>
       ) : (
