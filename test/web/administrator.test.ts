@@ -82,9 +82,10 @@ describe('the console of the administrator', {
     await row('worker').getByText('Stopped').waitFor({ timeout: 60_000 });
     await choose('More for worker of ann', 'Delete');
     const dialog = page.getByRole('dialog');
-    await dialog.getByRole('button', { name: 'Delete for ever' }).click();
+    const last = dialog.getByRole('button', { name: 'Delete for ever' });
+    assert.equal(await last.getAttribute('aria-disabled'), 'true', 'its name is not typed yet');
     await dialog.getByLabel('Type its name: worker').fill('worker');
-    await dialog.getByRole('button', { name: 'Delete for ever' }).click();
+    await last.click();
     await page.getByText('Nobody has a container').waitFor();
   });
 
