@@ -1,5 +1,5 @@
 /** What is shown: the login, or the screen of the address in the frame of all screens. */
-import { ask, session, sessionError } from './core/session.ts';
+import { readSession, session, sessionError } from './core/session.ts';
 import { Failure } from './parts/note.tsx';
 import { Toasts } from './parts/toast.tsx';
 import { LoginDialog, LoginScreen } from './screens/login/login.tsx';
@@ -11,7 +11,7 @@ export function App() {
   if (state === 'unknown')
     return sessionError.value === undefined ? null : (
       <main class="page narrow">
-        <Failure error={sessionError.value} onRetry={() => void ask()} />
+        <Failure error={sessionError.value} onRetry={() => void readSession()} />
       </main>
     );
   return (

@@ -32,17 +32,17 @@ export function personNow(): Person | undefined {
 
 /** Asks who is logged in, and follows what other tabs do. Called once. */
 export function startSession(): void {
-  tabs.onmessage = () => void ask();
+  tabs.onmessage = () => void readSession();
   effect(() => {
     if (refusedLogins.value === 0) return;
     const now = session.peek();
     if (now.state === 'active') session.value = { state: 'ended', person: now.person };
   });
-  void ask();
+  void readSession();
 }
 
 /** Asks again, after an answer that failed. */
-export async function ask(): Promise<void> {
+export async function readSession(): Promise<void> {
   sessionError.value = undefined;
   try {
     begin(await client.call('session'));
@@ -73,7 +73,7 @@ export async function answerWithKey(challenge: string): Promise<void> {
   const credential = await navigator.credentials.get({ publicKey });
   if (!(credential instanceof PublicKeyCredential)) throw new TroupeError('cancelled', 'No security key answered.');
   await client.request('POST', '/api/webauthn/login/finish', { state, credential: credential.toJSON() });
-  await ask();
+  await readSession();
   tell();
 }
 

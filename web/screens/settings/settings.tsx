@@ -3,7 +3,7 @@ import { LogOut } from 'lucide';
 import { useState } from 'preact/hooks';
 import { fieldError, useDeed } from '../../core/deed.ts';
 import { call } from '../../core/platform.ts';
-import { ask, logOut, personNow } from '../../core/session.ts';
+import { logOut, personNow, readSession } from '../../core/session.ts';
 import { type Theme, theme } from '../../core/theme.ts';
 import { Button } from '../../parts/button.tsx';
 import { SelectField, TextField } from '../../parts/field.tsx';
@@ -44,7 +44,7 @@ function ProfileForm() {
   const [name, setName] = useState(person?.displayName ?? '');
   const deed = useDeed(async () => {
     await call('updateProfile', { body: { display_name: name } });
-    await ask();
+    await readSession();
     toast(t.settings.saved);
   });
   const submit = (event: Event) => {
