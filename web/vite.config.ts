@@ -20,6 +20,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
   },
-  server: { host: 'troupe.localhost', port: 5173, proxy },
+  server: { host: '127.0.0.1', port: 5173, strictPort: true, proxy },
   plugins: [finished()],
 });
