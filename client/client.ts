@@ -61,7 +61,7 @@ export class TroupeClient implements ClientCore {
   readonly #options: ClientOptions;
   readonly #streams = new Set<Reconnecting>();
 
-  /** What is followed until it is closed. Each but a command goes on by itself after a lost connection. */
+  /** What is followed until it is closed. Each goes on by itself after a lost connection. */
   readonly follow = {
     logs: (options: Parameters<typeof followLogs>[1]) => followLogs(this, options),
     terminal: (options: Parameters<typeof followTerminal>[1]) => followTerminal(this, options),

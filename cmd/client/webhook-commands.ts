@@ -4,7 +4,7 @@ import { clientCommand, listCommand, several } from './common.ts';
 import type { ClientCommandOptions } from './session.ts';
 import type { MailOptions, WebhookOptions } from './webhooks.ts';
 
-const CATEGORY = ['--category <names>', 'only these, such as compute,backup; may be repeated', several] as const;
+const CATEGORY = ['--category <names>', 'only these, such as compute,networking; may be repeated', several] as const;
 
 export function addWebhookCommands(program: Command): void {
   const work = () => import('./webhooks.ts');
