@@ -288,6 +288,35 @@ test('an address that must not be called is refused at once, with a sentence', a
   }
 });
 
+test('a user whose names take long to resolve holds up their own settings alone', async (t) => {
+  let waiting = 0;
+  let answer = (): void => {};
+  const resolved = new Promise<string[]>((resolve) => {
+    answer = () => resolve(['127.0.0.1']);
+  });
+  const sender = webhookSender({
+    allowed: here,
+    resolve: (name) => {
+      if (name !== 'slow.example.com') return Promise.resolve(['127.0.0.1']);
+      waiting++;
+      return resolved;
+    },
+  });
+  const notify = await opened(t, { deliveries: { sealKey: SEAL_KEY, sender, mailer: undefined } });
+  const [ann, ben] = [await notify.person('ann', LONG), await notify.person('ben', LONG)];
+  const slow = [1, 2].map((n) => notify.request(ann, 'POST', HOOKS, { url: `https://slow.example.com/${n}` }));
+  await until(() => waiting === 2);
+  const third = await notify.request(ann, 'POST', HOOKS, { url: 'https://quick.example.com/' });
+  assert.deepEqual([third.status, third.json.code], [429, 'too_many_changes']);
+  assert.equal((await notify.request(ben, 'POST', HOOKS, { url: 'https://quick.example.com/' })).status, 201);
+  answer();
+  assert.deepEqual(
+    (await Promise.all(slow)).map(({ status }) => status),
+    [201, 201],
+  );
+  assert.equal((await notify.request(ann, 'POST', HOOKS, { url: 'https://quick.example.com/' })).status, 201);
+});
+
 test('without a key nothing is sent, and adding a webhook says so', async (t) => {
   const notify = await openNotify(t);
   const ann = await notify.person('ann', LONG);

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ago, bytesOf, megabytes, span, spanExactly } from '../../web/core/format.ts';
+import { isOwnPath } from '../../web/core/own-path.ts';
 import { plainText, styled } from '../../web/screens/container/log/sgr.ts';
 
 const ESC = '\u001b';
@@ -45,4 +46,11 @@ test('times are short, and exact where they are long', () => {
   assert.deepEqual([0, 161_000, 3_600_000, 90_061_000].map(spanExactly), ['0 s', '2 min 41 s', '1 h', '1 d 1 h']);
   assert.equal(ago(1_000_000, 1_030_000), 'now');
   assert.equal(ago(1_000_000, 1_000_000 + 720_000), '12 min');
+});
+
+test('a link of a notification never leads out of the console', () => {
+  const page = 'https://cloud.test:8443/activity';
+  for (const link of ['/containers/abc', '/hostnames?x=//evil.test']) assert.ok(isOwnPath(link, page), link);
+  const foreign = ['', '//evil.test/', '/\\evil.test', '/\t/evil.test', 'javascript:alert(1)', 'https://evil.test/'];
+  for (const link of foreign) assert.ok(!isOwnPath(link, page), link);
 });

@@ -38,6 +38,11 @@ import { webhookAnswerView, webhookView } from '../views.ts';
 import { DELIVERIES_CHANNEL } from './deliveries.ts';
 import { bodyOf, newSecret } from './webhook-rules.ts';
 
+/** Looks at addresses that run for a user at a time: a resolver may take seconds, and others wait for the same pool. */
+const MAX_LOOKS = 2;
+/** When a user may look again, seconds. */
+const LOOK_AGAIN_S = 5;
+
 /** The handlers. Without `deliveries` what needs the key is refused as `not_configured`. */
 export function webhookHandlers({ db, clock, deliveries }: NotifyDeps): readonly Handler<undefined>[] {
   const configured = (): DeliveryDeps => {
@@ -50,6 +55,25 @@ export function webhookHandlers({ db, clock, deliveries }: NotifyDeps): readonly
     if (row === undefined) throw new Refusal('not_found');
     return row;
   };
+  const looks = new Map<string, number>();
+  /** Throws Refusal: an address that the platform does not call, or too many looks of the user. */
+  const look = async (call: Call, sender: DeliveryDeps['sender'], url: string): Promise<void> => {
+    const { userId } = callerOf(call);
+    const running = looks.get(userId) ?? 0;
+    if (running >= MAX_LOOKS)
+      throw new Refusal('too_many_changes', {
+        message: 'Other addresses of yours are being looked at: wait for them.',
+        retryAfter: LOOK_AGAIN_S,
+      });
+    looks.set(userId, running + 1);
+    try {
+      await checked(sender, url);
+    } finally {
+      const left = (looks.get(userId) ?? 1) - 1;
+      if (left > 0) looks.set(userId, left);
+      else looks.delete(userId);
+    }
+  };
 
   return [
     handler(listWebhooks, async (_: undefined, call) =>
@@ -59,7 +83,7 @@ export function webhookHandlers({ db, clock, deliveries }: NotifyDeps): readonly
     handler(addWebhook, async (_: undefined, call) => {
       const { sealKey, sender } = configured();
       const { url, categories } = call.body;
-      await checked(sender, url);
+      await look(call, sender, url);
       const [id, secret, { userId }] = [newId(), newSecret(), callerOf(call)];
       return db.tx(async (tx) => {
         const sealed = seal(sealKey, secretContext(id), Buffer.from(secret));
@@ -75,7 +99,7 @@ export function webhookHandlers({ db, clock, deliveries }: NotifyDeps): readonly
       const { id } = call.params;
       const { url, ...rest } = call.body;
       await found(db, call, id);
-      if (url !== undefined) await checked(sender, url);
+      if (url !== undefined) await look(call, sender, url);
       return db.tx(async (tx) => {
         if (!(await changeWebhook(tx, callerOf(call).userId, id, { url, ...rest }))) throw new Refusal('not_found');
         const host = url === undefined ? {} : { host: new URL(url).host };

@@ -3,6 +3,7 @@ import './feed.css';
 import type { UserNotification } from '../../../client/index.ts';
 import { now } from '../../core/clock.ts';
 import { ago, exactTime } from '../../core/format.ts';
+import { isOwnPath } from '../../core/own-path.ts';
 import { markRead } from '../../live/live.ts';
 import { Bones } from '../../parts/note.tsx';
 import { Status, type StatusShape } from '../../parts/status.tsx';
@@ -27,7 +28,7 @@ function FeedLine({ of: notification }: { readonly of: UserNotification }) {
   return (
     <li>
       <Status shape={shapeOf(title)} />
-      {link.startsWith('/') ? (
+      {isOwnPath(link, location.href) ? (
         <a class={name} href={link} onClick={() => void markRead(notification)}>
           {title}
         </a>

@@ -62,6 +62,8 @@ export class LogLines {
 
   #push(row: LogRow): void {
     this.#waiting.push(row);
+    // A hidden tab draws nothing: what would not be shown is not kept.
+    if (this.#waiting.length >= 2 * BLOCK * MOST_BLOCKS) this.#waiting = this.#waiting.slice(-BLOCK * MOST_BLOCKS);
     this.#frame ??= requestAnimationFrame(() => this.#show());
   }
 
