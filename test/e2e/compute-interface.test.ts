@@ -245,7 +245,7 @@ describe('the compute interface', { skip: skipWithoutDocker(), timeout: 300_000 
     }
     const line = publicKey();
     const made = await ok('POST', '/compute/ssh-keys', { name: 'laptop', public_key: line }, bob);
-    assert.deepEqual(keys(made), ['created_at', 'id', 'name', 'public_key']);
+    assert.deepEqual(keys(made), ['created_at', 'id', 'login', 'name', 'public_key']);
     assert.deepEqual([made.name, made.public_key], ['laptop', line]);
     const twice = await call('POST', '/compute/ssh-keys', { name: 'again', public_key: line }, bob);
     assert.deepEqual([twice.status, twice.json.code], [409, 'conflict']);
