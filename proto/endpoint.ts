@@ -25,6 +25,12 @@ export interface SessionBirth {
   readonly epoch: number;
 }
 
+/**
+ * What limits a session. `ssh_key`: it is of a login to the account by SSH key (`Endpoint.notByKey`). `device`: of a
+ * program's login that an older session approved. Neither proves who is there (`isRecentLogin`).
+ */
+export type SessionVia = 'ssh_key' | 'device';
+
 /** Who calls, as proven by the token. */
 export interface Caller {
   readonly kind: 'session' | 'api_token' | 'challenge';
@@ -37,6 +43,8 @@ export interface Caller {
   readonly expiresAt: number;
   /** Only for sessions and challenges: when it began (Unix seconds), and under which epoch of its user. */
   readonly session?: SessionBirth;
+  /** Only for sessions whose login limits them. */
+  readonly via?: SessionVia;
   /** Who acts in the place of this user: the administrator, whom the audit trail names. */
   readonly by?: { readonly userId: string; readonly username: string };
   /** Only for API tokens: what it may do now. */
@@ -94,6 +102,11 @@ export interface Endpoint<
   /** Refusals besides those that follow from access, scope and schemas. */
   readonly refuses?: readonly ErrorCode[];
   readonly actor: ActorAddress;
+  /**
+   * Refused to the session of a login by SSH key: what it makes outlives the key or may do more, or it changes what
+   * secures the account. `test/auth/by-key.test.ts` lists what was decided for every endpoint of a session.
+   */
+  readonly notByKey?: true;
   /** A WebSocket: answered by an upgrade. The token may also come in the query (browsers cannot set headers there). */
   readonly socket?: true;
   /** Of browsers only pages of the platform's domain may connect (the Origin header); programs send none. */

@@ -249,6 +249,7 @@ create table device_logins (
   user_id text,
   approved boolean,
   epoch integer,
+  is_proven boolean,
   constraint device_logins_pkey PRIMARY KEY (device_hash),
   constraint device_logins_lookup_hash_key UNIQUE (lookup_hash),
   constraint device_logins_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
@@ -593,6 +594,7 @@ create table ssh_keys (
   fingerprint text not null,
   created_at timestamp with time zone not null default now(),
   login boolean not null default false,
+  login_epoch integer,
   constraint ssh_keys_pkey PRIMARY KEY (id),
   constraint ssh_keys_fingerprint_key UNIQUE (user_id, fingerprint),
   constraint ssh_keys_slot_check CHECK (((slot >= 1) AND (slot <= 10))),
@@ -866,7 +868,7 @@ create view account_keys as
  SELECT k.user_id,
     k.fingerprint,
     k.name,
-    k.login,
+    COALESCE((k.login AND (k.login_epoch = u.sessions_epoch)), false) AS login,
     u.username,
     u.sessions_epoch
    FROM (ssh_keys k

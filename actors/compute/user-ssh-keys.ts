@@ -1,4 +1,6 @@
 /** The calls on a user's SSH keys. */
+
+import { isRecentLogin, RECENT_LOGIN_SECONDS } from '../../proto/auth/security-keys.ts';
 import {
   createSshKey,
   deleteSshKey,
@@ -7,6 +9,7 @@ import {
   setSshKeyLogin,
 } from '../../proto/compute/endpoints.ts';
 import { parsePublicKey } from '../../proto/compute/ssh-key.ts';
+import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { invalidField } from '../../proto/validation-messages.ts';
 import { audit } from '../../storage/audit.ts';
@@ -23,9 +26,22 @@ import { keyView } from './views.ts';
 
 /** Their handlers. `reconcile` wakes the actor of a container that a deleted key could log in to. */
 export function sshKeyHandlers(
-  deps: Pick<ComputeDeps, 'db'>,
+  deps: Pick<ComputeDeps, 'db' | 'clock'>,
   reconcile: (containerId: string) => void,
 ): readonly Handler<ComputeUserState>[] {
+  /** Refuses whoever may not let a key into the account: a key of a thief's would outlast what they stole. */
+  const mayMark = (caller: Caller): void => {
+    const because = (message: string) => new Refusal('forbidden', { message });
+    if (caller.kind !== 'session')
+      throw because('A key that opens the account is added by a login, not by an API token.');
+    if (caller.via === 'ssh_key')
+      throw because('A login by SSH key lets no key into the account: log in with the password, by `troupe login`.');
+    if (!isRecentLogin(caller, deps.clock.now()))
+      throw because(
+        `A key is let into the account within ${RECENT_LOGIN_SECONDS / 60} minutes of a login: log in again ` +
+          '(`troupe login`; who approves that in a browser logs in anew there, too), and repeat this.',
+      );
+  };
   return [
     handler(listSshKeys, async (state: ComputeUserState) => ({
       ssh_keys: (await listKeys(deps.db, state.userId)).map(keyView),
@@ -33,11 +49,7 @@ export function sshKeyHandlers(
     handler(createSshKey, async (state: ComputeUserState, call) => {
       const { body } = call;
       const isLogin = body.login === true;
-      if (isLogin && callerOf(call).kind !== 'session') {
-        throw new Refusal('forbidden', {
-          message: 'A key that opens the account is added by a login, not by an API token.',
-        });
-      }
+      if (isLogin) mayMark(callerOf(call));
       const key = parsePublicKey(body.public_key.trim());
       if (key === undefined) {
         throw invalidField(
@@ -54,7 +66,7 @@ export function sshKeyHandlers(
           name: body.name,
           publicKey,
           fingerprint,
-          isLogin,
+          ...(isLogin ? { markedBy: callerOf(call) } : {}),
         });
         if (inserted === 'full') {
           throw new Refusal('limit_reached', {
@@ -64,6 +76,7 @@ export function sshKeyHandlers(
         if (inserted === 'duplicate') {
           throw new Refusal('conflict', { message: `You have this key already (${fingerprint}).` });
         }
+        if (isLogin && !inserted.isLogin) throw sessionEnded();
         await audit(tx, auditEntry(call, 'ssh_key.create', String(inserted.id), { name: body.name, fingerprint }));
         if (isLogin) await auditLogin(tx, call, inserted, fingerprint);
         return keptReply(tx, call, keyView(inserted));
@@ -71,9 +84,11 @@ export function sshKeyHandlers(
     }),
     handler(setSshKeyLogin, async (state: ComputeUserState, call) => {
       const { params, body } = call;
+      if (body.login) mayMark(callerOf(call));
       const key = await fenced(deps.db, state.lease, async (tx) => {
-        const set = await setKeyLogin(tx, state.userId, params.id, body.login);
+        const set = await setKeyLogin(tx, state.userId, params.id, body.login ? callerOf(call) : undefined);
         if (set === undefined) throw noSuchKey();
+        if (body.login && !set.key.isLogin) throw sessionEnded();
         if (set.was !== body.login) {
           await auditLogin(tx, call, set.key, set.fingerprint);
           await tellCompute(tx, { kind: 'key', userId: state.userId, fingerprint: set.fingerprint });
@@ -97,6 +112,9 @@ export function sshKeyHandlers(
     }),
   ];
 }
+
+/** The sessions of the user were ended while it asked: its mark would not count. */
+const sessionEnded = () => new Refusal('unauthorized');
 
 const noSuchKey = () => new Refusal('not_found', { message: 'You have no SSH key with this id.' });
 

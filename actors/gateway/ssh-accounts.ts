@@ -5,7 +5,7 @@
 import { LRUCache } from 'lru-cache';
 import type { SshAccountAuthorizer, SshAccountConnection } from '../../proto/gateway/ssh.ts';
 import { audit } from '../../storage/audit.ts';
-import { ownersOfKey, stillOpened } from '../../storage/gateway/ssh-accounts.ts';
+import { holdersOfKey, stillOpened } from '../../storage/gateway/ssh-accounts.ts';
 import type { AnyRef } from '../../supervision/index.ts';
 import type { GatewayDeps } from './deps.ts';
 import { OpenLogins } from './open-logins.ts';
@@ -49,7 +49,8 @@ export function sshAccountControl(
     account: async (question) => {
       if (parent() === undefined) return { kind: 'unavailable' };
       try {
-        return accountAnswer(question, await ownersOfKey(db, question.fingerprint, MAX_OWNERS));
+        const { user, fingerprint } = question;
+        return accountAnswer(question, await holdersOfKey(db, user, fingerprint, MAX_OWNERS));
       } catch (error) {
         log.warn({ err: error }, 'an SSH login could not be decided');
         return { kind: 'unavailable' };

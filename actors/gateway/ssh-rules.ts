@@ -7,7 +7,7 @@ import {
   sshCommand,
 } from '../../proto/gateway/ssh.ts';
 import type { SshAccess } from '../../storage/gateway/ssh-access.ts';
-import type { KeyOwner } from '../../storage/gateway/ssh-accounts.ts';
+import type { KeyHolders } from '../../storage/gateway/ssh-accounts.ts';
 
 /** The answer for a key about which `access` is known. */
 export function sshAnswer(containerId: string, access: SshAccess | undefined): SshAnswer {
@@ -46,10 +46,13 @@ export function sshFound(ids: readonly string[], at: { readonly host: string; re
 /** Most owners of one key that are told apart. */
 export const MAX_OWNERS = 20;
 
-/** Whose account a key opens that is proven: `owners` have it. Of several it is the one whose user name was given. */
+/**
+ * Whose account a key opens that is proven: `owners` have it. Anybody can add anybody's public key, so the name of a
+ * user (`isUsername`) leads to their account alone, and where several have the key there must be one.
+ */
 export function accountAnswer(
   { user, fingerprint }: SshAccountQuestion,
-  owners: readonly KeyOwner[],
+  { owners, isUsername }: KeyHolders,
 ): SshAccountAnswer {
   const opened = owners.filter(({ isLogin }) => isLogin);
   const [first] = opened;
@@ -60,11 +63,18 @@ export function accountAnswer(
       '/compute/ssh-keys/<id>/login.\nThe user name of a container is its id: ssh <container id>@<this host>.';
     return { kind: 'explain', text };
   }
-  const found = opened.length === 1 ? first : opened.find(({ username }) => username === user);
-  if (found === undefined) {
-    const text = 'This key opens several accounts. Say which by your user name on the platform: ssh NAME@...';
+  const named = opened.find(({ username }) => username === user);
+  if (named === undefined && isUsername) {
+    const text =
+      `There is a user ${user}, whose account this key does not open. For another account give its user name on the ` +
+      'platform: ssh NAME@<this host>.';
     return { kind: 'explain', text };
   }
+  if (named === undefined && owners.length > 1) {
+    const text = 'Several users have this key. Give your user name on the platform: ssh NAME@<this host>.';
+    return { kind: 'explain', text };
+  }
+  const found = named ?? first;
   const { userId, username, sessionsEpoch, keyName } = found;
-  return { kind: 'enter', account: { userId, username, sessionsEpoch, keyName, fingerprint } };
+  return { kind: 'enter', account: { userId, username, sessionsEpoch, keyName, fingerprint, asked: user } };
 }

@@ -24,6 +24,7 @@ const callerSchema = z
     tokenId: z.string(),
     expiresAt: z.number(),
     session: z.object({ issuedAt: z.number(), epoch: z.number() }).readonly().exactOptional(),
+    via: z.enum(['ssh_key', 'device']).exactOptional(),
     by: z.object({ userId: z.string(), username: z.string() }).readonly().exactOptional(),
     scopes: z.record(z.string(), z.array(z.string())).exactOptional(),
     serviceAccount: z.object({ id: z.string(), name: z.string() }).nullable().exactOptional(),

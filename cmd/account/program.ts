@@ -15,7 +15,7 @@ const NOT_HERE: Readonly<Record<string, string>> = {
   'ssh-config': 'It writes entries for a file of your machine.',
   login: 'Your key is your login here.',
   logout: 'Your key is your login here: `key login NAME --off` takes that from it.',
-  token: 'The session of this login stays here: `api-token create` makes a token.',
+  token: 'The session of this login stays here. `troupe api-token create` on your machine makes a token.',
   profile: 'There is one login here, that of your key.',
   mcp: 'It serves a program on your machine; the platform serves tools at /mcp.',
   admin: 'A key is no login of an administrator.',

@@ -37,7 +37,9 @@ export function runAccountCommand(channel: AccountChannel, parts: AccountRunPart
 
 /** Never rejects. */
 async function execute(channel: AccountChannel, place: AccountPlace, { onFault }: AccountRunParts): Promise<void> {
-  const { command = '' } = channel;
+  const { command = '', account } = channel;
+  // Whoever gave that name knows. The menu says it in its title.
+  if (account.asked !== account.username) place.stderr.write(`account ${account.username}\n`);
   let isJson = false;
   try {
     const words = wordsOf(command);

@@ -72,9 +72,9 @@ function addKeys(program: Command): void {
   );
   clientCommand(key, 'add [file]', 'add a public key (default: of ~/.ssh; -: standard input)')
     .option('--name <name>', 'its name (default: its comment)')
-    .option('--login', 'let it log in to your account by SSH, too')
+    .option('--login', 'let it log in to your account by SSH, too (soon after `troupe login`)')
     .action(async (file: string | undefined, options: AddKeyOptions) => (await work()).addKey(file, options));
-  clientCommand(key, 'login <key>', 'let a key log in to your account by SSH')
+  clientCommand(key, 'login <key>', 'let a key log in to your account by SSH (soon after `troupe login`)')
     .option('--off', 'no longer: it opens containers alone')
     .action(async (text: string, options: LoginKeyOptions) => (await work()).setLoginKey(text, options));
   clientCommand(key, 'rm <key>', 'delete one').action(async (text: string, options: ClientCommandOptions) =>

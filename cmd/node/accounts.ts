@@ -75,7 +75,7 @@ export class PlatformAccounts implements AccountCommands {
     const { domain, log } = this.#options;
     const { userId: id, username, sessionsEpoch } = account;
     // Never the administrator's: which user that is, a gateway alone need not know.
-    const { token } = await this.#issue({ id, username, isAdmin: false, sessionsEpoch });
+    const { token } = await this.#issue({ id, username, isAdmin: false, sessionsEpoch, via: 'ssh_key' });
     const { code, ended } = runAccountCommand(channel, {
       domain: domain.toLowerCase(),
       token,

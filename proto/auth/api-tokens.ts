@@ -46,6 +46,7 @@ const common = { service: 'auth', access: 'session', actor: { kind: 'auth/user',
 export const createToken = endpoint({
   ...common,
   name: 'createToken',
+  notByKey: true,
   method: 'POST',
   idempotent: 'key',
   path: '/api/tokens',
@@ -92,6 +93,7 @@ export const checkToken = endpoint({
 export const createServiceAccount = endpoint({
   ...common,
   name: 'createServiceAccount',
+  notByKey: true,
   method: 'POST',
   idempotent: 'key',
   path: '/api/service-accounts',
@@ -123,6 +125,7 @@ export const getServiceAccount = endpoint({
 export const setServiceAccountScopes = endpoint({
   ...common,
   name: 'setServiceAccountScopes',
+  notByKey: true,
   method: 'PUT',
   path: '/api/service-accounts/{id}/scopes',
   summary: 'Replace the scopes of a service account; its tokens have them at once',
@@ -145,6 +148,7 @@ export const deleteServiceAccount = endpoint({
 export const createServiceAccountToken = endpoint({
   ...common,
   name: 'createServiceAccountToken',
+  notByKey: true,
   method: 'POST',
   idempotent: 'key',
   path: '/api/service-accounts/{id}/tokens',

@@ -40,6 +40,7 @@ export const beginDevice = endpoint({
 export const approveDevice = endpoint({
   ...common,
   name: 'approveDevice',
+  notByKey: true,
   path: '/api/device/approve',
   summary: 'Look at the program that shows this code, approve its login, or refuse it',
   access: 'session',

@@ -82,6 +82,7 @@ export const MAX_SESSION_DAYS = 30;
 export const renewSession = endpoint({
   ...ofUser,
   name: 'renewSession',
+  notByKey: true,
   method: 'POST',
   path: '/api/session/renew',
   uncounted: true,
@@ -115,6 +116,7 @@ export const updateProfile = endpoint({
 export const changePassword = endpoint({
   ...ofUser,
   name: 'changePassword',
+  notByKey: true,
   method: 'PUT',
   path: '/api/settings/password',
   uncounted: true,
@@ -135,6 +137,7 @@ export const listSessions = endpoint({
 export const endSession = endpoint({
   ...ofUser,
   name: 'endSession',
+  notByKey: true,
   method: 'DELETE',
   path: '/api/settings/sessions/{id}',
   uncounted: true,
@@ -147,6 +150,7 @@ export const endSession = endpoint({
 export const endOtherSessions = endpoint({
   ...ofUser,
   name: 'endOtherSessions',
+  notByKey: true,
   method: 'DELETE',
   path: '/api/settings/sessions',
   uncounted: true,

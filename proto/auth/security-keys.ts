@@ -1,6 +1,6 @@
 /** Security keys (WebAuthn) as a second factor: endpoints and views. */
 import { z } from 'zod';
-import { endpoint } from '../endpoint.ts';
+import { type Caller, endpoint } from '../endpoint.ts';
 
 /** Most security keys of a user. */
 export const MAX_SECURITY_KEYS = 20;
@@ -78,6 +78,15 @@ const common = { service: 'auth', access: 'session', actor: { kind: 'auth/user',
  */
 export const RECENT_LOGIN_SECONDS = 600;
 
+/**
+ * Whether the caller's session proves at `now` (Unix ms) who is there: it began with a login of the last ten minutes.
+ * Sessions of SSH keys begin with each command, and prove nothing; nor do those of programs that an older
+ * login approved.
+ */
+export function isRecentLogin({ session, via }: Caller, now: number): boolean {
+  return session !== undefined && via === undefined && now / 1000 - session.issuedAt <= RECENT_LOGIN_SECONDS;
+}
+
 /** Not needed within ten minutes of the login. The lengths only bound the work. */
 const password = z.string().max(1024).optional();
 
@@ -134,6 +143,7 @@ export const listKeys = endpoint({
 export const beginAddKey = endpoint({
   ...common,
   name: 'beginAddKey',
+  notByKey: true,
   method: 'POST',
   path: '/api/settings/keys/add/begin',
   summary: 'What the browser is to make a new security key with',
@@ -153,6 +163,7 @@ export const beginAddKey = endpoint({
 export const finishAddKey = endpoint({
   ...common,
   name: 'finishAddKey',
+  notByKey: true,
   method: 'POST',
   path: '/api/settings/keys/add/finish',
   summary: 'Add the security key that the browser made',
@@ -163,6 +174,7 @@ export const finishAddKey = endpoint({
 export const deleteKey = endpoint({
   ...common,
   name: 'deleteKey',
+  notByKey: true,
   method: 'POST',
   path: '/api/settings/keys/delete',
   uncounted: true,
@@ -174,6 +186,7 @@ export const deleteKey = endpoint({
 export const renameKey = endpoint({
   ...common,
   name: 'renameKey',
+  notByKey: true,
   method: 'POST',
   path: '/api/settings/keys/rename',
   summary: 'Rename a security key',

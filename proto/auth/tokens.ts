@@ -37,6 +37,8 @@ export const sessionClaimsSchema = z.object({
   IsAdmin: z.boolean(),
   exp: z.number(),
   epoch: epochSchema,
+  /** What logged in, where that limits the session (`Caller.via`). A session of an unknown kind proves nobody. */
+  via: z.enum(['ssh_key', 'device']).optional(),
 });
 export type SessionClaims = z.input<typeof sessionClaimsSchema>;
 

@@ -49,7 +49,7 @@ export const execContainer = endpoint({
       rows: cellsSchema.default(24),
       /** Names the command: it outlives its connection, and is run once. */
       session: z.string().regex(COMMAND_SESSION, 'must be `new`, or 16 to 64 letters, digits, "_" or "-"').optional(),
-      /** Joins the command again, from so many bytes of its output on. Nothing is run. */
+      /** Joins the command again, from so many bytes of its output on. Nothing is run: `command` must not come too. */
       since: z.string().regex(CURSOR, 'must be a number of bytes').transform(Number).optional(),
     })
     .refine(({ command, since }) => command.length > 0 || since !== undefined, {

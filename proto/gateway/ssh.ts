@@ -79,9 +79,11 @@ export interface SshAccount {
   readonly fingerprint: string;
   /** The key's name. */
   readonly keyName: string;
+  /** The user name that the client gave: another one where the key alone says whose account it is. */
+  readonly asked: string;
 }
 
-/** What becomes of it. `explain`: the key is known, but opens no account; or several, and the user name is of none. */
+/** What becomes of it. `explain`: the key is known, but opens no account, or not that of the name that was given. */
 export type SshAccountAnswer =
   | { readonly kind: 'enter'; readonly account: SshAccount }
   | { readonly kind: 'explain'; readonly text: string }

@@ -9,15 +9,25 @@ export interface InputProgress {
   readonly written: number;
 }
 
+/** What a frame that waits is charged besides its bytes: many small ones must not take more than large ones. */
+export const FRAME_COST_BYTES = 256;
+
+/**
+ * Why nothing more comes: the connection is lost, another one has taken the command over, or more was said than the
+ * command's keeper reads.
+ */
+export type KeptCommandEnd = 'lost' | 'taken' | 'full';
+
 /** Who is told what a kept command does. */
 export interface KeptCommandListener {
   /** The number of the stream (1 stdout, 2 stderr; 1 of a terminal), and what was printed there. */
   output(frame: Uint8Array): void;
   input(progress: InputProgress): void;
-  /** All output was told before. */
+  /** All output was told before. Told once. */
   exit(code: number): void;
-  /** Nothing more comes: the connection is lost, or another one has taken the command over. */
-  over(isTaken: boolean): void;
+  /** Whether much of what was said waits: whoever says more should be held up until that is over. */
+  full(isFull: boolean): void;
+  over(why: KeptCommandEnd): void;
 }
 
 /** A connection to a kept command. Nothing is told before `listen`. */
@@ -26,7 +36,7 @@ export interface KeptCommand {
   readonly cursor: number;
   readonly input: InputProgress;
   listen(listener: KeptCommandListener): void;
-  /** So much of the output is with the client. With 1 MiB that is not, the command waits. */
+  /** So much of the output is with the client. With 1 MiB that is not, the command waits. The newest word counts. */
   acknowledge(cursor: number): void;
   /** At most 1 MiB may be with the holder that the command did not take. */
   write(data: Uint8Array): void;
@@ -68,6 +78,9 @@ export class KeptCommandError extends CodedError<KeptCommandErrorCode> {}
 
 /** Opens kept commands. */
 export interface KeptCommands {
-  /** Rejects with KeptCommandError, and with EngineError as `Engine.run` does. It takes at most 30 s. */
-  open(containerId: string, request: KeptCommandRequest): Promise<KeptCommand>;
+  /**
+   * Rejects with KeptCommandError, and with EngineError as `Engine.run` does. It takes at most 40 s. Once `signal`
+   * aborts nothing is begun any more; what may have begun has 3 s to be joined, so that it can be left or ended.
+   */
+  open(containerId: string, request: KeptCommandRequest, signal: AbortSignal): Promise<KeptCommand>;
 }

@@ -61,16 +61,20 @@ export async function countWrongCode(tx: Tx, deviceHash: string): Promise<void> 
   await tx.run('update device_logins set wrong = wrong + 1 where device_hash = $1', [deviceHash]);
 }
 
-/** Writes down what a user decided about a login that is held. The user's present epoch goes with it. */
+/**
+ * Writes down what a user decided about a login that is held. The user's present epoch goes with it. `isProven`: their
+ * own login was a recent one.
+ */
 export async function decideDeviceLogin(
   tx: Tx,
   deviceHash: string,
-  { userId, approved }: { readonly userId: string; readonly approved: boolean },
+  { userId, approved, isProven }: { readonly userId: string; readonly approved: boolean; readonly isProven: boolean },
 ): Promise<void> {
   await tx.run(
-    `update device_logins set approved = $3, user_id = $2, epoch = (select sessions_epoch from users where id = $2)
+    `update device_logins set approved = $3, user_id = $2, is_proven = $4,
+       epoch = (select sessions_epoch from users where id = $2)
      where device_hash = $1`,
-    [deviceHash, userId, approved],
+    [deviceHash, userId, approved, isProven],
   );
 }
 
@@ -81,6 +85,7 @@ const askedRow = z.object({
   userId: z.string().nullable(),
   approved: z.boolean().nullable(),
   epoch: z.number().nullable(),
+  isProven: z.boolean().nullable(),
 });
 
 /** Most seconds between two questions that a program is told to wait. */
@@ -100,7 +105,8 @@ export function askDeviceLogin(db: Queries, deviceHash: string): Promise<z.outpu
      update device_logins d set asked_at = now(),
        pause = case when early and approved is null then least(pause + 5, ${MAX_PAUSE}) else pause end
      from held h where d.device_hash = h.device_hash
-     returning d.name, d.pause, h.early as "isEarly", d.user_id as "userId", d.approved, d.epoch`,
+     returning d.name, d.pause, h.early as "isEarly", d.user_id as "userId", d.approved, d.epoch,
+       d.is_proven as "isProven"`,
     [deviceHash],
   );
 }

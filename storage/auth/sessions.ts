@@ -1,5 +1,6 @@
 /** SQL of login session records. */
 import { z } from 'zod';
+import type { Caller } from '../../proto/endpoint.ts';
 import { INTO_AUDIT } from '../audit.ts';
 import type { Queries, Tx } from '../db.ts';
 import { tellTokens } from './token-directory.ts';
@@ -101,6 +102,28 @@ export async function endSessions(tx: Tx, userId: string, except: string | null)
   ]);
   await tellTokens(tx, 'user', userId);
   return tx.run('delete from login_sessions where user_id = $1 and token_id is distinct from $2', [userId, except]);
+}
+
+const epochRow = z.object({ epoch: z.number() });
+
+/** The user's present epoch (`SessionBirth`); null when there is no such user. */
+export async function sessionsEpoch(db: Queries, userId: string): Promise<number | null> {
+  const row = await db.one(epochRow, 'select sessions_epoch as epoch from users where id = $1', [userId]);
+  return row?.epoch ?? null;
+}
+
+/** The same, if nothing has ended this session of theirs: else null. What is noted with it ends with their sessions. */
+export async function epochOfSession(
+  db: Queries,
+  userId: string,
+  { tokenId, session }: Pick<Caller, 'tokenId' | 'session'>,
+): Promise<number | null> {
+  const row = await db.one(
+    epochRow,
+    `select sessions_epoch as epoch from users where id = $1 and (sessions_epoch = $2::int or kept_session = $3)`,
+    [userId, session?.epoch ?? null, tokenId],
+  );
+  return row?.epoch ?? null;
 }
 
 const endedRow = z.object({ tokenId: z.string() });

@@ -41,6 +41,11 @@ export async function usernameById(db: Queries, id: string): Promise<string | un
   return (await db.one(nameRow, 'select username from users where id = $1', [id]))?.username;
 }
 
+/** Whether a user has this name, also one who is disabled. */
+export async function isUsername(db: Queries, name: string): Promise<boolean> {
+  return (await db.one(anyRow, 'select from users where username = $1', [name])) !== undefined;
+}
+
 /** Locks the user's row until the transaction ends, so that counts of the user stay true. False when there is none. */
 export async function holdUser(tx: Queries, id: string): Promise<boolean> {
   return (await tx.one(anyRow, 'select from users where id = $1 for no key update', [id])) !== undefined;

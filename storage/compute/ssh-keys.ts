@@ -1,5 +1,7 @@
 /** SQL of SSH public keys. */
 import { z } from 'zod';
+import type { Caller } from '../../proto/endpoint.ts';
+import { epochOfSession, sessionsEpoch } from '../auth/sessions.ts';
 import type { Queries, Tx } from '../db.ts';
 
 const fingerprintRow = z.object({ fingerprint: z.string() });
@@ -19,11 +21,17 @@ const keyRow = z
   }));
 export type SshKeyRow = z.output<typeof keyRow>;
 
-const COLUMNS = 'id, name, public_key, created_at, login';
+/** A mark counts in the user's epoch in which it was made, and is over in the next (`endSessions`). */
+const marked = (epoch: string) => `coalesce(login and login_epoch = ${epoch}::int, false)`;
+const columns = (epoch: string) => `id, name, public_key, created_at, ${marked(epoch)} as login`;
+
+/** The session that lets a key log in. */
+type Marker = Pick<Caller, 'tokenId' | 'session'>;
 
 /** The user's keys, oldest first. */
-export function listKeys(db: Queries, userId: string): Promise<SshKeyRow[]> {
-  return db.many(keyRow, `select ${COLUMNS} from ssh_keys where user_id = $1 order by id`, [userId]);
+export async function listKeys(db: Queries, userId: string): Promise<SshKeyRow[]> {
+  const epoch = await sessionsEpoch(db, userId);
+  return db.many(keyRow, `select ${columns('$2')} from ssh_keys where user_id = $1 order by id`, [userId, epoch]);
 }
 
 /** Which of `ids` are keys of this user. */
@@ -35,19 +43,24 @@ export async function ownedKeys(db: Queries, userId: string, ids: readonly numbe
   return rows.map((row) => row.id);
 }
 
-/** Adds a key in a free slot: the key, `full` when there is no slot, `duplicate` when the user has this key. */
+/**
+ * Adds a key in a free slot: the key, `full` when there is no slot, `duplicate` when the user has this key. `markedBy`:
+ * it opens the account.
+ */
 export async function insertKey(
   db: Queries,
-  key: { userId: string; name: string; publicKey: string; fingerprint: string; isLogin?: boolean },
+  key: { userId: string; name: string; publicKey: string; fingerprint: string; markedBy?: Marker },
 ): Promise<SshKeyRow | 'full' | 'duplicate'> {
+  const { markedBy } = key;
+  const epoch = markedBy === undefined ? null : await epochOfSession(db, key.userId, markedBy);
   for (;;) {
     const row = await db.one(
       keyRow,
-      `insert into ssh_keys (user_id, slot, name, public_key, fingerprint, login)
-       select $1, slot, $2, $3, $4, $5 from generate_series(1, 10) as slot
+      `insert into ssh_keys (user_id, slot, name, public_key, fingerprint, login, login_epoch)
+       select $1, slot, $2, $3, $4, $5, $6::int from generate_series(1, 10) as slot
        where not exists (select from ssh_keys k where k.user_id = $1 and k.slot = slot.slot) limit 1
-       on conflict do nothing returning ${COLUMNS}`,
-      [key.userId, key.name, key.publicKey, key.fingerprint, key.isLogin ?? false],
+       on conflict do nothing returning ${columns('$6')}`,
+      [key.userId, key.name, key.publicKey, key.fingerprint, markedBy !== undefined, epoch],
     );
     if (row !== undefined) return row;
     const present = await db.many(fingerprintRow, 'select fingerprint from ssh_keys where user_id = $1', [key.userId]);
@@ -59,24 +72,29 @@ export async function insertKey(
 
 const switchedRow = z.object({ fingerprint: z.string(), was: z.boolean() });
 
-/** Says whether a key of this user opens the account. Undefined when it is not there; `was`: whether it did before. */
+/**
+ * Lets a key of this user open the account, or no longer where `markedBy` is undefined. Undefined when it is not there;
+ * `was`: whether it did before.
+ */
 export async function setKeyLogin(
   tx: Tx,
   userId: string,
   id: number,
-  isLogin: boolean,
+  markedBy: Marker | undefined,
 ): Promise<{ readonly key: SshKeyRow; readonly fingerprint: string; readonly was: boolean } | undefined> {
   // Compared as bigint, as in deleteKey.
   const before = await tx.one(
     switchedRow,
-    'select fingerprint, login as was from ssh_keys where user_id = $1 and id = $2::bigint for update',
-    [userId, id],
+    `select fingerprint, ${marked('$3')} as was from ssh_keys where user_id = $1 and id = $2::bigint for update`,
+    [userId, id, await sessionsEpoch(tx, userId)],
   );
   if (before === undefined) return undefined;
+  const epoch = markedBy === undefined ? null : await epochOfSession(tx, userId, markedBy);
   const key = await tx.one(
     keyRow,
-    `update ssh_keys set login = $3 where user_id = $1 and id = $2::bigint returning ${COLUMNS}`,
-    [userId, id, isLogin],
+    `update ssh_keys set login = $3, login_epoch = $4
+     where user_id = $1 and id = $2::bigint returning ${columns('$4')}`,
+    [userId, id, markedBy !== undefined, epoch],
   );
   return key === undefined ? undefined : { ...before, key };
 }

@@ -1,5 +1,6 @@
 /** SQL of whose account a key opens by SSH. */
 import { z } from 'zod';
+import { isUsername } from '../auth/users.ts';
 import type { Queries } from '../db.ts';
 
 const keyOwnerRow = z.object({
@@ -12,16 +13,26 @@ const keyOwnerRow = z.object({
 });
 
 /** Somebody who has a key. */
-export type KeyOwner = Readonly<z.output<typeof keyOwnerRow>>;
+type KeyOwner = Readonly<z.output<typeof keyOwnerRow>>;
 
-/** Whoever has the key and may log in, at most `limit`: those first whose account it opens. */
-export function ownersOfKey(db: Queries, fingerprint: string, limit: number): Promise<KeyOwner[]> {
-  return db.many(
+/** Who has a key, and whether the name that was given is that of a user, also of one who is disabled. */
+export interface KeyHolders {
+  readonly owners: readonly KeyOwner[];
+  readonly isUsername: boolean;
+}
+
+/**
+ * Whoever has the key and may log in, at most `limit`: the user named `user` first, then those whose account it opens.
+ * Of a key that nobody has, nobody learns who is a user: the name is not looked up.
+ */
+export async function holdersOfKey(db: Queries, user: string, fingerprint: string, limit: number): Promise<KeyHolders> {
+  const owners = await db.many(
     keyOwnerRow,
     `select user_id as "userId", username, sessions_epoch as "sessionsEpoch", name as "keyName", login as "isLogin"
-     from account_keys where fingerprint = $1 order by login desc, user_id limit $2`,
-    [fingerprint, limit],
+     from account_keys where fingerprint = $2 order by username = $1 desc, login desc, user_id limit $3`,
+    [user, fingerprint, limit],
   );
+  return { owners, isUsername: owners.length > 0 && (await isUsername(db, user)) };
 }
 
 const placeRow = z.object({ place: z.number() });

@@ -9,6 +9,7 @@ import { disableUser } from '../../actors/auth/users/user-state.ts';
 import { addUser, setPassword } from '../../actors/auth/users/users.ts';
 import { approveDevice, beginDevice, deviceToken } from '../../proto/auth/device.ts';
 import { listSessions } from '../../proto/auth/endpoints.ts';
+import { isRecentLogin } from '../../proto/auth/security-keys.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { failOnLeaks } from '../support/leaks.ts';
@@ -92,6 +93,22 @@ test('a program that was refused, or whose time is over, gets nothing', async (t
   await refused('not_found', decide(late.user_code, 'approve'));
   assert.deepEqual(await ask(late.device_code), { status: 'expired' });
   for (const code of ['', 'x', '💥', 'A'.repeat(100)]) assert.deepEqual(await ask(code), { status: 'expired' });
+});
+
+test('a session that an old login approved proves no more than that did', async (t) => {
+  const { auth, begin, ask, decide } = await setting(t);
+  const enter = async () => {
+    const begun = await begin();
+    await decide(begun.user_code, 'approve');
+    const got = await ask(begun.device_code);
+    assert.ok(got.status === 'approved');
+    const caller = await auth.prove(got.token);
+    assert.ok(caller);
+    return isRecentLogin(caller, auth.clock.now());
+  };
+  assert.equal(await enter(), true);
+  auth.clock.advance(11 * 60_000);
+  assert.equal(await enter(), false);
 });
 
 test('of two programs that ask at once with one code, one gets the session', async (t) => {

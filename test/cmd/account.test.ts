@@ -7,6 +7,7 @@ import { describe, test } from 'node:test';
 import type { Container } from '../../client/index.ts';
 import { MenuKeys } from '../../cmd/account/menu-keys.ts';
 import { drawMenu } from '../../cmd/account/menu-screen.ts';
+import { runAccountCommand } from '../../cmd/account/run.ts';
 import { AccountOutput, TerminalInput } from '../../cmd/account/terminal.ts';
 import { wordsOf } from '../../cmd/account/words.ts';
 import { Output } from '../../cmd/client/output.ts';
@@ -39,6 +40,39 @@ test('a line is split as a shell does, without anything else that a shell does',
   ] as const)
     assert.deepEqual(wordsOf(text), words, text);
   for (const text of ["'open", '"open', 'end\\', 'x'.repeat(32_769)]) assert.equal(wordsOf(text), undefined);
+});
+
+/** What a command without a terminal writes to standard error, for a login of ann by this name. */
+async function saidTo(asked: string): Promise<string> {
+  let said = '';
+  const sink = (take: (text: string) => void) =>
+    new Writable({
+      write: (chunk, _encoding, done) => {
+        take(String(chunk));
+        done();
+      },
+    });
+  const add = (text: string) => {
+    said += text;
+  };
+  const account = { userId: 'a00000000000', username: 'ann', sessionsEpoch: 0, fingerprint: 'F', keyName: 'x', asked };
+  const channel = {
+    ...{ account, address: '192.0.2.1', command: 'version', terminal: () => undefined, isPlain: true },
+    ...{ input: new PassThrough(), output: sink(() => {}), errors: sink(add) },
+    ...{ onEvent: () => {}, gone: new AbortController().signal },
+  };
+  const unused = () => assert.fail('nothing is asked of the platform');
+  const transport = { socketHeaders: true, send: unused, connect: unused };
+  const onFault = (error: unknown) => assert.fail(String(error));
+  const { code, ended } = runAccountCommand(channel, { domain: 'x.test', token: '', transport, onFault });
+  assert.equal(await code, 0);
+  await ended;
+  return said;
+}
+
+test('a command says whose account it is in where another name was given, and else nothing', async () => {
+  assert.equal(await saidTo('anything'), 'account ann\n');
+  assert.equal(await saidTo('ann'), '');
 });
 
 function terminal() {

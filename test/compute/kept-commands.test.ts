@@ -8,6 +8,7 @@ import { keptName, programOf } from '../../actors/compute/exec/exec-rules.ts';
 import { execContainer, stopContainer } from '../../proto/compute/endpoints.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { newId } from '../../proto/ids.ts';
+import type { KeptCommand, KeptCommands } from '../../proto/ports/kept-command.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { keptCommands } from '../../transports/engines/common/kept-commands.ts';
 import { localCommands } from '../support/exec/local-commands.ts';
@@ -24,30 +25,51 @@ failOnLeaks();
 const ann = someone();
 const SESSION = 'a-random-id-of-the-client';
 const LOST = 1006;
+const MEBIBYTE = 1024 * 1024;
+const NEVER = new AbortController().signal;
 const skip = skipUnless(findProgram('perl') !== undefined, 'perl');
 
 const begunSchema = z.looseObject({ type: z.literal('session'), session: z.string(), resumable: z.boolean() });
 
+interface BoxOptions {
+  readonly env?: NodeJS.ProcessEnv;
+  readonly commandLingerMs?: number;
+  /** Runs in the place of what would keep the command. */
+  readonly liar?: string;
+  /** Before a command is opened. */
+  readonly before?: () => Promise<void>;
+}
+
 /** A running container, whose commands are kept in a folder of this machine. */
-async function box(t: TestContext, options: { env?: NodeJS.ProcessEnv; commandLingerMs?: number } = {}) {
+async function box(t: TestContext, options: BoxOptions = {}) {
   const ends: (() => Promise<void>)[] = [];
   t.after(async () => {
     for (const end of ends) await end();
   });
   const folder = join(await tempDir(t), 'holders');
   const local = localCommands(options.env);
-  const commands = keptCommands(local, folder);
+  const { liar } = options;
+  const run_: typeof local.run = (id, words, signal) =>
+    local.run(id, liar === undefined ? words : ['/bin/sh', '-c', liar], signal);
+  const commands = keptCommands({ run: run_ }, folder);
+  const opened: KeptCommands = {
+    async open(...given) {
+      await options.before?.();
+      return await commands.open(...given);
+    },
+  };
   const holders = () => (existsSync(folder) ? readdirSync(folder).filter((name) => name !== 'lock') : []);
   const linger = options.commandLingerMs === undefined ? {} : { commandLingerMs: options.commandLingerMs };
   const onRun = (command: { exit: (code: number) => void; stdout: { write: (text: string) => unknown } }) => {
     command.stdout.write('plain');
     command.exit(6);
   };
-  const compute = await openCompute(t, { commands, engine: { onRun }, ...linger });
+  const compute = await openCompute(t, { commands: opened, engine: { onRun }, ...linger });
   const id = await compute.running(ann);
   ends.push(async () => {
     for (const name of holders()) {
-      const left = await commands.open(id, { name, since: 0, lingerMs: 0, lifeMs: 0 }).catch(() => undefined);
+      const last = { name, since: 0, lingerMs: 0, lifeMs: 0 };
+      const left = await commands.open(id, last, NEVER).catch(() => undefined);
       left?.cancel();
     }
     await until(() => holders().length === 0 && local.bridges.size === 0, { what: 'nothing is left' });
@@ -209,7 +231,167 @@ describe('a command with a session', { skip, timeout: 120_000 }, () => {
   });
 });
 
-describe('commands in the audit trail', { skip }, () => {
+describe('what a client may say to a command with a session', { skip, timeout: 120_000 }, () => {
+  test('is held up before the command is there, and no more of it waits than may, however small it is', async (t) => {
+    let open = () => {};
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const at = await box(t, { before: () => gate });
+    const socket = await at.run(['cat']);
+    for (let n = 0; n < 10_000; n++) socket.type(new Uint8Array(0));
+    assert.equal(socket.paused, false);
+    socket.type(Buffer.from('early'));
+    assert.equal(socket.paused, true);
+    const greedy = await at.run(['cat'], { session: `${SESSION}-2` });
+    for (let n = 0; n < 5000; n++) greedy.type(Buffer.of(1));
+    assert.deepEqual(await greedy.end(), { code: 1013, reason: 'too much input' });
+    open();
+    await prints(socket, 'early');
+    assert.equal(socket.paused, false);
+    socket.leave(1000);
+  });
+
+  test('is held up while what keeps the command does not read, and past a bound it is too much', async (t) => {
+    const at = await box(t);
+    const socket = await at.run(['cat >/dev/null']);
+    await said(socket, 'session');
+    const signal = (name: NodeJS.Signals) => {
+      for (const bridge of at.local.bridges) bridge.kill(name);
+    };
+    signal('SIGSTOP');
+    for (let n = 0; n < 100_000; n++) socket.type(JSON.stringify({ type: 'ack', cursor: n }));
+    assert.equal(socket.paused, false);
+    for (let n = 0; n < 16; n++) socket.type(new Uint8Array(32_768));
+    assert.equal(socket.paused, true);
+    signal('SIGCONT');
+    await until(() => !socket.paused, { what: 'it may go on' });
+    signal('SIGSTOP');
+    for (let n = 0; n < 10_000; n++) socket.type(Buffer.of(1));
+    assert.deepEqual(await socket.end(), { code: 1013, reason: 'too much input' });
+    signal('SIGKILL');
+  });
+
+  test('is bounded also where the container says that the command takes all of it', async (t) => {
+    const frame = (letter: string, text: string) =>
+      `printf '${letter}\\0\\0\\0\\${text.length.toString(8).padStart(3, '0')}%s' '${text}'`;
+    const lies = [frame('B', '0 0 0'), frame('C', '999999999 999999999')];
+    const at = await box(t, { liar: [`printf 'troupe-command held\\n'`, ...lies, 'exec sleep 1000'].join(';') });
+    const socket = await at.run(['cat']);
+    await said(socket, 'input');
+    for (let sent = 0; sent < 3 * MEBIBYTE; sent += 32_768) socket.type(new Uint8Array(32_768));
+    assert.deepEqual(await socket.end(), { code: 1013, reason: 'too much input' });
+  });
+
+  test('is `start` only as an answer: nothing runs that was not offered', async (t) => {
+    const at = await box(t, { env: { PATH: '/none' } });
+    const whyNot = { code: 1003, reason: 'start is the answer to "resumable":false, and to nothing else' };
+    const early = await at.run(['true']);
+    early.type('{"type":"start"}');
+    assert.deepEqual(await early.end(), whyNot);
+    const joined = await at.join(0);
+    joined.type('{"type":"start"}');
+    assert.deepEqual(await joined.end(), whyNot);
+    assert.ok(!at.compute.engine.calls.some((call) => call.startsWith('run ')));
+    const kept = await box(t);
+    const socket = await kept.run(['cat']);
+    await said(socket, 'session');
+    socket.type('{"type":"start"}');
+    assert.deepEqual(await socket.end(), whyNot);
+    await until(() => kept.holders().length === 0, { what: 'it is ended' });
+  });
+
+  test('is no command where one is joined', async (t) => {
+    const at = await box(t);
+    const { message } = await refused('invalid_request', at.run(['true'], { since: '0' }));
+    assert.match(message, /"command" must be left out with `since`/);
+  });
+});
+
+/** Commands that nothing keeps: who asked for them, and how they were left. */
+function toldCommands() {
+  const signals: AbortSignal[] = [];
+  const told: string[] = [];
+  const commands: KeptCommands = {
+    async open(_id, request, signal) {
+      signals.push(signal);
+      const command: KeptCommand = {
+        cursor: 0,
+        input: { received: 0, written: 0 },
+        listen() {},
+        acknowledge() {},
+        write() {},
+        endInput() {},
+        resize() {},
+        pause() {},
+        resume() {},
+        cancel: () => void told.push(`cancel ${request.name}`),
+        leave: () => void told.push(`leave ${request.name}`),
+      };
+      return command;
+    },
+  };
+  return { commands, signals, told };
+}
+
+describe('commands without a client', { timeout: 120_000 }, () => {
+  test('are followed up to a number of each user; one more is ended at once, and others keep theirs', async (t) => {
+    const { commands, told } = toldCommands();
+    const compute = await openCompute(t, { commands });
+    const bob = someone('bob');
+    const [annsBox, bobsBox] = [await compute.running(ann), await compute.running(bob)];
+    const leave = async (caller: Caller, containerId: string, n: number) => {
+      const session = `${SESSION}-${n}`;
+      const socket = await compute.exec(caller, containerId, { command: ['cat'], session });
+      await said(socket, 'session');
+      socket.leave(LOST);
+      return keptName({ caller, containerId, session });
+    };
+    for (let n = 1; n <= 64; n++) await leave(ann, annsBox, n);
+    await until(() => compute.tokens.watched === 64);
+    const last = await leave(ann, annsBox, 65);
+    await until(() => told.includes(`cancel ${last}`), { what: 'it is ended' });
+    await leave(bob, bobsBox, 1);
+    await until(() => compute.tokens.watched === 65, { what: 'of another user' });
+    assert.equal(told.filter((each) => each.startsWith('cancel')).length, 1);
+    const again = await compute.exec(ann, annsBox, { session: `${SESSION}-1`, since: '0' });
+    await until(() => compute.tokens.watched === 64);
+    again.leave(LOST);
+    await until(() => compute.tokens.watched === 65);
+    assert.equal(told.filter((each) => each.startsWith('cancel')).length, 1);
+  });
+
+  test('are opened no longer than somebody asks', async (t) => {
+    const { commands, signals } = toldCommands();
+    const compute = await openCompute(t, { commands });
+    const socket = await compute.exec(ann, await compute.running(ann), { command: ['cat'], session: SESSION });
+    await said(socket, 'session');
+    assert.equal(signals[0]?.aborted, false);
+    socket.leave(1000);
+    await until(() => signals[0]?.aborted, { what: 'nobody asks' });
+  });
+});
+
+describe('commands in the audit trail', { skip, timeout: 120_000 }, () => {
+  test('have one entry where they could not be kept, and were run all the same', async (t) => {
+    const at = await box(t, { env: { PATH: '/none' } });
+    const entries = () => readAudit(at.compute.db, { action: 'container.exec', limit: 10 });
+    const joined = await at.join(0);
+    joined.type('{"type":"start"}');
+    await joined.end();
+    assert.deepEqual(await entries(), []);
+    const socket = await at.run(['/bin/date', '-u']);
+    await said(socket, 'session');
+    socket.type('{"type":"start"}');
+    socket.type('{"type":"start"}');
+    await said(socket, 'exit');
+    assert.deepEqual(
+      (await entries()).map(({ detail }) => detail),
+      [{ program: 'date' }],
+    );
+    assert.equal(at.compute.engine.calls.filter((call) => call.startsWith('run ')).length, 1);
+  });
+
   test('have who, where and the name of the program; never arguments, and no entry for who comes back', async (t) => {
     const at = await box(t);
     const socket = await at.run(['/usr/bin/printf', 'a secret']);

@@ -4,9 +4,13 @@ import {
   createSshKey,
   deleteSshKey,
   listSshKeys,
+  setSshKeyLogin,
   startContainer,
   stopContainer,
 } from '../../proto/compute/endpoints.ts';
+import type { Caller } from '../../proto/endpoint.ts';
+import { readAudit } from '../../storage/audit.ts';
+import { endSessions } from '../../storage/auth/sessions.ts';
 import { insertContainer } from '../../storage/compute/containers.ts';
 import { insertKey, keysOfContainer } from '../../storage/compute/ssh-keys.ts';
 import { StorageError } from '../../storage/errors.ts';
@@ -126,6 +130,65 @@ describe('SSH keys', () => {
       assert.throws(() => callFrom(deleteSshKey, ann, { params: { id: none } }), { code: 'not_found' }, none);
     }
     assert.equal((await compute.call(listSshKeys, ann)).ssh_keys.length, 1);
+  });
+});
+
+describe('SSH keys that open the account', () => {
+  /** The user of a session that began so many seconds ago. */
+  async function loggedIn(compute: Awaited<ReturnType<typeof openCompute>>, secondsAgo = 0): Promise<Caller> {
+    const caller = someone('eve');
+    await compute.db.run(`insert into users (id, username, display_name, password_hash) values ($1, $1, $1, 'x')`, [
+      caller.userId,
+    ]);
+    const issuedAt = Math.floor(compute.clock.now() / 1000) - secondsAgo;
+    return { ...caller, session: { issuedAt, epoch: 0 } };
+  }
+  type Compute = Awaited<ReturnType<typeof openCompute>>;
+  const mark = (compute: Compute, caller: Caller, id: number, login = true) =>
+    compute.call(setSshKeyLogin, caller, { params: { id: String(id) }, body: { login } });
+  const add = (compute: Compute, caller: Caller) =>
+    compute.call(createSshKey, caller, { body: { name: 'x', public_key: publicKey(), login: true } });
+
+  test('are marked within ten minutes of a login, not by an older session and not by a key', async (t) => {
+    const compute = await openCompute(t);
+    const fresh = await loggedIn(compute);
+    assert.equal((await add(compute, fresh)).login, true);
+    const { session } = fresh;
+    assert.ok(session);
+    const id = await compute.key(fresh);
+    const old: Caller = { ...fresh, session: { ...session, issuedAt: session.issuedAt - 601 } };
+    const byKey: Caller = { ...fresh, via: 'ssh_key' };
+    for (const [caller, why] of [
+      [old, /within 10 minutes of a login: log in again \(`troupe login`/],
+      [byKey, /A login by SSH key lets no key into the account/],
+      [{ ...fresh, kind: 'api_token' }, /not by an API token/],
+    ] as const) {
+      assert.match((await refused('forbidden', add(compute, caller))).message, why);
+      assert.match((await refused('forbidden', mark(compute, caller, id))).message, why);
+    }
+    assert.equal((await compute.call(listSshKeys, fresh)).ssh_keys.filter(({ login }) => login).length, 1);
+    assert.equal((await mark(compute, fresh, id)).login, true);
+    for (const caller of [old, byKey]) {
+      assert.equal((await mark(compute, caller, id, false)).login, false, 'what takes a right away needs no proof');
+      await mark(compute, fresh, id);
+    }
+  });
+
+  test('do so no longer once the sessions of their user end, and a session that has ended marks none', async (t) => {
+    const compute = await openCompute(t);
+    const eve = await loggedIn(compute);
+    const { id } = await add(compute, eve);
+    const isLogin = async () => (await compute.call(listSshKeys, eve)).ssh_keys.map(({ login }) => login);
+    assert.deepEqual(await isLogin(), [true]);
+    await compute.db.tx((tx) => endSessions(tx, eve.userId, null));
+    assert.deepEqual(await isLogin(), [false]);
+    // A request that was let in before.
+    await refused('unauthorized', mark(compute, eve, id));
+    await refused('unauthorized', add(compute, eve));
+    await compute.db.run('update users set kept_session = $2 where id = $1', [eve.userId, eve.tokenId]);
+    assert.equal((await mark(compute, eve, id)).login, true, 'the session that ended the others goes on');
+    const entries = await readAudit(compute.db, { username: 'eve', action: 'ssh_key.login', limit: 10 });
+    assert.deepEqual(entries.map(({ detail }) => detail.login).filter((login) => login === true).length, 2);
   });
 });
 

@@ -100,7 +100,10 @@ describe('SSH to an account', { skip: skipWithoutDocker() || skipWithout('ssh', 
     assert.equal(listed.code, 0, listed.stderr);
     assert.match(listed.stdout.toString(), /^NAME\tSTATUS\tSIZE\tMEMORY\tDISK\tCREATED\tID\nbox\trunning\tmini\t/);
     assert.match((await ssh(['troupe', 'ps', '-q'])).stdout.toString(), /^[a-z0-9]{12}\n$/);
-    assert.match((await ssh(['whoami'], undefined, { user: 'anything' })).stdout.toString(), /^user\tann$/m);
+    const other = await ssh(['whoami'], undefined, { user: 'anything' });
+    assert.match(other.stdout.toString(), /^user\tann$/m);
+    assert.equal(other.stderr, 'account ann\n', 'whose account it is, where another name was given');
+    assert.equal(listed.stderr, '');
     const missing = await ssh(['show', 'nothing']);
     assert.deepEqual([missing.code, missing.stderr], [5, 'troupe: There is no container nothing: there is box.\n']);
     const wrong = await ssh(['show', 'nothing', '--json']);
@@ -158,6 +161,33 @@ describe('SSH to an account', { skip: skipWithoutDocker() || skipWithout('ssh', 
     assert.equal((await request('PUT', `${urls.compute}/compute/ssh-keys/${ids.ordinary}/login`, put)).status, 403);
     const key = { name: 'mine', public_key: generateKeyPair('mine').publicKey, login: true };
     assert.equal((await request('POST', `${urls.compute}/compute/ssh-keys`, { token: api, body: key })).status, 403);
+  });
+
+  test('a login by key makes no credential and marks no key', async () => {
+    for (const words of [
+      ['api', 'POST', '/api/session/renew'],
+      ['api-token', 'create', 'robot', '--scope', 'compute:read'],
+      ['key', 'login', 'ordinary'],
+    ]) {
+      const { code, stderr } = await ssh(words);
+      assert.notEqual(code, 0, words.join(' '));
+      assert.match(stderr, /A login by SSH key/, words.join(' '));
+    }
+  });
+
+  test('a key that somebody else marked leads to them, but not by the name of another user', async () => {
+    const added = await troupe(['users', 'add', 'eve', '--data', data], { input: `${PASSWORD}\n` });
+    assert.equal(added.code, 0, added.stderr);
+    const eve = await logIn(platform.ready.urls.auth, 'eve', PASSWORD);
+    const { publicKey, privateKey } = generateKeyPair('taken');
+    await writeFile(join(dir, 'taken'), privateKey, { mode: 0o600 });
+    const body = { name: 'taken', public_key: publicKey, login: true };
+    const made = await request('POST', `${platform.ready.urls.compute}/compute/ssh-keys`, { token: eve, body });
+    assert.equal(made.status, 200);
+    const asAnn = await ssh(['whoami'], undefined, { key: 'taken' });
+    assert.equal(asAnn.code, 255);
+    assert.match(asAnn.stderr, /There is a user ann, whose account this key does not open/);
+    assert.equal((await ssh(['whoami'], undefined, { key: 'taken', user: 'anything' })).stderr, 'account eve\n');
   });
 
   test('nothing reads files, variables or programs of the platform', async () => {

@@ -4,11 +4,13 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
+import { EngineError } from '../../proto/ports/engine.ts';
 import {
   KeptCommandError,
   type KeptCommandErrorCode,
   type KeptCommandRequest,
 } from '../../proto/ports/kept-command.ts';
+import { HolderFrames, holderFrame } from '../../transports/engines/common/command-holder-frames.ts';
 import { keptCommands } from '../../transports/engines/common/kept-commands.ts';
 import { type SeenCommand, seeCommand } from '../support/exec/kept-command.ts';
 import { localCommands } from '../support/exec/local-commands.ts';
@@ -21,6 +23,7 @@ failOnLeaks();
 
 const skip = skipUnless(findProgram('perl') !== undefined, 'perl');
 const RING = 1024 * 1024;
+const NEVER = new AbortController().signal;
 
 const script = (text: string, terminal?: { cols: number; rows: number }) => ({
   start: { words: ['/bin/sh', '-c', text], terminal },
@@ -40,7 +43,8 @@ async function place(t: TestContext, env?: NodeJS.ProcessEnv) {
   const holders = () => (isFolder() ? readdirSync(folder).filter((name) => name !== 'lock') : []);
   ends.push(async () => {
     for (const name of holders()) {
-      const left = await commands.open('c1', { name, since: 0, lingerMs: 0, lifeMs: 0 }).catch(() => undefined);
+      const last = { name, since: 0, lingerMs: 0, lifeMs: 0 };
+      const left = await commands.open('c1', last, NEVER).catch(() => undefined);
       left?.cancel();
     }
     await until(() => holders().length === 0 && local.bridges.size === 0, { what: 'nothing is left' });
@@ -89,7 +93,7 @@ describe('a command that is kept', { skip, timeout: 120_000 }, () => {
       const current = seen;
       await until(() => current.cursor() > before + 2000, { everyMs: 1 });
       at.local.cut();
-      assert.equal(await seen.over(), false);
+      assert.equal(await seen.over(), 'lost');
       text += seen.all();
       cuts++;
       seen = await at.see({ since: text.length });
@@ -109,7 +113,7 @@ describe('a command that is kept', { skip, timeout: 120_000 }, () => {
     const again = await at.see(request);
     await until(() => again.all() === 'out\n');
     assert.equal(await readFile(file, 'utf8'), 'run\n');
-    for (const seen of asked) assert.equal(await seen.over(), true);
+    for (const seen of asked) assert.equal(await seen.over(), 'taken');
   });
 
   test('keeps its result until it is forgotten; then, and for a name nobody began, there is none', async (t) => {
@@ -223,7 +227,7 @@ describe('a command that is kept', { skip, timeout: 120_000 }, () => {
     left.command.leave();
     await until(() => at.holders().length === 0, { what: 'nobody came' });
     const limited = await at.see({ lifeMs: 300, ...script('sleep 1000') });
-    assert.equal(await limited.over(), false);
+    assert.equal(await limited.over(), 'lost');
     await until(() => at.holders().length === 0, { what: 'its time is over' });
     const done = await at.see({ lingerMs: 300, ...script('true') });
     await done.exit();
@@ -280,9 +284,108 @@ describe('a command that is kept', { skip, timeout: 120_000 }, () => {
     );
     await assert.rejects(speaks(`${held}; printf "O\\377\\0\\0\\0"; cat >/dev/null`), isKeptError('unable', /bytes/));
     const huge = await speaks(`${held}; ${begin}; printf "O\\377\\0\\0\\0"; cat >/dev/null`);
-    assert.equal(await huge.over(), false);
+    assert.equal(await huge.over(), 'lost');
+    const twice = await speaks(
+      `${held}; ${begin}; for code in 3 4; do printf "X\\0\\0\\0\\001$code"; done; printf "O\\0\\0\\0\\004\\001end"; cat >/dev/null`,
+    );
+    await until(() => twice.all() === 'end');
+    assert.deepEqual([await twice.exit(), twice.exits()], [3, 1]);
+    twice.command.leave();
     const deaf = await speaks(`${held}; ${begin}; exec sleep 1000`);
     for (let sent = 0; sent < 4 * RING; sent += 65_536) deaf.command.write(Buffer.alloc(65_536));
-    assert.equal(await deaf.over(), false);
+    assert.equal(await deaf.over(), 'full');
+  });
+
+  test('has at most the newest word of its client and a bounded input wait while nobody reads', async (t) => {
+    const at = await place(t);
+    const seen = await at.see(script('yes'), false);
+    await until(() => seen.cursor() >= RING);
+    const [bridge] = at.local.bridges;
+    assert.ok(bridge?.stdin);
+    const { stdin } = bridge;
+    bridge.kill('SIGSTOP');
+    for (let cursor = 1; cursor <= 500_000; cursor++) seen.command.acknowledge(cursor);
+    for (let cols = 1; cols <= 100_000; cols++) seen.command.resize(1 + (cols % 200), 50);
+    assert.ok(stdin.writableLength < 1000, `${stdin.writableLength} bytes wait`);
+    assert.equal(seen.isFull(), false);
+    bridge.kill('SIGCONT');
+    await until(() => seen.cursor() === RING + 500_000, { what: 'the newest is known' });
+    bridge.kill('SIGSTOP');
+    seen.command.write(Buffer.alloc(RING));
+    assert.equal(seen.isFull(), true);
+    bridge.kill('SIGCONT');
+    await until(() => !seen.isFull(), { what: 'there is room again' });
+    bridge.kill('SIGSTOP');
+    for (let n = 0; n < 10_000; n++) seen.command.write(Buffer.of(1));
+    assert.equal(await seen.over(), 'full');
+    bridge.kill('SIGKILL');
+  });
+
+  test('ends a connection that nobody reads, also when only ends of the input are said', async (t) => {
+    const at = await place(t);
+    const seen = await at.see(script('cat', { cols: 80, rows: 24 }));
+    for (const bridge of at.local.bridges) bridge.kill('SIGSTOP');
+    for (let n = 0; n < 10_000; n++) seen.command.endInput();
+    assert.equal(await seen.over(), 'full');
+    at.local.cut();
+  });
+
+  test('is not begun, and not waited for, once nobody asks for it any more', async (t) => {
+    const at = await place(t);
+    const request = { name: 'one', since: 0, lingerMs: 0, lifeMs: 0, ...script('true') };
+    const asked = new AbortController();
+    const waits: typeof at.local.run = (_id, _words, signal) =>
+      new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(new EngineError('unavailable', 'Given up.')), { once: true });
+      });
+    const waiting = keptCommands({ run: waits }, at.folder).open('c1', request, asked.signal);
+    asked.abort();
+    await assert.rejects(waiting, { code: 'unavailable' });
+    const late: typeof at.local.run = (id, words) => at.local.run(id, words, NEVER);
+    await assert.rejects(keptCommands({ run: late }, at.folder).open('c1', request, asked.signal), {
+      code: 'unavailable',
+    });
+    const askedAgain = new AbortController();
+    const silent: typeof at.local.run = (id, _words, signal) => at.local.run(id, ['sleep', '1000'], signal);
+    const opening = keptCommands({ run: silent }, at.folder).open('c1', request, askedAgain.signal);
+    await until(() => at.local.bridges.size === 1);
+    askedAgain.abort();
+    await assert.rejects(opening, isKeptError('unable', /ended at once/));
+    await until(() => at.local.bridges.size === 0);
+    assert.deepEqual(at.holders(), []);
+  });
+});
+
+describe('frames of a holder', () => {
+  test('are whole however they are cut, and are not copied for each piece', (t) => {
+    const frames = new HolderFrames();
+    const sent = Buffer.alloc(40_000, 'abcdefg');
+    const wire = Buffer.concat([holderFrame('O', sent), holderFrame('C', '1 2')]);
+    let made = 0;
+    const { concat, allocUnsafe } = Buffer;
+    t.mock.method(Buffer, 'concat', (...given: Parameters<typeof concat>) => {
+      const bytes = concat(...given);
+      made += bytes.length;
+      return bytes;
+    });
+    t.mock.method(Buffer, 'allocUnsafe', (size: number) => {
+      made += size;
+      return allocUnsafe(size);
+    });
+    const came: [string, Buffer][] = [];
+    const push = (chunk: Buffer) => {
+      frames.push(chunk);
+      for (let next = frames.next(); next !== undefined; next = frames.next()) came.push([next.letter, next.data]);
+    };
+    for (let at = 0; at < wire.length; at++) push(wire.subarray(at, at + 1));
+    t.mock.restoreAll();
+    push(Buffer.concat([wire, wire.subarray(0, 7)]));
+    push(wire.subarray(7));
+    const one = [
+      ['O', sent],
+      ['C', Buffer.from('1 2')],
+    ];
+    assert.deepEqual(came, [...one, ...one, ...one]);
+    assert.ok(made < 10 * wire.length, `${made} bytes for ${wire.length}`);
   });
 });

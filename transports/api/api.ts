@@ -38,6 +38,10 @@ const withToken = z.looseObject({ token: z.string() });
 /** Of a path that leads nowhere: otherwise a slip in it would look like something that is not there. */
 const NO_PATH = { message: 'This service has no such path: /openapi.json lists those it has.' };
 
+const NOT_BY_KEY =
+  'A login by SSH key may not do this, which would outlast the key or changes how the account is secured: log in by ' +
+  '`troupe login` or in the console.';
+
 const EVENT_HEADERS: readonly (readonly [string, string])[] = [
   ['content-type', 'text/event-stream; charset=utf-8'],
   ['cache-control', 'no-store'],
@@ -289,6 +293,7 @@ function admit(endpoint: AnyEndpoint, params: Readonly<Record<string, string>>, 
   if (caller.kind === 'session') {
     if (endpoint.access === 'admin' && !caller.isAdmin)
       throw new Refusal('forbidden', { message: 'Only the administrator may do this.' });
+    if (endpoint.notByKey && caller.via === 'ssh_key') throw new Refusal('forbidden', { message: NOT_BY_KEY });
     return caller;
   }
   if (endpoint.access !== 'token')

@@ -146,10 +146,13 @@ async function userCaller(claims: JWTPayload, directory: TokenDirectory): Promis
   }
   const session = sessionClaimsSchema.safeParse(claims);
   if (!session.success) return undefined;
-  const { user_id, username, IsAdmin, jti, iat, exp, epoch } = session.data;
+  const { user_id: userId, username, IsAdmin, jti: tokenId, iat, exp: expiresAt, epoch, via } = session.data;
   const birth = { issuedAt: iat, epoch };
-  if (!(await asked(directory.knowsUser(user_id, { ...birth, tokenId: jti })))) return undefined;
-  return { kind: 'session', userId: user_id, username, isAdmin: IsAdmin, tokenId: jti, expiresAt: exp, session: birth };
+  if (!(await asked(directory.knowsUser(userId, { ...birth, tokenId })))) return undefined;
+  const caller = { kind: 'session', userId, username, isAdmin: IsAdmin, tokenId, expiresAt, session: birth } as const;
+  if (via === undefined) return caller;
+  // A key makes no administrator, whatever the token says.
+  return { ...caller, isAdmin: IsAdmin && via !== 'ssh_key', via };
 }
 
 async function apiCaller(claims: JWTPayload, directory: TokenDirectory): Promise<Caller | undefined> {

@@ -10,6 +10,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { CodedError } from '../../../lib/errors.ts';
 import { approveDevice, beginDevice, DEVICE_SECONDS, deviceToken } from '../../../proto/auth/device.ts';
+import { isRecentLogin } from '../../../proto/auth/security-keys.ts';
 import { Buckets } from '../../../proto/buckets.ts';
 import { clientNetworkOf, networkOf } from '../../../proto/client-network.ts';
 import type { CallOf } from '../../../proto/endpoint.ts';
@@ -97,7 +98,7 @@ export function deviceHandlers(deps: AuthDeps): readonly Handler<undefined>[] {
     }),
 
     handler(approveDevice, async (_: undefined, call) => {
-      const decided = await db.tx((tx) => decide(tx, codes, call));
+      const decided = await db.tx((tx) => decide(tx, codes, call, clock.now()));
       if (decided === undefined)
         throw new Refusal('not_found', { message: 'No login waits with this code: it is wrong, used or too old.' });
       return decided;
@@ -108,7 +109,7 @@ export function deviceHandlers(deps: AuthDeps): readonly Handler<undefined>[] {
       const deviceHash = codes.deviceHash(device_code);
       const login = await askDeviceLogin(db, deviceHash);
       if (login === undefined) return { status: 'expired' as const };
-      const { name, pause: interval, isEarly, approved, userId, epoch } = login;
+      const { name, pause: interval, isEarly, approved, userId, epoch, isProven } = login;
       if (approved === null) return { status: isEarly ? ('slow_down' as const) : ('pending' as const), interval };
       const user = approved && userId !== null ? await userById(db, userId) : undefined;
       // Disabled meanwhile, or whoever approved may be the one whom a new password was to keep out.
@@ -123,6 +124,7 @@ export function deviceHandlers(deps: AuthDeps): readonly Handler<undefined>[] {
           from,
           { factor: 'device', name },
           {
+            ...(isProven === true ? {} : { via: 'device' }),
             first: async (tx) => {
               if (!(await endDeviceLogin(tx, deviceHash))) throw new UsedElsewhere();
             },
@@ -142,8 +144,9 @@ export function deviceHandlers(deps: AuthDeps): readonly Handler<undefined>[] {
  * What a person says about a code, or undefined when it is wrong: then it is counted for them, and for the login whose
  * first half it has. Refuses `too_many_attempts` and `conflict`.
  */
-async function decide(tx: Tx, codes: DeviceCodes, call: CallOf<typeof approveDevice>) {
-  const { userId } = callerOf(call);
+async function decide(tx: Tx, codes: DeviceCodes, call: CallOf<typeof approveDevice>, now: number) {
+  const caller = callerOf(call);
+  const { userId } = caller;
   const { user_code, decision } = call.body;
   const [count] = await holdAttempts(tx, [`device:${userId}`]);
   if (count === undefined) throw new TypeError('a count that was held is not there');
@@ -168,7 +171,7 @@ async function decide(tx: Tx, codes: DeviceCodes, call: CallOf<typeof approveDev
   const view = { name, address, created_at: login.createdAt.toISOString(), expires_at: login.expiresAt.toISOString() };
   if (decision === 'show') return { status: 'pending' as const, ...view };
   const approved = decision === 'approve';
-  await decideDeviceLogin(tx, login.deviceHash, { userId, approved });
+  await decideDeviceLogin(tx, login.deviceHash, { userId, approved, isProven: isRecentLogin(caller, now) });
   await audit(tx, auditEntry(call, `device.${decision}`, userId, { name, address }));
   return { status: approved ? ('approved' as const) : ('refused' as const), ...view };
 }

@@ -3,7 +3,7 @@
  */
 import type { Identity } from '../../../proto/auth/endpoints.ts';
 import { networkOf } from '../../../proto/client-network.ts';
-import type { Call } from '../../../proto/endpoint.ts';
+import type { Call, SessionVia } from '../../../proto/endpoint.ts';
 import { recordLogin } from '../../../storage/auth/sessions.ts';
 import type { UserRow } from '../../../storage/auth/users.ts';
 import type { Queries } from '../../../storage/db.ts';
@@ -33,16 +33,21 @@ export function loginSessions({ db, log, jwtSecret, sessionTtlSeconds, clock, ad
   /**
    * Begins a session of `user` and returns what the login answers. `first` runs in the transaction that records it:
    * when it rejects, there is no session. `forgives`: the count of failed attempts that goes with it.
+   * `via`: what limits the session.
    */
   return async (
     user: UserRow,
     { address, userAgent = '', requestId }: Pick<Call, 'address' | 'userAgent' | 'requestId'>,
     factor: Factor,
-    { first, forgives = null }: { first?: (tx: Queries) => Promise<void>; forgives?: string | null } = {},
+    {
+      first,
+      forgives = null,
+      via,
+    }: { first?: (tx: Queries) => Promise<void>; forgives?: string | null; via?: SessionVia | undefined } = {},
   ): Promise<Entered> => {
     const { id: userId, username, sessionsEpoch } = user;
     const isAdmin = username === adminUsername;
-    const { token, tokenId, expiresAt } = await issue({ id: userId, username, isAdmin, sessionsEpoch });
+    const { token, tokenId, expiresAt } = await issue({ id: userId, username, isAdmin, sessionsEpoch, via });
     const login = {
       tokenId,
       userId,

@@ -8,6 +8,7 @@ import {
   type ChallengeClaims,
   type SessionClaims,
 } from '../../../proto/auth/tokens.ts';
+import type { SessionVia } from '../../../proto/endpoint.ts';
 import type { Clock } from '../../../proto/ports/clock.ts';
 
 /** A new token with what the login record needs of it. */
@@ -27,6 +28,7 @@ export function sessionTokens(secret: SharedSecret, ttlSeconds: number, clock: C
     sessionsEpoch?: number;
     /** Of a session that is prolonged: its id, when it began and when it is to end, Unix seconds. */
     prolongs?: { readonly tokenId: string; readonly issuedAt: number; readonly expiresAt: number };
+    via?: SessionVia | undefined;
   }): Promise<IssuedToken> => {
     const tokenId = user.prolongs?.tokenId ?? randomUUID();
     const iat = user.prolongs?.issuedAt ?? Math.floor(clock.now() / 1000);
@@ -40,6 +42,7 @@ export function sessionTokens(secret: SharedSecret, ttlSeconds: number, clock: C
       iat,
       exp,
       epoch: user.sessionsEpoch ?? 0,
+      ...(user.via === undefined ? {} : { via: user.via }),
     } satisfies SessionClaims;
     return { token: sign(claims), tokenId, expiresAt: new Date(exp * 1000) };
   };

@@ -3,6 +3,7 @@ import {
   beginAddKey,
   deleteKey,
   finishAddKey,
+  isRecentLogin,
   listKeys,
   MAX_SECURITY_KEYS,
   RECENT_LOGIN_SECONDS,
@@ -158,9 +159,10 @@ function tooMany(): Refusal {
  */
 function freshProof({ clock, provePassword }: { clock: Clock; provePassword: ProvePassword }) {
   return async (call: Call, password: string | undefined) => {
-    const { userId, username, session } = callerOf(call);
+    const caller = callerOf(call);
+    const { userId, username } = caller;
     if (password === undefined) {
-      if (session !== undefined && clock.now() / 1000 - session.issuedAt <= RECENT_LOGIN_SECONDS) return;
+      if (isRecentLogin(caller, clock.now())) return;
       throw new Refusal('proof_needed', {
         message:
           `Your login is older than ${RECENT_LOGIN_SECONDS / 60} minutes: send your password as "password" in this ` +

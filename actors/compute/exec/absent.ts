@@ -1,7 +1,8 @@
 /**
  * Commands whose clients lost their connection to this process. They go on in their containers, but not for a token
  * that was revoked or lost its right meanwhile. Whether the client is back at another process is not known here: the
- * token is followed for as long as the command would wait.
+ * token is followed for as long as the command would wait. A command whose token cannot be followed, because too many
+ * are, is ended at once.
  */
 
 import { execContainer } from '../../../proto/compute/exec.ts';
@@ -11,8 +12,9 @@ import { dispatch, spawn } from '../../../supervision/index.ts';
 import { ActorPart } from '../../service/parts.ts';
 import type { ComputeDeps } from '../deps.ts';
 
-/** Most that are followed in a process: more than users have connections. */
+/** Most that are followed in a process, and of a user in it: more than the containers of one keep. */
 const MAX_ABSENT = 10_000;
+const MAX_ABSENT_OF_USER = 64;
 
 /** A command in its container. */
 export interface AbsentCommand {
@@ -47,39 +49,73 @@ export class AbsentCommands extends ActorPart<AbsentMessage> {
   }
 }
 
+/** What ends the watch over each command, by its name, which no two share. */
+class Followed {
+  readonly #ends = new Map<string, () => void>();
+  /** How many are of each user. */
+  readonly #ofUser = new Map<string, number>();
+
+  hasRoomFor({ caller }: AbsentCommand): boolean {
+    return this.#ends.size < MAX_ABSENT && (this.#ofUser.get(caller.userId) ?? 0) < MAX_ABSENT_OF_USER;
+  }
+
+  add({ name, caller }: AbsentCommand, end: () => void): void {
+    this.#ends.set(name, end);
+    this.#ofUser.set(caller.userId, (this.#ofUser.get(caller.userId) ?? 0) + 1);
+  }
+
+  /** Ends the watch over a command, if there is one. */
+  remove({ name, caller }: AbsentCommand): void {
+    const end = this.#ends.get(name);
+    if (end === undefined) return;
+    end();
+    this.#ends.delete(name);
+    const others = (this.#ofUser.get(caller.userId) ?? 0) - 1;
+    if (others > 0) this.#ofUser.set(caller.userId, others);
+    else this.#ofUser.delete(caller.userId);
+  }
+
+  removeAll(): void {
+    for (const end of this.#ends.values()) end();
+    this.#ends.clear();
+    this.#ofUser.clear();
+  }
+}
+
 function followTokens(parent: AnyRef, deps: AbsentDeps): Ref<AbsentMessage> {
-  /** By name, which no two commands share: what ends the watch over each. */
-  const absent = new Map<string, () => void>();
-  const forget = ({ name }: AbsentCommand): void => {
-    absent.get(name)?.();
-    absent.delete(name);
+  const followed = new Followed();
+  const stopping = new AbortController();
+  const end = ({ containerId, name }: AbsentCommand): void => {
+    deps.commands.open(containerId, { name, since: 0, lingerMs: 0, lifeMs: 0 }, stopping.signal).then(
+      (kept) => kept.cancel(),
+      (error: unknown) => deps.log.debug({ containerId, err: error }, 'a command that is to end is gone'),
+    );
   };
   const follow = (command: AbsentCommand, ctx: Context<AbsentMessage>): void => {
-    const { name, caller, containerId, lingerMs } = command;
-    forget(command);
+    const { caller, containerId, lingerMs } = command;
+    followed.remove(command);
     // The holder itself ends it when the token expires.
     const ms = Math.min(lingerMs, remainingMs(caller, deps.clock.now()));
-    if (absent.size >= MAX_ABSENT || ms <= 0) return;
+    if (ms <= 0) return;
+    if (!followed.hasRoomFor(command)) {
+      deps.log.warn({ containerId, userId: caller.userId }, 'too many commands without a client: one is ended');
+      end(command);
+      return;
+    }
     const cancel = ctx.after(ms, { type: 'over', command });
     const unwatch = deps.tokens.watch(caller, scopeOf(caller, containerId), () => {
       dispatch(ctx.self, { type: 'refused', command });
     });
-    absent.set(name, () => {
+    followed.add(command, () => {
       cancel();
       unwatch();
     });
-  };
-  const end = ({ containerId, name }: AbsentCommand): void => {
-    deps.commands.open(containerId, { name, since: 0, lingerMs: 0, lifeMs: 0 }).then(
-      (kept) => kept.cancel(),
-      (error: unknown) => deps.log.debug({ containerId, err: error }, 'a command of a revoked token is gone'),
-    );
   };
   return spawn<undefined, AbsentMessage>(
     parent,
     (_state, message, ctx) => {
       if (message.type === 'away') follow(message.command, ctx);
-      else forget(message.command);
+      else followed.remove(message.command);
       if (message.type === 'refused') end(message.command);
       return undefined;
     },
@@ -87,8 +123,8 @@ function followTokens(parent: AnyRef, deps: AbsentDeps): Ref<AbsentMessage> {
       kind: 'compute/absent-commands',
       initialState: undefined,
       afterStop: () => {
-        for (const stop of absent.values()) stop();
-        absent.clear();
+        followed.removeAll();
+        stopping.abort();
       },
     },
   );

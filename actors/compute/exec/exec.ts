@@ -8,12 +8,13 @@ import { jsonOf } from '../../../lib/input.ts';
 import { type ExecExit, execControlSchema } from '../../../proto/compute/exec.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import type { Socket } from '../../../proto/ports/http.ts';
+import { FRAME_COST_BYTES } from '../../../proto/ports/kept-command.ts';
 import type { RunningCommand, Shell } from '../../../proto/ports/shell.ts';
 import { dispatch, type Ref } from '../../../supervision/index.ts';
 import type { Connection, ConnectionEnd, ConnectionMessage } from '../../service/connection.ts';
 import type { ComputeDeps } from '../deps.ts';
 
-/** Most input kept for a command that does not read, or does not run yet. */
+/** Most input kept for a command that does not read, or does not run yet (there, with what its frames cost). */
 export const MAX_INPUT_BYTES = 1024 * 1024;
 const TERM = 'xterm-256color';
 /** What ends the input of a program on a terminal: Ctrl-D. */
@@ -161,16 +162,15 @@ class Exec {
     if (this.#isInputOver || data.byteLength === 0) return;
     const stdin = this.#command?.streams.stdin;
     if (stdin === undefined) {
-      this.#earlyBytes += data.byteLength;
+      this.#earlyBytes += data.byteLength + FRAME_COST_BYTES;
       this.#socket.pause();
       if (this.#earlyBytes > MAX_INPUT_BYTES) this.#socket.close(TOO_MUCH_INPUT.code, TOO_MUCH_INPUT.reason);
       else this.#early.push(data);
       return;
     }
     if (!stdin.writable) return;
-    if (!stdin.write(data)) this.#socket.pause();
-    // Not every server can stop reading a WebSocket: past the bound the command ends.
-    if (stdin.writableLength > MAX_INPUT_BYTES) this.#socket.close(TOO_MUCH_INPUT.code, TOO_MUCH_INPUT.reason);
+    stdin.write(data);
+    this.#holdUp(stdin);
   }
 
   control(text: string): void {
@@ -187,6 +187,7 @@ class Exec {
       // A terminal has no end: what is typed after Ctrl-D is read by whoever reads next.
       if (this.#command === undefined || this.#command.outputs.length > 1) this.#isInputOver = true;
       this.#command?.endInput();
+      if (this.#command !== undefined) this.#holdUp(this.#command.streams.stdin);
     }
   }
 
@@ -197,6 +198,13 @@ class Exec {
   close(): void {
     this.#isClosed = true;
     this.#command?.streams.close();
+  }
+
+  /** Holds up a client whose input waits. */
+  #holdUp({ writableNeedDrain, writableLength }: Command['streams']['stdin']): void {
+    if (writableNeedDrain) this.#socket.pause();
+    // Not every server can stop reading a WebSocket: past the bound the command ends.
+    if (writableLength > MAX_INPUT_BYTES) this.#socket.close(TOO_MUCH_INPUT.code, TOO_MUCH_INPUT.reason);
   }
 
   #print(stream: number, chunk: Buffer): void {

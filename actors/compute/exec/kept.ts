@@ -10,7 +10,12 @@ import { jsonOf } from '../../../lib/input.ts';
 import { type ExecExit, type ExecInput, type ExecSession, execControlSchema } from '../../../proto/compute/exec.ts';
 import { type Caller, remainingMs } from '../../../proto/endpoint.ts';
 import type { Socket } from '../../../proto/ports/http.ts';
-import { type InputProgress, type KeptCommand, KeptCommandError } from '../../../proto/ports/kept-command.ts';
+import {
+  FRAME_COST_BYTES,
+  type InputProgress,
+  type KeptCommand,
+  KeptCommandError,
+} from '../../../proto/ports/kept-command.ts';
 import { dispatch, type Ref } from '../../../supervision/index.ts';
 import type { Connection, ConnectionEnd, ConnectionMessage } from '../../service/connection.ts';
 import type { ComputeDeps } from '../deps.ts';
@@ -36,6 +41,7 @@ const GOODBYE_MS = 10_000;
 const TAKEN_OVER: ConnectionEnd = { code: 4000, reason: 'session taken over' };
 const LOST: ConnectionEnd = { code: 1012, reason: 'connection to the container lost' };
 const GONE: ConnectionEnd = { code: 4404, reason: 'there is no such command any more' };
+const NO_START: ConnectionEnd = { code: 1003, reason: 'start is the answer to "resumable":false, and to nothing else' };
 /** Codes by which a connection ends for good: the command ends with it, and is forgotten. As for terminals. */
 const FINAL_CODES: ReadonlySet<number> = new Set([1000, 1003, 1005, 1008, 1011]);
 
@@ -77,14 +83,19 @@ class KeptExec {
   readonly #kept: AbsentCommand;
   #socket: Socket | undefined;
   #runPlainly: (() => Connection) | undefined;
+  /** The client was told that the command cannot be kept, and may run it all the same. */
+  #isOffered = false;
   #end: (end: ConnectionEnd) => void = () => {};
   #command: KeptCommand | undefined;
   /** In place of a command that cannot be kept, once the client wants it. */
   #plain: Connection | undefined;
-  /** What was said before there was a command. */
+  /** What was typed before there was a command, and what it takes. */
   #early: Uint8Array[] = [];
+  #earlyCost = 0;
   #isInputOver = false;
   #size: { readonly cols: number; readonly rows: number } | undefined;
+  /** Much of what was said waits for the command's holder. */
+  #isFull = false;
   /** Bytes of input since the command began: passed on, and taken by the command. */
   #passed = 0;
   #written = 0;
@@ -105,7 +116,10 @@ class KeptExec {
     const { name, lingerMs } = this.#kept;
     this.#socket = socket;
     this.#end = (end) => {
-      if (this.#closedWith === undefined) dispatch(self, { type: 'close', ...end });
+      if (this.#closedWith !== undefined) return;
+      // Whatever a client sends until it is closed, it is closed once.
+      this.#end = () => {};
+      dispatch(self, { type: 'close', ...end });
     };
     this.#runPlainly = () => {
       const plain = execConnection(this.#deps, this.#request, () => {});
@@ -114,7 +128,7 @@ class KeptExec {
     };
     const lifeMs = remainingMs(caller, clock.now());
     const start = since === undefined ? { start: { words: wordsOf(this.#request.command), terminal } } : {};
-    commands.open(containerId, { name, since: since ?? 0, lingerMs, lifeMs, ...start }).then(
+    commands.open(containerId, { name, since: since ?? 0, lingerMs, lifeMs, ...start }, life.signal).then(
       (command) => this.#joined(command),
       (error: unknown) => {
         if (this.#closedWith !== undefined) return;
@@ -133,10 +147,18 @@ class KeptExec {
       this.#plain.binary?.(data);
       return;
     }
+    // Where nothing has begun, nothing is kept for it.
+    if (data.byteLength === 0 || this.#isOffered) return;
+    if (this.#command === undefined) {
+      this.#earlyCost += data.byteLength + FRAME_COST_BYTES;
+      this.#socket?.pause();
+      if (this.#earlyCost > MAX_INPUT_BYTES) this.#end(TOO_MUCH_INPUT);
+      else this.#early.push(data);
+      return;
+    }
     this.#passed += data.byteLength;
     // A client that waits for its input to be taken stays far below; this one may come back and do so.
     if (this.#passed - this.#written > MAX_INPUT_BYTES) this.#end(TOO_MUCH_INPUT);
-    else if (this.#command === undefined) this.#early.push(data);
     else this.#command.write(data);
   }
 
@@ -189,31 +211,49 @@ class KeptExec {
     const { session, since = 0 } = this.#request;
     const { cursor, input } = command;
     this.#say({ type: 'session', session, resumable: true, cursor, gap: Math.max(0, cursor - since), input });
-    this.#passed += input.received;
-    this.#written = input.written;
+    this.#passed = input.received;
+    this.#took(input.written);
     command.listen({
       output: (frame) => {
         if (this.#socket?.send(frame) === false) command.pause();
       },
       input: ({ received, written }: InputProgress) => {
-        this.#written = written;
-        this.#say({ type: 'input', received, written });
+        this.#took(written);
+        if (!this.#say({ type: 'input', received, written })) command.pause();
       },
       exit: (code) => {
         this.#isDone = true;
         this.#say({ type: 'exit', code });
         this.#goodbye = setTimeout(() => this.#leaveDone(), GOODBYE_MS);
       },
-      over: (isTaken) => {
-        if (isTaken) this.#end(TAKEN_OVER);
+      full: (isFull) => {
+        this.#isFull = isFull;
+        if (isFull) this.#socket?.pause();
+        else this.#socket?.resume();
+      },
+      over: (why) => {
+        if (why === 'taken') this.#end(TAKEN_OVER);
+        else if (why === 'full') this.#end(TOO_MUCH_INPUT);
         else if (this.#isDone) this.#leaveDone();
         else this.#end(LOST);
       },
     });
     if (this.#size !== undefined) command.resize(this.#size.cols, this.#size.rows);
-    for (const data of this.#early) command.write(data);
-    this.#early = [];
+    const early = this.#early;
+    this.#forgetEarly();
+    for (const data of early) this.input(data);
     if (this.#isInputOver) command.endInput();
+    if (!this.#isFull) this.#socket?.resume();
+  }
+
+  /** Of what was passed on, the command took so much: it may not have taken more. */
+  #took(written: number): void {
+    this.#written = Math.min(written, this.#passed);
+  }
+
+  #forgetEarly(): void {
+    this.#early = [];
+    this.#earlyCost = 0;
   }
 
   /** The command has ended, and nobody said that this is known. */
@@ -224,15 +264,23 @@ class KeptExec {
 
   #refused(error: KeptCommandError): void {
     const { session, since } = this.#request;
-    this.#early = [];
-    if (since !== undefined || error.code === 'gone') this.#end(GONE);
-    else this.#say({ type: 'session', session, resumable: false, reason: error.message });
+    this.#forgetEarly();
+    if (since !== undefined || error.code === 'gone') {
+      this.#end(GONE);
+      return;
+    }
+    this.#isOffered = true;
+    this.#say({ type: 'session', session, resumable: false, reason: error.message });
+    this.#socket?.resume();
   }
 
-  /** Runs the command as one without a session, which cannot be lost and run again: the client knows which it is. */
+  /**
+   * Runs the command as one without a session, which cannot be lost and run again: the client knows which it is. Only
+   * where that was offered: there its entry is in the audit trail, and nothing of it runs.
+   */
   #start(): void {
-    if (this.#command !== undefined || this.#plain !== undefined || this.#runPlainly === undefined) return;
-    this.#plain = this.#runPlainly();
+    if (this.#isOffered && this.#runPlainly !== undefined) this.#plain = this.#runPlainly();
+    else this.#end(NO_START);
   }
 
   #part(): void {
@@ -248,7 +296,8 @@ class KeptExec {
     }
   }
 
-  #say(message: ExecSession | ExecInput | ExecExit): void {
-    this.#socket?.send(JSON.stringify(message));
+  /** False when bytes wait for a client that reads slowly. */
+  #say(message: ExecSession | ExecInput | ExecExit): boolean {
+    return this.#socket?.send(JSON.stringify(message)) ?? true;
   }
 }

@@ -1,5 +1,10 @@
 /** A kept command as a client sees it: all that came over one connection to it. */
-import type { KeptCommand, KeptCommandRequest, KeptCommands } from '../../../proto/ports/kept-command.ts';
+import type {
+  KeptCommand,
+  KeptCommandEnd,
+  KeptCommandRequest,
+  KeptCommands,
+} from '../../../proto/ports/kept-command.ts';
 import { until } from '../until.ts';
 
 /** One connection, and what it told. */
@@ -14,8 +19,12 @@ export interface SeenCommand {
   /** Of the input, what the command took. */
   written(): number;
   exit(): Promise<number>;
-  /** Waits for the end of the connection. Whether another one has taken the command over. */
-  over(): Promise<boolean>;
+  /** How many times an exit code was told. */
+  exits(): number;
+  /** Whether much of what was said waits. */
+  isFull(): boolean;
+  /** Waits for the end of the connection, and gives why. */
+  over(): Promise<KeptCommandEnd>;
 }
 
 /** Joins a command, and begins it if `request` says so. With `acknowledges` false nothing is confirmed. */
@@ -26,12 +35,14 @@ export async function seeCommand(
 ): Promise<SeenCommand> {
   const { containerId = 'c1', ...given } = request;
   const wanted = { name: 'one', since: 0, lingerMs: 30_000, lifeMs: Number.POSITIVE_INFINITY, ...given };
-  const command = await commands.open(containerId, wanted);
+  const command = await commands.open(containerId, wanted, new AbortController().signal);
   const parts: Buffer[] = [];
   let cursor = command.cursor;
   let written = command.input.written;
   let exit: number | undefined;
-  let isTaken: boolean | undefined;
+  let exits = 0;
+  let isFull = false;
+  let why: KeptCommandEnd | undefined;
   command.listen({
     output(frame) {
       parts.push(Buffer.from(frame));
@@ -43,9 +54,13 @@ export async function seeCommand(
     },
     exit(code) {
       exit = code;
+      exits++;
     },
-    over(isTakenOver) {
-      isTaken = isTakenOver;
+    full(isFullNow) {
+      isFull = isFullNow;
+    },
+    over(end) {
+      why = end;
     },
   });
   const text = (of: readonly Buffer[]) => Buffer.concat(of.map((part) => part.subarray(1))).toString('latin1');
@@ -57,7 +72,8 @@ export async function seeCommand(
     written: () => written,
     exit: async () =>
       (await until(() => (exit === undefined ? undefined : { exit }), { what: 'the command has ended' })).exit,
-    over: async () =>
-      (await until(() => (isTaken === undefined ? undefined : { isTaken }), { what: 'it is over' })).isTaken,
+    exits: () => exits,
+    isFull: () => isFull,
+    over: () => until(() => why, { what: 'it is over' }),
   };
 }

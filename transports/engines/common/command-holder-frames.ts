@@ -21,6 +21,9 @@
  * - `T` another connection has taken the command over.
  */
 
+import type { Writable } from 'node:stream';
+import { FRAME_COST_BYTES } from '../../../proto/ports/kept-command.ts';
+
 /** Largest frame of the holder, and largest it takes. */
 const MAX_FRAME_BYTES = 65_536;
 const HEAD_BYTES = 5;
@@ -43,23 +46,103 @@ export function numbersOf(data: Buffer): number[] {
   return numbers.map((number) => Math.max(0, number));
 }
 
-/** Takes frames out of a stream of bytes, one at a time. */
+/**
+ * Takes frames out of a stream of bytes, one at a time. A frame that comes in many pieces is gathered in a buffer that
+ * grows with what came: its bytes are copied a few times, not once for each piece.
+ */
 export class HolderFrames {
   #bytes: Buffer = Buffer.alloc(0);
+  /** What of `#bytes` was not taken yet. */
+  #from = 0;
+  #to = 0;
+  /** Whether there may be room behind `#to`, which is ours. */
+  #isOurs = false;
 
   push(chunk: Buffer): void {
-    this.#bytes = this.#bytes.length === 0 ? chunk : Buffer.concat([this.#bytes, chunk]);
+    const held = this.#to - this.#from;
+    if (held === 0) {
+      [this.#bytes, this.#from, this.#to, this.#isOurs] = [chunk, 0, chunk.length, false];
+      return;
+    }
+    if (!this.#isOurs || this.#to + chunk.length > this.#bytes.length) {
+      // What was given out before stays as it is.
+      const larger = Buffer.allocUnsafe(2 * (held + chunk.length));
+      this.#bytes.copy(larger, 0, this.#from, this.#to);
+      [this.#bytes, this.#from, this.#to, this.#isOurs] = [larger, 0, held, true];
+    }
+    this.#to += chunk.copy(this.#bytes, this.#to);
   }
 
   /** The next frame; undefined while it is not complete. Throws RangeError when the bytes make no sense. */
   next(): { readonly letter: string; readonly data: Buffer } | undefined {
-    if (this.#bytes.length < HEAD_BYTES) return undefined;
-    const size = this.#bytes.readUInt32BE(1);
+    const held = this.#to - this.#from;
+    if (held < HEAD_BYTES) return undefined;
+    const size = this.#bytes.readUInt32BE(this.#from + 1);
     if (size > MAX_FRAME_BYTES) throw new RangeError(`a frame of ${size} bytes`);
-    if (this.#bytes.length < HEAD_BYTES + size) return undefined;
-    const letter = String.fromCharCode(this.#bytes[0] ?? 0);
-    const data = this.#bytes.subarray(HEAD_BYTES, HEAD_BYTES + size);
-    this.#bytes = this.#bytes.subarray(HEAD_BYTES + size);
-    return { letter, data };
+    if (held < HEAD_BYTES + size) return undefined;
+    const letter = String.fromCharCode(this.#bytes[this.#from] ?? 0);
+    const begin = this.#from + HEAD_BYTES;
+    this.#from = begin + size;
+    return { letter, data: this.#bytes.subarray(begin, this.#from) };
+  }
+}
+
+/** Letters of frames of which only the newest counts. */
+const NEWEST: ReadonlySet<string> = new Set(['A', 'S', 'P']);
+
+/**
+ * Frames on their way to a holder. They wait here, and not in the stream: of some only the newest is kept, and what the
+ * rest takes is known (`cost`), for who reads them is in a container and may read nothing.
+ */
+export class OutgoingFrames {
+  readonly #to: Writable;
+  readonly #onLess: () => void;
+  #waiting: Buffer[] = [];
+  /** Where those of which only the newest counts wait. */
+  readonly #newest = new Map<string, number>();
+  #cost = 0;
+  #isWriting = false;
+
+  /** `onLess`: some of what waited has left. */
+  constructor(to: Writable, onLess: () => void) {
+    this.#to = to;
+    this.#onLess = onLess;
+  }
+
+  /** What has not left takes so many bytes. */
+  get cost(): number {
+    return this.#cost;
+  }
+
+  say(letter: string, data: Uint8Array | string = ''): void {
+    if (!this.#to.writable) return;
+    const frame = holderFrame(letter, data);
+    const older = this.#newest.get(letter);
+    if (older !== undefined) {
+      // A few digits in the place of a few digits: it costs the same.
+      this.#waiting[older] = frame;
+      return;
+    }
+    if (NEWEST.has(letter)) this.#newest.set(letter, this.#waiting.length);
+    this.#waiting.push(frame);
+    this.#cost += FRAME_COST_BYTES + frame.length;
+    this.#leave();
+  }
+
+  /** Writes all that waits, once what was written before is on its way. */
+  #leave(): void {
+    if (this.#isWriting || this.#waiting.length === 0 || !this.#to.writable) return;
+    this.#isWriting = true;
+    const cost = this.#cost;
+    const bytes = Buffer.concat(this.#waiting);
+    this.#waiting = [];
+    this.#newest.clear();
+    this.#to.write(bytes, (error) => {
+      this.#isWriting = false;
+      if (error) return;
+      this.#cost -= cost;
+      this.#onLess();
+      this.#leave();
+    });
   }
 }

@@ -3,10 +3,11 @@
  * `Engine.run` runs: whatever becomes of that connection, the command goes on, and what it prints is kept.
  */
 import { errorText } from '../../../lib/errors.ts';
-import type { Engine } from '../../../proto/ports/engine.ts';
+import { type Engine, EngineError } from '../../../proto/ports/engine.ts';
 import {
   type InputProgress,
   type KeptCommand,
+  type KeptCommandEnd,
   KeptCommandError,
   type KeptCommandListener,
   type KeptCommandRequest,
@@ -14,7 +15,7 @@ import {
 } from '../../../proto/ports/kept-command.ts';
 import { cells, type RunningCommand } from '../../../proto/ports/shell.ts';
 import { cleanReason } from './calls.ts';
-import { HolderFrames, holderFrame, numbersOf } from './command-holder-frames.ts';
+import { HolderFrames, numbersOf, OutgoingFrames } from './command-holder-frames.ts';
 import { GREETING, type HolderAnswer, holderStart } from './command-holder-script.ts';
 
 /** Folder in the containers for the sockets of holders. */
@@ -26,32 +27,45 @@ const ANSWER_MS = 12_000;
 const MAX_ANSWER_BYTES = 1024;
 /** Largest piece of input in a frame. */
 const PIECE_BYTES = 32 * 1024;
-/** Input that waits for the bridge: past it, it is no holder that speaks. */
+/** What waits for the bridge, of all that is said: past it, it is no holder that reads. */
 const MAX_WAITING_BYTES = 2 * 1024 * 1024;
+/** So much may wait before whoever says it is held up. */
+const FULL_BYTES = 256 * 1024;
 /** How often the holder hears that we live. */
 const PULSE_MS = 15_000;
 /** How long a last word may take to reach the holder. */
 const CANCEL_MS = 10_000;
-const NEVER = new AbortController().signal;
+/** How long a command that may have begun has to answer once nobody waits for it any more: it is left or ended then. */
+const LEFT_MS = 3000;
 
 /** Kept commands over an engine. `folder`: where in the containers the sockets of their holders are. */
 export function keptCommands(engine: Pick<Engine, 'run'>, folder = FOLDER): KeptCommands {
   return {
-    async open(containerId, request) {
+    async open(containerId, request, signal) {
       const { name, start } = request;
       if (!NAME.test(name)) throw new TypeError('a name of letters and digits');
       const size = start?.terminal;
       const terminal = size && { cols: cells(size.cols), rows: cells(size.rows) };
       const begin = start && { start: { words: start.words, terminal } };
       const { words, input } = holderStart({ folder, name, ...begin });
-      const bridge = await engine.run(containerId, words, NEVER);
+      const bridge = await engine.run(containerId, words, signal);
+      let last: NodeJS.Timeout | undefined;
+      const left = () => {
+        last = setTimeout(() => bridge.close(), LEFT_MS);
+      };
       try {
+        // Nothing has begun.
+        if (signal.aborted) throw new EngineError('unavailable', 'Given up.', { cause: signal.reason });
+        signal.addEventListener('abort', left, { once: true });
         bridge.stdin.write(input);
         const rest = await answerOf(bridge);
         return await BridgedCommand.join(bridge, rest, request);
       } catch (error) {
         bridge.close();
         throw error;
+      } finally {
+        signal.removeEventListener('abort', left);
+        clearTimeout(last);
       }
     },
   };
@@ -106,12 +120,16 @@ function answerOf({ stdout, stderr, ended }: RunningCommand): Promise<Buffer> {
 class BridgedCommand implements KeptCommand {
   readonly #bridge: RunningCommand;
   readonly #frames = new HolderFrames();
+  readonly #said: OutgoingFrames;
   readonly #pulse: NodeJS.Timeout;
   #begun: { resolve(): void; reject(error: Error): void } | undefined;
   #listener: KeptCommandListener | undefined;
   #last: NodeJS.Timeout | undefined;
   #isOver = false;
-  #isTaken = false;
+  #isFull = false;
+  #isExited = false;
+  /** Why it will be over, or is. */
+  #why: KeptCommandEnd = 'lost';
   cursor = 0;
   input: InputProgress = { received: 0, written: 0 };
 
@@ -142,6 +160,7 @@ class BridgedCommand implements KeptCommand {
 
   constructor(bridge: RunningCommand) {
     this.#bridge = bridge;
+    this.#said = new OutgoingFrames(bridge.stdin, () => this.#bound());
     this.#pulse = setInterval(() => this.#say('P'), PULSE_MS);
     bridge.stdout.on('data', (chunk: Buffer) => this.#receive(chunk)).on('close', () => this.#ended());
   }
@@ -149,7 +168,7 @@ class BridgedCommand implements KeptCommand {
   listen(listener: KeptCommandListener): void {
     this.#listener = listener;
     this.#receive(Buffer.alloc(0));
-    if (this.#isOver) listener.over(this.#isTaken);
+    if (this.#isOver) listener.over(this.#why);
     else this.#bridge.stdout.resume();
   }
 
@@ -158,8 +177,6 @@ class BridgedCommand implements KeptCommand {
   }
 
   write(data: Uint8Array): void {
-    // What is in a container may say that it took all, and take nothing.
-    if (this.#bridge.stdin.writableLength > MAX_WAITING_BYTES) this.#ended();
     for (let at = 0; at < data.length; at += PIECE_BYTES) this.#say('I', data.subarray(at, at + PIECE_BYTES));
   }
 
@@ -194,7 +211,22 @@ class BridgedCommand implements KeptCommand {
   }
 
   #say(letter: string, data: Uint8Array | string = ''): void {
-    if (!this.#isOver && this.#bridge.stdin.writable) this.#bridge.stdin.write(holderFrame(letter, data));
+    if (this.#isOver) return;
+    this.#said.say(letter, data);
+    this.#bound();
+  }
+
+  /** What is in a container may say that it took all, and take nothing. */
+  #bound(): void {
+    const { cost } = this.#said;
+    if (cost > MAX_WAITING_BYTES) {
+      this.#why = 'full';
+      this.#ended();
+    }
+    const isFull = cost > FULL_BYTES;
+    if (this.#isOver || isFull === this.#isFull) return;
+    this.#isFull = isFull;
+    this.#listener?.full(isFull);
   }
 
   #receive(chunk: Buffer): void {
@@ -233,10 +265,12 @@ class BridgedCommand implements KeptCommand {
         return;
       }
       case 'X':
+        if (this.#isExited) return;
+        this.#isExited = true;
         this.#listener?.exit(numbersOf(data)[0] ?? 0);
         return;
       case 'T':
-        this.#isTaken = true;
+        this.#why = 'taken';
         this.#begun?.reject(new KeptCommandError('gone', 'another connection has the command'));
         return;
     }
@@ -248,7 +282,7 @@ class BridgedCommand implements KeptCommand {
     this.#end();
     this.#bridge.close();
     this.#begun?.reject(new KeptCommandError('unable', 'what keeps commands ended at once'));
-    this.#listener?.over(this.#isTaken);
+    this.#listener?.over(this.#why);
   }
 
   #end(): void {
