@@ -70,9 +70,10 @@ class Menu {
     const onEnd = () => this.#leave();
     stdout.on('resize', onResize);
     stdin.on('end', onEnd);
-    // What is done aside hears of it by itself.
+    // What is done aside hears of it by itself, once it listens.
     const release = this.#place.onInterrupt(() => {
       if (this.#isShown) this.#leave();
+      else this.#place.keepInterrupt();
     });
     this.#enter(onData);
     try {
@@ -208,6 +209,7 @@ class Menu {
     } catch (error) {
       this.#message = this.#reasonOf(error);
     }
+    this.#place.forgetInterrupt();
     if (!this.#isOver) this.#enter(onData);
   }
 

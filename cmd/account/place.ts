@@ -31,6 +31,8 @@ export class AccountPlace implements CommandPlace {
   readonly #terminal: TerminalInput | undefined;
   readonly #opened: OpenedClient;
   readonly #interrupts = new Set<() => void>();
+  /** A Ctrl-C came before what was begun listens. */
+  #isKept = false;
   readonly #stop = new AbortController();
   #kill: (code: number) => void = () => {};
   #code = 0;
@@ -105,8 +107,20 @@ export class AccountPlace implements CommandPlace {
 
   readonly onInterrupt = (listener: () => void): (() => void) => {
     this.#interrupts.add(listener);
+    if (this.#isKept) queueMicrotask(listener);
+    this.#isKept = false;
     return () => void this.#interrupts.delete(listener);
   };
+
+  /** Called by the only listener at Ctrl-C: it is meant for what begins now, and is given to the next that listens. */
+  keepInterrupt(): void {
+    this.#isKept = this.#interrupts.size === 1;
+  }
+
+  /** What began has ended. */
+  forgetInterrupt(): void {
+    this.#isKept = false;
+  }
 
   readonly onEnd = this.onInterrupt;
 
