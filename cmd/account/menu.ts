@@ -3,12 +3,13 @@ import type { Container } from '../../client/index.ts';
 import { ClientFailure, failureOf } from '../client/failure.ts';
 import { showLogs } from '../client/logs.ts';
 import { clean } from '../client/output.ts';
-import type { CommandPlace } from '../client/place.ts';
+
 import { runContainer } from '../client/run.ts';
 import { type ClientSession, openSession } from '../client/session.ts';
 import { openShell } from '../client/shell.ts';
 import { type MenuKey, MenuKeys } from './menu-keys.ts';
 import { drawMenu } from './menu-screen.ts';
+import type { AccountPlace } from './place.ts';
 
 /** Without a key for so long it ends, ms. */
 const IDLE_MS = 3_600_000;
@@ -20,14 +21,14 @@ const START_SECONDS = 300;
 const LOG_LINES = 100;
 
 /** Shows it until it is left. */
-export async function showMenu(place: CommandPlace): Promise<void> {
+export async function showMenu(place: AccountPlace): Promise<void> {
   await new Menu(openSession({ place }), place).show();
   place.exitWith(0);
 }
 
 class Menu {
   readonly #session: ClientSession;
-  readonly #place: CommandPlace;
+  readonly #place: AccountPlace;
   readonly #keys = new MenuKeys();
   readonly #queue: MenuKey[] = [];
   #containers: readonly Container[] | undefined;
@@ -41,7 +42,7 @@ class Menu {
   #isOver = false;
   #idle: NodeJS.Timeout | undefined;
 
-  constructor(session: ClientSession, place: CommandPlace) {
+  constructor(session: ClientSession, place: AccountPlace) {
     this.#session = session;
     this.#place = place;
   }
