@@ -132,8 +132,10 @@ function part(value: unknown): Wire | undefined {
 }
 
 /** Path and query as they were written in the URL, which is what their schemas read. */
-function written(values: Readonly<Record<string, unknown>> = {}): Record<string, string> {
-  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]));
+function written(values: Readonly<Record<string, unknown>> = {}): Record<string, string | string[]> {
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [name, Array.isArray(value) ? value.map(String) : String(value)]),
+  );
 }
 
 const said = z.discriminatedUnion('type', [

@@ -10,6 +10,7 @@ import {
   refusalOf,
 } from '../../actors/service/dispatch.ts';
 import { computeEndpoints, createContainer, deleteIngress, logs } from '../../proto/compute/endpoints.ts';
+import { execContainer } from '../../proto/compute/exec.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
@@ -57,6 +58,7 @@ test('a call arrives on another node as it left, whatever its schemas made of it
         { params: { id: 'abcdefghijkl' }, query: { tail: '7' } },
       ],
     ],
+    [execContainer, [execContainer, ann, { params: { id: 'abcdefghijkl' }, query: { command: ['echo', 'a b', ''] } }]],
   ];
   for (const [endpoint, from] of cases) {
     const call = callFrom(...from);
