@@ -10,7 +10,7 @@ import { until } from '../support/until.ts';
 const MB = 2 ** 20;
 
 /** After a round: what the engine frees beside the work is not gone at once. */
-const SETTLES_MS = 1000;
+const SETTLES_MS = 5000;
 
 /** The least that six rounds added to the heap, bytes: what leaks grows in each, what the engine compiles and keeps only once. */
 async function growth(round: () => Promise<void>): Promise<number> {
