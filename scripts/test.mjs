@@ -101,7 +101,7 @@ async function main(args) {
       if (part.summary.length === 0) result.problems.push('the tests gave no summary');
     }
     result.summary = summed(result.summary);
-    if (isWhole) reportSlowest(result.durations);
+    if (isWhole && !interrupted) reportSlowest(result.durations);
     const failed = isWhole && !interrupted ? filesOfFailures(root, ran, result.failures) : [];
     if (failed.length > 0 && failed.length <= MAX_REPEATED) {
       print(`\nonce more, with nothing beside them: ${failed.join(', ')}`);
