@@ -13,6 +13,12 @@ const CLEAR = '\x1b[0m\x1b[2J\x1b[3J\x1b[H';
 /** What a program may have left on: the other screen, the mouse, a hidden cursor, bracketed paste. */
 const RESTORE = '\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?25h\x1b[?2004l\x1b[0m';
 const END_OF_INPUT = '\x04';
+/**
+ * A shell that was not reading keys yet takes the end of the input for a character of its line. So the line is cleared
+ * and the end is typed again, until the shell has ended.
+ */
+const END_AGAIN = '\x15\x04';
+const END_AGAIN_MS = 500;
 
 const ESCAPES = `
 Typed at the beginning of a line:
@@ -68,7 +74,11 @@ export async function openShell(
     out.note(`${out.paint(`${name}  (~? lists what ~ does)`, 'dim')}\r`);
   }
   stdin.on('data', onData);
-  const onEnd = () => terminal.write(END_OF_INPUT);
+  let ending: NodeJS.Timeout | undefined;
+  const onEnd = () => {
+    terminal.write(END_OF_INPUT);
+    ending = setInterval(() => terminal.write(END_AGAIN), END_AGAIN_MS);
+  };
   stdin.on('end', onEnd);
   stdin.resume();
   try {
@@ -81,6 +91,7 @@ export async function openShell(
   } finally {
     stdin.off('data', onData);
     stdin.off('end', onEnd);
+    clearInterval(ending);
     stdout.off('resize', onResize);
     if (isTerminal) stdin.setRawMode?.(false);
     stdin.pause();

@@ -188,6 +188,11 @@ describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () 
     await until(() => follower.exitCode === 130, { what: 'it ends as interrupted' });
   });
 
+  test('a shell ends with its input, however early that ends', async () => {
+    assert.match((await ok(['shell', 'box'], 'echo se""en\n')).stdout, /seen\r\n/);
+    await ok(['shell', 'box'], '');
+  });
+
   test('ssh runs the system ssh, whose exit code is that of the command', async () => {
     const { code, stdout } = await run(['ssh', 'box', '--', '-i', box.keyFile, 'echo by ssh; exit 7']);
     assert.deepEqual([code, stdout], [7, 'by ssh\n']);
