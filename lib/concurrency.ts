@@ -1,4 +1,7 @@
-/** How much work runs at once: a bound on all of it, one at a time for each key, one task for all who ask for it. */
+/**
+ * How much work runs at once: a bound on all of it, a bound for each key, one at a time for each key, one task for all who ask
+ * for it.
+ */
 
 /** How a piece of work waits. */
 export interface SemaphoreOptions {
@@ -54,6 +57,37 @@ export class Semaphore {
       waiting.add(enter);
       signal?.addEventListener('abort', leave, { once: true });
     });
+  }
+}
+
+/** Bounds how much is under way for each key, and in all, where what is too much is refused and does not wait. */
+export class KeyedLimit {
+  readonly #ofKey: number;
+  readonly #inAll: number;
+  readonly #inside = new Map<string, number>();
+  #total = 0;
+
+  /** `ofKey`: most under one key; `inAll`: most of all keys together. */
+  constructor(ofKey: number, inAll = Number.POSITIVE_INFINITY) {
+    this.#ofKey = ofKey;
+    this.#inAll = inAll;
+  }
+
+  /** Takes a place under `key`: what gives it back, which counts once. Undefined when there is none. */
+  enter(key: string): (() => void) | undefined {
+    const count = this.#inside.get(key) ?? 0;
+    if (count >= this.#ofKey || this.#total >= this.#inAll) return undefined;
+    this.#inside.set(key, count + 1);
+    this.#total++;
+    let isInside = true;
+    return () => {
+      if (!isInside) return;
+      isInside = false;
+      this.#total--;
+      const left = (this.#inside.get(key) ?? 1) - 1;
+      if (left > 0) this.#inside.set(key, left);
+      else this.#inside.delete(key);
+    };
   }
 }
 

@@ -1,4 +1,5 @@
 /** Sockets of each kind a user may have in this process. One more is opened and closed: browsers can read why. */
+import { KeyedLimit } from '../../lib/concurrency.ts';
 import { MAX_SOCKETS } from '../../proto/compute/endpoints.ts';
 import { dispatch } from '../../supervision/index.ts';
 import type { Connection } from '../service/connection.ts';
@@ -16,36 +17,32 @@ const NAMES = { logs: 'logs', terminals: 'terminals', commands: 'commands', upda
 
 /** Counts the sockets of one process. */
 export class SocketLimits {
-  readonly #open = new Map<string, number>();
+  readonly #open: Readonly<Record<SocketKind, KeyedLimit>> = {
+    logs: new KeyedLimit(MAX_SOCKETS.logs),
+    terminals: new KeyedLimit(MAX_SOCKETS.terminals),
+    commands: new KeyedLimit(MAX_SOCKETS.commands),
+    updates: new KeyedLimit(MAX_SOCKETS.updates),
+  };
 
   /** The connection, which counts as one of its user's while it is open; in place of one too many, one that closes. */
   limited(userId: string, kind: SocketKind, connection: Connection): Connection {
-    const key = `${kind} ${userId}`;
-    let state: 'new' | 'counted' | 'refused' = 'new';
-    const leave = () => {
-      if (state !== 'counted') return;
-      state = 'new';
-      const left = (this.#open.get(key) ?? 1) - 1;
-      if (left === 0) this.#open.delete(key);
-      else this.#open.set(key, left);
-    };
+    let isRefused = false;
+    let leave: (() => void) | undefined;
     const { attach, ended } = connection;
     return {
       ...connection,
       open: (socket, self, life) => {
-        const count = this.#open.get(key) ?? 0;
-        if (count >= MAX_SOCKETS[kind]) {
-          state = 'refused';
+        leave = this.#open[kind].enter(userId);
+        isRefused = leave === undefined;
+        if (isRefused) {
           dispatch(self, tooMany(kind));
           return;
         }
-        state = 'counted';
-        this.#open.set(key, count + 1);
         connection.open(socket, self, life);
       },
-      ...(attach === undefined ? {} : { attach: (self) => (state === 'refused' ? undefined : attach(self)) }),
+      ...(attach === undefined ? {} : { attach: (self) => (isRefused ? undefined : attach(self)) }),
       ended: () => {
-        leave();
+        leave?.();
         ended?.();
       },
     };

@@ -1,4 +1,5 @@
 /** `/mcp`: messages of programs that act for people, which the tool server answers with the caller's own token. */
+import { KeyedLimit } from '../../lib/concurrency.ts';
 import { jsonOf, readAtMost } from '../../lib/input.ts';
 import type { Upload } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
@@ -10,27 +11,17 @@ const BEARER = /^bearer +(\S+) *$/i;
 
 /** Answers them. */
 export function toolTransfers({ tools }: Pick<NetworkDeps, 'tools'>) {
-  const running = new Map<string, number>();
-  const add = (userId: string, by: number) => {
-    const count = (running.get(userId) ?? 0) + by;
-    if (count === 0) running.delete(userId);
-    else running.set(userId, count);
-  };
+  const running = new KeyedLimit(MAX_TOOL_REQUESTS);
   return [
     transferHandler(useTools, async (call, upload, { userId }) => {
       // A cookie proves a person at a page, whom a program does not act for.
       const [, token] = BEARER.exec(upload.header('authorization') ?? '') ?? [];
       if (token === undefined) throw new Refusal('unauthorized');
-      if ((running.get(userId) ?? 0) >= MAX_TOOL_REQUESTS)
+      const over = running.enter(userId);
+      if (over === undefined)
         throw new Refusal('limit_reached', {
           message: `${MAX_TOOL_REQUESTS} requests for tools at a time: wait for one.`,
         });
-      add(userId, 1);
-      let isOver = false;
-      const over = () => {
-        if (!isOver) add(userId, -1);
-        isOver = true;
-      };
       try {
         const message = await messageOf(upload);
         const header = (name: string) => upload.header(name);

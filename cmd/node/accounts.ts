@@ -1,5 +1,6 @@
 /** Runs the commands of people who logged in by SSH: as their clients do, with a session that this process makes. */
 import { sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
+import { KeyedLimit } from '../../lib/concurrency.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { GatewayDecider } from '../../proto/gateway/gateway-decider.ts';
 import type { AccountChannel, AccountCommands } from '../../proto/ports/account-commands.ts';
@@ -28,8 +29,7 @@ export class PlatformAccounts implements AccountCommands {
   readonly #options: AccountsOptions;
   readonly #transport: PlatformTransport;
   readonly #issue: ReturnType<typeof sessionTokens>;
-  readonly #running = new Map<string, number>();
-  #total = 0;
+  readonly #running = new KeyedLimit(MAX_OF_USER, MAX_COMMANDS);
 
   constructor(options: AccountsOptions) {
     const { domain, jwtSecret, clock } = options;
@@ -44,20 +44,11 @@ export class PlatformAccounts implements AccountCommands {
   }
 
   async run(channel: AccountChannel): Promise<number> {
-    const { userId } = channel.account;
-    const running = this.#running.get(userId) ?? 0;
-    if (running >= MAX_OF_USER || this.#total >= MAX_COMMANDS) {
+    const release = this.#running.enter(channel.account.userId);
+    if (release === undefined) {
       channel.errors.write('troupe: Too many commands run by SSH: end one, or try again later.\n');
       return REFUSED;
     }
-    this.#running.set(userId, running + 1);
-    this.#total++;
-    const release = () => {
-      this.#total--;
-      const left = (this.#running.get(userId) ?? 1) - 1;
-      if (left > 0) this.#running.set(userId, left);
-      else this.#running.delete(userId);
-    };
     try {
       return await this.#run(channel, release);
     } catch (error) {

@@ -5,6 +5,7 @@
  * are, is ended at once.
  */
 
+import { KeyedLimit } from '../../../lib/concurrency.ts';
 import { execContainer } from '../../../proto/compute/exec.ts';
 import { type Caller, remainingMs } from '../../../proto/endpoint.ts';
 import type { AnyRef, Context, Ref } from '../../../supervision/index.ts';
@@ -52,33 +53,29 @@ export class AbsentCommands extends ActorPart<AbsentMessage> {
 /** What ends the watch over each command, by its name, which no two share. */
 class Followed {
   readonly #ends = new Map<string, () => void>();
-  /** How many are of each user. */
-  readonly #ofUser = new Map<string, number>();
+  readonly #room = new KeyedLimit(MAX_ABSENT_OF_USER, MAX_ABSENT);
 
-  hasRoomFor({ caller }: AbsentCommand): boolean {
-    return this.#ends.size < MAX_ABSENT && (this.#ofUser.get(caller.userId) ?? 0) < MAX_ABSENT_OF_USER;
-  }
-
-  add({ name, caller }: AbsentCommand, end: () => void): void {
-    this.#ends.set(name, end);
-    this.#ofUser.set(caller.userId, (this.#ofUser.get(caller.userId) ?? 0) + 1);
+  /** Begins the watch over a command by `watch`, which gives its end. False when there is no room for it. */
+  add({ name, caller }: AbsentCommand, watch: () => () => void): boolean {
+    const leave = this.#room.enter(caller.userId);
+    if (leave === undefined) return false;
+    const end = watch();
+    this.#ends.set(name, () => {
+      leave();
+      end();
+    });
+    return true;
   }
 
   /** Ends the watch over a command, if there is one. */
-  remove({ name, caller }: AbsentCommand): void {
-    const end = this.#ends.get(name);
-    if (end === undefined) return;
-    end();
+  remove({ name }: AbsentCommand): void {
+    this.#ends.get(name)?.();
     this.#ends.delete(name);
-    const others = (this.#ofUser.get(caller.userId) ?? 0) - 1;
-    if (others > 0) this.#ofUser.set(caller.userId, others);
-    else this.#ofUser.delete(caller.userId);
   }
 
   removeAll(): void {
     for (const end of this.#ends.values()) end();
     this.#ends.clear();
-    this.#ofUser.clear();
   }
 }
 
@@ -97,19 +94,19 @@ function followTokens(parent: AnyRef, deps: AbsentDeps): Ref<AbsentMessage> {
     // The holder itself ends it when the token expires.
     const ms = Math.min(lingerMs, remainingMs(caller, deps.clock.now()));
     if (ms <= 0) return;
-    if (!followed.hasRoomFor(command)) {
-      deps.log.warn({ containerId, userId: caller.userId }, 'too many commands without a client: one is ended');
-      end(command);
-      return;
-    }
-    const cancel = ctx.after(ms, { type: 'over', command });
-    const unwatch = deps.tokens.watch(caller, scopeOf(caller, containerId), () => {
-      dispatch(ctx.self, { type: 'refused', command });
+    const isFollowed = followed.add(command, () => {
+      const cancel = ctx.after(ms, { type: 'over', command });
+      const unwatch = deps.tokens.watch(caller, scopeOf(caller, containerId), () => {
+        dispatch(ctx.self, { type: 'refused', command });
+      });
+      return () => {
+        cancel();
+        unwatch();
+      };
     });
-    followed.add(command, () => {
-      cancel();
-      unwatch();
-    });
+    if (isFollowed) return;
+    deps.log.warn({ containerId, userId: caller.userId }, 'too many commands without a client: one is ended');
+    end(command);
   };
   return spawn<undefined, AbsentMessage>(
     parent,

@@ -1,5 +1,6 @@
 /** What users do with their webhooks. */
 import { randomUUID } from 'node:crypto';
+import { KeyedLimit } from '../../../lib/concurrency.ts';
 import type { Call } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { newId } from '../../../proto/ids.ts';
@@ -55,23 +56,19 @@ export function webhookHandlers({ db, clock, deliveries }: NotifyDeps): readonly
     if (row === undefined) throw new Refusal('not_found');
     return row;
   };
-  const looks = new Map<string, number>();
+  const looks = new KeyedLimit(MAX_LOOKS);
   /** Throws Refusal: an address that the platform does not call, or too many looks of the user. */
   const look = async (call: Call, sender: DeliveryDeps['sender'], url: string): Promise<void> => {
-    const { userId } = callerOf(call);
-    const running = looks.get(userId) ?? 0;
-    if (running >= MAX_LOOKS)
+    const leave = looks.enter(callerOf(call).userId);
+    if (leave === undefined)
       throw new Refusal('too_many_changes', {
         message: 'Other addresses of yours are being looked at: wait for them.',
         retryAfter: LOOK_AGAIN_S,
       });
-    looks.set(userId, running + 1);
     try {
       await checked(sender, url);
     } finally {
-      const left = (looks.get(userId) ?? 1) - 1;
-      if (left > 0) looks.set(userId, left);
-      else looks.delete(userId);
+      leave();
     }
   };
 
