@@ -1,6 +1,6 @@
 /**
- * How much work runs at once: a bound on all of it, a bound for each key, one at a time for each key, one task for all who ask
- * for it.
+ * How much work runs at once: a bound on all of it, a bound for each key, one at a time for each key, one task for all
+ * who ask for it.
  */
 
 /** How a piece of work waits. */

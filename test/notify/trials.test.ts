@@ -5,7 +5,7 @@ import { skipWithoutNats } from '../support/bus/nats-server.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { runAway } from '../support/notify/database-outage.ts';
 import { runReconnect } from '../support/notify/mass-reconnect.ts';
-import { tidily } from '../support/notify/trial.ts';
+import { tidily } from '../support/temp.ts';
 
 failOnLeaks();
 

@@ -4,7 +4,7 @@
  * when the service's memory grows by more than 150 MB meanwhile.
  */
 import { runAway } from '../support/notify/database-outage.ts';
-import { tidily } from '../support/notify/trial.ts';
+import { tidily } from '../support/temp.ts';
 
 const [seconds = 300, users = 1000, each = 20] = process.argv.slice(2).map(Number);
 const report = await tidily((t) => runAway(t, { users, each, awayMs: seconds * 1000, settleMs: 300_000 }));

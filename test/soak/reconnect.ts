@@ -5,7 +5,7 @@
  */
 import { execFileSync } from 'node:child_process';
 import { runReconnect } from '../support/notify/mass-reconnect.ts';
-import { tidily } from '../support/notify/trial.ts';
+import { tidily } from '../support/temp.ts';
 
 const [clients = 10_000, rounds = 3] = process.argv.slice(2).map(Number);
 const files = execFileSync('sh', ['-c', 'ulimit -n'], { encoding: 'utf8' }).trim();

@@ -1,4 +1,4 @@
-/** Folders and ports of a test's own. */
+/** Folders and ports of a test's own, and the end of what it began. */
 import { randomInt } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -8,6 +8,16 @@ import { join } from 'node:path';
 /** What has an `after` hook: a test's context, or the module node:test itself. */
 export interface Cleanup {
   after(end: () => Promise<void> | void): void;
+}
+
+/** Runs a trial and ends what it began, the last first. */
+export async function tidily<T>(trial: (t: Cleanup) => Promise<T>): Promise<T> {
+  const ends: (() => Promise<void> | void)[] = [];
+  try {
+    return await trial({ after: (end) => void ends.unshift(end) });
+  } finally {
+    for (const end of ends) await end();
+  }
 }
 
 /** Makes an empty folder, which is removed with all in it when `t` ends. Returns its absolute path. */

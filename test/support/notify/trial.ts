@@ -37,16 +37,6 @@ export interface Trial {
   rows(): Promise<number>;
 }
 
-/** Runs a trial and ends what it began, the last first. */
-export async function tidily<T>(trial: (t: Cleanup) => Promise<T>): Promise<T> {
-  const ends: (() => Promise<void> | void)[] = [];
-  try {
-    return await trial({ after: (end) => void ends.unshift(end) });
-  } finally {
-    for (const end of ends) await end();
-  }
-}
-
 /** Starts it all with so many users, ended with `t`. PostgreSQL syncs. */
 export async function startTrial(t: Cleanup, users: number): Promise<Trial> {
   const dataDir = join(await tempDir(t), 'data');
