@@ -16,6 +16,8 @@ export interface ContainerTarget {
   readonly isComing?: boolean;
   /** External port -> port inside. */
   readonly ports: ReadonlyMap<number, number>;
+  /** The external ports at which TLS ends here; absent: it is the container's at each. */
+  readonly endsTls?: ReadonlySet<number>;
 }
 
 export interface GatewayDeps {

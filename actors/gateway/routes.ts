@@ -29,6 +29,7 @@ const EVERY_MS = 5000;
 const NEWS_MS = 100;
 /** The shortest time between two pages of all containers and mappings, ms. */
 const SWEEP_MS = 4000;
+const NO_PORTS: ReadonlySet<number> = new Set();
 const NOTHING_MAPPED: ReadonlyMap<string, MappedHost> = new Map();
 
 interface RoutesState {
@@ -82,7 +83,8 @@ function isSameTarget(one: ContainerTarget, other: ContainerTarget): boolean {
   if (one.address !== other.address || one.isComing !== other.isComing || one.ports.size !== other.ports.size)
     return false;
   for (const [port, inside] of one.ports) if (other.ports.get(port) !== inside) return false;
-  return true;
+  const [ends, endsNow] = [one.endsTls ?? NO_PORTS, other.endsTls ?? NO_PORTS];
+  return ends.size === endsNow.size && [...ends].every((port) => endsNow.has(port));
 }
 
 const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_prefix} ${priority}`;

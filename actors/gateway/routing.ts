@@ -85,7 +85,7 @@ export class Routing {
     const { host, hostPort, target, port } = request;
     const isEncrypted = request.isEncrypted || this.#isConsoleAtHome(request);
     const id = this.#containerOf(host);
-    if (id !== undefined) return this.#toContainer(id, port, target);
+    if (id !== undefined) return this.#toContainer(id, request);
     if (this.#snapshot?.routes.hasHost(host)) {
       // Services are for HTTPS: the same request, method and body, is to come again there.
       if (!isEncrypted) return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
@@ -147,6 +147,7 @@ export class Routing {
     if (serverName === undefined) return 'refuse';
     const id = this.#containerOf(serverName);
     if (id !== undefined) {
+      if (this.#endsTls(id, this.#external(port))) return 'platform';
       const to = this.#addressOf(id, port);
       return typeof to === 'string' ? 'refuse' : { passTo: to };
     }
@@ -178,8 +179,20 @@ export class Routing {
     return ID_PATTERN.test(id) ? id : undefined;
   }
 
-  #toContainer(id: string, port: number, target: string): ProxyDecision {
+  #toContainer(id: string, { host, hostPort, port, target, isEncrypted }: ProxyRequest): ProxyDecision {
+    const external = this.#external(port);
+    if (!isEncrypted) {
+      if (this.#endsTls(id, external)) return redirect(`https://${host}:${external}${target}`);
+      const isOpen = this.#snapshot?.containers.get(id)?.ports.has(external) === true;
+      if (external === 80 && !isOpen && this.#endsTls(id, 443))
+        return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
+    }
     return this.#forwardTo(this.#addressOf(id, port), target);
+  }
+
+  /** Whether a container leaves TLS to the gateway at an external port. */
+  #endsTls(id: string, external: number): boolean {
+    return this.#snapshot?.containers.get(id)?.endsTls?.has(external) === true;
   }
 
   /** The container that requests to `host` on our `port` are for, if there is one; whether it runs or not. */
@@ -188,7 +201,7 @@ export class Routing {
   }
 
   #forwardTo(to: UpstreamAddress | 'closed' | 'not_running', target: string): ProxyDecision {
-    if (typeof to === 'object') return { forward: to, target, isTenant: true };
+    if (typeof to === 'object') return { forward: to, target, tenantOf: this.#domain };
     // Whether there is such a container is not told to those who may not know.
     if (to === 'closed') return { reply: { status: 404, body: 'There is nothing at this address.\n' } };
     return NOT_RUNNING;

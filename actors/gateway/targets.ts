@@ -62,10 +62,10 @@ export class ContainerTargets {
 
   #targetOf(id: string): ContainerTarget {
     const row = this.containers.get(id);
-    const ports = new Map(row?.ports);
-    if (row?.isWanted !== true) return { address: undefined, isComing: false, ports };
+    const open = { ports: new Map(row?.ports), endsTls: new Set(row?.endsTls) };
+    if (row?.isWanted !== true) return { address: undefined, isComing: false, ...open };
     const address = this.#addresses.get(id);
     const isComing = address === undefined && row.status !== 'failed' && row.status !== 'stopped';
-    return { address, isComing, ports };
+    return { address, isComing, ...open };
   }
 }

@@ -77,7 +77,7 @@ export async function up(options: UpOptions): Promise<void> {
     const database = await databaseServer(environment, dataDir, log, onProgress);
     teardown.add('database server', () => database.release());
 
-    const certificate = await keepCertificate(() => certificateOf(options, dataDir, domain), log);
+    const certificate = await keepCertificate(() => certificateOf(options, dataDir, domain, log), log);
     teardown.add('certificate', async () => certificate.close());
     const platform = await startPlatform({
       environment,

@@ -37,7 +37,7 @@ function addRun(program: Command): void {
     .option('--memory <size>', 'such as 512M or 2G (default: 512M)', megabytes)
     .option('--storage <size>', 'such as 5G (default: 5G)', gigabytes)
     .option('--key <key>', 'an SSH key of yours; may be repeated (default: all)', several)
-    .option('-p, --port <outside:inside>', 'open a port, such as 80:8080; may be repeated', several)
+    .option('-p, --port <outside:inside>', 'open a port, such as 80:8080 or 443:8080/https; may be repeated', several)
     .option('--mount <path>', 'a path whose data is kept; may be repeated (default: /root)', several)
     .addOption(new Option('--pull <policy>', 'when the image is pulled').choices(['always', 'missing']))
     .option('--ssh', 'let your SSH keys in')
@@ -102,9 +102,12 @@ function addPorts(program: Command): void {
     async (name: string | undefined, options: ClientCommandOptions) =>
       (await import('./ports.ts')).listPorts(name, options),
   );
-  clientCommand(port, 'add <container> <outside:inside>', 'open 80, 443, or one from 8000 to 8999').action(
-    async (name: string, text: string, options: ClientCommandOptions) =>
-      (await import('./ports.ts')).addPort(name, text, options),
+  clientCommand(
+    port,
+    'add <container> <outside:inside>',
+    'open 80, 443, or one from 8000 to 8999; 443:3000/https: the platform does HTTPS',
+  ).action(async (name: string, text: string, options: ClientCommandOptions) =>
+    (await import('./ports.ts')).addPort(name, text, options),
   );
   clientCommand(port, 'rm <container> <outside>', 'close one').action(
     async (name: string, text: string, options: ClientCommandOptions) =>

@@ -1,15 +1,23 @@
 /** `troupe port`, `open`, `mount`, `pull-policy`. */
+import type { CallInput } from '../../client/index.ts';
 import { addressOf } from '../config/page-address.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
 
-/** A port from outside and the one inside: `443:8080`, or `8080` for both. Throws ClientFailure. */
-export function parsePort(text: string): { readonly port: number; readonly target: number } {
-  const [, port, target = port] = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(text) ?? [];
+/**
+ * A port from outside and the one inside: `80:8080`, or `8080` for both; with `/https` the platform ends TLS there.
+ * Throws ClientFailure.
+ */
+export function parsePort(text: string): CallInput<'addIngress'>['body'] {
+  const [, port, target = port, https] = /^(\d{1,5})(?::(\d{1,5}))?(\/https)?$/.exec(text) ?? [];
   if (port === undefined)
-    throw new ClientFailure('usage', `${text} is no port such as 8080, or 80:8080 for outside and inside.`);
-  return { port: Number(port), target: Number(target) };
+    throw new ClientFailure(
+      'usage',
+      `${text} is no port such as 8080, 80:8080 for outside and inside, or 443:8080/https.`,
+    );
+  const body = { port: Number(port), target_port: Number(target) };
+  return https === undefined ? body : { ...body, tls: 'platform' };
 }
 
 /** Lists the ports that are open from outside. */
@@ -17,9 +25,9 @@ export async function listPorts(name: string | undefined, options: ClientCommand
   const session = openSession(options);
   const { id, hostname } = await containerOf(session, name);
   const answer = await session.client.call('listIngress', { params: { id } });
-  const rows = answer.rules.map(({ target_port, created_at, port }) => [
+  const rows = answer.rules.map(({ target_port, created_at, port, tls }) => [
     `${hostname}:${port}`,
-    String(target_port),
+    tls === 'platform' ? `${target_port}/https` : String(target_port),
     session.out.when(created_at),
     String(port),
   ]);
@@ -33,11 +41,12 @@ export async function listPorts(name: string | undefined, options: ClientCommand
 
 /** Opens a port. */
 export async function addPort(name: string, text: string, options: ClientCommandOptions): Promise<void> {
-  const { port, target } = parsePort(text);
+  const body = parsePort(text);
   const session = openSession(options);
   const { id, hostname } = await containerOf(session, name);
-  const rule = await session.client.call('addIngress', { params: { id }, body: { port, target_port: target } });
-  session.out.done(rule, `${hostname}:${port} leads to port ${target}, within 5 s.`);
+  const rule = await session.client.call('addIngress', { params: { id }, body });
+  const how = rule.tls === 'platform' ? ", over HTTPS with the platform's certificate" : '';
+  session.out.done(rule, `${hostname}:${rule.port} leads to port ${rule.target_port}${how}, within 5 s.`);
 }
 
 /** Closes a port. */
@@ -55,14 +64,13 @@ export async function openPage(name: string | undefined, options: ClientCommandO
   const { client, out, profile } = session;
   const container = await containerOf(session, name);
   const { rules } = await client.call('listIngress', { params: { id: container.id } });
-  const ports = rules.map(({ port }) => port);
-  const port = [443, 80].find((each) => ports.includes(each)) ?? ports[0];
-  if (port === undefined)
+  const rule = rules.find(({ port }) => port === 443) ?? rules.find(({ port }) => port === 80) ?? rules[0];
+  if (rule === undefined)
     throw new ClientFailure(
       'state',
       `${container.name} has no port: \`troupe port add ${container.name} 80:8080\` opens one.`,
     );
-  const url = `${addressOf(port, container.hostname, profile.url, profile.plainUrl)}/`;
+  const url = `${addressOf(rule, container.hostname, profile.url, profile.plainUrl)}/`;
   if (out.json) {
     out.line(JSON.stringify({ url }));
     return;

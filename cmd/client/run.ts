@@ -51,8 +51,7 @@ export async function runContainer(name: string | undefined, options: RunOptions
     ssh_enabled: options.ssh === true,
   };
   const made = await client.call('createContainer', { body });
-  for (const { port, target } of ports)
-    await client.call('addIngress', { params: { id: made.id }, body: { port, target_port: target } });
+  for (const body of ports) await client.call('addIngress', { params: { id: made.id }, body });
   if (options.wait === false && !options.shell) {
     out.done(made, `${made.name} is starting (${made.id}).`);
     return;

@@ -34,11 +34,20 @@ const PORT_TOOLS: readonly Tool[] = [
     input: byContainer.extend({
       port: outsideField,
       target_port: z.int().min(1).max(65_535).optional().describe('Port inside; default: the same'),
+      https: z
+        .boolean()
+        .default(false)
+        .describe('The platform does HTTPS with its certificate, and speaks HTTP to the program inside. Not for 80'),
     }),
     output: z.object({ port: portSchema }),
-    async run({ container, port, target_port }, context) {
+    async run({ container, port, target_port, https }, context) {
       const params = { id: await idOf(container, context) };
-      const body = target_port === undefined ? { port } : { port, target_port };
+      const tls = https ? ('platform' as const) : undefined;
+      const body = {
+        port,
+        ...(target_port === undefined ? {} : { target_port }),
+        ...(tls === undefined ? {} : { tls }),
+      };
       const rule = await context.client.call('addIngress', { params, body }, { signal: context.signal });
       const [opened] = await withUrls(params.id, [rule], context);
       return { port: opened ?? { ...rule, url: '' } };
@@ -67,7 +76,7 @@ async function withUrls(id: string, rules: readonly Rule[], { client, signal, ad
     if (error instanceof TroupeError && error.code === 'missing_scope') return undefined;
     throw error;
   });
-  const urlOf = ({ port }: Rule) => (container === undefined ? '' : `${address(port, container.hostname)}/`);
+  const urlOf = (rule: Rule) => (container === undefined ? '' : `${address(rule, container.hostname)}/`);
   return rules.map((rule) => ({ ...rule, url: urlOf(rule) }));
 }
 

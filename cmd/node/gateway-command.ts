@@ -65,7 +65,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
   const teardown = new Teardown(log);
   try {
     const dataDir = environment.DATABASE_URL === undefined ? dataDirInUse(options.data) : openDataDir(options.data);
-    const certificate = await keepCertificate(() => certificateOf(options, dataDir, domain), log);
+    const certificate = await keepCertificate(() => certificateOf(options, dataDir, domain, log), log);
     teardown.add('certificate', async () => certificate.close());
     const server = await databaseServer(environment, dataDir, log, () => {});
     teardown.add('database server', () => server.release());

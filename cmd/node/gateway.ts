@@ -189,6 +189,14 @@ export async function certificateOf(
   options: CertificateOptions,
   dataDir: string,
   domain: string,
+  log: Log,
 ): Promise<PlatformCertificate> {
-  return namedCertificate(options) ?? localCertificate(dataDir, domain, Date.now());
+  const certificate = namedCertificate(options) ?? (await localCertificate(dataDir, domain, Date.now()));
+  const { names, files } = certificate;
+  const missing = [domain, `*.${domain}`, `*.compute.${domain}`].filter((name) => !names.includes(name));
+  if (missing.length > 0) {
+    const text = `the certificate is not good for ${missing.join(', ')}: clients of these hosts will refuse it`;
+    log.warn({ files, names, missing }, text);
+  }
+  return certificate;
 }

@@ -3,7 +3,7 @@ import { TroupeClient } from '../../client/index.ts';
 import type { GatewayDecider } from '../../proto/gateway/gateway-decider.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { ToolReply, ToolRequest, ToolServer } from '../../proto/ports/tools.ts';
-import { addressOf } from '../config/page-address.ts';
+import { addressOf, type OpenPort } from '../config/page-address.ts';
 import { PlatformTransport } from './platform-transport.ts';
 
 /** See ToolServer. Until `reach` every call of a tool is refused as `unavailable`. */
@@ -31,7 +31,7 @@ export class PlatformTools implements ToolServer {
     const transport = this.#transport.of(client);
     const context = {
       client: new TroupeClient({ url: `https://${this.#domain}`, token, transport }),
-      address: (port: number, hostname: string) => addressOf(port, hostname, url, undefined),
+      address: (rule: OpenPort, hostname: string) => addressOf(rule, hostname, url, undefined),
     };
     return answerMessage(request, `${url}/mcp`, context, (error) => this.#log.error({ err: error }, 'a tool failed'));
   }

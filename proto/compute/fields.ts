@@ -79,6 +79,11 @@ export const mountPathsSchema = z
     'must not name a path inside another',
   );
 
+/**
+ * Who ends TLS at an external port: the container, which gets it as it came, or the platform, which speaks HTTP to it.
+ */
+export const ingressTlsSchema = z.enum(['container', 'platform']);
+
 const createFields = {
   id: z.string(),
   name: z.string(),
@@ -115,7 +120,7 @@ export const containerSchema = z.object({
   ssh_key_ids: z.array(z.int()).optional(),
   mount_paths: z.array(z.string()).optional(),
   /** Its ingress rules: external port, and the port in the container. */
-  ports: z.array(z.object({ port: z.int(), target_port: z.int() })).optional(),
+  ports: z.array(z.object({ port: z.int(), target_port: z.int(), tls: ingressTlsSchema.optional() })).optional(),
   /** Its last start. Absent while it was never started. */
   started_at: z.iso.datetime().optional(),
   /** The end of its last run, and the exit code of that. They stay when it is started again. */

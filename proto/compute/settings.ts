@@ -10,6 +10,7 @@ import {
   containerSchema,
   containerScope,
   externalPortSchema,
+  ingressTlsSchema,
   mountPathsSchema,
   ok,
   pullPolicySchema,
@@ -22,6 +23,8 @@ export const ingressSchema = z.object({
   id: z.int(),
   port: z.int(),
   target_port: z.int(),
+  /** `platform`: the gateway ends TLS there. Absent: TLS goes to the container as it comes. */
+  tls: ingressTlsSchema.optional(),
   /** Unix seconds. */
   created_at: z.int(),
 });
@@ -83,15 +86,20 @@ export const addIngress = endpoint({
   method: 'POST',
   idempotent: 'key',
   path: '/compute/containers/{id}/ingress',
-  summary: 'Add an ingress rule; one on port 443 enables HTTPS',
+  summary: 'Add an ingress rule; one on port 443 enables HTTPS, by the platform\'s certificate with `tls`: "platform"',
   scope: containerScope('update'),
   params: containerParams,
   body: z
     .object({
       port: externalPortSchema,
       target_port: z.int().min(1, 'must be 1 to 65535').max(65_535, 'must be 1 to 65535').optional(),
+      tls: ingressTlsSchema.default('container'),
     })
-    .transform(({ port, target_port }) => ({ port, target_port: target_port ?? port })),
+    .refine(({ port, tls }) => port !== 80 || tls === 'container', {
+      path: ['tls'],
+      error: 'cannot be "platform" on port 80, which is for HTTP: open port 443',
+    })
+    .transform(({ port, target_port, tls }) => ({ port, target_port: target_port ?? port, tls })),
   reply: ingressSchema,
   refuses: ['conflict'],
   actor: byContainer,

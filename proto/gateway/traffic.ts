@@ -49,8 +49,11 @@ export interface ProxyForward {
   readonly isService?: boolean;
   /** Signs the request, so that the service believes the client's address; for services of the platform only. */
   readonly gatewayToken?: SignGatewayToken;
-  /** The origin is a user's container: what opens the platform is not passed on to it. */
-  readonly isTenant?: boolean;
+  /**
+   * The origin is a user's container, of the platform of this domain: what opens the platform is not passed on to it,
+   * and it sets no cookies for the platform's names.
+   */
+  readonly tenantOf?: string;
 }
 
 /**

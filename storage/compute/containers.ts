@@ -39,7 +39,7 @@ const containerColumns = z.object({
   exit_code: z.number().nullable(),
   restarts: z.number(),
   ssh_key_ids: z.array(z.number()),
-  ports: z.array(z.object({ port: z.number(), target_port: z.number() })),
+  ports: z.array(z.object({ port: z.number(), target_port: z.number(), tls: z.literal('platform').optional() })),
 });
 const containerRow = containerColumns.transform((row) => ({
   id: row.id,
@@ -92,7 +92,8 @@ export type Desired = z.output<typeof desiredSchema>;
 /** Columns that are read from other tables. */
 const JOINED: Readonly<Record<string, string>> = {
   ssh_key_ids: 'array(select key_id from container_keys where container_id = containers.id order by key_id)',
-  ports: `coalesce((select json_agg(json_build_object('port', port, 'target_port', target_port) order by port)
+  ports: `coalesce((select json_agg(json_strip_nulls(json_build_object('port', port, 'target_port', target_port,
+      'tls', nullif(tls, 'container'))) order by port)
     from ingress_rules where container_id = containers.id), '[]')`,
 };
 const COLUMNS = Object.keys(containerColumns.shape)

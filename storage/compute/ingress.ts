@@ -1,13 +1,16 @@
 /** SQL of ingress rules. A container's `https_enabled` follows its rule on port 443. */
 import { z } from 'zod';
+import { ingressTlsSchema } from '../../proto/compute/fields.ts';
 import { isConstraint, type Queries, type Tx } from '../db.ts';
 
 const ruleRow = z
-  .object({ id: z.number(), port: z.number(), target_port: z.number(), created_at: z.date() })
-  .transform((row) => ({ id: row.id, port: row.port, targetPort: row.target_port, createdAt: row.created_at }));
+  .object({ id: z.number(), port: z.number(), target_port: z.number(), tls: ingressTlsSchema, created_at: z.date() })
+  .transform(({ id, port, target_port, tls, created_at }) => {
+    return { id, port, targetPort: target_port, tls, createdAt: created_at };
+  });
 export type IngressRow = z.output<typeof ruleRow>;
 
-const COLUMNS = 'id, port, target_port, created_at';
+const COLUMNS = 'id, port, target_port, tls, created_at';
 
 /** The rules of a container, by external port. */
 export function listRules(db: Queries, containerId: string): Promise<IngressRow[]> {
@@ -18,15 +21,15 @@ export function listRules(db: Queries, containerId: string): Promise<IngressRow[
 export async function insertRule(
   tx: Tx,
   containerId: string,
-  rule: { port: number; targetPort: number },
+  rule: Pick<IngressRow, 'port' | 'targetPort' | 'tls'>,
 ): Promise<IngressRow | 'duplicate' | undefined> {
   let row: IngressRow | undefined;
   try {
     row = await tx.one(
       ruleRow,
-      `insert into ingress_rules (container_id, port, target_port)
-       select id, $2, $3 from containers where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-      [containerId, rule.port, rule.targetPort],
+      `insert into ingress_rules (container_id, port, target_port, tls)
+       select id, $2, $3, $4 from containers where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+      [containerId, rule.port, rule.targetPort, rule.tls],
     );
   } catch (error) {
     if (isConstraint(error, 'ingress_rules_port_key')) return 'duplicate';

@@ -147,13 +147,16 @@ const openRow = z.object({
   isGoing: z.boolean(),
   /** Its ingress rules: external port, and the port inside. */
   ports: z.array(z.tuple([z.number(), z.number()])),
+  /** The external ports at which the gateway ends TLS. */
+  endsTls: z.array(z.number()),
 });
 
 /** What the database says of a container to gateways. */
 export type OpenContainer = z.output<typeof openRow>;
 
 const OPEN = `select c.id, c.status, c.desired = 'running' as "isWanted", c.desired = 'deleted' as "isGoing",
-    array(select array[p.port, p.target_port] from open_ports p where p.container_id = c.id order by p.port) as ports
+    array(select array[p.port, p.target_port] from open_ports p where p.container_id = c.id order by p.port) as ports,
+    array(select p.port from open_ports p where p.container_id = c.id and p.tls = 'platform') as "endsTls"
   from known_containers c`;
 
 const snapshotRow = z.object({ snapshot: z.string() });

@@ -60,9 +60,11 @@ test('a thing is found by its name, its id, or a beginning that only it has', ()
 });
 
 test('ports, sizes, scopes and addresses are read as they are written', () => {
-  assert.deepEqual(parsePort('80:8080'), { port: 80, target: 8080 });
-  assert.deepEqual(parsePort('8080'), { port: 8080, target: 8080 });
-  for (const bad of ['', 'x', '80:', '80:90:100', '1234567']) assert.throws(() => parsePort(bad), { code: 'usage' });
+  assert.deepEqual(parsePort('80:8080'), { port: 80, target_port: 8080 });
+  assert.deepEqual(parsePort('8080'), { port: 8080, target_port: 8080 });
+  assert.deepEqual(parsePort('443:8080/https'), { port: 443, target_port: 8080, tls: 'platform' });
+  for (const bad of ['', 'x', '80:', '80:90:100', '1234567', '80:90/http', '443/'])
+    assert.throws(() => parsePort(bad), { code: 'usage' });
   assert.deepEqual(['512', '512M', '2G', '1gb'].map(megabytes), [512, 512, 2048, 1024]);
   assert.deepEqual(['5', '5G', '1T'].map(gigabytes), [5, 5, 1024]);
   for (const bad of ['', '-1', '5X']) assert.throws(() => megabytes(bad));

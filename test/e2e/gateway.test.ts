@@ -219,11 +219,36 @@ describe('the gateway', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
       timeoutMs: 15_000,
     });
     assert.equal((await ask('http', 'other.test', '/', { port })).status, 404);
-    assert.equal((await request('POST', `${url}/stop`, { token })).status, 200);
-    await until(async () => (await ask('http', host, '/')).status === 503, {
-      what: 'it is said to be stopped',
+    // TLS by the platform's certificate, in the place of the container's own.
+    await assert.rejects(ask('https', host, '/'), /unrecognized name|UNRECOGNIZED_NAME/i);
+    const refused = await request('POST', `${url}/ingress`, { token, body: { port: 80, tls: 'platform' } });
+    assert.equal(refused.status, 400);
+    assert.match(JSON.stringify(refused.json), /tls.*port 80, which is for HTTP/);
+    const ended = { port: 443, target_port: 8080, tls: 'platform' };
+    const opened = await request('POST', `${url}/ingress`, { token, body: ended });
+    assert.deepEqual([opened.status, opened.json.tls], [200, 'platform'], JSON.stringify(opened.json));
+    await until(async () => (await ask('https', host, '/').catch(() => undefined))?.text === 'served\n', {
+      what: 'the page over HTTPS',
       timeoutMs: 15_000,
     });
+    const seen = await request('GET', url, { token });
+    assert.deepEqual(
+      [seen.json.https_enabled, seen.json.ports],
+      [true, [{ port: 80, target_port: 8080 }, ended, { port, target_port: 8080 }]],
+    );
+    // Without a rule of its own, plain HTTP leads there.
+    await request('DELETE', `${url}/ingress/80`, { token });
+    await until(async () => (await ask('http', host, '/x')).location === `https://${host}/x`, {
+      what: 'plain HTTP leads to HTTPS',
+      timeoutMs: 15_000,
+    });
+    await request('POST', `${url}/ingress`, { token, body: { port: 80, target_port: 8080 } });
+    assert.equal((await request('POST', `${url}/stop`, { token })).status, 200);
+    for (const protocol of ['http', 'https'] as const)
+      await until(async () => (await ask(protocol, host, '/')).status === 503, {
+        what: 'it is said to be stopped',
+        timeoutMs: 15_000,
+      });
     // Whoever is told that it runs finds the way there, though nothing listens inside of it now.
     assert.equal((await request('POST', `${url}/start`, { token })).status, 200);
     await until(async () => (await request('GET', url, { token })).json.status === 'running', {

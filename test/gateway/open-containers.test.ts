@@ -42,7 +42,7 @@ test('a look reads the containers whose rules or status changed, and no others',
   const before = rows();
   await look();
   assert.equal(rows(), before, 'nothing changed');
-  await db.tx((tx) => insertRule(tx, ONE, { port: 8000, targetPort: 22 }));
+  await db.tx((tx) => insertRule(tx, ONE, { port: 8000, targetPort: 22, tls: 'platform' }));
   await db.run(`update containers set desired = 'stopped', status = 'stopped' where id = $1`, [TWO]);
   await look();
   assert.equal(rows(), before + 2);
@@ -50,6 +50,7 @@ test('a look reads the containers whose rules or status changed, and no others',
     [80, 8080],
     [8000, 22],
   ]);
+  assert.deepEqual(containers.get(ONE)?.endsTls, [8000]);
   assert.deepEqual([containers.get(TWO)?.isWanted, containers.get(TWO)?.status], [false, 'stopped']);
   await db.tx((tx) => deleteRule(tx, ONE, 80));
   await db.tx((tx) => deleteRule(tx, TWO, 80));
@@ -61,8 +62,8 @@ test('a look reads the containers whose rules or status changed, and no others',
 test('a transaction that is open across looks is seen once it ends, though later ones ended before it', async (t) => {
   const { db, containers, rows, look } = await open(t);
   await db.tx(async (tx) => {
-    await insertRule(tx, ONE, { port: 8000, targetPort: 22 });
-    await db.tx((other) => insertRule(other, TWO, { port: 8001, targetPort: 23 }));
+    await insertRule(tx, ONE, { port: 8000, targetPort: 22, tls: 'container' });
+    await db.tx((other) => insertRule(other, TWO, { port: 8001, targetPort: 23, tls: 'container' }));
     await look();
     assert.deepEqual([containers.get(ONE)?.ports.length, containers.get(TWO)?.ports.length], [1, 2]);
     const before = rows();

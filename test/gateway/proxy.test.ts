@@ -64,7 +64,7 @@ describe('a request', () => {
     const { port, seen } = await scripted(t, OK);
     const proxy = await openProxy(t, ({ target }) => ({
       ...{ forward: { host: '127.0.0.1', port }, target },
-      isTenant: target !== '/own',
+      ...(target === '/own' ? {} : { tenantOf: 'cloud.test' }),
     }));
     const cookiesAt = async (target: string, ...fields: string[]) => {
       const before = seen.length;
@@ -85,6 +85,43 @@ describe('a request', () => {
       assert.deepEqual(await cookiesAt('/', fields, upgrade), kept, fields);
     }
     assert.deepEqual(await cookiesAt('/own', 'Cookie: token=mine; a=1\r\n'), ['token=mine; a=1']);
+  });
+
+  test('comes back from a container without cookies for names of the platform', async (t) => {
+    const cookies = [
+      'a=1; Path=/; Domain=cloud.test; Secure',
+      'b="x; domain=cloud.test"; Max-Age=3',
+      'c=1;DOMAIN = .Compute.Cloud.Test ;HttpOnly',
+      'd=1; Domain=other.test',
+      'e=1; Domain=notcloud.test; Path=/domain=cloud.test',
+      'f=1; Domain=other.test; Domain=x.cloud.test',
+    ];
+    const kept = [
+      'a=1; Path=/; Secure',
+      'b="x; domain=cloud.test"; Max-Age=3',
+      'c=1;HttpOnly',
+      'd=1; Domain=other.test',
+      'e=1; Domain=notcloud.test; Path=/domain=cloud.test',
+      'f=1; Domain=other.test',
+    ];
+    const fields = cookies.map((cookie) => `Set-Cookie: ${cookie}\r\n`).join('');
+    const early = `HTTP/1.1 103 Early Hints\r\n${fields}\r\n`;
+    const { port } = await scripted(t, (socket, count) => {
+      const head = count === 1 ? '101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x' : '200 OK';
+      socket.write(`${count === 0 ? early : ''}HTTP/1.1 ${head}\r\n${fields}Content-Length: 2\r\n\r\nok`);
+    });
+    const proxy = await openProxy(t, ({ target }) => ({
+      ...{ forward: { host: '127.0.0.1', port }, target },
+      ...(target === '/own' ? {} : { tenantOf: 'cloud.test' }),
+    }));
+    const cookiesOf = async (target: string, more = '') => {
+      const client = await rawClient(t, proxy.port, `GET ${target} HTTP/1.1\r\nHost: a.test\r\n${more}\r\n`);
+      await client.sees(/ok$/);
+      return [...client.text().matchAll(/^set-cookie: ?(.*)\r$/gim)].map(([, text]) => text);
+    };
+    assert.deepEqual(await cookiesOf('/'), [...kept, ...kept]);
+    assert.deepEqual(await cookiesOf('/', 'Connection: upgrade\r\nUpgrade: x\r\n'), kept);
+    assert.deepEqual(await cookiesOf('/own'), cookies);
   });
 
   test('that is decided later, or answered by the gateway itself, leaves the connection open', async (t) => {

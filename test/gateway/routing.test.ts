@@ -63,7 +63,7 @@ describe('a request', () => {
 
   test('to a container goes to the port that its rule says', () => {
     const routing = open();
-    const to = (port: number) => ({ forward: { host: '172.18.0.2', port }, target: '/', isTenant: true });
+    const to = (port: number) => ({ forward: { host: '172.18.0.2', port }, target: '/', tenantOf: 'cloud.test' });
     assert.deepEqual(routing.decide(request(HOST, '/')), to(8080));
     assert.deepEqual(routing.decide(request(HOST, '/', { port: 8000 })), to(22));
     for (const port of [8001, 22]) assert.deepEqual(routing.decide(request(HOST, '/', { port })), NOTHING);
@@ -77,6 +77,38 @@ describe('a request', () => {
       `${ID}.compute.evil.test`,
     ])
       assert.deepEqual(routing.decide(request(host, '/')), NOTHING, host);
+  });
+
+  test('to a container that leaves TLS to the gateway goes there over HTTPS', () => {
+    const ports = new Map([
+      [443, 3000],
+      [8000, 3001],
+      [8001, 22],
+    ]);
+    const routing = open({ container: { address: '172.18.0.2', ports, endsTls: new Set([443, 8000]) } });
+    const to = (port: number) => ({ forward: { host: '172.18.0.2', port }, target: '/x', tenantOf: 'cloud.test' });
+    assert.equal(routing.decideName(HOST, PORTS.https), 'platform');
+    assert.equal(routing.decideName(HOST, 8000), 'platform');
+    assert.deepEqual(routing.decideName(HOST, 8001), { passTo: { host: '172.18.0.2', port: 22 } });
+    assert.deepEqual(routing.decide(request(HOST, '/x', encrypted)), to(3000));
+    assert.deepEqual(routing.decide(request(HOST, '/x', { port: 8000, isEncrypted: true })), to(3001));
+    assert.deepEqual(routing.decide(request(HOST, '/x', { port: 8001 })), to(22));
+    const location = (port: number, hostPort?: number) => {
+      const decision = routing.decide(request(HOST, '/x?y', { port, hostPort }));
+      return 'reply' in decision ? [decision.reply.status, decision.reply.headers?.[0]?.[1]] : undefined;
+    };
+    assert.deepEqual(location(PORTS.http), [308, `https://${HOST}/x?y`]);
+    assert.deepEqual(location(PORTS.http, PORTS.http), [308, `https://${HOST}:8443/x?y`]);
+    assert.deepEqual(location(8000, 8000), [308, `https://${HOST}:8000/x?y`]);
+    // A rule for plain HTTP is one that was asked for.
+    const both = new Map([...ports, [80, 8080] as const]);
+    const plain = open({ container: { address: '172.18.0.2', ports: both, endsTls: new Set([443]) } });
+    assert.deepEqual(plain.decide(request(HOST, '/x')), to(8080));
+    // One that does not run has a name all the same: the answer is a page.
+    const stopped = open({ container: { address: undefined, ports, endsTls: new Set([443]) } });
+    assert.equal(stopped.decideName(HOST, PORTS.https), 'platform');
+    const answer = stopped.decide(request(HOST, '/', encrypted));
+    assert.ok('reply' in answer && answer.reply.status === 503);
   });
 
   test('to a container that does not run says so, without telling which ones there are', () => {

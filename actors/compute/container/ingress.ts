@@ -23,25 +23,26 @@ export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly 
 
     handler(addIngress, async ({ state }: ActiveContainer, call) => {
       const { id } = ownedRow(state, call);
-      const { port, target_port } = call.body;
+      const { port, target_port, tls } = call.body;
       // 80 and 443 are what the world calls the gateway's ports for HTTP and HTTPS.
       if (port !== HTTP && port !== HTTPS && takenPorts.includes(port)) {
         throw new Refusal('conflict', { message: `Port ${port} is used by the platform itself: choose another one.` });
       }
+      const ended = endedBy(tls);
       const reply = await fenced(db, state.lease, async (tx) => {
-        const row = await insertRule(tx, id, { port, targetPort: target_port });
+        const row = await insertRule(tx, id, { port, targetPort: target_port, tls });
         if (row === undefined) throw new Refusal('not_found');
         if (row === 'duplicate') {
           throw new Refusal('conflict', { message: `Port ${port} has a rule already: remove it first.` });
         }
-        await audit(tx, auditEntry(call, 'container.ingress.add', id, { port, target_port }));
+        await audit(tx, auditEntry(call, 'container.ingress.add', id, { port, target_port, ...ended }));
         await tellCompute(tx, { kind: 'ingress', containerId: id });
         return keptReply(tx, call, view(row));
       });
       const { ports } = state.row;
       notePorts(
         state,
-        [...ports, { port, target_port }].sort((a, b) => a.port - b.port),
+        [...ports, { port, target_port, ...ended }].sort((a, b) => a.port - b.port),
       );
       return reply;
     }),
@@ -69,6 +70,11 @@ function notePorts(state: ContainerActorState, ports: ActiveContainer['state']['
   state.row = { ...state.row, ports, httpsEnabled: ports.some(({ port }) => port === HTTPS) };
 }
 
-function view({ id, port, targetPort, createdAt }: IngressRow): IngressView {
-  return { id, port, target_port: targetPort, created_at: Math.floor(createdAt.getTime() / 1000) };
+/** What is shown of who ends TLS: nothing, where it is the container. */
+function endedBy(tls: IngressRow['tls']): { tls?: 'platform' } {
+  return tls === 'platform' ? { tls } : {};
+}
+
+function view({ id, port, targetPort, tls, createdAt }: IngressRow): IngressView {
+  return { id, port, target_port: targetPort, ...endedBy(tls), created_at: Math.floor(createdAt.getTime() / 1000) };
 }

@@ -54,9 +54,9 @@ export function forwardedOf(
   head: RequestHead,
   { isEncrypted, loop }: ClientContext,
   address: string,
-  { gatewayToken, isTenant }: Pick<ProxyForward, 'gatewayToken' | 'isTenant'>,
+  { gatewayToken, tenantOf }: Pick<ProxyForward, 'gatewayToken' | 'tenantOf'>,
 ): Forwarded {
-  return { address, isEncrypted, gatewayToken, isTenant, mark: loop?.line(head.host) };
+  return { address, isEncrypted, gatewayToken, tenantOf, mark: loop?.line(head.host) };
 }
 
 const FAILED: ProxyDecision = {

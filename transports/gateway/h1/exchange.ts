@@ -6,6 +6,7 @@ import type { RequestHead } from '../../wire/h1/request-head.ts';
 import type { CacheSink } from './cache-hook.ts';
 import { type BorrowedConnection, type ExchangeClient, GONE, type ResponseReader } from './exchange-sides.ts';
 import { type ResponseHead, readResponseHead } from './response-head.ts';
+import { withoutOurCookies } from './tenant-cookies.ts';
 import { type Destination, UpstreamError, type Upstreams } from './upstreams.ts';
 import {
   type ClientFraming,
@@ -180,11 +181,13 @@ export class Exchange implements ResponseReader {
         this.#distrust('The service behind this address answered with no HTTP.');
         return chunk.length;
       }
-      const response = readResponseHead(found.text, this.#forward.head.method);
-      if (typeof response === 'string') {
-        this.#distrust(`The service behind this address answered with no HTTP: ${response}.`);
+      const read = readResponseHead(found.text, this.#forward.head.method);
+      if (typeof read === 'string') {
+        this.#distrust(`The service behind this address answered with no HTTP: ${read}.`);
         return chunk.length;
       }
+      const { tenantOf } = this.#forward.client;
+      const response = tenantOf === undefined ? read : withoutOurCookies(read, tenantOf);
       at = found.next;
       if (response.status === 101) {
         this.#switch(response, chunk.subarray(at));

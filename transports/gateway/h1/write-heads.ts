@@ -17,15 +17,15 @@ export interface Forwarded {
   readonly gatewayToken?: SignGatewayToken | undefined;
   /** A line that marks the request as having been here (loop-detection.ts), with its end. */
   readonly mark?: string | undefined;
-  /** The origin is a user's container. */
-  readonly isTenant?: boolean | undefined;
+  /** The origin is a user's container, of the platform of this domain. */
+  readonly tenantOf?: string | undefined;
 }
 
 /** The request's head for the origin. `upgrade`: the protocol that may be switched to. */
 export function requestFor(
   head: RequestHead,
   target: string,
-  { address, isEncrypted, gatewayToken, mark = '', isTenant = false }: Forwarded,
+  { address, isEncrypted, gatewayToken, mark = '', tenantOf }: Forwarded,
   upgrade: string | undefined,
 ): string {
   let text = `${head.method} ${target} HTTP/1.1\r\n`;
@@ -39,7 +39,7 @@ export function requestFor(
     if (name === 'host') {
       isHostSent = true;
       text += `Host: ${value}\r\n`;
-    } else if (isTenant && name === 'cookie') {
+    } else if (tenantOf !== undefined && name === 'cookie') {
       const rest = withoutToken(value);
       if (rest !== '') text += `Cookie: ${rest}\r\n`;
     } else text += `${line}\r\n`;

@@ -15,6 +15,8 @@ export interface PlatformCertificate {
   readonly authorityFile: string | null;
   /** The files it was read from: certificate and key. */
   readonly files: readonly string[];
+  /** Hosts for which it is good; `*.` stands for one label (RFC 6125, section 6.4.3). */
+  readonly names: readonly string[];
 }
 
 /** The operator's files hold no certificate with its key. */
@@ -24,7 +26,8 @@ export class CertificateError extends CodedError<'unusable'> {}
 export function givenCertificate(certFile: string, keyFile: string): PlatformCertificate {
   try {
     const pem = { cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') };
-    return { context: certificateContext(pem), authorityFile: null, files: [certFile, keyFile] };
+    const { names } = describeCertificate(pem.cert);
+    return { context: certificateContext(pem), authorityFile: null, files: [certFile, keyFile], names };
   } catch (cause) {
     const text = `The certificate ${certFile} with the key ${keyFile} cannot be used: ${errorText(cause)}`;
     throw new CertificateError('unusable', text, { cause });
@@ -36,14 +39,14 @@ export async function localCertificate(dataDir: string, domain: string, now: num
   const file = (name: string) => join(dataDir, name);
   const authorityFile = file('ca.pem');
   const authority = await kept(authorityFile, file('ca-key.pem'), () => makeAuthority(`Troupe (${domain})`, now));
-  const names = [domain, `*.${domain}`];
+  const names = [domain, `*.${domain}`, `*.compute.${domain}`];
   const files = [file('tls.pem'), file('tls-key.pem')] as const;
   let pem = readPem(...files);
   if (pem === undefined || !isGood(pem, names, now)) {
     pem = await issueCertificate(authority, names, now);
     writePem(...files, pem);
   }
-  return { context: certificateContext(pem), authorityFile, files };
+  return { context: certificateContext(pem), authorityFile, files, names };
 }
 
 function isGood({ cert }: Pem, names: readonly string[], now: number): boolean {

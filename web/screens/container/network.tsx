@@ -10,7 +10,7 @@ import { useLoaded } from '../../core/resource.ts';
 import type { ScreenProps } from '../../core/router.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
 import { AsCommand, CopyButton } from '../../parts/copy.tsx';
-import { TextField } from '../../parts/field.tsx';
+import { Check, TextField } from '../../parts/field.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { RowOf, Rows } from '../../parts/rows.tsx';
@@ -59,19 +59,19 @@ function Ports({ container }: { readonly container: Container }) {
 
 interface PortRowProps {
   readonly container: Container;
-  readonly rule: { readonly port: number; readonly target_port: number };
+  readonly rule: NonNullable<Container['ports']>[number];
 }
 
-function PortRow({ container: { id, hostname }, rule: { port, target_port } }: PortRowProps) {
+function PortRow({ container: { id, hostname }, rule: { port, target_port, tls } }: PortRowProps) {
   const deed = useDeed(async () => {
     await call('deleteIngress', { params: { id, port: String(port) } });
     toast(t.network.closed(port));
   });
-  const href = addressOfPort(hostname, port);
+  const href = addressOfPort(hostname, port, tls);
   return (
     <RowOf
       name={<span class="num">{t.network.rule(port, target_port)}</span>}
-      about={[t.network.kinds[port === 443 ? 'https' : port === 80 ? 'http' : 'other']]}
+      about={[t.network.kinds[kindOf(port, tls)]]}
       actions={
         <>
           {href !== undefined && (
@@ -94,22 +94,32 @@ function PortRow({ container: { id, hostname }, rule: { port, target_port } }: P
   );
 }
 
+function kindOf(port: number, tls: PortRowProps['rule']['tls']): keyof typeof t.network.kinds {
+  if (tls === 'platform') return 'platform';
+  return port === 443 ? 'https' : port === 80 ? 'http' : 'other';
+}
+
 function AddPort({ container: { id, name } }: { readonly container: Container }) {
   const [outer, setOuter] = useState('');
   const [inner, setInner] = useState('');
+  /** Undefined: as is usual at the port. */
+  const [chosen, setChosen] = useState<boolean>();
+  const isHttps = outer.trim() !== '80' && (chosen ?? (outer.trim() === '' || outer.trim() === '443'));
   const deed = useDeed(async () => {
     const port = Number(outer);
-    const body = inner.trim() === '' ? { port } : { port, target_port: Number(inner) };
-    await call('addIngress', { params: { id }, body });
+    const target = inner.trim() === '' ? {} : { target_port: Number(inner) };
+    const tls = isHttps ? { tls: 'platform' as const } : {};
+    await call('addIngress', { params: { id }, body: { port, ...target, ...tls } });
     toast(t.network.opened(port));
     setOuter('');
     setInner('');
+    setChosen(undefined);
   });
   const submit = (event: Event) => {
     event.preventDefault();
     void deed.run();
   };
-  const pair = `${outer.trim() || '443'}:${inner.trim() || outer.trim() || '8080'}`;
+  const pair = `${outer.trim() || '443'}:${inner.trim() || outer.trim() || '8080'}${isHttps ? '/https' : ''}`;
   const numeric = { inputMode: 'numeric', maxLength: 5, autocomplete: 'off' } as const;
   return (
     <form class="stack tight" onSubmit={submit}>
@@ -131,6 +141,9 @@ function AddPort({ container: { id, name } }: { readonly container: Container })
           attributes={numeric}
         />
       </div>
+      {outer.trim() !== '80' && (
+        <Check label={t.network.https} hint={t.network.httpsHint} checked={isHttps} onChange={setChosen} />
+      )}
       {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
       <div class="row wrap">
         <Button type="submit" kind="main" busy={deed.isBusy}>
@@ -142,6 +155,7 @@ function AddPort({ container: { id, name } }: { readonly container: Container })
         curl={curlLine('POST', `/compute/containers/${id}/ingress`, {
           port: Number(outer) || 443,
           target_port: Number(inner) || 8080,
+          ...(isHttps ? { tls: 'platform' } : {}),
         })}
       />
     </form>

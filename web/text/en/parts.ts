@@ -5,6 +5,7 @@ export const NETWORK = {
   rule: (outer: number, inner: number) => `${outer} leads to ${inner}`,
   kinds: {
     https: 'HTTPS: your program in the container ends TLS itself',
+    platform: 'HTTPS by the platform; HTTP to your program',
     http: 'HTTP',
     other: 'HTTP, and TLS as it is',
   },
@@ -15,6 +16,8 @@ export const NETWORK = {
   outerHint: '80, 443, or 8000 to 8999',
   inner: 'In the container',
   innerHint: 'The same unless given',
+  https: 'HTTPS by the platform',
+  httpsHint: 'With its certificate. Your program in the container speaks HTTP.',
   add: 'Open port',
   map: 'Map a hostname',
   noHostname: 'No hostname of yours leads here.',
