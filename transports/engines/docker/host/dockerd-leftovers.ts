@@ -3,12 +3,22 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { findProgram, runProgram } from '../run.ts';
 import { isAlive, mountsBelow } from './dockerd-files.ts';
 
-/** Unmounts what a dockerd that was killed mounted below `folders`; what is still in use stays. */
+/** How often a mount that is in use is tried, and the pause between two tries in milliseconds. */
+const [UNMOUNTS, UNMOUNT_PAUSE_MS] = [40, 50];
+
+/**
+ * Unmounts what a dockerd that was killed mounted below `folders`; what is still in use after two seconds stays. The
+ * threads of a process that was killed may hold its files for a moment longer than its main thread lives.
+ */
 export async function unmountLeftovers(folders: readonly string[]): Promise<void> {
   const program = findProgram('umount');
   if (program === undefined) return;
-  const mounts = mountsBelow(readFileSync('/proc/self/mounts', 'utf8'), folders);
-  for (const path of mounts) await runProgram(program, [path]);
+  for (let tries = 1; tries <= UNMOUNTS; tries += 1) {
+    const mounts = mountsBelow(readFileSync('/proc/self/mounts', 'utf8'), folders);
+    if (mounts.length === 0) return;
+    if (tries > 1) await delay(UNMOUNT_PAUSE_MS);
+    for (const path of mounts) await runProgram(program, [path]);
+  }
 }
 
 /**
