@@ -20,7 +20,7 @@ const findings = z.array(z.object({ id: z.string(), nodes: z.array(z.object({ ta
 
 const PARTS = ['', '/network', '/storage', '/ssh', '/history', '/settings'];
 const PATHS = ['/containers', '/containers/new', '/hostnames', '/activity', '/keys', '/tokens', '/settings', '/device'];
-const OTHERS = ['/more', '/nowhere', '/containers/abcdefghijkl'];
+const OTHERS = ['/activity/delivery', '/more', '/nowhere', '/containers/abcdefghijkl'];
 
 describe('the screens of the console', {
   skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),

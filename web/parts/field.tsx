@@ -14,11 +14,11 @@ interface FieldWords {
 /** What else an input may say to the browser. */
 interface InputAttributes {
   readonly name?: string;
-  readonly autocomplete?: 'off' | 'username' | 'current-password' | 'new-password';
+  readonly autocomplete?: 'off' | 'username' | 'current-password' | 'new-password' | 'email' | 'one-time-code';
   readonly required?: boolean;
   readonly autofocus?: boolean;
   readonly maxLength?: number;
-  readonly inputMode?: 'numeric' | 'text' | 'url';
+  readonly inputMode?: 'numeric' | 'text' | 'url' | 'email';
 }
 
 interface TextFieldProps extends FieldWords {

@@ -38,6 +38,10 @@ export const ROUTES: readonly ScreenRoute[] = [
   },
   { pattern: '/hostnames', load: async () => (await import('../screens/hostnames/hostnames.tsx')).Hostnames },
   { pattern: '/activity', load: async () => (await import('../screens/activity/activity.tsx')).Activity },
+  {
+    pattern: '/activity/delivery',
+    load: async () => (await import('../screens/activity/delivery/delivery.tsx')).Delivery,
+  },
   { pattern: '/keys', load: async () => (await import('../screens/keys/keys.tsx')).Keys },
   { pattern: '/tokens', load: async () => (await import('../screens/tokens/tokens.tsx')).Tokens },
   { pattern: '/settings', load: async () => (await import('../screens/settings/settings.tsx')).Settings },

@@ -19,9 +19,12 @@ export interface AdministeredConsole extends OpenedConsole {
   findings(): Promise<string[]>;
 }
 
-/** Starts a platform of its own. It ends with `cleanup`. */
-export async function openAdministeredConsole(cleanup: Cleanup): Promise<AdministeredConsole> {
-  const opened = await openConsole(cleanup);
+/** Starts a platform of its own, with `more` in its environment. It ends with `cleanup`. */
+export async function openAdministeredConsole(
+  cleanup: Cleanup,
+  more: Record<string, string> = {},
+): Promise<AdministeredConsole> {
+  const opened = await openConsole(cleanup, more);
   const { browser, origin } = opened;
   const { page } = browser;
   return {

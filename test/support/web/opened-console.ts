@@ -29,8 +29,8 @@ export interface OpenedConsole {
   logIn(who?: keyof typeof PASSWORDS): Promise<void>;
 }
 
-/** Starts a platform of its own. It ends with `cleanup`. */
-export async function openConsole(cleanup: Cleanup): Promise<OpenedConsole> {
+/** Starts a platform of its own, with `more` in its environment. It ends with `cleanup`. */
+export async function openConsole(cleanup: Cleanup, more: Record<string, string> = {}): Promise<OpenedConsole> {
   const data = await tempDir(cleanup);
   const database = await testDatabase();
   cleanup.after(() => database.close());
@@ -38,6 +38,7 @@ export async function openConsole(cleanup: Cleanup): Promise<OpenedConsole> {
     DATABASE_URL: database.url,
     DEFAULT_IMAGE: await tinyImage(),
     ADMIN_PASSWORD: PASSWORDS.admin,
+    ...more,
   };
   const platform = await startPlatform({ data, env });
   cleanup.after(async () => {

@@ -1,14 +1,14 @@
 /** What happened, by day, and what is not told. */
 
 import { useSignal } from '@preact/signals';
-import { Bell, CheckCheck } from 'lucide';
+import { Bell, CheckCheck, Send } from 'lucide';
 import { useEffect } from 'preact/hooks';
 import type { UserNotification } from '../../../client/index.ts';
 import { useDeed } from '../../core/deed.ts';
 import { dayOf } from '../../core/format.ts';
 import { call } from '../../core/platform.ts';
 import { fetchRecent, MOST_RECENT, recent, unread } from '../../live/live.ts';
-import { Button } from '../../parts/button.tsx';
+import { Button, LinkButton } from '../../parts/button.tsx';
 import { Bones, Empty, Failure } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
@@ -44,11 +44,16 @@ export function Activity() {
       title={t.shell.activity}
       lead={t.activity.lead}
       actions={
-        unread.value > 0 && (
-          <Button icon={CheckCheck} onClick={() => void markAll.run()} busy={markAll.isBusy}>
-            {t.activity.markAll}
-          </Button>
-        )
+        <div class="row wrap">
+          {unread.value > 0 && (
+            <Button icon={CheckCheck} onClick={() => void markAll.run()} busy={markAll.isBusy}>
+              {t.activity.markAll}
+            </Button>
+          )}
+          <LinkButton icon={Send} href="/activity/delivery">
+            {t.delivery.link}
+          </LinkButton>
+        </div>
       }
       narrow
     >

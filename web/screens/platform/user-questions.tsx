@@ -8,11 +8,12 @@ import { exactTime, span } from '../../core/format.ts';
 import { call } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { Button } from '../../parts/button.tsx';
-import { AsCommand, Code } from '../../parts/copy.tsx';
+import { AsCommand } from '../../parts/copy.tsx';
 import { Confirm, Dialog } from '../../parts/dialog.tsx';
 import { Check, TextField } from '../../parts/field.tsx';
-import { Failure, Note } from '../../parts/note.tsx';
+import { Failure } from '../../parts/note.tsx';
 import { RowOf, Rows } from '../../parts/rows.tsx';
+import { SecretDialog } from '../../parts/secret.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 import { Loading } from './administrator.tsx';
@@ -100,18 +101,16 @@ interface PasswordOnceProps {
   readonly onClose: () => void;
 }
 
-/** Shown once: it stays until somebody says that it is kept. */
 function PasswordOnce({ username, password, onClose }: PasswordOnceProps) {
   return (
-    <Dialog title={t.users.secretTitle(username)} onClose={onClose} mustStay>
-      <Note tone="warn">{t.users.secretLead}</Note>
-      <Code text={password} what={t.users.thePassword} />
-      <div class="ends">
-        <Button kind="main" onClick={onClose}>
-          {t.users.kept}
-        </Button>
-      </div>
-    </Dialog>
+    <SecretDialog
+      title={t.users.secretTitle(username)}
+      lead={t.users.secretLead}
+      text={password}
+      what={t.users.thePassword}
+      file={`password-${username}.txt`}
+      onClose={onClose}
+    />
   );
 }
 

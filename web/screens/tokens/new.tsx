@@ -6,10 +6,11 @@ import { call } from '../../core/platform.ts';
 import { personNow } from '../../core/session.ts';
 import { containers } from '../../live/live.ts';
 import { Button } from '../../parts/button.tsx';
-import { AsCommand, Code } from '../../parts/copy.tsx';
+import { AsCommand } from '../../parts/copy.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { SelectField, TextField } from '../../parts/field.tsx';
-import { Failure, Note } from '../../parts/note.tsx';
+import { Failure } from '../../parts/note.tsx';
+import { SecretDialog } from '../../parts/secret.tsx';
 import { t } from '../../text/text.ts';
 import { AREAS, type RightsDraft, scopesFrom } from './scopes.ts';
 
@@ -32,7 +33,17 @@ export function NewToken({ onClose, onMade }: NewTokenProps) {
     onMade();
     setSecret(token);
   });
-  if (secret !== undefined) return <Secret text={secret} onClose={onClose} />;
+  if (secret !== undefined)
+    return (
+      <SecretDialog
+        title={t.tokens.made}
+        lead={t.tokens.madeLead}
+        text={secret}
+        what={t.tokens.theToken}
+        file={`token-${body.name}.txt`}
+        onClose={onClose}
+      />
+    );
   const submit = (event: Event) => {
     event.preventDefault();
     void deed.run();
@@ -116,20 +127,5 @@ function RightsField({ rights, onChange }: RightsFieldProps) {
         />
       </div>
     </fieldset>
-  );
-}
-
-/** Shown once: it stays until somebody says that it is kept. */
-function Secret({ text, onClose }: { readonly text: string; readonly onClose: () => void }) {
-  return (
-    <Dialog title={t.tokens.made} onClose={onClose} mustStay>
-      <Note tone="warn">{t.tokens.madeLead}</Note>
-      <Code text={text} what={t.tokens.theToken} />
-      <div class="ends">
-        <Button kind="main" onClick={onClose}>
-          {t.tokens.kept}
-        </Button>
-      </div>
-    </Dialog>
   );
 }

@@ -45,6 +45,7 @@ export const COMMON = {
   },
   dialog: { cancel: 'Cancel', close: 'Close' },
   copy: { done: 'Copied', label: (what: string) => `Copy ${what}` },
+  secret: { save: 'Save as a file', kept: 'I have kept it' },
   command: { title: 'As a command', line: 'the command', request: 'the request' },
   plot: {
     now: 'now',

@@ -4,6 +4,7 @@ import { COMMON } from './common.ts';
 import { CONTAINER, LOG, TERMINAL } from './container.ts';
 import { CONTAINERS } from './containers.ts';
 import { CREATE } from './create.ts';
+import { DELIVERY, MAIL, WEBHOOKS } from './delivery.ts';
 import { DEVICE } from './device.ts';
 import { LOGIN } from './login.ts';
 import { PALETTE } from './palette.ts';
@@ -33,6 +34,9 @@ export const EN = {
   ssh: SSH,
   hostnames: HOSTNAMES,
   activity: ACTIVITY,
+  delivery: DELIVERY,
+  webhooks: WEBHOOKS,
+  mail: MAIL,
   keys: KEYS,
   tokens: TOKENS,
   settings: SETTINGS_TEXT,

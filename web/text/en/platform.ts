@@ -85,7 +85,6 @@ export const USERS = {
   secretTitle: (name: string) => `The password of ${name}`,
   secretLead: 'It is shown only now. Give it to them in person, and ask them to change it.',
   thePassword: 'the password',
-  kept: 'I have kept it',
   forgetTitle: (name: string) => `Forget the security keys of ${name}?`,
   forgetLead: 'For somebody who lost them: the password alone is enough then.',
   forgetVerb: 'Forget keys',

@@ -3,6 +3,7 @@ import './log.css';
 import { Download, Search } from 'lucide';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Container } from '../../../../client/index.ts';
+import { saveText } from '../../../core/download.ts';
 import { count } from '../../../core/format.ts';
 import { remember, remembered } from '../../../core/memory.ts';
 import { Button } from '../../../parts/button.tsx';
@@ -175,10 +176,5 @@ function save({ name }: Container, lines: LogLines): void {
   const text = lines.blocks.value
     .flatMap(({ rows }) => rows.filter(({ gap }) => gap === undefined))
     .map((row) => `${row.stamp} ${plainText(row.text)}\n`);
-  const url = URL.createObjectURL(new Blob(text, { type: 'text/plain' }));
-  const link = document.createElement('a');
-  link.href = url;
-  link.download = `${name}.log`;
-  link.click();
-  URL.revokeObjectURL(url);
+  saveText(`${name}.log`, ...text);
 }

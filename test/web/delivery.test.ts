@@ -1,0 +1,150 @@
+/** Being told elsewhere, set up in the console: a real platform, a receiver of webhooks and a mail server. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { skipWithoutDocker } from '../support/engine/docker-client.ts';
+import { startMailServer } from '../support/notify/mail-server.ts';
+import { isSigned, startReceiver } from '../support/notify/receiver.ts';
+import { skipWithout } from '../support/require.ts';
+import { until } from '../support/until.ts';
+import { type AdministeredConsole, openAdministeredConsole } from '../support/web/administered-console.ts';
+import { buildOfConsole } from '../support/web/console-build.ts';
+
+describe('delivery in the console', {
+  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  timeout: 300_000,
+}, () => {
+  const ends: (() => unknown)[] = [];
+  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  let console: AdministeredConsole;
+  let page: AdministeredConsole['page'];
+  let receiver: Awaited<ReturnType<typeof startReceiver>>;
+  let mail: Awaited<ReturnType<typeof startMailServer>>;
+  let answer = 204;
+  let secret = '';
+
+  before(async () => {
+    receiver = await startReceiver(cleanup, () => answer);
+    mail = await startMailServer(cleanup);
+    console = await openAdministeredConsole(cleanup, {
+      WEBHOOK_ALLOW: '127.0.0.0/8',
+      SMTP_URL: mail.url,
+      SMTP_FROM: 'troupe@cloud.test',
+    });
+    ({ page } = console);
+    await console.open('/activity', 'Log in to troupe.localhost');
+    await console.logIn();
+    await console.heading('Activity').waitFor();
+    await page.getByRole('link', { name: 'Delivery' }).click();
+    await console.heading('Delivery').waitFor();
+  });
+  after(async () => {
+    for (const end of ends) await end();
+  });
+
+  const choose = async (item: string) => {
+    await console.button(`More for ${receiver.url}`).click();
+    await page.getByRole('menuitem', { name: item, exact: true }).click();
+  };
+  const exactly = (words: string) => page.getByText(words, { exact: true });
+  const dialog = () => page.getByRole('dialog');
+
+  test('a webhook is added, and its secret is shown once', async () => {
+    await console.text('No webhook yet').waitFor();
+    assert.deepEqual(await console.findings(), []);
+    await console.button('Add webhook').click();
+    await dialog().getByLabel('Address').fill('not an address');
+    await dialog().getByRole('button', { name: 'Add webhook' }).click();
+    await dialog().getByText('Must be an address with https://').waitFor();
+    await dialog().getByLabel('Address').fill(receiver.url);
+    await dialog()
+      .getByRole('radio', { name: /Only some/ })
+      .press('Space');
+    await dialog().getByText('Choose at least one.').waitFor();
+    assert.deepEqual(await console.findings(), []);
+    await dialog().getByLabel('Containers').check();
+    await dialog().getByRole('button', { name: 'Add webhook' }).click();
+    secret =
+      (await dialog()
+        .getByText(/^whsec_/)
+        .textContent()) ?? '';
+    await page.keyboard.press('Escape');
+    assert.ok(await dialog().isVisible(), 'it stays until somebody says that it is kept');
+    const download = page.waitForEvent('download');
+    await console.button('Save as a file').click();
+    assert.equal((await download).suggestedFilename(), 'webhook-127.0.0.1.txt');
+    await console.button('I have kept it').click();
+    await exactly(receiver.url).waitFor();
+    await exactly('containers').waitFor();
+    assert.equal(await page.getByText(secret).count(), 0);
+  });
+
+  test('a test shows what the program answered, and a failure how it goes on', async () => {
+    await console.button('Send a test').click();
+    await console.text(/^204 in/).waitFor();
+    assert.ok(receiver.hooks.every((hook) => isSigned(hook, secret)));
+    answer = 503;
+    await console.button('Send a test').click();
+    await console.text(/^503 in/).waitFor();
+    await console.text('It answered 503').waitFor();
+    await console.text('Tries again').waitFor();
+    assert.deepEqual(await console.findings(), []);
+  });
+
+  test('pausing says what it drops; a paused one is sent nothing, and goes on when asked', async () => {
+    await choose('Pause');
+    await dialog().getByText('1 waits to be sent').waitFor();
+    await dialog().getByRole('button', { name: 'Pause' }).click();
+    await exactly('Paused').waitFor();
+    assert.equal(await console.button('Send a test').getAttribute('aria-disabled'), 'true');
+    answer = 204;
+    await choose('Resume');
+    await exactly('Works').waitFor();
+    await choose('Pause');
+    await exactly('Paused').waitFor();
+    await choose('Resume');
+    await exactly('Works').waitFor();
+  });
+
+  test('it is changed, gets a new secret, and is deleted', async () => {
+    await choose('Change');
+    await dialog().getByRole('radio', { name: /All/ }).press('Space');
+    await dialog().getByRole('button', { name: 'Save' }).click();
+    await page.getByText('all notifications').waitFor();
+    await choose('Make a new secret');
+    await dialog().getByRole('button', { name: 'Make a new secret' }).click();
+    const fresh =
+      (await dialog()
+        .getByText(/^whsec_/)
+        .textContent()) ?? '';
+    await console.button('I have kept it').click();
+    const before = receiver.hooks.length;
+    await console.button('Send a test').click();
+    await until(() => receiver.hooks.length > before, { what: 'the test came' });
+    const last = receiver.hooks.at(-1);
+    assert.ok(last !== undefined && isSigned(last, fresh) && isSigned(last, secret));
+    await choose('Delete');
+    await dialog().getByRole('button', { name: 'Delete' }).click();
+    await console.text('No webhook yet').waitFor();
+  });
+
+  test('mail is on once the code from the mail is entered', async () => {
+    await page.getByLabel('Mail address').fill('ann@example.com');
+    await console.button('Send a code').click();
+    await console.text('Waits for the code').waitFor();
+    await until(() => mail.mails.length === 1, { what: 'the mail came' });
+    const code = /\b\d{6}\b/.exec(mail.mails[0]?.text ?? '')?.[0] ?? '';
+    await page.getByLabel('Code from the mail').fill(code === '000000' ? '000001' : '000000');
+    await console.button('Confirm').click();
+    await page.getByRole('alert').waitFor();
+    assert.deepEqual(await console.findings(), []);
+    await page.getByLabel('Code from the mail').fill(code);
+    await console.button('Confirm').click();
+    await exactly('On').waitFor();
+    await console.button('Turn off').click();
+    await page.getByLabel('Mail address').waitFor();
+  });
+
+  test('the browser complained about nothing', () => {
+    assert.deepEqual(console.complaints, []);
+  });
+});
