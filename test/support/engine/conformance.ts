@@ -456,9 +456,12 @@ export function engineConformance(
     it('tells those who watch to look at all when it lost sight, and goes on', async () => {
       const seen: (string | undefined)[] = [];
       const watch = engine.watch((id) => seen.push(id));
-      await eventually(() => assert.deepEqual(seen, [undefined]));
+      // Something may still happen to containers of the tests before.
+      const looks = () => seen.filter((id) => id === undefined).length;
+      await eventually(() => assert.equal(looks(), 1));
+      assert.equal(seen[0], undefined);
       await under.cut();
-      await eventually(() => assert.ok(seen.length > 1 && seen.at(-1) === undefined, 'not told'));
+      await eventually(() => assert.ok(looks() > 1, 'not told'));
       const spec = specOf();
       await engine.create(spec);
       await eventually(() => assert.ok(seen.includes(spec.id), 'not heard of'));
