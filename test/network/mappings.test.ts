@@ -387,13 +387,16 @@ test('a cookie that a container’s page planted beside the token makes nobody s
   const network = await openNetwork(t);
   const [ann, bob] = [await network.person(), await network.person()];
   const statusOf = async (cookie: string) =>
-    (await network.call('', 'GET', '/api/domain-mappings', undefined, { cookie })).status;
+    (await network.call('', 'GET', '/api/domain-mappings', undefined, { cookie, 'sec-fetch-site': 'same-origin' }))
+      .status;
   assert.equal(await statusOf(`token=${ann.token}; token=${bob.token}`), 401);
   assert.equal(await statusOf(`token=${bob.token}; a=b; token=${bob.token}`), 401);
   assert.equal(await statusOf(`__Host-token=${ann.token}`), 200);
   // What only the host itself can have set wins.
   assert.equal(await statusOf(`token=x; __Host-token=${ann.token}; token=y`), 200);
   assert.equal(await statusOf(`token=${ann.token}; __Host-token=x`), 401);
+  assert.equal(await statusOf(`token=x; __Host-troupe=${ann.token}; token=y`), 200);
+  assert.equal(await statusOf(`token=${ann.token}; __Host-troupe=x`), 401);
 });
 
 test('what a certificate waits for shows in the mapping, and is not written down for one that is gone', async (t) => {

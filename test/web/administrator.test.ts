@@ -7,9 +7,8 @@ import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
 import { until } from '../support/until.ts';
-import { type AdministeredConsole, openAdministeredConsole } from '../support/web/administered-console.ts';
 import { buildOfConsole } from '../support/web/console-build.ts';
-import { PASSWORD } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, PASSWORD } from '../support/web/opened-console.ts';
 
 describe('the console of the administrator', {
   skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
@@ -17,11 +16,11 @@ describe('the console of the administrator', {
 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
-  let console: AdministeredConsole;
-  let page: AdministeredConsole['page'];
+  let console: OpenedConsole;
+  let page: OpenedConsole['page'];
 
   before(async () => {
-    console = await openAdministeredConsole(cleanup);
+    console = await openConsole(cleanup);
     ({ page } = console);
     await makeContainer();
   });

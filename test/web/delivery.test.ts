@@ -6,8 +6,8 @@ import { startMailServer } from '../support/notify/mail-server.ts';
 import { isSigned, startReceiver } from '../support/notify/receiver.ts';
 import { skipWithout } from '../support/require.ts';
 import { until } from '../support/until.ts';
-import { type AdministeredConsole, openAdministeredConsole } from '../support/web/administered-console.ts';
 import { buildOfConsole } from '../support/web/console-build.ts';
+import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
 
 describe('delivery in the console', {
   skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
@@ -15,8 +15,8 @@ describe('delivery in the console', {
 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
-  let console: AdministeredConsole;
-  let page: AdministeredConsole['page'];
+  let console: OpenedConsole;
+  let page: OpenedConsole['page'];
   let receiver: Awaited<ReturnType<typeof startReceiver>>;
   let mail: Awaited<ReturnType<typeof startMailServer>>;
   let answer = 204;
@@ -25,7 +25,7 @@ describe('delivery in the console', {
   before(async () => {
     receiver = await startReceiver(cleanup, () => answer);
     mail = await startMailServer(cleanup);
-    console = await openAdministeredConsole(cleanup, {
+    console = await openConsole(cleanup, {
       WEBHOOK_ALLOW: '127.0.0.0/8',
       SMTP_URL: mail.url,
       SMTP_FROM: 'troupe@cloud.test',

@@ -9,8 +9,8 @@ import { amountOf } from '../../web/screens/platform/quantity.ts';
 import { request } from '../support/cluster/platform.ts';
 import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { skipWithout } from '../support/require.ts';
-import { type AdministeredConsole, openAdministeredConsole } from '../support/web/administered-console.ts';
 import { buildOfConsole } from '../support/web/console-build.ts';
+import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
 
 describe('the palette and the approval of logins', {
   skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
@@ -18,11 +18,11 @@ describe('the palette and the approval of logins', {
 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
-  let console: AdministeredConsole;
-  let page: AdministeredConsole['page'];
+  let console: OpenedConsole;
+  let page: OpenedConsole['page'];
 
   before(async () => {
-    console = await openAdministeredConsole(cleanup);
+    console = await openConsole(cleanup);
     ({ page } = console);
   });
   after(async () => {

@@ -1,9 +1,6 @@
 /** Every screen of the console, looked at by axe-core: wide and narrow, light and dark, with a container and without. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { after, before, describe, test } from 'node:test';
-import { z } from 'zod';
 import { visit } from '../support/clients/browser.ts';
 import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { skipWithout } from '../support/require.ts';
@@ -11,12 +8,6 @@ import { publicKey } from '../support/ssh/public-key.ts';
 import { until } from '../support/until.ts';
 import { buildOfConsole } from '../support/web/console-build.ts';
 import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const ALL = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
-/** What the other theme changes. */
-const COLOURS = ['color-contrast', 'link-in-text-block'];
-const findings = z.array(z.object({ id: z.string(), nodes: z.array(z.object({ target: z.array(z.unknown()) })) }));
 
 const PARTS = ['', '/network', '/storage', '/ssh', '/history', '/settings'];
 const PATHS = ['/containers', '/containers/new', '/hostnames', '/activity', '/keys', '/tokens', '/settings', '/device'];
@@ -38,30 +29,8 @@ describe('the screens of the console', {
     for (const end of ends) await end();
   });
 
-  /** What axe-core finds on the present page, and whether anything sticks out of it. */
-  const look = async (at: string): Promise<string[]> => {
-    const { page, run } = opened.browser;
-    const found: string[] = [];
-    // By the debugger: the policy of the page does not count for it.
-    await page.evaluate(AXE);
-    for (const width of [1280, 390]) {
-      await page.setViewportSize({ width, height: 860 });
-      for (const colorScheme of ['light', 'dark'] as const) {
-        await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-        const runOnly = colorScheme === 'light' ? ALL : { type: 'rule', values: COLOURS };
-        const options = JSON.stringify({ runOnly, resultTypes: ['violations'] });
-        const violations = findings.parse(await page.evaluate(`axe.run(${options}).then((all) => all.violations)`));
-        for (const { id, nodes } of violations)
-          found.push(
-            `${at}, ${width}, ${colorScheme}: ${id} ${nodes.map(({ target }) => target.join(' ')).join(', ')}`,
-          );
-      }
-      const wide = await run('() => document.documentElement.scrollWidth');
-      if (wide !== width) found.push(`${at}: ${wide} px wide at ${width}`);
-    }
-    await page.setViewportSize({ width: 1280, height: 860 });
-    return found;
-  };
+  /** What is found on the present page. */
+  const look = async (at: string) => (await opened.findings()).map((found) => `${at}, ${found}`);
   const there = async (path: string) => {
     const { browser, origin } = opened;
     await visit(browser.page, `${origin}${path}`);

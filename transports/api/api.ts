@@ -236,15 +236,12 @@ function prove(
   return admit(endpoint, params, proven);
 }
 
-/** The token in a cookie. Refuses `unauthorized` when two cookies name two: somebody else may have set one of them. */
+/**
+ * The token in a cookie. That of the session comes first: browsers take it from the platform's own host alone, while a
+ * container's page may set the other one for the whole domain.
+ */
 function tokenOfCookies(request: HttpRequest, cookie: CookieRule | undefined): string | undefined {
-  const session = sessionCookieToken(request);
-  const other = cookie === undefined ? undefined : cookieToken(request, cookie);
-  if (session !== undefined && other !== undefined && session !== other)
-    throw new Refusal('unauthorized', {
-      message: `The cookies hold two different sessions: delete "${cookie?.name}".`,
-    });
-  return session ?? other;
+  return sessionCookieToken(request) ?? (cookie === undefined ? undefined : cookieToken(request, cookie));
 }
 
 /** Whose session the cookie holds, if it is one that counts. */

@@ -1,11 +1,13 @@
-/** The console of a real platform in a real Chromium, with one user. */
+/** The console of a real platform in a real Chromium, for the administrator and for the user `ann`. */
 import assert from 'node:assert/strict';
-import type { Locator } from 'playwright-core';
-import { type BrowserPage, openBrowser } from '../clients/browser.ts';
+import type { Locator, Page } from 'playwright-core';
+import { type Line, line } from '../client/line.ts';
+import { type BrowserPage, openBrowser, visit } from '../clients/browser.ts';
 import { type RunningPlatform, startPlatform, troupe } from '../cluster/platform.ts';
 import { testDatabase } from '../database/database.ts';
 import { tinyImage } from '../engine/docker-client.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
+import { findingsOf } from './accessibility.ts';
 
 /** The password of the user `ann`. */
 export const PASSWORD = 'the password of ann';
@@ -16,10 +18,17 @@ const PASSWORDS = { ann: PASSWORD, admin: 'the admin of this test' } as const;
 /** An open console, with what tests find and do in it. */
 export interface OpenedConsole {
   readonly browser: BrowserPage;
+  /** The browser's first page. */
+  readonly page: Page;
+  /** The one that runs now. */
   readonly platform: RunningPlatform;
-  /** `http://troupe.localhost:<port>`. */
+  /** Between the browser and the platform. */
+  readonly line: Line;
+  /** Stops the platform and starts it again with its data, as another version if `program` is given. */
+  restart(program?: string[]): Promise<void>;
+  /** `http://troupe.localhost:<port of the line>`. */
   readonly origin: string;
-  /** What the browser complained about: refusals of the policy, and errors of scripts. */
+  /** What the browser complained about in any tab of the console: refusals of the policy, and errors of scripts. */
   readonly complaints: string[];
   text(words: string | RegExp): Locator;
   button(name: string): Locator;
@@ -27,47 +36,82 @@ export interface OpenedConsole {
   heading(name: string): Locator;
   /** Enters name and password: of ann, or of the administrator. */
   logIn(who?: keyof typeof PASSWORDS): Promise<void>;
+  /** Goes to an address of the console, and waits for its heading. */
+  open(path: string, heading: string): Promise<void>;
+  /** What axe-core finds on the page as it is, and whether that scrolls sideways, in all looks and widths. */
+  findings(): Promise<string[]>;
 }
 
-/** Starts a platform of its own, with `more` in its environment. It ends with `cleanup`. */
+/** Starts a platform of its own, with `more` in its environment; containers have the tiny image. Ends with `cleanup`. */
 export async function openConsole(cleanup: Cleanup, more: Record<string, string> = {}): Promise<OpenedConsole> {
   const data = await tempDir(cleanup);
   const database = await testDatabase();
   cleanup.after(() => database.close());
   const env = {
     DATABASE_URL: database.url,
-    DEFAULT_IMAGE: await tinyImage(),
+    DEFAULT_IMAGE: more.DEFAULT_IMAGE ?? (await tinyImage()),
     ADMIN_PASSWORD: PASSWORDS.admin,
     ...more,
   };
-  const platform = await startPlatform({ data, env });
+  let platform = await startPlatform({ data, env });
   cleanup.after(async () => {
     await platform.stop();
   });
   const added = await troupe(['users', 'add', 'ann', '--data', data], { env, input: `${PASSWORD}\n` });
   assert.equal(added.code, 0, added.stderr);
-  assert.ok(platform.ready.urls.console !== null);
+  const wire = await line(cleanup, portOf(platform));
+  const origin = `http://${platform.ready.domain}:${wire.port}`;
   const browser = await openBrowser(cleanup, 'about:blank');
   const { page } = browser;
   await page.setViewportSize({ width: 1280, height: 860 });
   const complaints: string[] = [];
-  page.on('pageerror', (error) => complaints.push(error.message));
-  page.on('console', (message) => {
-    if (/Content Security|Trusted|Refused to/i.test(message.text())) complaints.push(message.text());
+  const complain = (tab: Page | null, what: string) => {
+    // What pages of others are refused is theirs.
+    if (tab?.url().startsWith(origin) === true) complaints.push(`${new URL(tab.url()).pathname}: ${what}`);
+  };
+  page.context().on('weberror', (failed) => complain(failed.page(), failed.error().message));
+  page.context().on('console', (message) => {
+    if (/Content Security|Trusted|Refused to/i.test(message.text())) complain(message.page(), message.text());
   });
   const button = (name: string) => page.getByRole('button', { name, exact: true });
+  const heading = (name: string) => page.getByRole('heading', { level: 1, name, exact: true });
   return {
     browser,
-    platform,
-    origin: new URL(platform.ready.urls.console).origin,
+    page,
+    get platform() {
+      return platform;
+    },
+    line: wire,
+    restart: async (program) => {
+      await platform.stop();
+      platform = await startPlatform({ data, env, program });
+      wire.mend(portOf(platform));
+    },
+    origin,
     complaints,
     text: (words) => page.getByText(words).first(),
     button,
-    heading: (name) => page.getByRole('heading', { level: 1, name, exact: true }),
+    heading,
     logIn: async (who = 'ann') => {
       await page.getByLabel('Username').fill(who);
       await page.getByLabel('Password').fill(PASSWORDS[who]);
       await button('Log in').click();
     },
+    open: async (path, name) => {
+      await visit(page, `${origin}${path}`);
+      await heading(name)
+        .waitFor()
+        .catch(async (cause) => {
+          const shown = await page.locator('body').textContent();
+          throw new Error(`${path} shows no ${name}, but ${page.url()}: ${shown}`, { cause });
+        });
+    },
+    findings: () => findingsOf(browser),
   };
+}
+
+/** Where its gateway listens for browsers of this machine. */
+function portOf({ ready }: RunningPlatform): number {
+  assert.ok(ready.urls.console !== null, 'the console is not built');
+  return Number(new URL(ready.urls.console).port);
 }
