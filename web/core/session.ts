@@ -21,6 +21,9 @@ export const session = signal<SessionState>({ state: 'unknown' });
 /** Why the first question was not answered. */
 export const sessionError = signal<TroupeError | undefined>(undefined);
 
+/** How long the first question waits for the platform to come back, ms. */
+const ASK_AGAIN_MS = 3000;
+
 /** Other tabs are told of logins and logouts: what is open there ends or goes on with them. */
 const tabs = new BroadcastChannel('troupe-session');
 
@@ -48,7 +51,11 @@ export async function refreshSession(): Promise<void> {
     begin(await client.call('session'));
   } catch (error) {
     if (error instanceof TroupeError && error.status === 401) leave();
-    else if (session.value.state === 'unknown' && error instanceof TroupeError) sessionError.value = error;
+    else if (session.value.state === 'unknown' && error instanceof TroupeError) {
+      sessionError.value = error;
+      // A page that was loaded while the platform began, or while the network changed, is not left like that.
+      if (error.status === 0) setTimeout(() => void refreshSession(), ASK_AGAIN_MS);
+    }
   }
 }
 

@@ -3,7 +3,7 @@ import { signal } from '@preact/signals';
 import { Search } from 'lucide';
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { noteLoaded, reloadForVersion } from '../core/chunk.ts';
+import { loadFile } from '../core/chunk.ts';
 import { isPaletteOpen } from '../core/keys.ts';
 import { Icon } from '../parts/icon.tsx';
 import { t } from '../text/text.ts';
@@ -46,10 +46,9 @@ export function PaletteHost() {
 
 async function load(): Promise<void> {
   try {
-    const { Palette } = await import('../palette/palette.tsx');
-    noteLoaded();
+    const { Palette } = await loadFile('palette', () => import('../palette/palette.tsx'));
     loaded.value = Palette;
   } catch {
-    if (!reloadForVersion()) isPaletteOpen.value = false;
+    isPaletteOpen.value = false;
   }
 }

@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { noteLoaded, reloadForVersion } from '../core/chunk.ts';
+import { loadFile } from '../core/chunk.ts';
 import { asTroupeError } from '../core/platform.ts';
 import { go, matchPath, place, type ScreenProps } from '../core/router.ts';
 import { Failure } from '../parts/note.tsx';
@@ -35,19 +35,18 @@ export function Screen() {
   if (failed.value === undefined) return <main class="page" id="main" aria-busy="true" />;
   return (
     <main class="page narrow" id="main">
-      <Failure error={asTroupeError(failed.value)} onRetry={() => location.reload()} />
+      <Failure error={asTroupeError(failed.value)} onRetry={() => void load(found.route)} />
     </main>
   );
 }
 
 async function load(route: ScreenRoute): Promise<void> {
   if (loaded.value.has(route)) return;
+  failed.value = undefined;
   try {
-    const shown = await route.load();
-    noteLoaded();
-    failed.value = undefined;
+    const shown = await loadFile(route.pattern, route.load);
     loaded.value = new Map(loaded.value).set(route, shown);
   } catch (error) {
-    if (!reloadForVersion()) failed.value = error;
+    failed.value = error;
   }
 }

@@ -2,8 +2,9 @@
  * The shells of this tab, by container. They go on while other screens are shown, and are joined again after a reload:
  * the tab remembers their sessions.
  */
-import { effect, type Signal, signal } from '@preact/signals';
+import { effect, type Signal, signal, untracked } from '@preact/signals';
 import type { Terminal, TroupeError } from '../../../../client/index.ts';
+import { loadFile } from '../../../core/chunk.ts';
 import { rememberedHere, rememberHere } from '../../../core/memory.ts';
 import { asTroupeError, client, noteRefusal } from '../../../core/platform.ts';
 import { session } from '../../../core/session.ts';
@@ -25,6 +26,8 @@ export interface OpenShell {
   write(data: string): void;
   /** Joins it again after another window took it. */
   rejoin(): void;
+  /** There is a session: begins anew if the shell ended with the one before. */
+  loggedIn(): void;
   /** Ends it. */
   close(): void;
 }
@@ -65,10 +68,23 @@ function keep(id: string): void {
   rememberHere(`shells.${id}`, sessions.length === 0 ? undefined : sessions.join(' '));
 }
 
-// Whoever logs in next has nothing to do with them.
+/** Whose they are. */
+let userId: string | undefined;
+
 effect(() => {
-  if (session.value.state !== 'none') return;
-  for (const [id, list] of all) for (const shell of list.value) endShell(id, shell);
+  const now = session.value;
+  if (now.state === 'unknown') return;
+  untracked(() => {
+    const person = now.state === 'none' ? undefined : now.person.userId;
+    // Whoever logs in next has nothing to do with them.
+    const isOther = userId !== undefined && userId !== person;
+    userId = person;
+    for (const [id, list] of all)
+      for (const shell of list.value) {
+        if (isOther || person === undefined) endShell(id, shell);
+        else if (now.state === 'active') shell.loggedIn();
+      }
+  });
 });
 
 class ShellOfTab implements OpenShell {
@@ -96,6 +112,11 @@ class ShellOfTab implements OpenShell {
     this.#join();
   }
 
+  loggedIn(): void {
+    const { value } = this.state;
+    if (value.state === 'failed' && value.error.code === 'unauthorized') this.rejoin();
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#terminal?.close();
@@ -104,7 +125,7 @@ class ShellOfTab implements OpenShell {
 
   async #load(): Promise<void> {
     try {
-      const { openEmulator } = await import('./emulator.ts');
+      const { openEmulator } = await loadFile('terminal', () => import('./emulator.ts'));
       const emulator = await openEmulator({
         onType: (data) => this.#terminal?.write(data),
         onSize: (size) => this.#terminal?.resize(size),
