@@ -1,13 +1,27 @@
 /** Being told elsewhere, set up in the console: a real platform, a receiver of webhooks and a mail server. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { z } from 'zod';
+import { request } from '../support/cluster/platform.ts';
 import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { startMailServer } from '../support/notify/mail-server.ts';
 import { isSigned, startReceiver } from '../support/notify/receiver.ts';
 import { skipWithout } from '../support/require.ts';
 import { until } from '../support/until.ts';
 import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, PASSWORD } from '../support/web/opened-console.ts';
+
+/** Notices as they are made. */
+const SEEN = `
+  globalThis.seen = [];
+  globalThis.Notification = class extends Notification {
+    constructor(title, options) {
+      super(title, options);
+      globalThis.seen.push(title);
+    }
+  };
+  document.hasFocus = () => false;
+`;
 
 describe('delivery in the console', {
   skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
@@ -142,6 +156,49 @@ describe('delivery in the console', {
     await exactly('On').waitFor();
     await console.button('Turn off').click();
     await page.getByLabel('Mail address').waitFor();
+  });
+
+  test('notices of the system are asked for by a button, and one tab shows each', async () => {
+    const context = page.context();
+    // What is shown is written down, and nobody looks: a browser without a screen says that somebody always does.
+    await context.addInitScript(SEEN);
+    const other = await context.newPage();
+    for (const tab of [page, other]) {
+      await tab.goto(`${console.origin}/activity/delivery`);
+      await tab.getByRole('heading', { level: 1, name: 'Delivery' }).waitFor();
+    }
+    const seen = async () => {
+      const all = await Promise.all([page, other].map((tab) => tab.evaluate('globalThis.seen')));
+      return z.array(z.string()).parse(all.flat());
+    };
+    assert.equal(await page.evaluate('Notification.permission'), 'default', 'nobody was asked on loading');
+    await context.grantPermissions(['notifications'], { origin: console.origin });
+    await console.button('Turn on').click();
+    await console.button('Turn off').waitFor();
+    assert.deepEqual(await seen(), ['You are told here from now on']);
+    await other.getByRole('button', { name: 'Turn off' }).waitFor();
+
+    const { auth } = console.platform.ready.urls;
+    const login = await request('POST', `${auth}/api/login`, { body: { username: 'ann', password: PASSWORD } });
+    const { token } = z.object({ token: z.string() }).parse(login.json);
+    let told = 0;
+    const tell = async () => {
+      told++;
+      await request('POST', `${auth}/api/service-accounts`, { token, body: { name: `ci ${told}`, scopes: {} } });
+      const shown = async () => (await seen()).filter((title) => title === 'Service account created').length;
+      await until(async () => (await shown()) >= told, { what: 'it is shown' });
+      assert.equal(await shown(), told, 'once');
+    };
+    const inOther = async () => z.array(z.string()).parse(await other.evaluate('globalThis.seen')).length;
+    await tell();
+    const before = await inOther();
+    await other.evaluate('dispatchEvent(new Event("focus"))');
+    await tell();
+    await page.evaluate('dispatchEvent(new Event("focus"))');
+    await tell();
+    assert.equal(await inOther(), before + 1, 'by the tab that was used last');
+    await console.button('Turn off').click();
+    await other.getByRole('button', { name: 'Turn on' }).waitFor();
   });
 
   test('the browser complained about nothing', () => {

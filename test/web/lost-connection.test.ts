@@ -38,7 +38,7 @@ describe('a console whose connection is lost', {
   const tabs: Page[] = [];
 
   before(async () => {
-    console = await openConsole(cleanup, await perlImage());
+    console = await openConsole(cleanup, { DEFAULT_IMAGE: await perlImage() });
     ({ page } = console);
     container = await makeContainer(cleanup, console, 'worker');
     await console.open(`/containers/${container.id}`, 'Log in to troupe.localhost');

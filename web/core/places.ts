@@ -46,6 +46,11 @@ export const PLATFORM: readonly NavPlace[] = [
 
 export const SETTINGS: NavPlace = { name: t.shell.settings, href: '/settings', icon: Settings };
 
+/** Whether an address is shown without the frame of all screens: a window of its own. */
+export function isAlone(path: string): boolean {
+  return /^\/containers\/[^/]+\/shell\//.test(path);
+}
+
 /** Whether an address is at a place, or below it. */
 export function isAt({ href }: NavPlace, path: string): boolean {
   return path === href || path.startsWith(`${href}/`);

@@ -2,7 +2,8 @@
 import { type Signal, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { TroupeError } from '../../client/index.ts';
-import { asTroupeError } from './platform.ts';
+import { asTroupeError, noteRefusal } from './platform.ts';
+import { session } from './session.ts';
 
 /** How far it is. `value` stays while it is asked for again. */
 export interface LoadedData<T> {
@@ -15,13 +16,19 @@ export interface LoadedData<T> {
   set(value: T): void;
 }
 
-/** Calls `load` when the screen is shown, and when a key changes. An answer that comes too late is dropped. */
+/**
+ * Calls `load` when the screen is shown, when a key changes, and after a login over the page. An answer that comes too
+ * late is dropped.
+ */
 export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, keys: readonly unknown[] = []): LoadedData<T> {
   const value: Signal<T | undefined> = useSignal(undefined);
   const error: Signal<TroupeError | undefined> = useSignal(undefined);
   const isLoading = useSignal(true);
   const round = useSignal(0);
+  const isEnded = session.value.state === 'ended';
   useEffect(() => {
+    // The login over the page comes first; what was asked for is asked for again after it.
+    if (isEnded) return;
     const ended = new AbortController();
     isLoading.value = true;
     load(ended.signal).then(
@@ -33,12 +40,13 @@ export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, keys: re
       },
       (cause) => {
         if (ended.signal.aborted) return;
+        noteRefusal(cause);
         error.value = asTroupeError(cause);
         isLoading.value = false;
       },
     );
     return () => ended.abort();
-  }, [round.value, ...keys]);
+  }, [round.value, isEnded, ...keys]);
   return {
     value: value.value,
     error: error.value,

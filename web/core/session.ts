@@ -91,6 +91,13 @@ export async function logOut(): Promise<void> {
   tell();
 }
 
+/** Ends the session, and asks for the password over the page as it is: for what only a new login may do. */
+export async function logInAgain(): Promise<void> {
+  await call('logout');
+  const now = session.peek();
+  if (now.state === 'active') session.value = { state: 'ended', person: now.person };
+}
+
 /** Of any answer that says who it is. */
 function begin(reply: Omit<CallReply<'session'>, 'expires_at'>): void {
   session.value = {

@@ -1,9 +1,10 @@
 /** What is true now, as the platform tells it: the signals that all screens show. */
 import { effect, type ReadonlySignal, signal } from '@preact/signals';
-import type { Container, UserNotification } from '../../client/index.ts';
-import { client, refusedLogins } from '../core/platform.ts';
+import type { Container, TroupeError, UserNotification } from '../../client/index.ts';
+import { asTroupeError, client, refusedLogins } from '../core/platform.ts';
 import { session } from '../core/session.ts';
 import type { LinkState, LiveMessage, UsagePoint } from './messages.ts';
+import { showNotice } from './notices.ts';
 import { openSource } from './source.ts';
 
 /** Points that are kept of each container: an hour of one every 5 s. */
@@ -14,6 +15,7 @@ export const MOST_RECENT = 30;
 const containerList = signal<readonly Container[] | undefined>(undefined);
 const usageById = signal<ReadonlyMap<string, readonly UsagePoint[]>>(new Map());
 const recentNews = signal<readonly UserNotification[] | undefined>(undefined);
+const recentFailure = signal<TroupeError | undefined>(undefined);
 const linkState = signal<LinkState>({ state: 'connecting' });
 
 /** The caller's containers; undefined until they are known. */
@@ -22,6 +24,8 @@ export const containers: ReadonlySignal<readonly Container[] | undefined> = cont
 export const usage: ReadonlySignal<ReadonlyMap<string, readonly UsagePoint[]>> = usageById;
 /** The newest notifications, newest first; undefined until they are known. */
 export const recent: ReadonlySignal<readonly UserNotification[] | undefined> = recentNews;
+/** Why they could not be asked for. */
+export const recentError: ReadonlySignal<TroupeError | undefined> = recentFailure;
 export const link: ReadonlySignal<LinkState> = linkState;
 /** How many notifications nobody has read. */
 export const unread = signal(0);
@@ -71,8 +75,10 @@ export async function fetchRecent(): Promise<void> {
     ]);
     recentNews.value = list;
     unread.value = count;
-  } catch {
-    // The stream says when the platform is away, and a login asks again.
+    recentFailure.value = undefined;
+  } catch (error) {
+    // A login asks again.
+    recentFailure.value = asTroupeError(error);
   }
 }
 
@@ -118,6 +124,7 @@ function take(message: LiveMessage): void {
       const others = (recentNews.value ?? []).filter(({ id }) => id !== notification.id);
       recentNews.value = [notification, ...others].slice(0, MOST_RECENT);
       if (!notification.read) unread.value++;
+      showNotice(notification);
       return;
     }
     case 'refused':
@@ -133,5 +140,6 @@ function forget(): void {
   containerList.value = undefined;
   usageById.value = new Map();
   recentNews.value = undefined;
+  recentFailure.value = undefined;
   unread.value = 0;
 }

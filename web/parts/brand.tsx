@@ -1,7 +1,9 @@
+import { remOf } from './icon.tsx';
+
 /** The mark: a stage with its players. */
 export function Mark({ size = 22 }: { readonly size?: number }) {
   return (
-    <svg class="mark" width={size} height={size} viewBox="0 0 24 24" fill="none" aria-hidden="true">
+    <svg class="mark" width={remOf(size)} height={remOf(size)} viewBox="0 0 24 24" fill="none" aria-hidden="true">
       <path d="M2.5 20.5V12a9.5 9.5 0 0 1 19 0v8.5" stroke="currentColor" stroke-width="2.25" stroke-linecap="round" />
       <circle cx="12" cy="12.25" r="2.5" fill="var(--accent)" />
       <path

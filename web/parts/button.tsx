@@ -2,6 +2,8 @@
 import './button.css';
 import { type IconNode, LoaderCircle } from 'lucide';
 import type { ComponentChildren } from 'preact';
+import { isOnline } from '../core/online.ts';
+import { t } from '../text/text.ts';
 import { Icon } from './icon.tsx';
 
 /** What buttons and links share. */
@@ -19,7 +21,10 @@ interface ButtonLook {
 interface ButtonProps extends ButtonLook {
   readonly type?: 'button' | 'submit';
   readonly onClick?: ((event: MouseEvent) => void) | undefined;
-  /** It is under way: pressing it again does nothing. */
+  /**
+   * Whether what it asks the platform for is under way: pressing it again does nothing. A button that has this asks
+   * the platform, and cannot while the browser is offline.
+   */
   readonly busy?: boolean;
   /** Why it cannot be done now. The button stays in its place and says so. */
   readonly reason?: string | undefined;
@@ -33,7 +38,9 @@ interface ButtonProps extends ButtonLook {
 }
 
 export function Button(props: ButtonProps) {
-  const { type = 'button', busy = false, reason, describedBy, onClick } = props;
+  const { type = 'button', busy = false, describedBy, onClick } = props;
+  const isAway = props.busy !== undefined && !isOnline.value;
+  const reason = props.reason ?? (isAway ? t.link.offlineReason : undefined);
   const isOff = reason !== undefined;
   const press = (event: MouseEvent) => {
     if (!isOff && !busy) onClick?.(event);

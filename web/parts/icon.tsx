@@ -7,12 +7,20 @@ interface IconProps {
   readonly size?: number;
 }
 
+/** Pixels of the text of the page (base.css), which is 1rem. */
+const ROOT_PX = 14;
+
+/** A length that grows with the text that is set in the browser, for a drawing of so many pixels. */
+export function remOf(px: number): string {
+  return `${px / ROOT_PX}rem`;
+}
+
 /** Decoration: what it means is said beside it. */
 export function Icon({ of, size = 16 }: IconProps) {
   return (
     <svg
-      width={size}
-      height={size}
+      width={remOf(size)}
+      height={remOf(size)}
       viewBox="0 0 24 24"
       fill="none"
       stroke="currentColor"

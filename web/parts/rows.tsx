@@ -29,7 +29,7 @@ export function RowOf({ name, about = [], actions, children }: RowOfProps) {
         )}
       </div>
       {actions !== undefined && <div class="row">{actions}</div>}
-      {children !== undefined && <div class="whole">{children}</div>}
+      {children !== undefined && children !== false && <div class="whole">{children}</div>}
     </li>
   );
 }

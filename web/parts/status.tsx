@@ -1,6 +1,7 @@
 /** How something is: a shape, a word, a hue. Take the hue away and nothing is lost. */
 import './status.css';
 import type { ComponentChildren } from 'preact';
+import { remOf } from './icon.tsx';
 
 /** The shapes there are. */
 export type StatusShape = 'running' | 'waiting' | 'starting' | 'stopped' | 'failed' | 'verified' | 'warn' | 'idle';
@@ -25,7 +26,7 @@ interface StatusProps {
 export function Status({ shape, children }: StatusProps) {
   return (
     <span class={`status ${TONES[shape]}`}>
-      <svg width="12" height="12" viewBox="0 0 12 12" fill="none" aria-hidden="true">
+      <svg width={remOf(12)} height={remOf(12)} viewBox="0 0 12 12" fill="none" aria-hidden="true">
         <Shape of={shape} />
       </svg>
       {children}

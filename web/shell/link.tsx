@@ -3,6 +3,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { now } from '../core/clock.ts';
+import { isOnline } from '../core/online.ts';
 import { session } from '../core/session.ts';
 import { link, wake } from '../live/live.ts';
 import { Button } from '../parts/button.tsx';
@@ -27,7 +28,6 @@ export function LinkLine() {
 }
 
 export function LinkBanner() {
-  const isOnline = useOnline();
   const since = useSignal<number | undefined>(undefined);
   const { value } = link;
   const isAway = value.state === 'waiting' || value.state === 'connecting';
@@ -36,7 +36,7 @@ export function LinkBanner() {
     else since.value ??= Date.now();
   }, [isAway]);
   if (session.value.state !== 'active') return null;
-  if (!isOnline)
+  if (!isOnline.value)
     return (
       <div class="banner" role="status">
         <Status shape="stopped">{t.link.offline}</Status>
@@ -54,20 +54,4 @@ export function LinkBanner() {
       )}
     </div>
   );
-}
-
-function useOnline(): boolean {
-  const isOnline = useSignal(navigator.onLine);
-  useEffect(() => {
-    const look = () => {
-      isOnline.value = navigator.onLine;
-    };
-    addEventListener('online', look);
-    addEventListener('offline', look);
-    return () => {
-      removeEventListener('online', look);
-      removeEventListener('offline', look);
-    };
-  }, []);
-  return isOnline.value;
 }

@@ -28,6 +28,10 @@ export const ROUTES: readonly ScreenRoute[] = [
   { pattern: '/containers', load: async () => (await import('../screens/containers/containers.tsx')).Containers },
   { pattern: '/containers/new', load: async () => (await import('../screens/create/create.tsx')).Create },
   { pattern: '/containers/:id', load: async () => (await import('../screens/container/workbench.tsx')).Workbench },
+  {
+    pattern: '/containers/:id/shell/:session',
+    load: async () => (await import('../screens/container/shell.tsx')).ShellWindow,
+  },
   { pattern: '/containers/:id/network', load: async () => (await import('../screens/container/network.tsx')).Network },
   { pattern: '/containers/:id/storage', load: async () => (await import('../screens/container/storage.tsx')).Storage },
   { pattern: '/containers/:id/ssh', load: async () => (await import('../screens/container/ssh.tsx')).Ssh },

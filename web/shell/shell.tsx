@@ -2,7 +2,7 @@
 import './shell.css';
 import { Menu as MenuIcon, Settings as SettingsIcon } from 'lucide';
 import type { ComponentChildren } from 'preact';
-import { ACCESS, isAt, MAIN, type NavPlace, PLATFORM, SETTINGS } from '../core/places.ts';
+import { ACCESS, isAlone, isAt, MAIN, type NavPlace, PLATFORM, SETTINGS } from '../core/places.ts';
 import { place } from '../core/router.ts';
 import { personNow } from '../core/session.ts';
 import { unread } from '../live/live.ts';
@@ -15,6 +15,7 @@ import { PaletteButton, PaletteHost, PaletteIcon } from './palette.tsx';
 const MORE: NavPlace = { name: t.shell.more, href: '/more', icon: MenuIcon };
 
 export function Shell({ children }: { readonly children: ComponentChildren }) {
+  if (isAlone(place.value.path)) return children;
   return (
     <>
       <a class="skip" href="#main">

@@ -7,7 +7,7 @@ import type { UserNotification } from '../../../client/index.ts';
 import { useDeed } from '../../core/deed.ts';
 import { dayOf } from '../../core/format.ts';
 import { call } from '../../core/platform.ts';
-import { fetchRecent, MOST_RECENT, recent, unread } from '../../live/live.ts';
+import { fetchRecent, MOST_RECENT, recent, recentError, unread } from '../../live/live.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
 import { Bones, Empty, Failure } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
@@ -59,7 +59,9 @@ export function Activity() {
     >
       <div class="stack">
         <Failure error={markAll.error} />
-        {list === undefined ? <Bones tall={64} many={4} /> : <Days list={list} />}
+        <Failure error={recentError.value} onRetry={() => void fetchRecent()} />
+        {list === undefined && recentError.value === undefined && <Bones tall={64} many={4} />}
+        {list !== undefined && <Days list={list} />}
         <Failure error={more.error} />
         {list !== undefined && list.length > 0 && !isWhole && (
           <div class="row">

@@ -27,7 +27,8 @@ export function Mutes({ categories }: { readonly categories: readonly string[] }
   const free = categories.filter((one) => !list.some(({ category, scope }) => category === one && scope === ''));
   return (
     <Panel title={t.activity.mutes}>
-      <Failure error={mutes.error ?? mute.error ?? unmute.error} />
+      <Failure error={mutes.error} onRetry={mutes.reload} />
+      <Failure error={mute.error ?? unmute.error} />
       {list.length === 0 && <p class="inside faint small">{t.activity.noMutes}</p>}
       <Rows>
         {list.map(({ id, category, scope }) => (

@@ -1,14 +1,18 @@
 /** What a container uses: CPU, memory and disk of the last quarter of an hour. */
+import { useState } from 'preact/hooks';
 import type { Container } from '../../../client/index.ts';
+import { bytesOf, clockTime, percent } from '../../core/format.ts';
 import { coresOf } from '../../core/sizes.ts';
 import { useHistory } from '../../live/history.ts';
 import { usage } from '../../live/live.ts';
+import type { UsagePoint } from '../../live/messages.ts';
 import { Plot } from '../../parts/plot.tsx';
 import { t } from '../../text/text.ts';
 
 const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;
 const SHOWN_MS = 900_000;
+const MINUTE_MS = 60_000;
 /** Where the platform warns of a full disk, of 1. */
 const NEARLY_FULL = 0.9;
 
@@ -58,8 +62,56 @@ export function UsagePlots({ container }: { readonly container: Container }) {
           limit={NEARLY_FULL}
         />
       </div>
+      <UsageTable points={points} />
     </section>
   );
+}
+
+interface UsageTableProps {
+  readonly points: readonly UsagePoint[];
+}
+
+/** The same as a table, the newest minute first. */
+function UsageTable({ points }: UsageTableProps) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details class="astable" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{t.container.asTable}</summary>
+      {isOpen && (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by the keyboard.
+        <section class="scroll" aria-label={t.container.asTableOf} tabIndex={0}>
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">{t.container.time}</th>
+                <th scope="col">{t.container.cpu}</th>
+                <th scope="col">{t.container.memory}</th>
+                <th scope="col">{t.container.disk}</th>
+              </tr>
+            </thead>
+            <tbody>
+              {minutesOf(points).map(({ at, cpu, cpuMost, memory, memoryMost, disk, diskMost }) => (
+                <tr key={at}>
+                  <th scope="row">{clockTime(at)}</th>
+                  <td>{percent(cpuMost === 0 ? 0 : cpu / cpuMost)}</td>
+                  <td>{bytesOf(memory, memoryMost)}</td>
+                  <td>{bytesOf(disk, diskMost)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+      )}
+    </details>
+  );
+}
+
+/** The last point of each minute that is shown, newest first. */
+function minutesOf(points: readonly UsagePoint[]): UsagePoint[] {
+  const from = (points.at(-1)?.at ?? 0) - SHOWN_MS;
+  const last = new Map<number, UsagePoint>();
+  for (const point of points) if (point.at >= from) last.set(Math.floor(point.at / MINUTE_MS), point);
+  return [...last.values()].reverse();
 }
 
 function rounded(value: number): number {

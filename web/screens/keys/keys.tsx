@@ -1,5 +1,5 @@
 /** The SSH keys of the account. */
-import { KeyRound, Plus, Trash } from 'lucide';
+import { KeyRound, Plus, Trash, UserKey, UserLock } from 'lucide';
 import { useState } from 'preact/hooks';
 import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
@@ -12,6 +12,7 @@ import { Button } from '../../parts/button.tsx';
 import { AsCommand, Code, CopyButton } from '../../parts/copy.tsx';
 import { Confirm, Dialog } from '../../parts/dialog.tsx';
 import { TextField } from '../../parts/field.tsx';
+import { Menu } from '../../parts/menu.tsx';
 import { Bones, Empty, Failure } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
@@ -19,20 +20,22 @@ import { RowOf, Rows } from '../../parts/rows.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 import { shortKey } from '../create/keys.tsx';
+import { LetKeyIn, ShutKeyOut, type SshKeyLine, type SshKeyQuestionProps } from './login-key.tsx';
 
-interface SshKeyLine {
-  readonly id: number;
-  readonly name: string;
+interface AskedKey {
+  readonly sshKey: SshKeyLine;
+  readonly what: 'delete' | 'let in' | 'shut out';
 }
 
 export function Keys() {
   const [isAdding, setAdding] = useState(false);
-  const [deleting, setDeleting] = useState<SshKeyLine>();
+  const [asked, setAsked] = useState<AskedKey>();
   const keys = useLoaded(async (signal) => (await client.call('listSshKeys', undefined, { signal })).ssh_keys);
   const most = offer.value?.limits.ssh_keys ?? Number.POSITIVE_INFINITY;
   const isFull = (keys.value?.length ?? 0) >= most;
   const usedBy = (id: number) =>
     (containers.value ?? []).filter(({ ssh_key_ids = [] }) => ssh_key_ids.includes(id)).map(({ name }) => name);
+  const ask = (sshKey: SshKeyLine, what: AskedKey['what']) => () => setAsked({ sshKey, what });
   return (
     <Page
       title={t.shell.keys}
@@ -55,10 +58,14 @@ export function Keys() {
             </Empty>
           ) : (
             <Rows>
-              {keys.value.map(({ id, name, public_key, created_at }) => (
+              {keys.value.map(({ id, name, public_key, created_at, login = false }) => (
                 <RowOf
                   key={id}
-                  name={name}
+                  name={
+                    <>
+                      {name} {login && <span class="tag">{t.keys.isLogin}</span>}
+                    </>
+                  }
                   about={[
                     <code>{shortKey(public_key)}</code>,
                     t.keys.added(dateOf(Date.parse(created_at))),
@@ -67,11 +74,19 @@ export function Keys() {
                   actions={
                     <>
                       <CopyButton text={public_key} what={t.keys.theKey} />
-                      <Button
-                        kind="bare"
-                        icon={Trash}
-                        label={t.keys.delete(name)}
-                        onClick={() => setDeleting({ id, name })}
+                      <Menu
+                        label={t.keys.more(name)}
+                        items={[
+                          login
+                            ? { name: t.keys.shutOut, icon: UserLock, onClick: ask({ id, name }, 'shut out') }
+                            : { name: t.keys.letIn, icon: UserKey, onClick: ask({ id, name }, 'let in') },
+                          {
+                            name: t.containers.delete,
+                            icon: Trash,
+                            isDanger: true,
+                            onClick: ask({ id, name }, 'delete'),
+                          },
+                        ]}
                       />
                     </>
                   }
@@ -82,11 +97,20 @@ export function Keys() {
         </Panel>
       )}
       {isAdding && <AddKey onClose={() => setAdding(false)} onAdded={keys.reload} />}
-      {deleting !== undefined && (
-        <DeleteKey sshKey={deleting} onClose={() => setDeleting(undefined)} onDeleted={keys.reload} />
-      )}
+      {asked !== undefined && <AskAboutKey {...asked} onClose={() => setAsked(undefined)} onDone={keys.reload} />}
     </Page>
   );
+}
+
+function AskAboutKey({ what, ...props }: SshKeyQuestionProps & Pick<AskedKey, 'what'>) {
+  switch (what) {
+    case 'delete':
+      return <DeleteKey {...props} />;
+    case 'let in':
+      return <LetKeyIn {...props} />;
+    case 'shut out':
+      return <ShutKeyOut {...props} />;
+  }
 }
 
 function AddKey({ onClose, onAdded }: { readonly onClose: () => void; readonly onAdded: () => void }) {
@@ -141,17 +165,11 @@ function AddKey({ onClose, onAdded }: { readonly onClose: () => void; readonly o
   );
 }
 
-interface DeleteSshKeyProps {
-  readonly sshKey: SshKeyLine;
-  readonly onClose: () => void;
-  readonly onDeleted: () => void;
-}
-
-function DeleteKey({ sshKey: { id, name }, onClose, onDeleted }: DeleteSshKeyProps) {
+function DeleteKey({ sshKey: { id, name }, onClose, onDone }: SshKeyQuestionProps) {
   const deed = useDeed(async () => {
     await call('deleteSshKey', { params: { id: String(id) } });
     toast(t.keys.deleted(name));
-    onDeleted();
+    onDone();
   });
   return (
     <Confirm title={t.keys.deleteTitle(name)} verb={t.containers.delete} deed={deed} onClose={onClose}>

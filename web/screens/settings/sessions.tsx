@@ -35,7 +35,8 @@ export function Sessions() {
         )
       }
     >
-      <Failure error={sessions.error ?? end.error ?? endOthers.error} />
+      <Failure error={sessions.error} onRetry={sessions.reload} />
+      <Failure error={end.error ?? endOthers.error} />
       <Rows>
         {list.map(({ id, ip_address, created_at, is_current, user_agent = '', last_seen_at }) => (
           <RowOf
@@ -60,6 +61,7 @@ export function Sessions() {
           />
         ))}
       </Rows>
+      {list.length > 1 && <p class="foot faint tiny">{t.settings.endOthersHint}</p>}
     </Panel>
   );
 }

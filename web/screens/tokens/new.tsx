@@ -1,10 +1,9 @@
-/** A new API token: its rights as boxes to tick, the same as the scopes that are sent, and the secret once. */
+/** A new API token, of the account or of a service account: it is shown once. */
 import { useState } from 'preact/hooks';
-import { curlLine } from '../../core/command.ts';
+import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
 import { call } from '../../core/platform.ts';
 import { personNow } from '../../core/session.ts';
-import { containers } from '../../live/live.ts';
 import { Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
@@ -12,26 +11,33 @@ import { SelectField, TextField } from '../../parts/field.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { SecretDialog } from '../../parts/secret.tsx';
 import { t } from '../../text/text.ts';
-import { AREAS, type RightsDraft, scopesFrom } from './scopes.ts';
+import { RightsField } from './rights.tsx';
+import { NO_RIGHTS, type RightsDraft, scopesFrom } from './scopes.ts';
+import type { ServiceAccountLine } from './service-account.ts';
 
 const LIFETIMES = ['30d', '90d', '365d', 'never'] as const;
 
 interface NewTokenProps {
+  /** Whose token it is, and whose rights it has; without: the caller's own, with rights of its own. */
+  readonly account?: ServiceAccountLine;
   readonly onClose: () => void;
   readonly onMade: () => void;
 }
 
-export function NewToken({ onClose, onMade }: NewTokenProps) {
+export function NewToken({ account, onClose, onMade }: NewTokenProps) {
   const [name, setName] = useState('');
   const [lifetime, setLifetime] = useState<(typeof LIFETIMES)[number]>('90d');
-  const [rights, setRights] = useState<RightsDraft>({ actions: {}, container: '' });
+  const [rights, setRights] = useState<RightsDraft>(NO_RIGHTS);
   const [secret, setSecret] = useState<string>();
   const scopes = scopesFrom(rights, personNow()?.userId ?? '');
-  const body = { name: name.trim(), scopes, expires_in: lifetime };
+  const common = { name: name.trim(), expires_in: lifetime };
   const deed = useDeed(async () => {
-    const { token } = await call('createToken', { body });
+    const made =
+      account === undefined
+        ? await call('createToken', { body: { ...common, scopes } })
+        : await call('createServiceAccountToken', { params: { id: account.id }, body: common });
     onMade();
-    setSecret(token);
+    setSecret(made.token);
   });
   if (secret !== undefined)
     return (
@@ -40,7 +46,7 @@ export function NewToken({ onClose, onMade }: NewTokenProps) {
         lead={t.tokens.madeLead}
         text={secret}
         what={t.tokens.theToken}
-        file={`token-${body.name}.txt`}
+        file={`token-${common.name}.txt`}
         onClose={onClose}
       />
     );
@@ -48,8 +54,9 @@ export function NewToken({ onClose, onMade }: NewTokenProps) {
     event.preventDefault();
     void deed.run();
   };
+  const isWithout = account === undefined && Object.keys(scopes).length === 0;
   return (
-    <Dialog title={t.tokens.add} onClose={onClose}>
+    <Dialog title={account === undefined ? t.tokens.add : t.accounts.newTokenOf(account.name)} onClose={onClose}>
       <form class="stack" onSubmit={submit}>
         <TextField
           label={t.tokens.name}
@@ -59,73 +66,30 @@ export function NewToken({ onClose, onMade }: NewTokenProps) {
           onInput={setName}
           attributes={{ required: true, maxLength: 64, autocomplete: 'off', autofocus: true }}
         />
-        <RightsField rights={rights} onChange={setRights} />
+        {account === undefined ? (
+          <RightsField rights={rights} onChange={setRights} />
+        ) : (
+          <p class="small dim">{t.accounts.sameRights}</p>
+        )}
         <SelectField
           label={t.tokens.expires}
           value={lifetime}
           choices={LIFETIMES.map((one) => [one, t.tokens.lifetimes[one]])}
           onChange={(value) => setLifetime(LIFETIMES.find((one) => one === value) ?? '90d')}
         />
-        <Failure error={deed.error} />
-        <AsCommand curl={curlLine('POST', '/api/tokens', body)} />
+        {!(deed.error?.fields.some(({ path }) => path === 'name') ?? false) && <Failure error={deed.error} />}
+        {account === undefined ? (
+          <AsCommand curl={curlLine('POST', '/api/tokens', { ...common, scopes })} />
+        ) : (
+          <AsCommand troupe={troupeLine('service-account', 'token', account.name, common.name || 'NAME')} />
+        )}
         <div class="ends">
           <Button onClick={onClose}>{t.dialog.cancel}</Button>
-          <Button
-            type="submit"
-            kind="main"
-            busy={deed.isBusy}
-            reason={Object.keys(scopes).length === 0 ? t.tokens.noScope : undefined}
-          >
+          <Button type="submit" kind="main" busy={deed.isBusy} reason={isWithout ? t.tokens.noScope : undefined}>
             {t.tokens.add}
           </Button>
         </div>
       </form>
     </Dialog>
-  );
-}
-
-interface RightsFieldProps {
-  readonly rights: RightsDraft;
-  readonly onChange: (rights: RightsDraft) => void;
-}
-
-function RightsField({ rights, onChange }: RightsFieldProps) {
-  const toggle = (area: string, action: string, isOn: boolean) => {
-    const before = rights.actions[area] ?? [];
-    const actions = isOn ? [...before, action] : before.filter((one) => one !== action);
-    onChange({ ...rights, actions: { ...rights.actions, [area]: actions } });
-  };
-  return (
-    <fieldset class="field">
-      <legend>{t.tokens.scopes}</legend>
-      <div class="stack tight">
-        {AREAS.map(({ area, actions }) => (
-          <fieldset class="rights" key={area}>
-            <legend>{t.tokens.areas[area]}</legend>
-            <div class="row wrap">
-              {actions.map((action) => (
-                <label class="check" key={action}>
-                  <input
-                    type="checkbox"
-                    checked={rights.actions[area]?.includes(action) ?? false}
-                    onChange={(event) => toggle(area, action, event.currentTarget.checked)}
-                  />
-                  {action}
-                </label>
-              ))}
-            </div>
-          </fieldset>
-        ))}
-        <SelectField
-          label={t.tokens.which}
-          value={rights.container}
-          choices={[
-            ['', t.tokens.allContainers],
-            ...(containers.value ?? []).map(({ id, name }) => [id, name] as const),
-          ]}
-          onChange={(container) => onChange({ ...rights, container })}
-        />
-      </div>
-    </fieldset>
   );
 }

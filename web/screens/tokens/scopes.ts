@@ -1,13 +1,19 @@
-/** The rights that a token can have, as they are ticked and as they are sent. */
+/** The rights that a token can have: as they are ticked, as they are sent, and in a sentence. */
+import { t } from '../../text/text.ts';
+
+const AREA_NAMES = [
+  'compute.containers',
+  'compute.keys',
+  'networking.domain-mappings',
+  'networking.domains',
+  'storage.registry',
+] as const;
+
+type AreaName = (typeof AREA_NAMES)[number];
 
 /** A kind of thing and what can be done with it. */
 interface RightsArea {
-  readonly area:
-    | 'compute.containers'
-    | 'compute.keys'
-    | 'networking.domain-mappings'
-    | 'networking.domains'
-    | 'storage.registry';
+  readonly area: AreaName;
   readonly actions: readonly string[];
 }
 
@@ -19,21 +25,65 @@ export const AREAS: readonly RightsArea[] = [
   { area: 'storage.registry', actions: ['pull', 'push', 'delete'] },
 ];
 
+type ScopeMap = Readonly<Record<string, readonly string[]>>;
+
 /** What is ticked. */
 export interface RightsDraft {
-  readonly actions: Readonly<Record<string, readonly string[]>>;
+  readonly actions: ScopeMap;
   /** The one container that it is about; empty: all. */
   readonly container: string;
+  /** What was given elsewhere, and has no box here: it stays as it is. */
+  readonly others: ScopeMap;
 }
 
+export const NO_RIGHTS: RightsDraft = { actions: {}, container: '', others: {} };
+
 /** As the platform takes them: keys name the user, and the container if it is one. */
-export function scopesFrom({ actions, container }: RightsDraft, userId: string): Record<string, string[]> {
-  return Object.fromEntries(
-    Object.entries(actions).flatMap(([area, chosen]) => {
-      if (chosen.length === 0) return [];
-      const [service = '', resource = ''] = area.split('.');
-      const key = `${service}.${userId}.${resource}`;
-      return [[area === 'compute.containers' && container !== '' ? `${key}.${container}` : key, [...chosen]]];
-    }),
-  );
+export function scopesFrom({ actions, container, others }: RightsDraft, userId: string): Record<string, string[]> {
+  const ticked = Object.entries(actions).flatMap(([area, chosen]): [string, string[]][] => {
+    if (chosen.length === 0) return [];
+    const [service = '', resource = ''] = area.split('.');
+    const key = `${service}.${userId}.${resource}`;
+    return [[area === 'compute.containers' && container !== '' ? `${key}.${container}` : key, [...chosen]]];
+  });
+  const kept = Object.entries(others).map(([key, chosen]): [string, string[]] => [key, [...chosen]]);
+  return Object.fromEntries([...kept, ...ticked]);
+}
+
+/** The boxes that stand for scopes. What has none is among `others`. */
+export function draftFrom(scopes: ScopeMap): RightsDraft {
+  const actions: Record<string, readonly string[]> = {};
+  const others: Record<string, readonly string[]> = {};
+  let container = '';
+  for (const [key, chosen] of Object.entries(scopes)) {
+    const [service = '', , resource = '', ...rest] = key.split('.');
+    const known = AREAS.find(({ area }) => area === `${service}.${resource}`);
+    const one = rest.join('.');
+    const hasBoxes = known !== undefined && chosen.every((action) => known.actions.includes(action));
+    const isFree = known !== undefined && actions[known.area] === undefined;
+    if (!hasBoxes || !isFree || (one !== '' && known.area !== 'compute.containers')) others[key] = chosen;
+    else {
+      actions[known.area] = chosen;
+      if (one !== '') container = one;
+    }
+  }
+  return { actions, container, others };
+}
+
+/** `It may read and start the container web, and read all SSH keys.` */
+export function rightsSentence({ actions, container, others }: RightsDraft, nameOf: (id: string) => string): string {
+  const parts = AREAS.flatMap(({ area }) => {
+    const chosen = actions[area] ?? [];
+    if (chosen.length === 0) return [];
+    const isOne = area === 'compute.containers' && container !== '';
+    return [`${listed(chosen)} ${isOne ? t.tokens.theContainer(nameOf(container)) : t.tokens.allOf[area]}`];
+  });
+  const more = Object.keys(others).length;
+  if (more > 0) parts.push(t.tokens.moreRights(more));
+  return parts.length === 0 ? t.tokens.mayNothing : t.tokens.may(parts.join('; '));
+}
+
+function listed(words: readonly string[]): string {
+  const last = words.at(-1) ?? '';
+  return words.length < 2 ? last : `${words.slice(0, -1).join(', ')} ${t.tokens.and} ${last}`;
 }

@@ -33,6 +33,7 @@ export const COMMON = {
     live: 'Live',
     connecting: 'Connecting',
     offline: 'You are offline. What you see is the last that was known.',
+    offlineReason: 'You are offline.',
     waiting: (seconds: number) => `The platform does not answer. Next try in ${seconds} s.`,
     reconnecting: 'Reconnecting. What you see may be old.',
     now: 'Try now',

@@ -33,6 +33,9 @@ export const CONTAINER = {
   memory: 'Memory',
   disk: 'Disk',
   show: 'Show',
+  asTable: 'Show as a table',
+  asTableOf: 'What it used, by the minute',
+  time: 'Time',
   terminal: 'Terminal',
   logs: 'Logs',
 };
@@ -56,6 +59,9 @@ export const TERMINAL = {
   pasteLead: 'A shell runs each line as it comes.',
   pasteVerb: 'Paste',
   keys: 'Keys',
+  find: 'Find in the terminal',
+  endFind: 'End the search',
+  popOut: 'Open in a window of its own',
 };
 
 export const LOG = {

@@ -20,6 +20,22 @@ export const DELIVERY = {
   waiting: (many: number) => (many === 1 ? '1 waits' : `${many} wait`),
 };
 
+export const DESKTOP = {
+  title: 'Desktop',
+  name: 'Notices of this browser',
+  on: 'On',
+  off: 'Off',
+  about: {
+    on: 'shown while you look elsewhere, as long as a tab of the console is open',
+    off: 'shows what happens while you look elsewhere, as long as a tab of the console is open',
+    denied: 'refused in this browser: allow them in its settings of this address, then load the page again',
+    missing: 'this browser shows none for a page',
+  },
+  turnOn: 'Turn on',
+  turnOff: 'Turn off',
+  first: 'You are told here from now on',
+};
+
 export const WEBHOOKS = {
   title: 'Webhooks',
   add: 'Add webhook',

@@ -1,10 +1,10 @@
 /** English. */
-import { ACTIVITY, HOSTNAMES, KEYS, TOKENS } from './access.ts';
+import { ACCOUNTS, ACTIVITY, HOSTNAMES, KEYS, TOKENS } from './access.ts';
 import { COMMON } from './common.ts';
 import { CONTAINER, LOG, TERMINAL } from './container.ts';
 import { CONTAINERS } from './containers.ts';
 import { CREATE } from './create.ts';
-import { DELIVERY, MAIL, WEBHOOKS } from './delivery.ts';
+import { DELIVERY, DESKTOP, MAIL, WEBHOOKS } from './delivery.ts';
 import { DEVICE } from './device.ts';
 import { LOGIN } from './login.ts';
 import { PALETTE } from './palette.ts';
@@ -37,8 +37,10 @@ export const EN = {
   delivery: DELIVERY,
   webhooks: WEBHOOKS,
   mail: MAIL,
+  desktop: DESKTOP,
   keys: KEYS,
   tokens: TOKENS,
+  accounts: ACCOUNTS,
   settings: SETTINGS_TEXT,
   device: DEVICE,
 } as const;

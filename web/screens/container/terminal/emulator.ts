@@ -1,7 +1,8 @@
 /** xterm.js, in a file of its own: it is loaded when somebody opens a terminal. */
 import '@xterm/xterm/css/xterm.css';
+import { type ReadonlySignal, signal } from '@preact/signals';
 import { FitAddon } from '@xterm/addon-fit';
-import { SearchAddon } from '@xterm/addon-search';
+import { type ISearchOptions, SearchAddon } from '@xterm/addon-search';
 import { WebLinksAddon } from '@xterm/addon-web-links';
 import { Terminal } from '@xterm/xterm';
 import type { TerminalSize } from '../../../../client/index.ts';
@@ -43,6 +44,24 @@ export interface EmulatorEvents {
   readonly onLeave: () => void;
 }
 
+/** `at` counts from 0. */
+interface FoundInTerminal {
+  readonly at: number;
+  readonly of: number;
+}
+
+const NOT_FOUND: FoundInTerminal = { at: -1, of: 0 };
+
+/** As the marks of a log, on the dark ground. */
+const SEARCH: ISearchOptions = {
+  decorations: {
+    matchBackground: '#5c4a12',
+    matchOverviewRuler: '#f2cd7c',
+    activeMatchBackground: '#b08a1e',
+    activeMatchColorOverviewRuler: '#f2cd7c',
+  },
+};
+
 /** A screen of characters, which can be put into a page and taken out again. */
 export interface Emulator {
   readonly element: HTMLElement;
@@ -53,7 +72,14 @@ export interface Emulator {
   fit(): void;
   focus(): void;
   paste(text: string): void;
-  find(words: string): void;
+  /** Marks the words wherever they are, and goes to one. */
+  find(words: string, to: 'as typed' | 'next' | 'before'): void;
+  /** Forgets what was found. */
+  endFind(): void;
+  /** Which of how many is shown. */
+  readonly found: ReadonlySignal<FoundInTerminal>;
+  /** What the keys that find do: whoever shows the screen says it. */
+  onFindKey: () => void;
   close(): void;
 }
 
@@ -68,7 +94,8 @@ export async function openEmulator(events: EmulatorEvents): Promise<Emulator> {
     scrollback: SCROLLBACK,
     theme: THEME,
     cursorBlink: !matchMedia('(prefers-reduced-motion: reduce)').matches,
-    allowProposedApi: false,
+    // For the marks of what was found.
+    allowProposedApi: true,
     macOptionIsMeta: true,
   });
   const fit = new FitAddon();
@@ -86,6 +113,11 @@ export async function openEmulator(events: EmulatorEvents): Promise<Emulator> {
       event.preventDefault();
       return false;
     }
+    if (event.code === 'KeyF') {
+      if (event.type === 'keydown') emulator.onFindKey();
+      event.preventDefault();
+      return false;
+    }
     if (event.code === 'KeyX') {
       if (event.type === 'keydown') events.onLeave();
       return false;
@@ -93,9 +125,15 @@ export async function openEmulator(events: EmulatorEvents): Promise<Emulator> {
     // Left to the browser, which pastes.
     return event.code !== 'KeyV';
   });
+  const found = signal(NOT_FOUND);
+  search.onDidChangeResults(({ resultIndex, resultCount }) => {
+    found.value = { at: resultIndex, of: resultCount };
+  });
   let isOpen = false;
-  return {
+  const emulator: Emulator = {
     element,
+    found,
+    onFindKey: () => {},
     write: (bytes) => terminal.write(bytes),
     reset: () => terminal.reset(),
     fit() {
@@ -106,7 +144,17 @@ export async function openEmulator(events: EmulatorEvents): Promise<Emulator> {
     },
     focus: () => terminal.focus(),
     paste: (text) => terminal.paste(text),
-    find: (words) => void search.findNext(words),
+    find(words, to) {
+      if (words === '') return emulator.endFind();
+      if (to === 'before') search.findPrevious(words, SEARCH);
+      else search.findNext(words, { ...SEARCH, incremental: to === 'as typed' });
+    },
+    endFind() {
+      search.clearDecorations();
+      terminal.clearSelection();
+      found.value = NOT_FOUND;
+    },
     close: () => terminal.dispose(),
   };
+  return emulator;
 }

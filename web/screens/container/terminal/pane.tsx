@@ -1,30 +1,22 @@
 /** Terminals of a container, in tabs. */
 import './terminal.css';
-import { Maximize2, Minimize2, Play, Plus, X } from 'lucide';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { Maximize2, Minimize2, PictureInPicture2, Play, Plus, Search, X } from 'lucide';
+import { useEffect, useState } from 'preact/hooks';
 import type { Container } from '../../../../client/index.ts';
 import { Button } from '../../../parts/button.tsx';
 import { Icon } from '../../../parts/icon.tsx';
-import { Status, type StatusShape } from '../../../parts/status.tsx';
+import { Status } from '../../../parts/status.tsx';
 import { t } from '../../../text/text.ts';
 import { useStart } from '../deeds.tsx';
-import { KeyBar } from './key-bar.tsx';
-import { PasteGuard } from './paste.tsx';
-import { endShell, type OpenShell, openShell, type ShellState, shellsOf } from './shells.ts';
-
-const DOTS: Readonly<Record<ShellState['state'], StatusShape>> = {
-  live: 'running',
-  connecting: 'starting',
-  lost: 'starting',
-  ended: 'stopped',
-  taken: 'stopped',
-  failed: 'failed',
-};
+import { popOut } from './pop-out.ts';
+import { endShell, type OpenShell, openShell, shellsOf } from './shells.ts';
+import { DOTS, ShellView } from './view.tsx';
 
 export function TerminalPane({ container }: { readonly container: Container }) {
   const { id, status } = container;
   const [chosen, setChosen] = useState<OpenShell>();
   const [isWhole, setWhole] = useState(false);
+  const [isFinding, setFinding] = useState(false);
   const list = shellsOf(id).value;
   const shell = list.find((one) => one === chosen) ?? list.at(-1);
   const isRunning = status === 'running';
@@ -49,6 +41,24 @@ export function TerminalPane({ container }: { readonly container: Container }) {
             <Button kind="bare" icon={Plus} label={t.terminal.add} onClick={() => setChosen(openShell(id))} />
           )}
         </div>
+        {shell !== undefined && (
+          <>
+            <Button
+              kind="bare"
+              icon={Search}
+              label={t.terminal.find}
+              pressed={isFinding}
+              onClick={() => setFinding(!isFinding)}
+            />
+            <Button
+              kind="bare"
+              class="hide-s"
+              icon={PictureInPicture2}
+              label={t.terminal.popOut}
+              onClick={() => popOut(id, shell)}
+            />
+          </>
+        )}
         <Button
           kind="bare"
           icon={isWhole ? Minimize2 : Maximize2}
@@ -59,15 +69,14 @@ export function TerminalPane({ container }: { readonly container: Container }) {
       {shell === undefined ? (
         <Still container={container} />
       ) : (
-        <>
-          <ShellWord
-            shell={shell}
-            again={() => [endShell(id, shell), setChosen(openShell(id))]}
-            isRunning={isRunning}
-          />
-          <ShellScreen key={shell.session} shell={shell} isWhole={isWhole} />
-          <KeyBar shell={shell} />
-        </>
+        <ShellView
+          key={shell.session}
+          shell={shell}
+          isWhole={isWhole}
+          isFinding={isFinding}
+          onFind={setFinding}
+          again={isRunning ? () => [endShell(id, shell), setChosen(openShell(id))] : undefined}
+        />
       )}
     </section>
   );
@@ -93,54 +102,6 @@ function ShellTab({ shell, isChosen, choose, end }: ShellTabProps) {
         </button>
       )}
     </span>
-  );
-}
-
-/** The screen itself, which lives on when this is gone. */
-function ShellScreen({ shell, isWhole }: { readonly shell: OpenShell; readonly isWhole: boolean }) {
-  const box = useRef<HTMLDivElement>(null);
-  const emulator = shell.emulator.value;
-  useEffect(() => {
-    const outer = box.current;
-    if (outer === null || emulator === undefined) return;
-    outer.append(emulator.element);
-    emulator.fit();
-    emulator.focus();
-    const seen = new ResizeObserver(() => emulator.fit());
-    seen.observe(outer);
-    return () => {
-      seen.disconnect();
-      emulator.element.remove();
-    };
-  }, [emulator]);
-  useEffect(() => emulator?.fit(), [emulator, isWhole]);
-  return (
-    <div class="place" ref={box}>
-      {emulator !== undefined && <PasteGuard box={box} emulator={emulator} />}
-    </div>
-  );
-}
-
-interface ShellWordProps {
-  readonly shell: OpenShell;
-  readonly isRunning: boolean;
-  readonly again: () => void;
-}
-
-/** What is to be said of a shell that is not live, and the next step. */
-function ShellWord({ shell, again, isRunning }: ShellWordProps) {
-  const { value } = shell.state;
-  if (value.state === 'live' || value.state === 'connecting') return null;
-  const words = value.state === 'failed' ? t.failure.sentence(value.error) : t.terminal[value.state];
-  return (
-    <div class="word" role="status">
-      <Status shape={DOTS[value.state]} />
-      <span>{words}</span>
-      {value.state === 'taken' && <Button onClick={() => shell.rejoin()}>{t.terminal.back}</Button>}
-      {(value.state === 'ended' || value.state === 'failed') && isRunning && (
-        <Button onClick={again}>{t.terminal.again}</Button>
-      )}
-    </div>
   );
 }
 

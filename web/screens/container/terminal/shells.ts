@@ -9,6 +9,7 @@ import { rememberedHere, rememberHere } from '../../../core/memory.ts';
 import { asTroupeError, client, noteRefusal } from '../../../core/platform.ts';
 import { session } from '../../../core/session.ts';
 import type { Emulator } from './emulator.ts';
+import { whenLeft } from './pop-out.ts';
 
 /** How a shell is. */
 export type ShellState =
@@ -45,6 +46,17 @@ export function shellsOf(id: string): Signal<readonly OpenShell[]> {
   list.value = kept.map((one, at) => new ShellOfTab(id, at + 1, one));
   return list;
 }
+
+/** A shell that is no tab's: of a window of its own. `session` is one that was named before, or a new one. */
+export function shellAlone(id: string, session: string, n: number): OpenShell {
+  return new ShellOfTab(id, n, SESSION.test(session) ? session : crypto.randomUUID());
+}
+
+// Its window has closed: it comes back to where it was.
+whenLeft((session) => {
+  const shell = [...all.values()].flatMap(({ value }) => value).find((one) => one.session === session);
+  if (shell?.state.value.state === 'taken') shell.rejoin();
+});
 
 export function openShell(id: string): OpenShell {
   const list = shellsOf(id);

@@ -1,0 +1,142 @@
+/** What the workbench has beside its shells, and pages without a network, broken ones, and with large text. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { skipWithoutDocker } from '../support/engine/docker-client.ts';
+import { skipWithout } from '../support/require.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
+import { until } from '../support/until.ts';
+import { buildOfConsole } from '../support/web/console-build.ts';
+import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+
+describe('the tools of the workbench, and pages in bad weather', {
+  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  timeout: 300_000,
+}, () => {
+  const ends: (() => unknown)[] = [];
+  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  let console: OpenedConsole;
+  let page: OpenedConsole['page'];
+
+  before(async () => {
+    console = await openConsole(cleanup);
+    ({ page } = console);
+    await console.open('/containers/new', 'Log in to troupe.localhost');
+    await console.logIn();
+    await console.heading('New container').waitFor();
+    await page.getByLabel('Name', { exact: true }).fill('first');
+    await page.getByLabel('Public key').fill(publicKey());
+    await console.button('Create container').click();
+    await page.locator('.head .status.ok').waitFor({ timeout: 120_000 });
+  });
+  after(async () => {
+    for (const end of ends) await end();
+  });
+
+  const field = () => page.getByRole('textbox', { name: 'Find in the terminal' });
+  const rows = () => page.locator('.xterm-rows');
+
+  test('words are found in the terminal by the keyboard alone', async () => {
+    await rows().getByText('#').first().waitFor();
+    await page.keyboard.type('echo needle; echo another needle\n');
+    await rows()
+      .getByText(/^another needle/)
+      .first()
+      .waitFor();
+    await page.keyboard.press('Control+Shift+F');
+    await field().fill('needle');
+    await console.text(/^\d of 4$/).waitFor();
+    await page.keyboard.press('Enter');
+    assert.deepEqual(await console.findings(), []);
+    await field().fill('nothing like this');
+    await page.getByRole('search').getByText('none').waitFor();
+    await page.keyboard.press('Escape');
+    await field().waitFor({ state: 'detached' });
+    await page.keyboard.type('echo typed again\n');
+    await rows()
+      .getByText(/^typed again/)
+      .first()
+      .waitFor();
+  });
+
+  test('a shell goes into a window of its own, and comes back when that closes', async () => {
+    await page.keyboard.type('mine=kept\n');
+    const opened = page.context().waitForEvent('page');
+    await console.button('Open in a window of its own').click();
+    const own = await opened;
+    await own.locator('.xterm-rows').waitFor();
+    await console.text('This shell was taken to another window.').waitFor();
+    assert.equal(await own.title(), 'first, Shell 1 · Troupe');
+    assert.equal(await own.getByRole('navigation').count(), 0, 'it has no frame');
+    await own.locator('.xterm-helper-textarea').focus();
+    await own.keyboard.type('echo "<$mine>"\n');
+    await own
+      .locator('.xterm-rows')
+      .getByText(/^<kept>/)
+      .first()
+      .waitFor();
+    await own.close();
+    await console.text('This shell was taken to another window.').waitFor({ state: 'detached' });
+    await page.locator('.xterm-helper-textarea').focus();
+    await page.keyboard.type('echo "[$mine]"\n');
+    await rows()
+      .getByText(/^\[kept\]/)
+      .first()
+      .waitFor();
+  });
+
+  test('the plots are a table, too', async () => {
+    await page.getByText('Show as a table').press('Enter');
+    const table = page.getByRole('region', { name: 'What it used, by the minute' });
+    await table
+      .getByRole('row', { name: /^\d\d:\d\d \d+ % .* of 512 MB/ })
+      .first()
+      .waitFor();
+    assert.deepEqual(await console.findings(), []);
+  });
+
+  test('without a network what is known stays, and what asks the platform says why it cannot', async () => {
+    await page.context().setOffline(true);
+    await console.text('You are offline. What you see is the last that was known.').waitFor();
+    assert.equal(await console.button('Stop').getAttribute('title'), 'You are offline.');
+    assert.equal(await console.button('Stop').getAttribute('aria-disabled'), 'true');
+    await console.heading('first').waitFor();
+    assert.deepEqual(await console.findings(), []);
+    await page.context().setOffline(false);
+    await until(async () => (await console.button('Stop').getAttribute('aria-disabled')) === null, { what: 'online' });
+  });
+
+  test('a page that could not be loaded says so, names the request, and is asked for again', async () => {
+    const headers = { 'x-request-id': 'request-7' };
+    const broken = { status: 500, headers, json: { error: 'internal error', code: 'internal' } };
+    for (const [path, heading, asked] of [
+      ['/activity', 'Activity', '**/api/notifications?*'],
+      ['/tokens', 'API tokens', '**/api/service-accounts'],
+      ['/settings', 'Settings', '**/api/settings/sessions'],
+      ['/activity/delivery', 'Delivery', '**/api/notifications/webhooks'],
+    ] as const) {
+      await page.route(asked, (route) => route.fulfill(broken));
+      await console.open(path, heading);
+      await console.text('Something went wrong on the platform.').waitFor();
+      await page.unroute(asked);
+      await console.button('Try again').click();
+      await console.text('Something went wrong on the platform.').waitFor({ state: 'detached' });
+    }
+  });
+
+  test('text of twice the size fits', async () => {
+    const tooWide: string[] = [];
+    await page.setViewportSize({ width: 640, height: 860 });
+    for (const path of ['/containers', '/keys', '/tokens', '/settings', '/activity', '/activity/delivery']) {
+      await page.goto(`${console.origin}${path}`);
+      await page.getByRole('heading', { level: 1 }).waitFor();
+      await until(() => console.browser.run('() => document.querySelector(".bones") === null'), { what: path });
+      await console.browser.run('() => { document.documentElement.style.fontSize = "200%"; }');
+      if (await console.browser.run('() => document.documentElement.scrollWidth > innerWidth')) tooWide.push(path);
+    }
+    assert.deepEqual(tooWide, []);
+  });
+
+  test('the browser complained about nothing', () => {
+    assert.deepEqual(console.complaints, []);
+  });
+});

@@ -1,0 +1,111 @@
+/** What is asked about service accounts. */
+import { useState } from 'preact/hooks';
+import { curlLine, troupeLine } from '../../core/command.ts';
+import { fieldError, useDeed } from '../../core/deed.ts';
+import { call } from '../../core/platform.ts';
+import { personNow } from '../../core/session.ts';
+import { Button } from '../../parts/button.tsx';
+import { AsCommand } from '../../parts/copy.tsx';
+import { Confirm, Dialog } from '../../parts/dialog.tsx';
+import { TextField } from '../../parts/field.tsx';
+import { Failure } from '../../parts/note.tsx';
+import { toast } from '../../parts/toast.tsx';
+import { t } from '../../text/text.ts';
+import { RightsField } from './rights.tsx';
+import { draftFrom, NO_RIGHTS, scopesFrom } from './scopes.ts';
+import type { ServiceAccountLine } from './service-account.ts';
+
+interface NewAccountProps {
+  readonly onClose: () => void;
+  readonly onMade: () => void;
+}
+
+export function NewAccount({ onClose, onMade }: NewAccountProps) {
+  const [name, setName] = useState('');
+  const [rights, setRights] = useState(NO_RIGHTS);
+  const body = { name: name.trim(), scopes: scopesFrom(rights, personNow()?.userId ?? '') };
+  const deed = useDeed(async () => {
+    await call('createServiceAccount', { body });
+    toast(t.accounts.added(body.name));
+    onMade();
+    onClose();
+  });
+  const submit = (event: Event) => {
+    event.preventDefault();
+    void deed.run();
+  };
+  return (
+    <Dialog title={t.accounts.add} onClose={onClose}>
+      <form class="stack" onSubmit={submit}>
+        <TextField
+          label={t.tokens.name}
+          hint={t.accounts.nameHint}
+          error={fieldError(deed.error, 'name')}
+          value={name}
+          onInput={setName}
+          attributes={{ required: true, maxLength: 64, autocomplete: 'off', autofocus: true }}
+        />
+        <RightsField rights={rights} onChange={setRights} />
+        {fieldError(deed.error, 'name') === undefined && <Failure error={deed.error} />}
+        <AsCommand curl={curlLine('POST', '/api/service-accounts', body)} />
+        <div class="ends">
+          <Button onClick={onClose}>{t.dialog.cancel}</Button>
+          <Button type="submit" kind="main" busy={deed.isBusy}>
+            {t.accounts.add}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+interface AccountQuestionProps {
+  readonly account: ServiceAccountLine;
+  readonly onClose: () => void;
+  readonly onDone: () => void;
+}
+
+export function ChangeRights({ account: { id, name, scopes: before }, onClose, onDone }: AccountQuestionProps) {
+  const [rights, setRights] = useState(() => draftFrom(before));
+  const body = { scopes: scopesFrom(rights, personNow()?.userId ?? '') };
+  const deed = useDeed(async () => {
+    await call('setServiceAccountScopes', { params: { id }, body });
+    toast(t.accounts.changed(name));
+    onDone();
+    onClose();
+  });
+  const submit = (event: Event) => {
+    event.preventDefault();
+    void deed.run();
+  };
+  return (
+    <Dialog title={t.accounts.rightsOf(name)} onClose={onClose}>
+      <form class="stack" onSubmit={submit}>
+        <RightsField rights={rights} onChange={setRights} />
+        <p class="small dim">{t.accounts.atOnce}</p>
+        <Failure error={deed.error} />
+        <AsCommand curl={curlLine('PUT', `/api/service-accounts/${id}/scopes`, body)} />
+        <div class="ends">
+          <Button onClick={onClose}>{t.dialog.cancel}</Button>
+          <Button type="submit" kind="main" busy={deed.isBusy}>
+            {t.accounts.save}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+export function DeleteAccount({ account: { id, name, token_count }, onClose, onDone }: AccountQuestionProps) {
+  const deed = useDeed(async () => {
+    await call('deleteServiceAccount', { params: { id } });
+    toast(t.accounts.deleted(name));
+    onDone();
+  });
+  return (
+    <Confirm title={t.accounts.deleteTitle(name)} verb={t.accounts.delete} deed={deed} onClose={onClose}>
+      <p class="dim">{t.accounts.deleteLead(token_count)}</p>
+      <AsCommand troupe={troupeLine('service-account', 'rm', name)} />
+    </Confirm>
+  );
+}
