@@ -1,9 +1,9 @@
 /** `troupe users`: users are made here, there is no sign-up. The commands work beside a running platform. */
-import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beginRemoval, disableUser, enableUser, forgetUser } from '../../actors/auth/users/user-state.ts';
 import { addUser, forgetKeys, generatePassword, listUsers, setPassword } from '../../actors/auth/users/users.ts';
+import { firstLineOf } from '../../lib/first-line.ts';
 import type { Db } from '../../storage/db.ts';
 import { type Left, untilSessions } from '../../storage/offboarding.ts';
 import { listNodes } from '../../storage/placement/nodes.ts';
@@ -13,7 +13,7 @@ import { type CommandOptions, onDatabase, print, tableLines } from './command.ts
 
 /** Adds a user with the password from standard input, or a generated one, which is printed. */
 export async function usersAdd(username: string, options: CommandOptions): Promise<void> {
-  const given = passwordFromInput();
+  const given = await passwordFromInput();
   const password = given ?? generatePassword();
   const user = await onDatabase(options, (db) => addUser(db, username, password));
   print(options, { ...user, password: given === undefined ? password : null }, () =>
@@ -23,7 +23,7 @@ export async function usersAdd(username: string, options: CommandOptions): Promi
 
 /** Sets a user's password, from standard input or generated. */
 export async function usersPasswd(username: string, options: CommandOptions): Promise<void> {
-  const given = passwordFromInput();
+  const given = await passwordFromInput();
   const password = given ?? generatePassword();
   const sessions = await onDatabase(options, (db) => setPassword(db, username, password));
   print(options, { username, password: given === undefined ? password : null, sessions_ended: sessions }, () => {
@@ -59,14 +59,15 @@ export async function usersList(options: CommandOptions): Promise<void> {
   print(options, rows, () => tableLines(['USERNAME', 'ID', 'ADDED', 'STATUS'], cells).join('\n'));
 }
 
-/** The first line of a pipe or file on standard input; undefined at a terminal, or when it is empty. */
-function passwordFromInput(): string | undefined {
+/** Longest line of standard input, in characters: far more than a password may have. */
+const MOST_READ = 64 * 1024;
+
+/** The first line of a pipe or file on standard input; undefined at a terminal, or when it is empty or closed. */
+async function passwordFromInput(): Promise<string | undefined> {
   if (process.stdin.isTTY) return undefined;
-  try {
-    return readFileSync(0, 'utf8').split('\n')[0]?.replace(/\r$/, '') || undefined;
-  } catch {
-    return undefined;
-  }
+  const line = await firstLineOf(process.stdin, MOST_READ).catch(() => '');
+  if (line === undefined) throw new CliError('The password on standard input is too long.');
+  return line === '' ? undefined : line;
 }
 
 /** Options as the command line gives them. */

@@ -1,5 +1,6 @@
 /** Questions to the person at the terminal. Nobody else is ever asked. */
 import { StringDecoder } from 'node:string_decoder';
+import { firstLineOf } from '../../lib/first-line.ts';
 import { ClientFailure } from './failure.ts';
 import type { Output } from './output.ts';
 import type { CommandPlace } from './place.ts';
@@ -70,15 +71,9 @@ export async function choose(
  * follows is not read. All of it where it has no line end.
  */
 export async function readLine({ stdin }: CommandPlace): Promise<string> {
-  const decoder = new StringDecoder('utf8');
-  let text = '';
-  // Leaving the loop closes it: an open pipe would keep the program.
-  for await (const chunk of stdin) {
-    text += decoder.write(Buffer.from(chunk));
-    if (text.includes('\n') || text.length > MOST_READ) break;
-  }
-  if (text.length > MOST_READ) throw new ClientFailure('usage', TOO_LONG);
-  return text.split('\n', 1)[0]?.replace(/\r$/, '') ?? '';
+  const line = await firstLineOf(stdin, MOST_READ);
+  if (line === undefined) throw new ClientFailure('usage', TOO_LONG);
+  return line;
 }
 
 /** All of standard input, for keys and bodies that are piped in; without the newline at its end. */

@@ -4,8 +4,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
+import { verify } from '@node-rs/argon2';
 import { z } from 'zod';
 import { troupeCommand } from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { type Cleanup, tempDir } from '../support/temp.ts';
 
@@ -33,9 +35,9 @@ async function platform(t: Cleanup) {
   return { seen, url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}` };
 }
 
-/** `troupe login`, which is written this and then nothing, by a pipe that stays open. */
-async function logIn(t: Cleanup, args: readonly string[], ...written: readonly string[]) {
-  const [program = '', ...command] = troupeCommand(['login', ...args]);
+/** `troupe`, which is written this and then nothing, by a pipe that stays open. */
+async function run(t: Cleanup, args: readonly string[], written: readonly string[], env: Record<string, string> = {}) {
+  const [program = '', ...command] = troupeCommand(args);
   const child = spawn(program, command, {
     env: {
       ...process.env,
@@ -43,6 +45,7 @@ async function logIn(t: Cleanup, args: readonly string[], ...written: readonly s
       HOME: await tempDir(t),
       TROUPE_URL: '',
       TROUPE_TOKEN: '',
+      ...env,
     },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
@@ -62,7 +65,11 @@ async function logIn(t: Cleanup, args: readonly string[], ...written: readonly s
 
 test('a password is the first line of a pipe that stays open', async (t) => {
   const { seen, url } = await platform(t);
-  const { code, said } = await logIn(t, [url, '--user', 'ann', '--password-stdin'], 'pass', 'wörd\r\n', 'the rest\n');
+  const { code, said } = await run(
+    t,
+    ['login', url, '--user', 'ann', '--password-stdin'],
+    ['pass', 'wörd\r\n', 'the rest\n'],
+  );
   assert.equal(code, 0, said);
   const [login] = seen;
   assert.equal(login?.path, '/api/login');
@@ -71,10 +78,29 @@ test('a password is the first line of a pipe that stays open', async (t) => {
 
 test('a token is the first line of a pipe that stays open', async (t) => {
   const { seen, url } = await platform(t);
-  const { code, said } = await logIn(t, [url, '--token'], 'svc_token\n');
+  const { code, said } = await run(t, ['login', url, '--token'], ['svc_token\n']);
   assert.equal(code, 0, said);
   assert.deepEqual(
     seen.map(({ path, token }) => [path, token]),
     [['/api/session', 'Bearer svc_token']],
   );
+});
+
+test('a new password of a user is the first line of a pipe that stays open', async (t) => {
+  const database = await testDatabase();
+  t.after(() => database.close());
+  const env = { DATABASE_URL: database.url };
+  const users = async (words: readonly string[], ...written: readonly string[]) => {
+    const { code, said } = await run(t, ['users', ...words, '--data', await tempDir(t)], written, env);
+    assert.equal(code, 0, said);
+    const text = "select password_hash as hash from users where username = 'bea'";
+    const row = await database.db.one(z.object({ hash: z.string() }), text);
+    return { said, hash: row?.hash ?? '' };
+  };
+  const added = await users(['add', 'bea'], 'a long pass', 'word\n', 'the rest\n');
+  assert.equal(added.said, 'Added bea.\n');
+  assert.ok(await verify(added.hash, 'a long password'));
+  const changed = await users(['passwd', 'bea'], 'another password\n');
+  assert.match(changed.said, /^The password of bea is changed\./);
+  assert.ok(await verify(changed.hash, 'another password'));
 });
