@@ -25,15 +25,15 @@ export const AREAS: readonly RightsArea[] = [
   { area: 'storage.registry', actions: ['pull', 'push', 'delete'] },
 ];
 
-type ScopeMap = Readonly<Record<string, readonly string[]>>;
+type ActionsByScope = Readonly<Record<string, readonly string[]>>;
 
 /** What is ticked. */
 export interface RightsDraft {
-  readonly actions: ScopeMap;
+  readonly actions: ActionsByScope;
   /** The one container that it is about; empty: all. */
   readonly container: string;
   /** What was given elsewhere, and has no box here: it stays as it is. */
-  readonly others: ScopeMap;
+  readonly others: ActionsByScope;
 }
 
 export const NO_RIGHTS: RightsDraft = { actions: {}, container: '', others: {} };
@@ -51,7 +51,7 @@ export function scopesFrom({ actions, container, others }: RightsDraft, userId: 
 }
 
 /** The boxes that stand for scopes. What has none is among `others`. */
-export function draftFrom(scopes: ScopeMap): RightsDraft {
+export function draftFrom(scopes: ActionsByScope): RightsDraft {
   const actions: Record<string, readonly string[]> = {};
   const others: Record<string, readonly string[]> = {};
   let container = '';
