@@ -1,13 +1,26 @@
 /** The command line of Troupe. */
 import { Command, CommanderError } from 'commander';
 import { addClientCommands } from './client/commands.ts';
+import { nameHelp } from './client/common.ts';
 import { wordsFor } from './config/cli-error.ts';
 import { version } from './config/program.ts';
+
+const words = process.argv.slice(2).map(twoDashes);
+const at = words.findIndex((word, index) => !word.startsWith('-') && words[index - 1] !== '--data');
+const first = words[at];
+/** What is this program's: behind `--` are another one's words. */
+const own = words.includes('--') ? words.slice(0, words.indexOf('--')) : words;
+/** Wrong words of a client command are told as JSON where its other failures are. */
+let isJson = false;
 
 const program = new Command('troupe')
   .description('A self-hosted container cloud: log in, run containers, open terminals in them.')
   .version(version)
   .showHelpAfterError('(troupe --help shows what there is)')
+  .configureOutput({
+    writeErr: (text) => void (isJson || process.stderr.write(text)),
+    outputError: (text, write) => write(text.replace(/^error: /, 'troupe: ')),
+  })
   .addHelpText('after', '\nThe guide is docs/guide/command-line.md; configuration is docs/reference/configuration.md.');
 
 program.option('--data <dir>', 'folder of the platform, before the command or after it (default: TROUPE_DATA)');
@@ -19,17 +32,17 @@ program.hook('preAction', (_program, action) => {
     command.setOptionValue('data', given);
 });
 
-const words = process.argv.slice(2).map(twoDashes);
-const at = words.findIndex((word, index) => !word.startsWith('-') && words[index - 1] !== '--data');
-const first = words[at];
-
 // Wrong words of a client command end with 2: 1 would say that it was tried.
 program.exitOverride();
 const ownPlace = async () => (await import('./client/own-place.ts')).OWN_PLACE;
 addClientCommands(program, ownPlace);
-const isClient = program.commands.some((command) => command.name() === first);
+const isKnown = () => program.commands.some((command) => command.name() === first);
+const isClient = isKnown();
+isJson = isClient && own.includes('--json');
 // What an operator needs takes longer to load than most client commands take.
 if (!isClient) (await import('./cli/operator-commands.ts')).addOperatorCommands(program);
+const isNothing = first !== undefined && !isKnown();
+nameHelp(program, 'troupe ');
 
 // Not `help`, and not what only shells call.
 program.configureHelp({
@@ -46,9 +59,10 @@ try {
 } catch (error) {
   if (error instanceof CommanderError) {
     // It has said what is wrong.
-    process.exitCode = error.exitCode === 0 ? 0 : isClient ? 2 : error.exitCode;
+    process.exitCode = error.exitCode !== 0 && isNothing ? 2 : error.exitCode;
+    if (isClient) (await import('./client/failure.ts')).reportUsage(error, { place: await ownPlace(), json: isJson });
   } else if (isClient) {
-    (await import('./client/failure.ts')).report(error, { place: await ownPlace(), json: words.includes('--json') });
+    (await import('./client/failure.ts')).report(error, { place: await ownPlace(), json: isJson });
   } else {
     process.stderr.write(`troupe: ${wordsFor(error)}\n`);
     process.exitCode = 1;

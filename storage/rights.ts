@@ -130,7 +130,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
       open_settings: READ,
     },
   ],
-  notify: [...COMMON, ...MEMBER, AUDIT, allOf(OWNED.notify), { known_users: READ }],
+  notify: [...COMMON, ...MEMBER, AUDIT, KEPT_ANSWERS, allOf(OWNED.notify), { known_users: READ }],
 };
 
 /** What some have besides, by service. */

@@ -150,6 +150,7 @@ export const ENDPOINTS = {
 /** Names of those that take an Idempotency-Key. */
 export const KEYED: ReadonlySet<string> = new Set([
   'addIngress',
+  'addWebhook',
   'adminAddRoute',
   'adminAddUser',
   'adminStopContainer',

@@ -1,7 +1,7 @@
 /** The command line of those who logged in by SSH: what of `troupe` needs no machine of the person's own. */
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { addAccountCommands, addApi, addWhoAmI } from '../client/account-commands.ts';
-import { clientCommand } from '../client/common.ts';
+import { clientCommand, nameHelp } from '../client/common.ts';
 import { addContainerCommands } from '../client/container-commands.ts';
 import { ClientFailure } from '../client/failure.ts';
 import type { CommandPlace } from '../client/place.ts';
@@ -25,8 +25,8 @@ const NOT_HERE: Readonly<Record<string, string>> = {
 /** Options that are of no use here: one is refused, the other would be. */
 const HIDDEN = new Set(['--profile', '--grep']);
 
-/** Makes it for one run. It never ends the process: it throws CommanderError. */
-export function accountProgram(place: CommandPlace): Command {
+/** Makes it for one run. It never ends the process: it throws CommanderError, and with `json` leaves it to be said. */
+export function accountProgram(place: CommandPlace, { json }: { readonly json: boolean }): Command {
   const { stdout, stderr } = place;
   const width = () => (stdout.isTTY ? stdout.columns : undefined) ?? 80;
   const program = new Command('troupe')
@@ -34,7 +34,8 @@ export function accountProgram(place: CommandPlace): Command {
     .exitOverride()
     .configureOutput({
       writeOut: (text) => void stdout.write(text),
-      writeErr: (text) => void stderr.write(text),
+      writeErr: (text) => void (json || stderr.write(text)),
+      outputError: (text, write) => write(text.replace(/^error: /, 'troupe: ')),
       getOutHelpWidth: width,
       getErrHelpWidth: width,
       getOutHasColors: () => false,
@@ -62,12 +63,13 @@ export function accountProgram(place: CommandPlace): Command {
       });
   }
   hideOptions(program);
+  nameHelp(program, '');
   return program;
 }
 
 function addSwitch(program: Command): void {
   clientCommand(program, 'ssh [container]', 'let SSH into a container, or no longer')
-    .option('--enable', 'let your SSH keys in')
+    .addOption(new Option('--enable', 'let your SSH keys in').conflicts('disable'))
     .option('--disable', 'let no SSH in, and end what is open')
     .action(async (name: string | undefined, options: SshOptions) =>
       (await import('../client/ssh-switch.ts')).switchSshOf(name, options),

@@ -2,7 +2,7 @@
 import { CommanderError } from 'commander';
 import { TroupeError } from '../../client/index.ts';
 import type { AccountChannel } from '../../proto/ports/account-commands.ts';
-import { ClientFailure, EXIT, report } from '../client/failure.ts';
+import { ClientFailure, EXIT, report, reportUsage } from '../client/failure.ts';
 import { AccountPlace, type AccountPlaceParts } from './place.ts';
 import { accountProgram } from './program.ts';
 import { wordsOf } from './words.ts';
@@ -49,12 +49,12 @@ async function execute(channel: AccountChannel, place: AccountPlace, { onFault }
     const options = words.includes('--') ? words.slice(0, words.indexOf('--')) : words;
     if (options.some((word) => /^-[^-]/.test(word) && word.length > MOST_OF_OPTION))
       throw new ClientFailure('usage', 'An option of one dash is too long: put a blank before its value.');
-    isJson = words.includes('--json');
+    isJson = options.includes('--json');
     if (words.length === 0 && place.stdin.isTTY) {
       await (await import('./menu.ts')).showMenu(place);
       return;
     }
-    const program = accountProgram(place);
+    const program = accountProgram(place, { json: isJson });
     if (words.length === 0) {
       program.outputHelp({ error: true });
       place.exitWith(EXIT.usage);
@@ -62,8 +62,7 @@ async function execute(channel: AccountChannel, place: AccountPlace, { onFault }
     }
     await program.parseAsync(words, { from: 'user' });
   } catch (error) {
-    // Commander has said what is wrong.
-    if (error instanceof CommanderError) place.exitWith(error.exitCode === 0 ? 0 : EXIT.usage);
+    if (error instanceof CommanderError) reportUsage(error, { place, json: isJson });
     else report(explained(error, onFault), { place, json: isJson });
   }
 }

@@ -1,6 +1,26 @@
 /** Options that client commands share. They load nothing: what a command does is imported when it runs. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 
+/**
+ * Makes each command name its own help when its words are wrong. `parent`: what is typed before its commands, such as
+ * `troupe `. One of
+ * `withOtherWords` says something better.
+ */
+export function nameHelp(command: Command, parent: string): void {
+  for (const each of command.commands) {
+    if (!saysMore.has(each)) each.showHelpAfterError(`(${parent}${each.name()} --help shows what there is)`);
+    nameHelp(each, `${parent}${each.name()} `);
+  }
+}
+
+const saysMore = new WeakSet<Command>();
+
+/** Says of a command whose last words are another program's that `--` divides them. */
+export function withOtherWords(command: Command, example: string): Command {
+  saysMore.add(command);
+  return command.showHelpAfterError(`(put -- before what is not meant for troupe: ${example})`);
+}
+
 /** A command of the client with the options that all of them have. */
 export function clientCommand(parent: Command, usage: string, summary: string): Command {
   return parent
@@ -20,7 +40,7 @@ export function listCommand(parent: Command, usage: string, summary: string): Co
 
 /** A whole number of at most seven digits, not negative. Throws InvalidArgumentError. */
 export function count(value: string): number {
-  if (!/^[0-9]{1,7}$/.test(value)) throw new InvalidArgumentError('must be a whole number.');
+  if (!/^[0-9]{1,7}$/.test(value)) throw new InvalidArgumentError('It must be a whole number.');
   return Number(value);
 }
 
@@ -39,7 +59,7 @@ function sized(value: string, units: Readonly<Record<string, number>>): number {
   const factor = units[unit.toLowerCase()];
   if (number === undefined || factor === undefined)
     throw new InvalidArgumentError(
-      `must be a number, or one with ${Object.keys(units).join(' ').trim().toUpperCase()}.`,
+      `It must be a number, or one with ${Object.keys(units).join(' ').trim().toUpperCase().replace(' ', ' or ')}.`,
     );
   return Number(number) * factor;
 }

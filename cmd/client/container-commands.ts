@@ -1,6 +1,6 @@
 /** The commands for containers. */
 import { Argument, type Command, Option } from 'commander';
-import { clientCommand, count, gigabytes, listCommand, megabytes, several } from './common.ts';
+import { clientCommand, count, gigabytes, listCommand, megabytes, several, withOtherWords } from './common.ts';
 import type { PowerOptions, RemoveContainersOptions } from './containers.ts';
 import type { LogsOptions } from './logs.ts';
 import type { MountOptions } from './ports.ts';
@@ -42,7 +42,7 @@ function addRun(program: Command): void {
     .addOption(new Option('--pull <policy>', 'when the image is pulled').choices(['always', 'missing']))
     .option('--ssh', 'let your SSH keys in')
     .option('--shell', 'open a shell in it')
-    .option('--wait', 'wait until it runs (the default)', true)
+    .addOption(new Option('--wait', 'wait until it runs, as always').default(true).hideHelp())
     .option('--no-wait', 'do not wait until it runs')
     .option(...timeout)
     .action(async (name: string | undefined, options: RunOptions) =>
@@ -90,9 +90,11 @@ function addInside(program: Command): void {
     .action(async (name: string | undefined, options: ShellOptions) =>
       (await import('./shell.ts')).shell(name, options),
     );
-  clientCommand(program, 'exec <container> [command...]', 'run a command, and end with its exit code').action(
-    async (name: string, command: string[], options: ClientCommandOptions) =>
-      (await import('./exec.ts')).exec(name, command, options),
+  withOtherWords(
+    clientCommand(program, 'exec <container> [command...]', 'run a command, and end with its exit code'),
+    'exec NAME -- ls -l',
+  ).action(async (name: string, command: string[], options: ClientCommandOptions) =>
+    (await import('./exec.ts')).exec(name, command, options),
   );
 }
 

@@ -163,6 +163,10 @@ async function all(
 ): Promise<void> {
   const done: Container[] = [];
   const failures: unknown[] = [];
+  const named = ({ name }: Container, error: unknown) =>
+    containers.length > 1 && error instanceof TroupeError
+      ? new TroupeError(error.code, `${name}: ${error.message}`, error)
+      : error;
   await Promise.all(
     containers.map(async (container) => {
       try {
@@ -170,7 +174,7 @@ async function all(
         done.push(container);
         if (!out.json) out.note(text);
       } catch (error) {
-        failures.push(error);
+        failures.push(named(container, error));
       }
     }),
   );

@@ -69,22 +69,53 @@ export function report(
   const failure = failureOf(error);
   place.exitWith(EXIT[failure]);
   if (json) {
-    const { code, fields, request_id } = details(error);
-    place.stderr.write(`${JSON.stringify({ error: sentence(error), code: code ?? failure, fields, request_id })}\n`);
+    const { code, ...more } = details(error);
+    place.stderr.write(`${JSON.stringify({ error: sentence(error), code: code ?? failure, ...more })}\n`);
     return;
   }
-  const lines = [sentence(error)];
-  if (error instanceof TroupeError) {
-    for (const { path, message } of error.fields.filter((field) => !error.message.includes(field.message)))
-      lines.push(`  ${path.replace(/^(body|query|path)\./, '')}: ${message}`);
-    if (failure === 'failed' && error.requestId !== undefined) lines.push(`(request ${error.requestId})`);
-  }
+  const lines = spoken(error);
+  if (error instanceof TroupeError && failure === 'failed' && error.requestId !== undefined)
+    lines.push(`(request ${error.requestId})`);
   const hint = hintOf(error, failure);
   if (hint !== undefined) lines.push(hint);
   place.stderr.write(`troupe: ${lines.join('\n')}\n`);
 }
 
-function details(error: unknown): { code?: string; fields?: unknown; request_id?: string | undefined } {
+/** The same of wrong words, which commander has told already, unless as JSON. */
+export function reportUsage(
+  error: { readonly message: string; readonly exitCode: number },
+  { place, json }: { readonly place: Pick<CommandPlace, 'stderr' | 'exitWith'>; readonly json: boolean },
+): void {
+  if (error.exitCode === 0) return;
+  place.exitWith(EXIT.usage);
+  if (!json) return;
+  const sentence = error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ');
+  place.stderr.write(`${JSON.stringify({ error: sentence, code: 'usage' })}\n`);
+}
+
+/** The same for a person: what was refused of a request field by field, and as whole sentences. */
+function spoken(error: unknown): string[] {
+  if (!(error instanceof TroupeError)) return [sentence(error)];
+  if (error.code === 'invalid_request' && error.fields.length > 0)
+    return error.fields.map(({ path, message }) => {
+      const name = path.replace(/^(body|query|path)\./, '');
+      return full(/^(must|is) /.test(message) ? `${name} ${message}` : `${name}: ${message}`);
+    });
+  const text = sentence(error);
+  return [full(text.charAt(0).toUpperCase() + text.slice(1))];
+}
+
+const full = (text: string): string => (/[.!?`]$/.test(text) ? text : `${text}.`);
+
+interface FailureDetails {
+  readonly code?: string;
+  readonly fields?: unknown;
+  readonly request_id?: string | undefined;
+  readonly candidates?: readonly string[] | undefined;
+}
+
+function details(error: unknown): FailureDetails {
+  if (error instanceof ClientFailure) return { candidates: error.candidates };
   if (!(error instanceof TroupeError)) return {};
   const fields = error.fields.length === 0 ? undefined : error.fields;
   return { code: error.code, fields, request_id: error.requestId };

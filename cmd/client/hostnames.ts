@@ -48,11 +48,13 @@ export async function addHostname(domain: string, name: string | undefined, opti
   else out.note(`The platform looks for the TXT record by itself; \`troupe hostname verify ${domain}\` looks now.`);
 }
 
-function showRecords(out: Output, { domain, verify_name, verify_token }: Mapping): void {
+function showRecords(out: Output, { domain, verify_name, verify_token, cname_target }: Mapping): void {
   if (out.json) return;
   out.note(`Enter these records at your DNS provider:\n`);
   out.note(`  TXT    ${verify_name}\n         ${verify_token}`);
-  out.note(`  CNAME  ${domain}\n         the platform's host for hostnames, which its operator names\n`);
+  out.note(
+    `  CNAME  ${domain}\n         ${cname_target ?? "the platform's host for hostnames, which its operator names"}\n`,
+  );
 }
 
 /** Has the record of a hostname looked for now. */

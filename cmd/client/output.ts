@@ -25,10 +25,15 @@ const SGR: Readonly<Record<Colour, readonly [number, number]>> = {
 const STATUS: Readonly<Record<string, readonly [shape: string, colour: Colour]>> = {
   running: ['●', 'green'],
   verified: ['●', 'green'],
+  ok: ['●', 'green'],
+  serving: ['●', 'green'],
   pending: ['◌', 'yellow'],
   initializing: ['◐', 'yellow'],
+  retrying: ['◐', 'yellow'],
   stopped: ['■', 'dim'],
+  disabled: ['■', 'dim'],
   failed: ['▲', 'red'],
+  failing: ['▲', 'red'],
 };
 
 const GAP = '  ';

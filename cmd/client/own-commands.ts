@@ -1,19 +1,23 @@
 /** The commands that need a person's own machine: its files, its programs, and the logins that are kept there. */
-import { Argument, type Command } from 'commander';
+import { Argument, type Command, Option } from 'commander';
 import { DATA } from '../config/options.ts';
 import { addApi, addWhoAmI } from './account-commands.ts';
-import { clientCommand, listCommand } from './common.ts';
+import { clientCommand, listCommand, withOtherWords } from './common.ts';
 import type { CopyOptions } from './copy.ts';
 import type { LoginOptions } from './login.ts';
 import type { ClientCommandOptions } from './session.ts';
 import type { SshOptions } from './ssh-switch.ts';
+import type { MapOptions } from './watch.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 
 /** Adds those that connect files, ports and programs of this machine with containers. */
 export function addOwnSsh(program: Command): void {
-  clientCommand(program, 'ssh [container] [arguments...]', 'open SSH, with further arguments of ssh after --')
-    .option('--enable', 'let your SSH keys in')
+  withOtherWords(
+    clientCommand(program, 'ssh [container] [arguments...]', 'open SSH, with further arguments of ssh after --'),
+    'ssh NAME -- -i FILE',
+  )
+    .addOption(new Option('--enable', 'let your SSH keys in').conflicts('disable'))
     .option('--disable', 'let no SSH in, and end what is open')
     .action(async (name: string | undefined, args: string[], options: SshOptions) =>
       (await import('./ssh.ts')).ssh(name, args, options),
@@ -75,9 +79,9 @@ export function addLoginCommands(program: Command): void {
   listCommand(admin, 'machines', 'the machines').action(async (options: ClientCommandOptions) =>
     (await watch()).adminMachines(options),
   );
-  listCommand(admin, 'map', 'what depends on what').action(async (options: ClientCommandOptions) =>
-    (await watch()).adminMap(options),
-  );
+  listCommand(admin, 'map', 'what depends on what')
+    .option('--actors', 'with the actors under each service')
+    .action(async (options: MapOptions) => (await watch()).adminMap(options));
   program
     .command('completion')
     .description('print a script that completes commands and names: bash, zsh or fish')

@@ -60,13 +60,20 @@ export const OWN_PLACE: CommandPlace = {
   async ask(question) {
     // On standard error, so that the answer to a redirected command is data alone.
     const lines = createInterface({ input: process.stdin, output: process.stderr });
+    let isAnswered = false;
     const ended = new Promise<string>((_, reject) => {
       for (const end of ['SIGINT', 'close'])
-        lines.on(end, () => reject(new ClientFailure('interrupted', 'Interrupted.')));
+        lines.once(end, () => {
+          // What is said next should not stand behind the question.
+          if (!isAnswered) process.stderr.write('\n');
+          isAnswered = true;
+          reject(new ClientFailure('interrupted', 'Interrupted.'));
+        });
     });
     try {
       return (await Promise.race([lines.question(question), ended])).trim();
     } finally {
+      isAnswered = true;
       lines.close();
     }
   },

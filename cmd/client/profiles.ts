@@ -68,7 +68,7 @@ export function chooseProfile(named: string | undefined): Profile {
 /** The address of a platform. A token never goes over the network unencrypted. Throws ClientFailure. */
 export function checkedUrl(text: string): string {
   const address = /^https?:\/\//.test(text) ? text : `https://${text}`;
-  if (!URL.canParse(address))
+  if (text.replace(/^https?:\/\//, '').includes('://') || !URL.canParse(address))
     throw new ClientFailure('usage', `${text} is no address such as https://cloud.example.com.`);
   const { protocol, hostname, origin } = new URL(address);
   const isHere = hostname === 'localhost' || hostname.endsWith('.localhost') || /^127\.|^\[::1\]$/.test(hostname);

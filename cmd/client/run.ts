@@ -51,6 +51,7 @@ export async function runContainer(name: string | undefined, options: RunOptions
     ssh_enabled: options.ssh === true,
   };
   const made = await client.call('createContainer', { body });
+  await noteNamesakes(session, made);
   for (const body of ports) await client.call('addIngress', { params: { id: made.id }, body });
   if (options.wait === false && !options.shell) {
     out.done(made, `${made.name} is starting (${made.id}).`);
@@ -64,6 +65,17 @@ export async function runContainer(name: string | undefined, options: RunOptions
   if (!options.shell || !out.json) out.done(running, `${made.name} is running (${made.id}), after ${seconds} s.`);
   if (options.shell) await (await import('./shell.ts')).openShell(session, running, {});
   else if (!out.json) next(session, running, ports.length > 0);
+}
+
+/** Says that a name means several containers from now on, before a command is refused for that. */
+async function noteNamesakes(
+  { client, out }: ClientSession,
+  { id, name }: Pick<Container, 'id' | 'name'>,
+): Promise<void> {
+  if (out.json) return;
+  const { containers } = await client.call('listContainers');
+  const others = containers.filter((each) => each.name === name && each.id !== id).map((each) => each.id);
+  if (others.length > 0) out.note(`You have another ${name} (${others.join(', ')}): tell them apart by their ids.`);
 }
 
 function next({ out }: ClientSession, { name, ssh }: Container, hasPorts: boolean): void {

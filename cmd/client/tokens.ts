@@ -65,7 +65,12 @@ export async function listApiTokens(options: ClientCommandOptions): Promise<void
     lastUse(out, last_used_at),
     id,
   ]);
-  out.table(tokens, ['NAME', 'SCOPES', 'EXPIRES', 'LAST USED', 'ID'], rows, 'You have no API token.');
+  out.table(
+    tokens,
+    ['NAME', 'SCOPES', 'EXPIRES', 'LAST USED', 'ID'],
+    rows,
+    'You have no API token: `troupe api-token create` makes one.',
+  );
 }
 
 /** Makes an API token. The secret alone is printed on standard output, now and never again. */
@@ -105,7 +110,12 @@ export async function listAccounts(options: ClientCommandOptions): Promise<void>
     out.when(created_at),
     id,
   ]);
-  out.table(accounts, ['NAME', 'SCOPES', 'TOKENS', 'CREATED', 'ID'], rows, 'You have no service account.');
+  out.table(
+    accounts,
+    ['NAME', 'SCOPES', 'TOKENS', 'CREATED', 'ID'],
+    rows,
+    'You have no service account: `troupe service-account create` makes one.',
+  );
 }
 
 /** Makes a service account. */

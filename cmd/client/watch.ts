@@ -1,9 +1,9 @@
 /** `troupe top`, `admin`. */
-import type { ContainerMetrics } from '../../client/index.ts';
+import type { CallReply, ContainerMetrics } from '../../client/index.ts';
 import { clean } from './output.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 
-const HEADS = ['NAME', 'CPU', 'OF', 'MEMORY', 'OF', 'DISK', 'NODE', 'ID'];
+const HEADS = ['NAME', 'CPU', 'MEMORY', 'DISK', 'NODE', 'ID'];
 const MIB = 2 ** 20;
 const GIB = 2 ** 30;
 
@@ -55,10 +55,8 @@ function rowsOf({ pods }: ContainerMetrics, names: ReadonlyMap<string, string>):
     const cores = (millis: number) => (millis / 1000).toFixed(2);
     return [
       names.get(id) ?? id,
-      cores(pod.cpu_usage),
-      cores(pod.cpu_capacity),
-      `${Math.round(pod.memory_usage / MIB)} MB`,
-      `${Math.round(pod.memory_capacity / MIB)} MB`,
+      `${cores(pod.cpu_usage)}/${cores(pod.cpu_capacity)}`,
+      `${Math.round(pod.memory_usage / MIB)}/${Math.round(pod.memory_capacity / MIB)} MB`,
       `${(pod.disk_usage / GIB).toFixed(2)} GB`,
       pod.node,
       id,
@@ -108,17 +106,43 @@ export async function adminMachines(options: ClientCommandOptions): Promise<void
   out.table(answer, ['CPU', 'MEMORY', 'DISK', 'CONDITION', 'NAME'], rows, 'Nothing is measured.');
 }
 
-/** Shows what depends on what. */
-export async function adminMap(options: ClientCommandOptions): Promise<void> {
+export interface MapOptions extends ClientCommandOptions {
+  readonly actors?: boolean;
+}
+
+type Edges = CallReply<'dependencyGraph'>['edges'];
+
+/** Shows what depends on what: what goes through routes of the gateway as one line for each service behind them. */
+export async function adminMap(options: MapOptions): Promise<void> {
   const { client, out } = openSession(options);
   const graph = await client.call('dependencyGraph');
   const states = new Map(graph.nodes.map(({ id, status }) => [id, status]));
-  const rows = graph.edges.map(({ from, to, kind, traffic }) => [
+  const edges = withoutRoutes(graph.edges).filter(({ to }) => options.actors === true || !to.startsWith('actor:'));
+  const rows = edges.map(({ from, to, kind, traffic }) => [
     from,
     clean(kind),
     traffic === undefined ? '' : `${traffic.total} ${traffic.unit}`,
-    states.get(to) ?? '',
+    out.status(states.get(to) ?? ''),
     to,
   ]);
   out.table(graph, ['FROM', 'BY', 'TRAFFIC', 'STATUS OF TO', 'TO'], rows, 'Nothing is known.');
+}
+
+/** The edges, with one from the gateway to each service that its routes lead to. */
+function withoutRoutes(edges: Edges): Edges {
+  const isRoute = (id: string) => id.startsWith('route:');
+  const gateways = new Map(edges.filter(({ to }) => isRoute(to)).map(({ from, to }) => [to, from]));
+  const leading = new Set(edges.map(({ from }) => from));
+  const seen = new Set<string>();
+  return edges.flatMap((edge) => {
+    // A route of the operator leads to no service.
+    if (isRoute(edge.to)) return leading.has(edge.to) ? [] : [edge];
+    if (!isRoute(edge.from)) return [edge];
+    const from = gateways.get(edge.from) ?? edge.from;
+    // Routes are counted by what is behind them: those of one service have one figure.
+    const key = `${from} ${edge.to}`;
+    if (seen.has(key)) return [];
+    seen.add(key);
+    return [{ ...edge, from }];
+  });
 }

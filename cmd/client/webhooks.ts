@@ -39,7 +39,12 @@ export async function listWebhooks(options: ClientCommandOptions): Promise<void>
     String(waiting),
     id,
   ]);
-  out.table(webhooks, ['URL', 'CATEGORIES', 'STATUS', 'WAITING', 'ID'], rows, 'You have no webhook.');
+  out.table(
+    webhooks,
+    ['URL', 'CATEGORIES', 'STATUS', 'WAITING', 'ID'],
+    rows,
+    'You have no webhook: `troupe webhook add URL` adds one.',
+  );
 }
 
 /** Adds one. The secret alone is printed on standard output, now and never again. */
@@ -93,7 +98,7 @@ export async function testWebhook(text: string, options: ClientCommandOptions): 
   const answer = await session.client.call('testWebhook', { params: { id } });
   session.out.done(
     answer,
-    `A test is sent: \`troupe webhook deliveries ${clean(url)}\` shows what was answered to ${answer.event_id}.`,
+    `A test is sent (${answer.event_id}): \`troupe webhook deliveries ${clean(url)}\` shows the answer.`,
   );
 }
 

@@ -80,6 +80,7 @@ export const addWebhook = endpoint({
   method: 'POST',
   path: '/api/notifications/webhooks',
   summary: 'Add a webhook; the answer alone has its secret',
+  idempotent: 'key',
   status: 201,
   body: z.object({ url: target, categories: categoriesSchema.default([]) }),
   reply: withSecret,

@@ -76,6 +76,7 @@ test('ports, sizes, scopes and addresses are read as they are written', () => {
   assert.throws(() => scopesOf(['compute'], 'u1'), { code: 'usage' });
   assert.equal(checkedUrl('cloud.example.com'), 'https://cloud.example.com');
   assert.equal(checkedUrl('http://127.0.0.1:7001/x'), 'http://127.0.0.1:7001');
+  assert.throws(() => checkedUrl('ssh://cloud.example.com'), { code: 'usage' });
   assert.throws(() => checkedUrl('http://cloud.example.com'), /is not encrypted: use https:\/\/cloud.example.com/);
 });
 
@@ -103,6 +104,35 @@ test('a ~ at the beginning of a line is a command, and elsewhere a ~', () => {
   assert.deepEqual(done, ['ls ~.\r', '~x\r', '<help>', '~a\r', '<hang up>']);
   assert.equal(keys.take(Buffer.from('\r~d')), 'leave');
   assert.deepEqual(done.slice(-2), ['\r', '<leave>']);
+});
+
+test('what a terminal answers by itself is no typing: a ~ after it is still at the beginning of its line', () => {
+  const done: string[] = [];
+  const keys = new EscapeKeys({
+    type: (bytes) => done.push(Buffer.from(bytes).toString()),
+    hangUp: () => done.push('<hang up>'),
+    leave: () => done.push('<leave>'),
+    help: () => done.push('<help>'),
+  });
+  const take = (text: string) => keys.take(Buffer.from(text));
+  // The place of the cursor, in two pieces; the kind of the terminal; a colour.
+  const reports = [
+    '\x1b[1',
+    ';5R',
+    '\x1b[?62;22c',
+    '\x1b]11;rgb:0000/0000/0000\x1b\\',
+    '\x1b]11;?\x07',
+    '\x1bP1+r\x1b\\',
+  ];
+  for (const report of reports) take(report);
+  take('~?');
+  assert.deepEqual(done, [...reports, '<help>']);
+  // A key is typing: an arrow, a function key, Esc.
+  for (const key of ['\x1b[A', '\x1bOP', '\x1b']) {
+    done.length = 0;
+    take(`\r${key}~?\r`);
+    assert.deepEqual(done, [`\r${key}~?\r`]);
+  }
 });
 
 test('profiles are kept where only their user may read them, and nowhere else', async (t) => {
@@ -150,6 +180,16 @@ test('the environment alone is enough, and wrong words end with 2', async (t) =>
   assert.equal(JSON.parse(away.stderr).code, 'unreachable');
   for (const words of [['ps', '--nonsense'], ['pull-policy', 'x', 'never'], ['rm']])
     assert.equal((await troupe(words, { env })).code, 2, words.join(' '));
+  const wrong = await troupe(['run', 'x', '--memory', 'lots'], { env });
+  assert.equal(
+    wrong.stderr,
+    "troupe: option '--memory <size>' argument 'lots' is invalid. It must be a number, or one with M or G.\n" +
+      '(troupe run --help shows what there is)\n',
+  );
+  const json = await troupe(['port', 'ls', '--nonsense', '--json'], { env });
+  assert.deepEqual(JSON.parse(json.stderr), { error: "unknown option '--nonsense'", code: 'usage' });
+  assert.match((await troupe(['exec', 'x', 'ls', '-l'], { env })).stderr, /\(put -- before .*: exec NAME -- ls -l\)/);
+  assert.equal((await troupe(['ssh', 'x', '--enable', '--disable'], { env })).code, 2);
 });
 
 test('help has two parts, and a shell completes commands, options and choices', async (t) => {

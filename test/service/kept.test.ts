@@ -28,16 +28,23 @@ import type { AnyEndpoint, Caller, Service } from '../../proto/endpoint.ts';
 import type { AnswerPlace, KeptAnswers } from '../../proto/kept-answers.ts';
 import { connectDomain, createMapping, networkEndpoints } from '../../proto/network/endpoints.ts';
 import { notifyEndpoints } from '../../proto/notify/endpoints.ts';
+import { addWebhook } from '../../proto/notify/webhooks.ts';
 import { insertUser } from '../../storage/auth/users.ts';
 import type { Db, Queries } from '../../storage/db.ts';
 import { listRoutes } from '../../storage/gateway/routes.ts';
 import { keptAnswers } from '../../storage/idempotency.ts';
+import { webhooksOf } from '../../storage/notify/webhooks.ts';
+import { parseSealKey } from '../../storage/seal.ts';
+import { webhookSender } from '../../transports/clients/webhooks/sender.ts';
+import { parseNetworks } from '../../transports/clients/webhooks/targets.ts';
 import { failOnLeaks } from '../support/leaks.ts';
+import { startReceiver } from '../support/notify/receiver.ts';
 import { openAuth, PASSWORD } from '../support/service/auth.ts';
 import { callFrom, type Input, refused, someone } from '../support/service/calls.ts';
 import { openCompute } from '../support/service/compute.ts';
 import { openNetwork } from '../support/service/network.ts';
 import { SECRET } from '../support/service/node.ts';
+import { openNotify } from '../support/service/notify.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
 
 failOnLeaks();
@@ -172,6 +179,26 @@ test('the networking API keeps answers with what it makes', async (t) => {
   network.provider.zones.set('good', [{ id: 'z1', name: 'example.com', status: 'active' }]);
   await twice('/api/domains', { token: 'good' });
   for (const one of [connectDomain, createMapping]) tested.add(one);
+});
+
+test('the notification service keeps the answer with the webhook and its secret, and makes nothing too late', async (t) => {
+  const receiver = await startReceiver(t);
+  const notify = await openNotify(t, {
+    deliveries: {
+      sealKey: parseSealKey('33'.repeat(32)),
+      sender: webhookSender({ allowed: parseNetworks('127.0.0.0/8') ?? assert.fail() }),
+      mailer: undefined,
+    },
+  });
+  const { id: userId } = await notify.person('ann');
+  const ann = { ...someone('ann'), userId };
+  const db: Db = notify.db;
+  const keyed = { service: notify.service, kept: keptAnswers(db, SECRET), db };
+  const webhook = await callAndDie(keyed, addWebhook, ann, { body: { url: receiver.url, categories: [] } });
+  assert.match(String(webhook.secret), /^whsec_/);
+  await callTooLate(keyed, addWebhook, ann, { body: { url: `${receiver.url}/second`, categories: [] } });
+  assert.equal((await webhooksOf(db, userId)).length, 2);
+  tested.add(addWebhook);
 });
 
 test('every endpoint that takes a key was tried', () => {

@@ -34,6 +34,7 @@ import {
 import { seal } from '../../../storage/seal.ts';
 import { auditEntry } from '../../service/audit.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
+import { keptReply } from '../../service/kept.ts';
 import type { DeliveryDeps, NotifyDeps } from '../deps.ts';
 import { webhookAnswerView, webhookView } from '../views.ts';
 import { DELIVERIES_CHANNEL } from './deliveries.ts';
@@ -88,7 +89,7 @@ export function webhookHandlers({ db, clock, deliveries }: NotifyDeps): readonly
           throw new Refusal('limit_reached', { message: `You have ${MAX_WEBHOOKS} webhooks: delete one first.` });
         await audit(tx, auditEntry(call, 'webhook.create', id, { host: new URL(url).host, categories }));
         await tx.hint(DELIVERIES_CHANNEL);
-        return { ...webhookView(await found(tx, call, id)), secret };
+        return keptReply(tx, call, { ...webhookView(await found(tx, call, id)), secret });
       });
     }),
     handler(updateWebhook, async (_: undefined, call) => {

@@ -17,7 +17,7 @@ export const NETWORK = {
   inner: 'In the container',
   innerHint: 'The same unless given',
   https: 'HTTPS by the platform',
-  httpsHint: 'With its certificate. Your program in the container speaks HTTP.',
+  httpsHint: 'With its certificate. Your program speaks plain HTTP.',
   add: 'Open port',
   map: 'Map a hostname',
   noHostname: 'No hostname of yours leads here.',

@@ -1,0 +1,253 @@
+/** How each command of people is tried, in an order in which each finds what it needs. */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { z } from 'zod';
+import * as tokens from '../../../proto/auth/api-tokens.ts';
+import { session } from '../../../proto/auth/endpoints.ts';
+import { listKeys } from '../../../proto/auth/security-keys.ts';
+import * as compute from '../../../proto/compute/endpoints.ts';
+import { listAllContainers, listImages } from '../../../proto/compute/images.ts';
+import * as settings from '../../../proto/compute/settings.ts';
+import * as monitor from '../../../proto/monitor/endpoints.ts';
+import * as network from '../../../proto/network/endpoints.ts';
+import * as notify from '../../../proto/notify/endpoints.ts';
+import * as mail from '../../../proto/notify/mail.ts';
+import * as webhooks from '../../../proto/notify/webhooks.ts';
+import { generateKeyPair } from '../../../transports/ssh/keys.ts';
+import { until } from '../until.ts';
+
+/** What the commands are tried on. */
+export interface CommandWorld {
+  /** Of the platform; it has a file `note`. */
+  readonly data: string;
+  readonly password: string;
+  /** The private key of the container `box`. */
+  readonly keyFile: string;
+  readonly hookUrl: string;
+  /** How many webhooks have come. */
+  hooks(): number;
+  /** The newest code that was sent by mail; '' before there is one. */
+  mailCode(): string;
+}
+
+/** A command, and what it has to do. With `heads` and `json` it runs twice. */
+export interface CommandStep {
+  readonly words: readonly string[] | ((world: CommandWorld) => readonly string[]);
+  /** Its exit code; 0. */
+  readonly code?: number;
+  readonly input?: (world: CommandWorld) => string;
+  /** What its table has, off a terminal. */
+  readonly heads?: string;
+  /** The shape of what `--json` prints: that of the endpoint, or of an error. */
+  readonly json?: z.ZodType | undefined;
+  /** `json` is of each line. */
+  readonly isLines?: boolean;
+  readonly says?: RegExp;
+  /** What it prints is another program's. */
+  readonly isForeign?: boolean;
+  /** Waited for before it. */
+  readonly first?: (world: CommandWorld) => Promise<unknown>;
+}
+
+/** The words of a step. */
+export function wordsOf({ words }: CommandStep, world: CommandWorld): readonly string[] {
+  return typeof words === 'function' ? words(world) : words;
+}
+
+/** As it is typed, without quotes. */
+const typed = (text: string): string[] => text.split(' ');
+
+const list = (text: string, heads: string, json: z.ZodType | undefined): CommandStep => {
+  assert.ok(json !== undefined, text);
+  return { words: typed(text), heads, json };
+};
+const deed = (text: string, json: z.ZodType | undefined, more: Partial<CommandStep> = {}): CommandStep => {
+  assert.ok(json !== undefined, text);
+  return { words: typed(text), json, ...more };
+};
+const said = (text: string, says: RegExp, more: Partial<CommandStep> = {}): CommandStep => ({
+  words: typed(text),
+  says,
+  ...more,
+});
+
+const failure = (code: string) =>
+  z.strictObject({
+    error: z.string(),
+    code: z.literal(code),
+    fields: z.array(z.unknown()).optional(),
+    request_id: z.string().optional(),
+    candidates: z.array(z.string()).optional(),
+  });
+const id = z.strictObject({ id: z.string() });
+const done = z.strictObject({ done: z.array(z.strictObject({ id: z.string(), name: z.string() })).length(1) });
+const logLine = z.strictObject({ stamp: z.string(), text: z.string() });
+
+/** All of them. */
+export function commandSteps(): CommandStep[] {
+  return [...login(), ...containers(), ...inside(), ...outside(), ...keys(), ...notices(), ...ends()];
+}
+
+function login(): CommandStep[] {
+  const password = ({ password }: CommandWorld) => `${password}\n`;
+  return [
+    said('ps', /You are not logged in/, { code: 3 }),
+    deed('ps', failure('login'), { code: 3 }),
+    {
+      words: ({ data }) => ['login', '--data', data, '--user', 'admin', '--password-stdin'],
+      input: password,
+      json: z.strictObject({ profile: z.literal('default'), url: z.url(), username: z.literal('admin') }),
+    },
+    { words: ({ data }) => ['login', '--data', data], code: 2, json: failure('usage') },
+    deed('whoami', session.reply),
+    deed('token', z.strictObject({ token: z.string() })),
+    list(
+      'profile ls',
+      'CURRENT,PLATFORM,USER,NAME',
+      z.array(z.looseObject({ name: z.string(), current: z.boolean() })),
+    ),
+    deed('profile use default', z.looseObject({ profile: z.literal('default') })),
+    deed('profile rm nothing', failure('usage'), { code: 2 }),
+    said('version', /^\d+\.\d+\.\d+\n$/),
+    said('completion zsh', /#compdef troupe/),
+    said('completion tcsh', /Allowed choices are bash, zsh, fish/, { code: 2 }),
+    said('mcp', /^$/, { input: () => '' }),
+    said('api GET /compute/images', /^\[\{"name":/),
+    deed('api GET /compute/nothing', failure('not_found'), { code: 5 }),
+  ];
+}
+
+function containers(): CommandStep[] {
+  return [
+    list('ps', 'NAME,STATUS,SIZE,MEMORY,DISK,CREATED,ID', compute.listContainers.reply),
+    said('ps --columns nothing', /The columns are name, status/, { code: 2 }),
+    deed('ps --nothing', failure('usage'), { code: 2 }),
+    deed('show box', compute.getContainer.reply),
+    said('show box', /^name\tbox\nid\t/),
+    deed('show nothing', failure('missing'), { code: 5 }),
+    deed('run boxes --size nano', compute.createContainer.reply),
+    deed('show bo', failure('usage').required({ candidates: true }), { code: 2 }),
+    said('show', /Name a container: box, boxes\./, { code: 2 }),
+    said('run x --memory lots', /It must be a number, or one with M or G\.\n\(troupe run --help/, { code: 2 }),
+    said('run x --memory 99G', /^troupe: memory_mb must be at most 65536\.\n$/, { code: 2 }),
+    deed('stop boxes --wait', done),
+    deed('stop boxes', failure('conflict'), { code: 6 }),
+    deed('start boxes --wait', done),
+    deed('restart boxes --wait', done),
+    said('rm boxes', /This deletes boxes with all data: add --yes\./, { code: 2 }),
+    deed('rm boxes --yes', done),
+    list('image ls', 'NAME,SOURCE,IMAGE', listImages.reply),
+    deed('pull-policy box missing', settings.setPullPolicy.reply),
+    list('top', 'NAME,CPU,MEMORY,DISK,NODE,ID', monitor.podMetrics.reply),
+  ];
+}
+
+function inside(): CommandStep[] {
+  return [
+    said('logs box --tail 1', /\S/),
+    deed('logs box --tail 2 --until 0s', logLine, { isLines: true }),
+    said('shell box', /6 \* 7 is 42/, { input: () => 'echo "6 * 7 is $((6 * 7))"; exit\n', isForeign: true }),
+    said('exec box -- ls /root', /^$/, { input: () => '' }),
+    said('exec box ls -l', /\(put -- before .*: exec NAME -- ls -l\)/, { code: 2 }),
+    { words: ['exec', 'box', '--', 'echo out; echo err >&2; exit 7'], code: 7, says: /out\nerr\n/, isForeign: true },
+    deed('ssh box --disable', settings.setSsh.reply),
+    said('ssh box', /SSH is off: `troupe ssh box --enable`/, { code: 6 }),
+    deed('forward box 18080:80', failure('state'), { code: 6 }),
+    deed('ssh box --enable', settings.setSsh.reply),
+    { words: ({ keyFile }) => ['ssh', 'box', '--', '-i', keyFile, 'exit 4'], code: 4, isForeign: true },
+    said('ssh-config', /^Host box\.troupe\n {2}HostName /),
+    {
+      words: ({ data }) => ['cp', join(data, 'note'), 'box:/tmp/note'],
+      json: z.strictObject({ copied: z.array(z.strictObject({ from: z.string(), to: z.literal('box:/tmp/note') })) }),
+    },
+    { words: ({ data }) => ['cp', 'box:/none', data], json: failure('not_found'), code: 5 },
+    list('port ls box', 'OUTSIDE,INSIDE,CREATED,PORT', settings.listIngress.reply),
+    said('open box', /box has no port: `troupe port add box 80:8080` opens one\./, { code: 6 }),
+    deed('port add box 8085:80', settings.addIngress.reply),
+    deed('port add box 22', failure('invalid_request'), { code: 2 }),
+    deed('open box', z.strictObject({ url: z.url() })),
+    said('open box', /^https?:\/\/\S+:8085\/\n$/),
+    deed('port rm box 8085', settings.deleteIngress.reply),
+    list('mount ls box', 'PATH', settings.getMounts.reply),
+    deed('mount set box /root', settings.setMounts.reply),
+  ];
+}
+
+function outside(): CommandStep[] {
+  return [
+    deed('hostname add www.example.org box', network.createMapping.reply),
+    deed('hostname add www.example.org box', failure('conflict'), { code: 6 }),
+    list('hostname ls', 'HOSTNAME,STATUS,LEADS TO,ID', network.listMappings.reply),
+    deed('hostname verify www.example.org', network.verifyMapping.reply, { code: 6 }),
+    deed('hostname rm www', z.strictObject({ id: z.string(), domain: z.literal('www.example.org') })),
+    deed('dns connect', network.connectDomain.reply, { input: () => 'dns-token\n' }),
+    list('dns ls', 'ZONES,CONNECTED,ID', network.listOwnedDomains.reply),
+    deed('dns refresh example', network.refreshDomain.reply),
+    deed('dns rm example', id),
+    list('admin ps', 'OWNER,NAME,STATUS,SIZE,MEMORY,CREATED,ADDRESS,ID', listAllContainers.reply),
+    list('admin machines', 'CPU,MEMORY,DISK,CONDITION,NAME', monitor.clusterInfo.reply),
+    list('admin map', 'FROM,BY,TRAFFIC,STATUS OF TO,TO', monitor.dependencyGraph.reply),
+    said('admin map', /^service:gateway\thttp\t\d+ requests\tok\tservice:compute$/m),
+  ];
+}
+
+function keys(): CommandStep[] {
+  const key = generateKeyPair('laptop').publicKey;
+  const read = 'compute.containers:read';
+  return [
+    deed('key add - --name laptop', compute.createSshKey.reply, { input: () => key }),
+    list('key ls', 'NAME,TYPE,FINGERPRINT,LOGIN,ADDED,ID', compute.listSshKeys.reply),
+    deed('key login laptop', compute.setSshKeyLogin.reply),
+    deed('key login laptop --off', compute.setSshKeyLogin.reply),
+    deed('key rm laptop', compute.deleteSshKey.reply),
+    list('security-key ls', 'NAME,TYPE,ADDED,ID', listKeys.reply),
+    deed('security-key rm nothing', failure('missing'), { code: 5 }),
+    said('api-token create ci', /required option '--scope/, { code: 2 }),
+    deed(`api-token create ci --scope ${read}`, tokens.createToken.reply),
+    list('api-token ls', 'NAME,SCOPES,EXPIRES,LAST USED,ID', tokens.listTokens.reply),
+    deed('api-token rm ci', tokens.deleteToken.reply),
+    deed(`service-account create bot --scope ${read}`, tokens.createServiceAccount.reply),
+    list('service-account ls', 'NAME,SCOPES,TOKENS,CREATED,ID', tokens.listServiceAccounts.reply),
+    deed(`service-account scopes bot --scope ${read},start`, tokens.setServiceAccountScopes.reply),
+    deed('service-account token bot one', tokens.createServiceAccountToken.reply),
+    list('service-account tokens bot', 'NAME,EXPIRES,LAST USED,ID', tokens.listServiceAccountTokens.reply),
+    deed('service-account rm bot', tokens.deleteServiceAccount.reply),
+  ];
+}
+
+function notices(): CommandStep[] {
+  return [
+    list('notifications', 'WHEN,CATEGORY,TITLE,MESSAGE,ID', notify.listNotifications.reply),
+    deed('mute add storage', notify.addMute.reply),
+    list('mute ls', 'CATEGORY,SCOPE,SINCE', notify.listMutes.reply),
+    deed('mute rm storage', notify.removeMute.reply),
+    { words: ({ hookUrl }) => ['webhook', 'add', hookUrl, '--category', 'compute'], json: webhooks.addWebhook.reply },
+    list('webhook ls', 'URL,CATEGORIES,STATUS,WAITING,ID', webhooks.listWebhooks.reply),
+    deed('webhook test http', webhooks.testWebhook.reply),
+    {
+      ...list('webhook deliveries http', 'WHEN,STATUS,TIME,TRY,ERROR,EVENT', webhooks.listWebhookDeliveries.reply),
+      first: ({ hooks }) => until(() => hooks() > 0, { what: 'the test has come', timeoutMs: 60_000 }),
+    },
+    said('webhook rotate http', /^whsec_\S+\nThe secret before signs/),
+    deed('webhook disable http', webhooks.updateWebhook.reply),
+    deed('webhook enable http', webhooks.updateWebhook.reply),
+    deed('webhook rm http', webhooks.deleteWebhook.reply),
+    deed('webhook rm http', failure('missing'), { code: 5 }),
+    deed('mail get', mail.getMail.reply),
+    deed('mail set', failure('usage'), { code: 2 }),
+    deed('mail set ann@example.com', mail.setMail.reply),
+    {
+      words: ({ mailCode }) => ['mail', 'verify', mailCode()],
+      json: mail.verifyMail.reply,
+      first: ({ mailCode }) => until(() => mailCode() !== '', { what: 'the code has come', timeoutMs: 60_000 }),
+    },
+    deed('mail set --off', mail.setMail.reply),
+  ];
+}
+
+function ends(): CommandStep[] {
+  return [
+    deed('logout', z.strictObject({ profile: z.literal('default'), ended: z.literal(true) })),
+    said('ps', /You are not logged in/, { code: 3 }),
+  ];
+}
