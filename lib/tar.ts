@@ -1,6 +1,15 @@
-/** Something to put into a tar archive. Owner and group are root. `path` is relative, without a leading slash. */
+/**
+ * Something to put into a tar archive. Owner and group are root, unless a file names another owner (a number up to
+ * 2,097,151). `path` is relative, without a leading slash.
+ */
 export type TarEntry =
-  | { readonly kind: 'file'; readonly path: string; readonly mode: number; readonly data: Uint8Array }
+  | {
+      readonly kind: 'file';
+      readonly path: string;
+      readonly mode: number;
+      readonly data: Uint8Array;
+      readonly owner?: number;
+    }
   | { readonly kind: 'directory'; readonly path: string; readonly mode: number }
   | { readonly kind: 'symlink'; readonly path: string; readonly target: string };
 
@@ -27,7 +36,8 @@ export function tar(entries: readonly TarEntry[], mtimeSeconds = 0): Buffer {
     }
     const type = { file: '0', directory: '5', symlink: '2' }[entry.kind];
     const mode = entry.kind === 'symlink' ? 0o777 : entry.mode;
-    parts.push(header({ path, target, type, mode, size: data?.length ?? 0, mtimeSeconds }));
+    const owner = entry.kind === 'file' ? (entry.owner ?? 0) : 0;
+    parts.push(header({ path, target, type, mode, owner, size: data?.length ?? 0, mtimeSeconds }));
     if (data !== undefined) parts.push(padded(data));
   }
   parts.push(Buffer.alloc(2 * BLOCK));
@@ -53,6 +63,7 @@ interface Header {
   readonly target: string;
   readonly type: string;
   readonly mode: number;
+  readonly owner?: number;
   readonly size: number;
   readonly mtimeSeconds: number;
 }
@@ -61,16 +72,18 @@ function header(h: Header): Buffer {
   const out = Buffer.alloc(BLOCK);
   out.write(fits(h.path) ? h.path : 'long-name', 0, 100, 'utf8');
   octal(out, h.mode, 100, 8);
-  octal(out, 0, 108, 8);
-  octal(out, 0, 116, 8);
+  octal(out, h.owner ?? 0, 108, 8);
+  octal(out, h.owner ?? 0, 116, 8);
   octal(out, h.size, 124, 12);
   octal(out, h.mtimeSeconds, 136, 12);
   out.fill(0x20, 148, 156);
   out.write(h.type, 156, 'latin1');
   if (fits(h.target)) out.write(h.target, 157, 100, 'utf8');
   out.write('ustar\x0000', 257, 'latin1');
-  out.write('root', 265, 'latin1');
-  out.write('root', 297, 'latin1');
+  if (!h.owner) {
+    out.write('root', 265, 'latin1');
+    out.write('root', 297, 'latin1');
+  }
   let sum = 0;
   for (const byte of out) sum += byte;
   out.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1');

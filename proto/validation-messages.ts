@@ -28,6 +28,7 @@ export function validationMessage(issue: z.core.$ZodRawIssue): string | undefine
     const [field, are] = issue.keys.length === 1 ? ['a field', 'is'] : ['fields', 'are'];
     return `has ${field} that ${are} not known: ${issue.keys.join(', ')}`;
   }
+  if (issue.code === 'invalid_key') return issue.issues[0]?.message;
   if (issue.code !== 'too_small' && issue.code !== 'too_big') return undefined;
   const [bound, most] = issue.code === 'too_small' ? [issue.minimum, 'least'] : [issue.maximum, 'most'];
   const counted = COUNTED[issue.origin];

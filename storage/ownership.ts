@@ -30,7 +30,7 @@ export const OWNED = {
     'bus_messages',
     'bus_streams',
   ],
-  compute: ['container_keys', 'containers', 'deleted_containers', 'ingress_rules', 'ssh_keys'],
+  compute: ['container_keys', 'container_settings', 'containers', 'deleted_containers', 'ingress_rules', 'ssh_keys'],
   gateway: ['node_routes', 'static_routes'],
   idempotency: ['idempotency_keys'],
   migrate: ['migrations'],

@@ -181,6 +181,14 @@ create table container_keys (
   constraint container_keys_key_id_fkey FOREIGN KEY (key_id) REFERENCES ssh_keys(id) ON DELETE CASCADE
 );
 
+create table container_settings (
+  container_id text not null,
+  sealed bytea not null,
+  changed_at timestamp with time zone not null default now(),
+  constraint container_settings_pkey PRIMARY KEY (container_id),
+  constraint container_settings_container_id_fkey FOREIGN KEY (container_id) REFERENCES containers(id) ON DELETE CASCADE
+);
+
 create table containers (
   id text not null,
   user_id text not null,
@@ -215,6 +223,8 @@ create table containers (
   ended_at timestamp with time zone,
   exit_code integer,
   restarts integer not null default 0,
+  stop_grace integer not null default 10,
+  restart_policy text not null default 'always'::text,
   constraint containers_pkey PRIMARY KEY (id),
   constraint containers_desired_check CHECK ((desired = ANY (ARRAY['running'::text, 'stopped'::text, 'deleted'::text]))),
   constraint containers_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),
@@ -345,11 +355,13 @@ create table ingress_rules (
   port integer not null,
   target_port integer not null,
   created_at timestamp with time zone not null default now(),
+  tls text not null default 'container'::text,
   constraint ingress_rules_pkey PRIMARY KEY (id),
   constraint ingress_rules_container_id_fkey FOREIGN KEY (container_id) REFERENCES containers(id) ON DELETE CASCADE,
   constraint ingress_rules_port_check CHECK (((port = ANY (ARRAY[80, 443])) OR ((port >= 8000) AND (port <= 8999)))),
   constraint ingress_rules_port_key UNIQUE (container_id, port),
-  constraint ingress_rules_target_port_check CHECK (((target_port >= 1) AND (target_port <= 65535)))
+  constraint ingress_rules_target_port_check CHECK (((target_port >= 1) AND (target_port <= 65535))),
+  constraint ingress_rules_tls_check CHECK ((tls = ANY (ARRAY['container'::text, 'platform'::text])))
 );
 
 create table login_attempts (
@@ -903,7 +915,8 @@ create view living_nodes as
 create view open_ports as
  SELECT ingress_rules.container_id,
     ingress_rules.port,
-    ingress_rules.target_port
+    ingress_rules.target_port,
+    ingress_rules.tls
    FROM ingress_rules;
 
 create view open_settings with (check_option=local) as

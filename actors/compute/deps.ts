@@ -1,5 +1,6 @@
 /** What the compute service is given by the composition root. */
 
+import type { KeyObject } from 'node:crypto';
 import type { TokenWatch } from '../../proto/auth/tokens.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { Engine, ImageCatalog, RegistryAuth } from '../../proto/ports/engine.ts';
@@ -47,4 +48,6 @@ export interface ComputeDeps {
   readonly defaultImage: string;
   /** The platform's own public key, let into every container (terminal, SSH gateway). */
   readonly platformKey: string;
+  /** ENCRYPTION_KEY: what settings of containers are sealed with. */
+  readonly sealKey: KeyObject;
 }

@@ -7,6 +7,7 @@ import { parseImage } from '../../proto/repositories.ts';
 import { invalidField } from '../../proto/validation-messages.ts';
 import { audit } from '../../storage/audit.ts';
 import { insertContainer } from '../../storage/compute/containers.ts';
+import { NO_SETTINGS, putSettings } from '../../storage/compute/settings.ts';
 import { attachKeys, ownedKeys } from '../../storage/compute/ssh-keys.ts';
 import { fenced } from '../../storage/fenced.ts';
 import { isUserActive } from '../../storage/offboarding.ts';
@@ -19,6 +20,7 @@ import type { ComputeUserState } from './user-state.ts';
 import { pushStatus } from './user-status.ts';
 import { pushView } from './user-views.ts';
 import { createdView } from './views.ts';
+import { changedSettings, newsOfSettings, refuseCommand } from './workload-rules.ts';
 
 /** Its handler. `reconcile` wakes the actor of a container whose row is written. */
 export function creationHandler(
@@ -32,6 +34,9 @@ export function creationHandler(
     const problem = image === null ? undefined : await problemOf(deps, image, callerOf(call).username);
     if (problem !== undefined) throw invalidField('image', problem);
     const wanted = [...new Set(body.ssh_key_ids)];
+    const settings = changedSettings(NO_SETTINGS, body);
+    refuseCommand(image, settings);
+    const configured = newsOfSettings(NO_SETTINGS, settings);
     const { row, reply } = await fenced(deps.db, state.lease, async (tx) => {
       if (!(await isUserActive(tx, state.userId))) throw new Refusal('unauthorized');
       const owned = new Set(await ownedKeys(tx, state.userId, wanted));
@@ -55,8 +60,10 @@ export function creationHandler(
         });
       }
       await attachKeys(tx, inserted.id, wanted);
+      if (configured !== undefined) await putSettings(tx, inserted.id, settings, deps.sealKey);
       const { name, instanceType } = inserted;
-      await audit(tx, auditEntry(call, 'container.create', inserted.id, { name, instance_type: instanceType, image }));
+      const detail = { name, instance_type: instanceType, image, ...(configured && { settings: configured }) };
+      await audit(tx, auditEntry(call, 'container.create', inserted.id, detail));
       return { row: inserted, reply: await keptReply(tx, call, createdView(inserted, deps.domain)) };
     });
     deps.log.info({ userId: state.userId, containerId: row.id }, 'container created');

@@ -2,6 +2,7 @@
 import type { AdminContainerView, ContainerCreatedView, ContainerView } from '../../proto/compute/endpoints.ts';
 import { sshCommand } from '../../proto/gateway/ssh.ts';
 import type { ContainerRow, OwnedContainerRow } from '../../storage/compute/containers.ts';
+import type { ContainerSettings } from '../../storage/compute/settings.ts';
 import type { SshKeyRow } from '../../storage/compute/ssh-keys.ts';
 import type { ComputeDeps } from './deps.ts';
 
@@ -55,6 +56,11 @@ export function containerView(
     restarts: row.restarts,
     ...(row.statusReason === null ? {} : { status_reason: row.statusReason }),
   };
+}
+
+/** How its workload is run, as its owner sees it: of secrets the names. */
+export function settingsView({ env, secrets, command, entrypoint, workingDir }: ContainerSettings) {
+  return { env, secrets: Object.keys(secrets).sort(), command, entrypoint, working_dir: workingDir };
 }
 
 /** What a container uses: memory in MiB, storage in GiB with two digits. */

@@ -13,6 +13,7 @@ import type * as computeFiles from '../../proto/compute/files.ts';
 import type * as computeImages from '../../proto/compute/images.ts';
 import type * as computeLogs from '../../proto/compute/logs.ts';
 import type * as computeSettings from '../../proto/compute/settings.ts';
+import type * as computeWorkload from '../../proto/compute/workload.ts';
 import type * as monitorEndpoints from '../../proto/monitor/endpoints.ts';
 import type * as networkEndpoints from '../../proto/network/endpoints.ts';
 import type * as networkTools from '../../proto/network/tools.ts';
@@ -81,6 +82,7 @@ export const ENDPOINTS = {
   getMail: 'GET /api/notifications/mail',
   getMounts: 'GET /compute/containers/{id}/mounts',
   getServiceAccount: 'GET /api/service-accounts/{id}',
+  getSettings: 'GET /compute/containers/{id}/settings',
   getSsh: 'GET /compute/containers/{id}/ssh',
   getWebhook: 'GET /api/notifications/webhooks/{id}',
   healthEvents: 'SSE /sse/health',
@@ -226,6 +228,7 @@ export interface Definitions {
   readonly getMail: typeof notifyMail.getMail;
   readonly getMounts: typeof computeSettings.getMounts;
   readonly getServiceAccount: typeof authApiTokens.getServiceAccount;
+  readonly getSettings: typeof computeWorkload.getSettings;
   readonly getSsh: typeof computeSettings.getSsh;
   readonly getWebhook: typeof notifyWebhooks.getWebhook;
   readonly healthEvents: typeof monitorEndpoints.healthEvents;

@@ -8,6 +8,7 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { audit } from '../../storage/audit.ts';
+import { COMPUTE_SEALED } from '../../storage/compute/reseal.ts';
 import type { Db, Tx } from '../../storage/db.ts';
 import { NETWORK_SEALED } from '../../storage/network/reseal.ts';
 import { READS_NEWS } from '../../storage/news/catch-up.ts';
@@ -27,7 +28,7 @@ const KEY_FILE = 'encryption-key';
 const NEXT_FILE = 'encryption-key.next';
 
 /** All sealed columns but those of settings. */
-export const SEALED_PLACES = [...NETWORK_SEALED, ...NOTIFY_SEALED];
+export const SEALED_PLACES = [...COMPUTE_SEALED, ...NETWORK_SEALED, ...NOTIFY_SEALED];
 
 /** Changes the key, and says what was done. Throws as `changeKey`. */
 export async function rekey(options: CommandOptions): Promise<void> {

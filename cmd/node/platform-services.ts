@@ -69,7 +69,8 @@ export async function openServices(
   const auth = await openAuth(partsOf('auth'), placement);
   const takenPorts = Object.values(options.ports);
   const { engine, keys } = core;
-  const compute = await openCompute(partsOf('compute'), placement, { engine, keys, sshAddress, takenPorts });
+  const { encryptionKey: sealKey } = secrets;
+  const compute = await openCompute(partsOf('compute'), placement, { engine, keys, sealKey, sshAddress, takenPorts });
   const notify = await openNotify(
     partsOf('notify'),
     environment.NATS_URL === undefined ? undefined : placement,

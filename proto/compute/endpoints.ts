@@ -34,6 +34,7 @@ import {
   setSsh,
   updateContainer,
 } from './settings.ts';
+import { getSettings, workloadFields } from './workload.ts';
 
 export { execContainer } from './exec.ts';
 export {
@@ -71,6 +72,7 @@ export {
   setSsh,
   updateContainer,
 } from './settings.ts';
+export { getSettings } from './workload.ts';
 
 /** What one user may have. */
 export const MAX_CONTAINERS = 3;
@@ -122,6 +124,7 @@ export const newContainerSchema = z.strictObject({
   mount_paths: mountPathsSchema.default(['/root']),
   image: z.string().max(512).optional(),
   pull_policy: pullPolicySchema.default('IfNotPresent'),
+  ...workloadFields,
 });
 
 export const createContainer = endpoint({
@@ -339,6 +342,7 @@ export const computeEndpoints = [
   createContainer,
   getContainer,
   updateContainer,
+  getSettings,
   deleteContainer,
   startContainer,
   stopContainer,

@@ -15,6 +15,7 @@ import {
   ok,
   pullPolicySchema,
 } from './fields.ts';
+import { workloadFields } from './workload.ts';
 
 const sshSchema = z.object({ ssh_enabled: z.boolean() });
 
@@ -35,10 +36,14 @@ export const updateContainer = endpoint({
   name: 'updateContainer',
   method: 'PATCH',
   path: '/compute/containers/{id}',
-  summary: 'Give a container another name',
+  summary:
+    'Give a container another name, or its workload other settings: a container that runs is restarted for these. ' +
+    'Variables are merged by name, and null takes one away',
   scope: containerScope('update'),
   params: containerParams,
-  body: z.strictObject({ name: containerNameSchema }),
+  body: z
+    .strictObject({ name: containerNameSchema.optional(), ...workloadFields })
+    .refine((body) => Object.keys(body).length > 0, { error: 'is missing: it is a string', path: ['name'] }),
   reply: containerSchema,
   actor: byContainer,
 });

@@ -30,6 +30,20 @@ export interface ContainerSpec {
    * Without it, what a container has outside its mount paths is kept.
    */
   readonly followImage?: boolean;
+  /** Its workload has settings, which each start is told. */
+  readonly isConfigured?: boolean;
+}
+
+/** How a workload is run. What is absent is as the image says. */
+export interface Workload {
+  /** Variables by name, secrets among them. They are in no description that the engine gives of the container. */
+  readonly env: Readonly<Record<string, string>>;
+  /** In the place of the image's ENTRYPOINT, without whose CMD it is then. */
+  readonly entrypoint?: readonly string[];
+  /** In the place of the image's CMD. */
+  readonly command?: readonly string[];
+  /** Where it begins. Made where it is missing. */
+  readonly workingDir?: string;
 }
 
 /** What a container is, as the engine says. */
@@ -147,8 +161,12 @@ export interface Engine {
   ensureImage(image: string, options: EnsureImageOptions): Promise<void>;
   /** `fence` throws once another node may look after it: asked before each removal; `create` rejects with that. */
   create(spec: ContainerSpec, fence?: () => void): Promise<void>;
-  /** Writes `authorizedKeys` into the container, then starts it. */
-  start(id: string, authorizedKeys: readonly string[]): Promise<void>;
+  /**
+   * Writes `authorizedKeys` into the container, then starts it. One that was made as configured is told its `workload`,
+   * whenever it does not run; without it, it runs as at its last start. Rejects `refused` when the image does not allow
+   * for the settings.
+   */
+  start(id: string, authorizedKeys: readonly string[], workload?: Workload): Promise<void>;
   /** Replaces the keys of one that runs, and ends SSH sessions that none of them opened. Rejects `not_running`. */
   renewKeys(id: string, authorizedKeys: readonly string[]): Promise<void>;
   /** SIGTERM, then SIGKILL after `graceSeconds`. */

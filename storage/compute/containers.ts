@@ -308,6 +308,17 @@ export function setMountPaths(
   );
 }
 
+/** It goes back to pending, and is to be stopped once. As `clearRestart` otherwise. */
+export function setRestart(db: Queries, id: string): Promise<ContainerRow | undefined> {
+  return db.one(
+    containerRow,
+    `update containers set restart = true, status = 'pending', status_reason = null, status_since = now(),
+       address = null, external_address = null
+     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+    [id],
+  );
+}
+
 /** Gives it another name. As `clearRestart` otherwise. */
 export function setName(db: Queries, id: string, name: string): Promise<ContainerRow | undefined> {
   return db.one(

@@ -183,7 +183,8 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   const { call, urlOf } = api;
   const own = { token, params: { id } };
   await call('compute', 'getContainer', own);
-  await call('compute', 'updateContainer', { ...own, body: { name: 'another name' } });
+  await call('compute', 'updateContainer', { ...own, body: { name: 'another name', env: { GREETING: 'hello' } } });
+  await call('compute', 'getSettings', own);
   await call('compute', 'listContainers', { token });
   await call('compute', 'listImages', { token });
   await call('compute', 'listAllContainers', { token: admin });

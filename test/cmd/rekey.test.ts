@@ -10,6 +10,7 @@ import { changeKey, SEALED_PLACES } from '../../cmd/cli/rekey.ts';
 import { readEnvironment } from '../../cmd/config/config.ts';
 import { platformKeys, sshHostKeys } from '../../cmd/config/platform-keys.ts';
 import { newId } from '../../proto/ids.ts';
+import { NO_SETTINGS, putSettings, settingsOf } from '../../storage/compute/settings.ts';
 import { type Db, openDb } from '../../storage/db.ts';
 import { acmeAccount, addAcmeAccount, pendingChallenges, putChallenge } from '../../storage/network/acme.ts';
 import { noteOrder, startOrder } from '../../storage/network/certificate-orders.ts';
@@ -41,6 +42,8 @@ async function setting(t: Cleanup) {
   await platformKeys(db, oldKey);
   await sshHostKeys(db, oldKey);
   await addContainer(db, CONTAINER);
+  const secrets = { KEY: 'the secret of a container' };
+  await db.tx((tx) => putSettings(tx, CONTAINER, { ...NO_SETTINGS, secrets }, oldKey));
   const owned = { id: newId(), userId: 'uuuuuuuuuuu1', zones: [] };
   const token = sealToken(oldKey, owned.id, 'the provider token');
   await db.tx((tx) => insertOwned(tx, { ...owned, token }, new Date(), 10));
@@ -82,6 +85,7 @@ async function secrets(db: Db, key: KeyObject) {
     certificate: (await servedCertificate(db, 'a.example.com', key))?.key,
     challenge: (await pendingChallenges(db, ['b.example.com'], key)).get('b.example.com')?.key,
     order: order.key,
+    settings: (await settingsOf(db, CONTAINER, key))?.secrets.KEY,
     webhook: open(key, secretContext(hook.id), hook.secret).toString(),
   };
 }
@@ -89,6 +93,7 @@ async function secrets(db: Db, key: KeyObject) {
 const WHOLE = {
   ...{ platform: true, hostKeys: 2, token: 'the provider token', account: 'the account key', certificate: 'a key' },
   ...{ challenge: 'its key', order: 'the key of an order', webhook: 'the secret' },
+  settings: 'the secret of a container',
 };
 
 test('every column that holds something sealed is known to it', async () => {
@@ -121,7 +126,7 @@ test('all secrets open with the new key, and none with the old', async (t) => {
     env: { ...env, ENCRYPTION_KEY: OLD, NEW_ENCRYPTION_KEY: NEW },
   });
   assert.equal(done.code, 0, done.stderr);
-  assert.match(done.stdout, /^10 secrets are sealed under the new key\.\nStart everything with the new key/);
+  assert.match(done.stdout, /^11 secrets are sealed under the new key\.\nStart everything with the new key/);
   assert.deepEqual(await secrets(db, newKey), WHOLE);
   await assert.rejects(secrets(db, oldKey), /ENCRYPTION_KEY is not the key this database was set up with/);
   // A second run changes nothing; a wrong key neither.
@@ -130,7 +135,7 @@ test('all secrets open with the new key, and none with the old', async (t) => {
   assert.deepEqual(await secrets(db, newKey), WHOLE);
   // One that was damaged before is left; nothing else waits for it.
   await db.run('update owned_domains set token = set_byte(token, 40, get_byte(token, 40) # 1)');
-  assert.deepEqual(await run(NEW, OLD), { sealed: 9, left: 1, keyFile: undefined });
+  assert.deepEqual(await run(NEW, OLD), { sealed: 10, left: 1, keyFile: undefined });
   assert.deepEqual(await secrets(db, oldKey), { ...WHOLE, token: undefined });
 });
 
@@ -140,7 +145,7 @@ test('a key in the data folder is replaced there, and a run that was killed half
   const key = () => readFile(file, 'utf8');
   const run = () => changeKey(readEnvironment(env), data);
   await writeFile(file, OLD, { mode: 0o600 });
-  assert.deepEqual(await run(), { sealed: 10, left: 0, keyFile: file });
+  assert.deepEqual(await run(), { sealed: 11, left: 0, keyFile: file });
   const first = await key();
   assert.deepEqual(await secrets(db, parseSealKey(first)), WHOLE);
   // As a kill after the commit leaves it: the database has the new key, the file the old one.
@@ -154,7 +159,7 @@ test('a key in the data folder is replaced there, and a run that was killed half
   assert.deepEqual(await secrets(db, parseSealKey(second)), WHOLE);
   // As a kill before the commit leaves it: the next run goes on with the key that lies there.
   await writeFile(`${file}.next`, NEW);
-  assert.equal((await run()).sealed, 10);
+  assert.equal((await run()).sealed, 11);
   assert.equal(await key(), NEW);
   assert.deepEqual(await secrets(db, newKey), WHOLE);
 });

@@ -37,6 +37,13 @@ engineConformance(
       writeFile: async (id, path, text) => void engine.files(id)?.set(path, text),
       readFile: async (id, path) => engine.files(id)?.get(path),
       print: async (id, lines, stream) => engine.print(id, lines, stream),
+      seen: async (id) => {
+        const { env = {}, entrypoint = [], command, workingDir = '/' } = engine.workloadOf(id) ?? {};
+        const words = [...entrypoint, ...(command ?? (entrypoint.length === 0 ? ['serve'] : []))];
+        return { env, words, folder: workingDir };
+      },
+      description: async (id) => JSON.stringify([await engine.inspect(id), engine.specOf(id)]),
+      runsScripts: false,
       cut: async () => engine.reconnect(),
       again: async () => engine,
       commandFolder,

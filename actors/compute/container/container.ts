@@ -53,6 +53,7 @@ import {
   withProgress,
 } from './state.ts';
 import type { EngineHealth } from './sweeps.ts';
+import { updateHandlers } from './update.ts';
 
 const SLEEP_AFTER_MS = 60_000;
 const LOG_OTHERWISE = ' For its log so far, GET the same path without an upgrade.';
@@ -132,6 +133,7 @@ export function containerKind(
       return { status: 'ok' as const };
     }),
     ...settingsHandlers(deps, reconciler),
+    ...updateHandlers(deps, reconciler),
     ...ingressHandlers(deps),
     handler(readFiles, ({ state }: ActiveContainer, call) => void ownedRow(state, call)),
     handler(writeFiles, async (active: ActiveContainer, call) => {

@@ -1,4 +1,4 @@
-/** What can be changed about a container after its creation: its name, SSH access, mounts, pull policy. */
+/** What can be changed about a container after its creation: SSH access, mounts, pull policy. */
 import {
   getMounts,
   getSsh,
@@ -6,7 +6,6 @@ import {
   setMounts,
   setPullPolicy,
   setSsh,
-  updateContainer,
 } from '../../../proto/compute/endpoints.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
@@ -14,7 +13,6 @@ import { audit } from '../../../storage/audit.ts';
 import {
   type ContainerRow,
   setMountPaths,
-  setName,
   setPullPolicy as setPolicy,
   setSshEnabled,
 } from '../../../storage/compute/containers.ts';
@@ -24,9 +22,8 @@ import { fenced } from '../../../storage/fenced.ts';
 import { auditEntry } from '../../service/audit.ts';
 import { type Handler, handler } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
-import { containerView } from '../views.ts';
 import type { ContainerReconciler } from './reconciler.ts';
-import { type ActiveContainer, ownedRow, withProgress } from './state.ts';
+import { type ActiveContainer, ownedRow } from './state.ts';
 
 /** Between two restarts of one container by other mount paths: each copies its files. */
 const MOUNTS_PAUSE_MS = 10_000;
@@ -78,20 +75,6 @@ export function settingsHandlers(
   }
 
   return [
-    handler(updateContainer, async ({ state, ctx }: ActiveContainer, call) => {
-      const { id, name: before } = ownedRow(state, call);
-      const { name } = call.body;
-      if (name !== before) {
-        const written = await write(state.lease, async (tx) => {
-          const row = await setName(tx, id, name);
-          await audit(tx, auditEntry(call, 'container.rename', id, { name, before }));
-          return row;
-        });
-        await reconciler.onSettingsChanged(state, ctx, written);
-      }
-      return containerView(withProgress(state.row, state.progress), deps);
-    }),
-
     handler(getSsh, ({ state }: ActiveContainer, call) => ({ ssh_enabled: ownedRow(state, call).sshEnabled })),
 
     handler(setSsh, async ({ state, ctx }: ActiveContainer, call) => {

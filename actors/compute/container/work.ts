@@ -4,12 +4,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type ContainerState, type Engine, EngineError, type EnsureImageOptions } from '../../../proto/ports/engine.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import { type ContainerRow, containerById, noteKeysApplied } from '../../../storage/compute/containers.ts';
+import { settingsOf } from '../../../storage/compute/settings.ts';
 import { keysOfContainer } from '../../../storage/compute/ssh-keys.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { mustHold } from '../../service/placement.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { hostnameOf } from '../views.ts';
+import { workloadOf } from '../workload-rules.ts';
 import { inOneLine, MAX_CRASHES, STOP_GRACE_SECONDS, type Step, specOf, WORKLOAD_READY_MS } from './rules.ts';
 
 /** A piece of work: a step, or a first look at what there is. */
@@ -170,12 +172,18 @@ async function launch(
   });
   signal.throwIfAborted();
   const { keys, revision } = await keysOf(deps, row);
-  const wanted = spec(deps, row, keys);
+  const settings = await settingsOf(deps.db, row.id, deps.sealKey);
+  const { workload, isConfigured = false } = settings === undefined ? {} : workloadOf(settings);
+  const wanted = {
+    ...spec(deps, row, keys),
+    ...(isConfigured ? { isConfigured } : {}),
+    ...(pullsAlways ? { followImage: true } : {}),
+  };
   progress({ type: 'making' });
-  await engine.create(pullsAlways ? { ...wanted, followImage: true } : wanted);
+  await engine.create(wanted);
   progress({ type: 'accepted' });
   signal.throwIfAborted();
-  await engine.start(row.id, keys);
+  await engine.start(row.id, keys, workload);
   // Written with the next status: until then nothing is lost but a repetition.
   return { type: 'started', keysRevision: revision };
 }

@@ -1,4 +1,5 @@
 /** `troupe compute`: the compute service alone. */
+import type { KeyObject } from 'node:crypto';
 import { type PullAuth, pullAuth } from '../../../actors/auth/registry/pull-credential.ts';
 import { registryRights } from '../../../actors/auth/registry/registry-rights.ts';
 import type { ComputeDeps } from '../../../actors/compute/deps.ts';
@@ -30,12 +31,14 @@ export const COMPUTE: Role = {
   holds: 'entities',
   open: async (parts) => {
     const { environment, db, log, clock, jwtSecret } = parts;
-    const { installation, keys } = await platformKeys(db, parseSealKey(environment.ENCRYPTION_KEY ?? ''));
+    const sealKey = parseSealKey(environment.ENCRYPTION_KEY ?? '');
+    const { installation, keys } = await platformKeys(db, sealKey);
     const pulls = pullAuth({ db, clock, jwtSecret }, environment.REGISTRY_HOST);
     const engine = await engineOf(environment, installation, log, pulls);
     parts.atEnd('engine', () => engine.close());
     const sshAddress = await notedSshAddress(db, clock, log);
-    return { service: await openCompute(parts, placementOf(parts), { engine, keys, sshAddress, takenPorts: [] }) };
+    const besides = { engine, keys, sealKey, sshAddress, takenPorts: [] };
+    return { service: await openCompute(parts, placementOf(parts), besides) };
   },
 };
 
@@ -43,6 +46,8 @@ export const COMPUTE: Role = {
 interface ComputeParts {
   readonly engine: Engine;
   readonly keys: Awaited<ReturnType<typeof platformKeys>>['keys'];
+  /** ENCRYPTION_KEY. */
+  readonly sealKey: KeyObject;
   /** Where containers are reached by SSH; undefined while that is not known. */
   readonly sshAddress: () => SshAddress | undefined;
   /** Ports on which the platform itself listens. */
@@ -59,7 +64,7 @@ export async function openCompute(
   overrides: Partial<ComputeDeps> = {},
 ): Promise<Service> {
   const { environment, domain, db, bus, log, clock, jwtSecret, streams } = parts;
-  const { engine, keys, sshAddress, takenPorts } = besides;
+  const { engine, keys, sealKey, sshAddress, takenPorts } = besides;
   await bus.ensureStream(NOTIFICATIONS_STREAM);
   const dial = engine.dial.bind(engine);
   const ssh = sshShells({ dial, privateKey: async () => keys.privateKey, username: 'root', log });
@@ -80,6 +85,7 @@ export async function openCompute(
     ...partsOfRegistry({ db, clock, ...credentials }, registryHost),
     defaultImage: environment.DEFAULT_IMAGE ?? engine.baseImage,
     platformKey: keys.publicKey,
+    sealKey,
     sshAddress,
     takenPorts,
     filesMaxMb: environment.FILES_MAX_MB,

@@ -10,6 +10,15 @@ import {
 } from '../../../proto/ports/engine.ts';
 import { eventually } from './eventually.ts';
 
+/** A workload as it is, by its own process. */
+export interface SeenWorkload {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The program and its arguments. */
+  readonly words: readonly string[];
+  /** Where it runs. */
+  readonly folder: string;
+}
+
 /** An engine under test, and hands that change things behind its back. */
 export interface EngineUnderTest {
   readonly engine: Engine;
@@ -25,6 +34,12 @@ export interface EngineUnderTest {
   writeFile(id: string, path: string, text: string): Promise<void>;
   /** A file of the container, or undefined when there is none. */
   readFile(id: string, path: string): Promise<string | undefined>;
+  /** The workload of a container that runs. */
+  seen(id: string): Promise<SeenWorkload>;
+  /** All that the engine says of a container to whoever may ask it. */
+  description(id: string): Promise<string>;
+  /** Commands are run by a shell, and not by what stands for one. */
+  readonly runsScripts: boolean;
   /** Writes lines to an output of the workload, standard output unless another is named. */
   print(id: string, lines: readonly string[], stream?: LogStream): Promise<void>;
   /** Breaks the connections to the engine that stand now; new ones succeed. */
@@ -99,8 +114,12 @@ export class Suite {
   /** A container that was not there before. */
   spec(change: Partial<ContainerSpec> = {}): ContainerSpec {
     this.#count += 1;
+    return this.again({ id: `c${this.#count}`, ...change });
+  }
+
+  /** One that may be there. */
+  again(change: Partial<ContainerSpec> & Pick<ContainerSpec, 'id'>): ContainerSpec {
     return {
-      id: `c${this.#count}`,
       userId: 'u1',
       hostname: 'box.compute.example.com',
       image: this.under.image,

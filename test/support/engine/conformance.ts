@@ -7,6 +7,7 @@ import { imageConformance } from './conformance-images.ts';
 import { isolationConformance } from './conformance-isolation.ts';
 import { keptConformance } from './conformance-kept.ts';
 import { collect, type EngineUnderTest, keys, rejectsWith, Suite, textOfLine } from './conformance-suite.ts';
+import { workloadConformance } from './conformance-workload.ts';
 import { eventually } from './eventually.ts';
 
 /** What an engine under test can be asked beyond the engine itself. */
@@ -64,6 +65,7 @@ export function engineConformance(
       if (options.parts?.perl === true) keptConformance(() => suite);
       filesConformance(() => suite);
       imageConformance(() => suite, options.parts?.registry === true);
+      workloadConformance(() => suite);
     }
     if (options.parts?.network === true) isolationConformance(() => suite);
 

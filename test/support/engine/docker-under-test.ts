@@ -16,6 +16,7 @@ import {
 import { namingOf } from '../../../transports/engines/docker/naming.ts';
 import { until } from '../until.ts';
 import type { EngineUnderTest } from './conformance-suite.ts';
+import { seenFromInside } from './conformance-workload.ts';
 import { dockerProxy } from './docker-proxy.ts';
 import { alice, publish, registryInstalled, removePublished, startRegistry } from './docker-registry.ts';
 import { removeInstallation } from './remove-installation.ts';
@@ -143,6 +144,11 @@ export async function dockerUnderTest(
       const output = `/proc/1/fd/${stream === 'stderr' ? 2 : 1}`;
       await exec(id, lines.map((line) => `echo '${line}' > ${output}`).join('; '));
     },
+    seen: (id) => seenFromInside(engine, id),
+    description: async (id) =>
+      (await client.call('GET', `/containers/${naming.container(id)}/json`)).toString() +
+      (await client.call('GET', `/containers/${naming.container(id)}/top`)).toString(),
+    runsScripts: true,
     cut: async () => proxy.cut(),
     again: () => open(host),
     connects: async (id, address, port) => {

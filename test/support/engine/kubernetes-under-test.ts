@@ -11,6 +11,7 @@ import { applyAll, kubeconfigOf, manifestsOf } from '../kubernetes/manifests.ts'
 import { provideVolumes, testStorageClass } from '../kubernetes/volumes.ts';
 import { until } from '../until.ts';
 import type { EngineUnderTest } from './conformance-suite.ts';
+import { seenFromInside } from './conformance-workload.ts';
 import { silentLog } from './docker-under-test.ts';
 import { buildTinyImage, perlFiles } from './tiny-image.ts';
 
@@ -103,6 +104,9 @@ export async function kubernetesUnderTest(options: { perl?: boolean } = {}): Pro
       const output = `/proc/1/fd/${stream === 'stderr' ? 2 : 1}`;
       await exec(id, lines.map((line) => `echo '${line}' > ${output}`).join('; '));
     },
+    seen: (id) => seenFromInside(engine, id),
+    description: async (id) => JSON.stringify(await cluster.call('GET', podPath(id))),
+    runsScripts: true,
     cut: async () => cutter.cut(),
     again: async () => open(),
     end: async () => {

@@ -11,6 +11,7 @@ import {
   type LogOptions,
   type LogStream,
   type RegistryAuth,
+  type Workload,
 } from '../../../proto/ports/engine.ts';
 import type { RunningCommand, ShellEnd } from '../../../proto/ports/shell.ts';
 import { checkedMountPaths } from '../../../transports/engines/common/confinement.ts';
@@ -108,6 +109,8 @@ export interface MemoryEngine extends Engine {
   specOf(id: string): ContainerSpec | undefined;
   /** The keys of the last start. */
   keysOf(id: string): readonly string[];
+  /** How the workload was told to run at the last start. */
+  workloadOf(id: string): Workload | undefined;
   /** The names of the calls made, in order, as `call id`. */
   readonly calls: readonly string[];
 }
@@ -118,6 +121,7 @@ interface Held {
   content: number;
   state: ContainerState;
   keys: readonly string[];
+  workload: Workload | undefined;
   log: { stamp: bigint; text: string; stream: LogStream }[];
   readonly ports: Map<number, PortHandler>;
   readonly streams: Set<Duplex>;
@@ -257,6 +261,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
           limits,
         },
         keys: [],
+        workload: old?.workload,
         log: [],
         ports: new Map(),
         streams: new Set(),
@@ -265,11 +270,12 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       });
       changed(spec.id);
     },
-    start: async (id, authorizedKeys) => {
+    start: async (id, authorizedKeys, workload) => {
       await begin('start', id);
       const one = mustHave(id);
       one.keys = [...authorizedKeys];
       one.files.set('/etc/troupe/authorized_keys', authorizedKeys.map((key) => `${key}\n`).join(''));
+      one.workload = workload ?? one.workload;
       one.state = { ...one.state, paused: false };
       if (one.state.phase === 'running') return;
       addresses += 1;
@@ -447,6 +453,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     files: (id) => held.get(id)?.files,
     specOf: (id) => held.get(id)?.spec,
     keysOf: (id) => held.get(id)?.keys ?? [],
+    workloadOf: (id) => held.get(id)?.workload,
   };
   return engine;
 }

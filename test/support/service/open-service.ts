@@ -1,4 +1,5 @@
 /** One service on a node in the test's process, opened as the platform opens it. */
+import { createSecretKey } from 'node:crypto';
 import type { AuthDeps } from '../../../actors/auth/deps.ts';
 import type { ComputeDeps } from '../../../actors/compute/deps.ts';
 import type { MonitorDeps } from '../../../actors/monitor/deps.ts';
@@ -46,7 +47,8 @@ const OPENERS: {
   compute: async (node, overrides) => {
     const { openCompute } = await import('../../../cmd/node/roles/compute.ts');
     const keys = { publicKey: PUBLIC_KEY, privateKey: '' };
-    const besides = { engine: overrides.engine, keys, sshAddress: () => undefined, takenPorts: [] };
+    const sealKey = createSecretKey(Buffer.alloc(32, 7));
+    const besides = { engine: overrides.engine, keys, sealKey, sshAddress: () => undefined, takenPorts: [] };
     return openCompute(node, node.placement, besides, overrides);
   },
   monitor: async (node, overrides) => {

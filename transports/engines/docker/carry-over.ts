@@ -12,7 +12,7 @@ const imageView = z.object({ Id: z.string(), Size: z.number().default(0) });
 const imageList = z.array(z.object({ Id: z.string(), RepoTags: z.array(z.string()).nullable().default(null) }));
 const volumeView = z.object({ Labels: z.record(z.string(), z.string()).nullable().default(null) });
 
-/** A stopped container that is to be made anew with other mount paths. */
+/** A stopped container that is to be made anew with other mount paths, or to run something else. */
 interface CarryOver {
   /** Makes no change once another node may look after the container (`fencedClient`); nor does `remove`. */
   readonly client: Calls;
@@ -27,9 +27,9 @@ interface CarryOver {
 }
 
 /**
- * Makes a container anew with the mount paths of `spec` and all the files it has: what lies outside its mounts is
- * committed to an image of its own, what it has at an added path fills the new volume, and what is in the volume of a
- * dropped path is copied beside it.
+ * Makes a container anew with the mount paths and the command of `spec`, and all its files: what lies outside its
+ * mounts is committed to an image of its own, what it has at an added path fills the new volume, and what is in the
+ * volume of a dropped path is copied beside it.
  *
  * The new one is named `-next` while it is filled, and `-whole` from the moment at which it counts. Until then the old
  * one has all its data, and whoever comes after a platform that was killed begins again from it. Renaming is one step
@@ -96,7 +96,7 @@ async function finish({ client, naming, old, spec, remove }: CarryOver, made: Do
   const now = await viewOf(client, old.Id);
   const wasStarted = now !== undefined && (now.State.Running || now.State.StartedAt !== old.State.StartedAt);
   if (wasStarted || (await viewOf(client, made.Id)) === undefined)
-    throw new EngineError('unavailable', 'The container was started while it was made anew with other mount paths.');
+    throw new EngineError('unavailable', 'The container was started while it was made anew.');
   await remove(old.Id);
   await takeName(client, naming, spec.id, made);
   // Only where what was in the dropped volumes was copied.

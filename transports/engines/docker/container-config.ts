@@ -2,6 +2,7 @@ import type { ContainerSpec } from '../../../proto/ports/engine.ts';
 import { checkedMountPaths, keptCapabilities } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { KEYS_FOLDER, labels, type Naming, noHealthcheck } from './naming.ts';
+import type { ImageCommand } from './workload.ts';
 
 /** The limits of a container in Docker's units. */
 interface DockerLimits {
@@ -41,13 +42,14 @@ export function limitsOf(spec: ContainerSpec, machineCpus: number): DockerLimits
 /**
  * The body of `POST /containers/create` for `spec`. Never restarted by Docker: the platform decides. Throws EngineError
  * `refused` or `image_not_found` for mount paths and images that cannot be. Of `bare`, the volumes at mount paths and
- * those that the image asks for begin empty.
+ * those that the image asks for begin empty. `command`: what it runs; without it, what its image says.
  */
 export function containerConfig(
   spec: ContainerSpec,
   naming: Naming,
   machineCpus: number,
   bare: readonly string[] = [],
+  command?: ImageCommand,
 ): object {
   const paths = checkedMountPaths(spec.mountPaths);
   const own = { [labels.installation]: naming.installation, [labels.container]: spec.id, [labels.user]: spec.userId };
@@ -60,6 +62,7 @@ export function containerConfig(
   });
   return {
     Image: parseImageReference(spec.image).full,
+    ...(command === undefined ? {} : { Entrypoint: command.Entrypoint ?? [], Cmd: command.Cmd ?? [] }),
     Hostname: spec.hostname,
     Labels: naming.containerLabels(spec.id, spec.userId),
     Healthcheck: noHealthcheck,

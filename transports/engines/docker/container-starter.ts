@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { EngineError } from '../../../proto/ports/engine.ts';
+import { EngineError, type Workload } from '../../../proto/ports/engine.ts';
 import { type DockerClient, isReply, unlessReply } from './api/client.ts';
 import type { DockerContainerView } from './container-view.ts';
 import type { HostFirewall } from './host/firewall.ts';
@@ -8,6 +8,7 @@ import { writeAuthorizedKeys } from './keys.ts';
 import { labels, type Naming } from './naming.ts';
 import type { ContainerNetworks } from './network.ts';
 import { removeContainer } from './removal.ts';
+import { isWrapped, needsShell, workloadFiles } from './workload.ts';
 
 /** What a `ContainerStarter` works with. */
 export interface StarterParts {
@@ -28,9 +29,17 @@ export class ContainerStarter {
     this.#parts = parts;
   }
 
-  /** Writes the keys, then starts. A paused container goes on, one that runs is left running. */
-  async start(id: string, view: DockerContainerView, authorizedKeys: readonly string[]): Promise<void> {
-    await writeAuthorizedKeys(this.#parts.client, this.#parts.naming, view, authorizedKeys);
+  /** Writes keys and settings, then starts. A paused container goes on, one that runs is left running. */
+  async start(
+    id: string,
+    view: DockerContainerView,
+    authorizedKeys: readonly string[],
+    workload: Workload | undefined,
+  ): Promise<void> {
+    const isTold = workload !== undefined && isWrapped(view.Config);
+    if (isTold && !(await hasPath(this.#parts.client, view.Id, '/bin/sh'))) throw needsShell();
+    const files = isTold ? workloadFiles(view.Config, view.Config.User, workload) : [];
+    await writeAuthorizedKeys(this.#parts.client, this.#parts.naming, view, authorizedKeys, files);
     if (view.State.Paused) {
       await this.#parts.client.call('POST', `/containers/${view.Id}/unpause`);
       return;
@@ -117,4 +126,11 @@ function isLost(error: unknown): boolean {
 /** Whether it never ran and alone has files: those of the container it was made from (carry-over.ts). */
 function holdsFiles(view: DockerContainerView): boolean {
   return view.State.Status === 'created' && Boolean(view.Config.Labels?.[labels.filledFrom]);
+}
+
+/** Whether a container, running or not, has something at a path. */
+export async function hasPath(client: DockerClient, dockerId: string, path: string): Promise<boolean> {
+  const asking = client.call('HEAD', `/containers/${dockerId}/archive`, { query: { path } });
+  // 400: something on the way is no folder.
+  return (await unlessReply(asking, 400, 404)) !== undefined;
 }

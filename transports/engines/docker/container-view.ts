@@ -5,6 +5,7 @@ import { parseImageReference } from '../common/image-reference.ts';
 import { type DockerClient, unlessReply } from './api/client.ts';
 import { isBuiltIn } from './image/base-image.ts';
 import { type FoundContainer, KEYS_FOLDER, labels, type Naming } from './naming.ts';
+import type { ImageCommand } from './workload.ts';
 
 /** What we read of `GET /containers/{id}/json`. */
 export const containerView = z.object({
@@ -29,6 +30,9 @@ export const containerView = z.object({
     Labels: z.record(z.string(), z.string()).nullable().default(null),
     /** Paths of the volumes that its image asks for. */
     Volumes: z.record(z.string(), z.unknown()).nullable().default(null),
+    Entrypoint: z.array(z.string()).nullable().default(null),
+    Cmd: z.array(z.string()).nullable().default(null),
+    User: z.string().default(''),
   }),
   HostConfig: z.object({
     NanoCpus: z.number().default(0),
@@ -105,6 +109,9 @@ export function stateOf(id: string, view: DockerContainerView, network: string):
 }
 
 const imageView = z.object({ Id: z.string() });
+const imageCommandView = z.object({
+  Config: containerView.shape.Config.pick({ Entrypoint: true, Cmd: true }).nullish(),
+});
 
 /** Whether a container has the volumes of `spec` at its mount paths, and no other ones of ours. */
 export function hasMounts(naming: Naming, view: DockerContainerView, spec: ContainerSpec): boolean {
@@ -135,4 +142,10 @@ export async function hasImage(
 /** The id of what a reference names now; `otherwise` when it names nothing any more. */
 async function imageIdOf(client: DockerClient, reference: string, otherwise: string): Promise<string> {
   return (await unlessReply(client.json('GET', `/images/${reference}/json`, imageView), 404))?.Id ?? otherwise;
+}
+
+/** What an image that is here runs; undefined when it is not. */
+export async function imageCommand(client: DockerClient, reference: string): Promise<ImageCommand | undefined> {
+  const view = await unlessReply(client.json('GET', `/images/${reference}/json`, imageCommandView), 404);
+  return view && (view.Config ?? { Entrypoint: null, Cmd: null });
 }

@@ -1,12 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { type ContainerSpec, type ContainerState, dataGone, EngineError } from '../../../proto/ports/engine.ts';
+import {
+  type ContainerSpec,
+  type ContainerState,
+  dataGone,
+  EngineError,
+  type Workload,
+} from '../../../proto/ports/engine.ts';
 import { checkedMountPaths } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { type DockerClient, fencedClient, isReply, unlessReply } from './api/client.ts';
 import { carryOver, removeCarried, takeName } from './carry-over.ts';
 import { containerConfig, limitsOf } from './container-config.ts';
-import { ContainerStarter, type StarterParts } from './container-starter.ts';
+import { ContainerStarter, hasPath, type StarterParts } from './container-starter.ts';
 import {
   containerView,
   type DockerContainerView,
@@ -14,6 +20,7 @@ import {
   foundIn,
   hasImage,
   hasMounts,
+  imageCommand,
   listedContainer,
   stateOf,
 } from './container-view.ts';
@@ -23,6 +30,7 @@ import { removeHelpers } from './keys.ts';
 import type { Naming } from './naming.ts';
 import type { ContainerNetworks } from './network.ts';
 import { removeContainer, removeVolumes } from './removal.ts';
+import { type ImageCommand, isWrapped, unwrapped, wrapped } from './workload.ts';
 
 const containerList = z.array(listedContainer);
 const machineInfo = z.object({ NCPU: z.number().positive() });
@@ -64,7 +72,8 @@ export class Containers {
 
   /**
    * Makes the container. One that exists is adopted, with the limits of `spec`; a stopped one with another image is
-   * made anew around the same volumes, one with other mount paths with all its files. `fence` as in `Engine.create`.
+   * made anew around the same volumes, one with other mount paths, or its first settings, with all its files. `fence`
+   * as in `Engine.create`.
    */
   async create(spec: ContainerSpec, fence: () => void = () => {}): Promise<void> {
     // Work that was given up goes on in Docker: what it makes is looked at when it is done.
@@ -79,7 +88,8 @@ export class Containers {
 
   async #create(spec: ContainerSpec, fence: () => void): Promise<void> {
     const cpus = await this.#cpus();
-    const body = (bare: readonly string[] = []) => containerConfig(spec, this.#naming, cpus, bare);
+    const body = (command?: ImageCommand, bare: readonly string[] = []) =>
+      containerConfig(spec, this.#naming, cpus, bare, command);
     body();
     await this.#networks.ensure(spec.id);
     for (let tries = 1; ; tries += 1) {
@@ -89,14 +99,17 @@ export class Containers {
         if (present.State.Running) return this.#updateLimits(present, spec, cpus);
         const sameImage = await hasImage({ client: this.#client, baseRepository: this.#baseRepository }, present, spec);
         const sameMounts = hasMounts(this.#naming, present, spec);
-        if (sameImage && sameMounts) {
+        const command = sameImage ? await this.#commandOf(present, spec) : await this.#newCommand(spec);
+        const sameCommand = !sameImage || command === undefined || isWrapped(command) === isWrapped(present.Config);
+        if (sameImage && sameMounts && sameCommand) {
           await this.#removeOthers(spec.id, present);
           return this.#updateLimits(present, spec, cpus);
         }
-        if (!sameMounts) {
+        if (!sameMounts || !sameCommand) {
           const [client, naming] = [fencedClient(this.#client, fence), this.#naming];
           const remove = (dockerId: string) => removeContainer(this.#client, dockerId, fence);
-          const carrying = carryOver({ client, naming, old: present, spec, body, sameImage, remove });
+          const carried = (bare: readonly string[]) => body(command, bare);
+          const carrying = carryOver({ client, naming, old: present, spec, body: carried, sameImage, remove });
           this.#carrying.set(spec.id, carrying);
           await carrying.finally(() => this.#carrying.delete(spec.id));
           // What was made before somebody was killed may be of an earlier wish.
@@ -107,7 +120,7 @@ export class Containers {
       try {
         await this.#client.call('POST', '/containers/create', {
           query: { name: this.#naming.container(spec.id) },
-          body: body(),
+          body: body(await this.#newCommand(spec)),
         });
         return;
       } catch (error) {
@@ -125,6 +138,21 @@ export class Containers {
     }
   }
 
+  /** What a container that is made anew of the same image is to run. */
+  async #commandOf({ Id, Config }: DockerContainerView, spec: ContainerSpec): Promise<ImageCommand | undefined> {
+    if (spec.isConfigured === true) return wrapped(unwrapped(Config));
+    if (!isWrapped(Config)) return undefined;
+    // Settings that are gone need no other container, except where they could not be.
+    return (await hasPath(this.#client, Id, '/bin/sh')) ? wrapped(unwrapped(Config)) : unwrapped(Config);
+  }
+
+  /** What one that is made of an image for the first time is to run; undefined: as the image says. */
+  async #newCommand({ image, isConfigured }: ContainerSpec): Promise<ImageCommand | undefined> {
+    if (isConfigured !== true) return undefined;
+    const own = await imageCommand(this.#client, parseImageReference(image).full);
+    return own && wrapped(own);
+  }
+
   /** Removes what a platform that was killed began in a container's place, when it is not wanted any more. */
   async #removeOthers(id: string, { Id }: DockerContainerView): Promise<void> {
     const found = await this.#listed(id);
@@ -134,13 +162,13 @@ export class Containers {
     }
   }
 
-  /** Writes the keys, then starts. A paused container goes on, one that runs is left running. */
-  async start(id: string, authorizedKeys: readonly string[]): Promise<void> {
+  /** Writes keys and settings, then starts. A paused container goes on, one that runs is left running. */
+  async start(id: string, authorizedKeys: readonly string[], workload?: Workload): Promise<void> {
     // What is being ended at this moment was lost before: what is started now is not.
     await this.#clearing;
     this.#starting.add(id);
     try {
-      await this.#starter.start(id, await this.mustFind(id), authorizedKeys);
+      await this.#starter.start(id, await this.mustFind(id), authorizedKeys, workload);
     } finally {
       this.#starting.delete(id);
     }
@@ -175,11 +203,7 @@ export class Containers {
   /** Whether a container that runs has one of `paths`. */
   async hasFile(id: string, paths: readonly string[]): Promise<boolean> {
     const view = await this.mustRun(id);
-    for (const path of paths) {
-      const asking = this.#client.call('HEAD', `/containers/${view.Id}/archive`, { query: { path } });
-      // 400: something on the way is no folder.
-      if ((await unlessReply(asking, 400, 404)) !== undefined) return true;
-    }
+    for (const path of paths) if (await hasPath(this.#client, view.Id, path)) return true;
     return false;
   }
 

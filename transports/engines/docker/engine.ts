@@ -7,6 +7,7 @@ import type { Log } from '../../../proto/ports/log.ts';
 import { connectTcp, dialAddress } from '../common/dial-tcp.ts';
 import { endSessionsScript } from '../common/ssh-sessions.ts';
 import { DEFAULT_SUBNET_POOL, parsePool } from '../common/subnets.ts';
+import { READ_ENVIRONMENT } from '../common/workload.ts';
 import { created, DockerClient, isReply } from './api/client.ts';
 import { Containers } from './containers.ts';
 import { defaultWatchTimes, type WatchTimes, watchEvents } from './events.ts';
@@ -97,8 +98,8 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       // What has an older recipe keeps it, as what names no image does.
       return containers.create(image === spec.image ? spec : { ...spec, image, followImage: false }, fence);
     },
-    start: async (id, authorizedKeys) => {
-      await containers.start(id, authorizedKeys);
+    start: async (id, authorizedKeys, workload) => {
+      await containers.start(id, authorizedKeys, workload);
       // So that there is a sample by the time somebody asks.
       usage.usage(id);
     },
@@ -132,7 +133,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     logs: (id, logOptions) => readLogs(client, containers, id, logOptions),
     dial: (id, port, dialOptions) => dialContainer(containers, id, port, dialOptions),
     exec: (id, execOptions, signal) => execShell(client, containers, id, execOptions, signal),
-    run: (id, command, signal) => runInContainer(client, containers, id, command, signal),
+    run: (id, command, signal) => runInContainer(client, containers, id, command, signal, READ_ENVIRONMENT),
     hasSshServer: (id) => containers.hasFile(id, SSH_SERVERS),
     usage: (id) => usage.usage(id),
     close: async () => {

@@ -4,6 +4,7 @@ import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
 import { type RunningCommand, type Shell, terminalType } from '../../../proto/ports/shell.ts';
 import { hangUpScript, isNoShell, noShell, orAborted, shellCommand, shellOn, untilItRuns } from '../common/exec.ts';
 import { CommandStreams, commandThatRuns, runCommandWords } from '../common/run.ts';
+import { READ_ENVIRONMENT } from '../common/workload.ts';
 import { created, type DockerClient, isReply } from './api/client.ts';
 import { FrameDemuxer } from './api/demux.ts';
 import type { Containers } from './containers.ts';
@@ -29,26 +30,30 @@ export async function execShell(
   return shellOn(socket, { howItEnded: () => howItEnded(client, execId), hangUp: () => end(pid) }, resize, options);
 }
 
-/** `Engine.run` on Docker: a process whose two outputs come over one hijacked connection, in frames. */
+/**
+ * `Engine.run` on Docker: a process whose two outputs come over one hijacked connection, in frames. `before` is
+ * run first.
+ */
 export async function runInContainer(
   client: DockerClient,
   containers: Containers,
   id: string,
   command: readonly string[],
   signal: AbortSignal,
+  before = '',
 ): Promise<RunningCommand> {
   const { Id } = await containers.mustRun(id);
-  return commandThatRuns(beginCommand(client, Id, command), signal);
+  return commandThatRuns(beginCommand(client, Id, runCommandWords(command, before)), signal);
 }
 
-async function beginCommand(client: DockerClient, dockerId: string, command: readonly string[]) {
+async function beginCommand(client: DockerClient, dockerId: string, words: readonly string[]) {
   const body = {
     AttachStdin: true,
     AttachStdout: true,
     AttachStderr: true,
     Tty: false,
     User: '0',
-    Cmd: runCommandWords(command),
+    Cmd: words,
   };
   const { Id } = await client.json('POST', `/containers/${dockerId}/exec`, created, { body }).catch(explain);
   const socket = await client.hijack(`/exec/${Id}/start`, { Detach: false, Tty: false }).catch(explain);
@@ -94,7 +99,7 @@ async function createExec(client: DockerClient, dockerId: string, options: ExecO
     Tty: true,
     User: '0',
     Env: [`TERM=${terminalType(options.term)}`],
-    Cmd: shellCommand(options),
+    Cmd: shellCommand(options, READ_ENVIRONMENT),
   };
   return (await client.json('POST', `/containers/${dockerId}/exec`, created, { body }).catch(explain)).Id;
 }

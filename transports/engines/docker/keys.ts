@@ -1,23 +1,25 @@
 import { z } from 'zod';
-import { tar } from '../../../lib/tar.ts';
+import { type TarEntry, tar } from '../../../lib/tar.ts';
 import { created, type DockerClient, isReply, unlessReply } from './api/client.ts';
 import { type DockerContainerView, foundIn, listedContainer } from './container-view.ts';
 import { importImage } from './image/base-image.ts';
 import { KEYS_FOLDER, labels, type Naming, noHealthcheck } from './naming.ts';
 
 /**
- * Replaces a container's authorized keys, running or not. Owner and modes are what sshd's StrictModes asks for
- * (sshd_config(5)). Docker writes nothing into a volume that is mounted for reading only, so it is done through a
- * second container that has the volume too, is never started, and goes at once. That one is made from nothing: an image
- * may bring volumes, which Docker would copy each time, labels and health checks. Rejects with EngineError.
+ * Replaces a container's authorized keys, running or not, and `files` of the same folder. Owner and modes are what
+ * sshd's StrictModes asks for (sshd_config(5)). Docker writes nothing into a volume that is mounted for reading only,
+ * so it is done through a second container that has the volume too, is never started, and goes at once. That one is
+ * made from nothing: an image may bring volumes, which Docker would copy each time, labels and health checks. Rejects
+ * with EngineError.
  */
 export async function writeAuthorizedKeys(
   client: DockerClient,
   naming: Naming,
   view: DockerContainerView,
   authorizedKeys: readonly string[],
+  files: readonly TarEntry[] = [],
 ): Promise<void> {
-  const archive = keysArchive(authorizedKeys);
+  const archive = keysArchive(authorizedKeys, files);
   const volume = view.Mounts.find((mount) => mount.Destination === KEYS_FOLDER && !mount.RW)?.Name;
   // Made by a version without the volume: the folder is the container's own.
   if (volume === undefined) return put(client, view.Id, archive);
@@ -45,7 +47,7 @@ async function put(client: DockerClient, dockerId: string, archive: Buffer): Pro
   });
 }
 
-function keysArchive(authorizedKeys: readonly string[]): Buffer {
+function keysArchive(authorizedKeys: readonly string[], files: readonly TarEntry[]): Buffer {
   const lines = authorizedKeys.map((key) => key.replace(/[\r\n]+/g, ' ').trim()).filter((key) => key !== '');
   return tar(
     [
@@ -57,6 +59,7 @@ function keysArchive(authorizedKeys: readonly string[]): Buffer {
         mode: 0o600,
         data: Buffer.from(lines.map((l) => `${l}\n`).join('')),
       },
+      ...files,
     ],
     Math.floor(Date.now() / 1000),
   );

@@ -7,6 +7,7 @@ import {
   dataGone,
   EngineError,
   type RegistryAuth,
+  type Workload,
 } from '../../../proto/ports/engine.ts';
 import type { ClusterCache, ClusterObjects } from './cache.ts';
 import { deleteIfThere, getIfThere, type KubeClient } from './client.ts';
@@ -15,6 +16,7 @@ import { type Found, foundOf, listAll, NamespaceFinder, parseJson } from './find
 import {
   type ClusterSettings,
   claimManifest,
+  environmentManifest,
   keptSpec,
   keysHash,
   namespaceManifest,
@@ -156,13 +158,26 @@ export class KubeContainers {
     }
   }
 
-  /** Writes the keys and starts; resolves once the workload runs or has ended. Rejects with what is in its way. */
-  async start(id: string, authorizedKeys: readonly string[], renew: (found: Found) => Promise<boolean>): Promise<void> {
+  /** Writes keys and settings, and starts; resolves once it runs or has ended. Rejects with what is in its way. */
+  async start(
+    id: string,
+    {
+      authorizedKeys,
+      workload,
+    }: { readonly authorizedKeys: readonly string[]; readonly workload?: Workload | undefined },
+    renew: (found: Found) => Promise<boolean>,
+  ): Promise<void> {
     const found = await this.mustFind(id);
     const { namespace } = found;
-    const secret = secretManifest(namespace, this.#naming.labelsOf(found.userId, id), authorizedKeys);
+    const own = this.#naming.labelsOf(found.userId, id);
+    const secrets = `/api/v1/namespaces/${namespace}/secrets`;
+    const secret = secretManifest(namespace, own, authorizedKeys, workload);
     const before = await this.#writes.run(async () => {
-      await this.#client.apply(`/api/v1/namespaces/${namespace}/secrets/${names.secret}`, secret, anything);
+      await this.#client.apply(`${secrets}/${names.secret}`, secret, anything);
+      if (workload !== undefined) {
+        const environment = environmentManifest(namespace, own, workload);
+        await this.#client.apply(`${secrets}/${names.environment}`, environment, anything);
+      }
       return this.pods.of(namespace);
     }, urgent);
     const isGoing = before !== undefined && before.metadata.deletionTimestamp != null;
@@ -177,9 +192,9 @@ export class KubeContainers {
     const hasPullSecret = await this.#ensurePullSecret(found);
     const pod = await this.#writes.run(async () => {
       if (found.run !== undefined) await this.#note(namespace, null);
-      return this.#applyPod(found, { prepares: true, hasPullSecret, keysHash: keys });
+      return this.#applyPod(found, { prepares: true, hasPullSecret, keysHash: keys, workload });
     }, urgent);
-    await this.#untilRunning(found, pod, { hasPullSecret, keysHash: keys });
+    await this.#untilRunning(found, pod, { hasPullSecret, keysHash: keys, workload });
     await this.#note(namespace, 'running');
   }
 

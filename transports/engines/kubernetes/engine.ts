@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Ending } from '../../../proto/ports/ending.ts';
-import { type Engine, EngineError, SSH_SERVERS } from '../../../proto/ports/engine.ts';
+import { type Engine, EngineError, SSH_SERVERS, type Workload } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { connectTcp, dialAddress } from '../common/dial-tcp.ts';
 import { filesByCommands } from '../common/files.ts';
@@ -71,8 +71,8 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       return false;
     }
   };
-  const start = (id: string, keys: readonly string[]): Promise<void> =>
-    containers.start(id, keys, (found) => writeKeys(found, keys));
+  const start = (id: string, authorizedKeys: readonly string[], workload?: Workload): Promise<void> =>
+    containers.start(id, { authorizedKeys, workload }, (found) => writeKeys(found, authorizedKeys));
 
   return {
     kind: 'kubernetes',
@@ -87,8 +87,8 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       if (signal?.aborted === true) throw new EngineError('unavailable', 'Given up.', { cause: signal.reason });
     },
     create: (spec, fence) => containers.create(spec, fence),
-    start: async (id, keys) => {
-      await start(id, keys);
+    start: async (id, keys, workload) => {
+      await start(id, keys, workload);
       usage.usage(id);
     },
     renewKeys: async (id, keys) => {

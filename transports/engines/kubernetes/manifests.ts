@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import type { ContainerSpec, RegistryAuth } from '../../../proto/ports/engine.ts';
+import type { ContainerSpec, RegistryAuth, Workload } from '../../../proto/ports/engine.ts';
 import { checkedMountPaths, egressBlocks, keptCapabilities } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
+import { environmentScript } from '../common/workload.ts';
 import { folderOf, KEYS_ANNOTATION, type KubeNaming, labels, names, SPEC_ANNOTATION } from './naming.ts';
 import type { KeptSpec } from './views.ts';
 
@@ -129,20 +130,41 @@ export function claimManifest(naming: KubeNaming, spec: ContainerSpec, settings:
   };
 }
 
-/** The secret with the keys that may log in. */
+/** The secret with the keys that may log in, and the environment that sessions have (common/workload.ts). */
 export function secretManifest(
   namespace: string,
   own: Readonly<Record<string, string>>,
   authorizedKeys: readonly string[],
+  workload?: Workload,
 ): object {
   return {
     apiVersion: 'v1',
     kind: 'Secret',
     metadata: { name: names.secret, namespace, labels: own },
     type: 'Opaque',
-    data: { authorized_keys: Buffer.from(keysText(authorizedKeys)).toString('base64') },
+    data: {
+      authorized_keys: base64(keysText(authorizedKeys)),
+      ...(workload === undefined ? {} : { env: base64(environmentScript(workload.env)) }),
+    },
   };
 }
+
+/** The secret with the variables of a workload. */
+export function environmentManifest(
+  namespace: string,
+  own: Readonly<Record<string, string>>,
+  { env }: Workload,
+): object {
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: names.environment, namespace, labels: own },
+    type: 'Opaque',
+    data: Object.fromEntries(Object.entries(env).map(([name, value]) => [name, base64(value)])),
+  };
+}
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
 /** The secret a node pulls with: for the registry of `image` and nothing else. */
 export function pullSecretManifest(
@@ -186,6 +208,10 @@ umask 022
 cp /troupe/secret/authorized_keys /troupe/keys/authorized_keys
 chmod 0755 /troupe/keys
 chmod 0600 /troupe/keys/authorized_keys
+if [ -e /troupe/secret/env ]; then
+  cp /troupe/secret/env /troupe/keys/env
+  chmod 0600 /troupe/keys/env
+fi
 while [ $# -gt 1 ]; do
   if [ ! -e "/troupe/data/$1" ]; then
     rm -rf "/troupe/data/.$1"
@@ -204,6 +230,19 @@ export interface PodOptions {
   readonly hasPullSecret: boolean;
   /** Of the keys it starts with (`keysHash`). */
   readonly keysHash: string;
+  /** How it is run; undefined: as its image says. Its variables are in the secret of `environmentManifest`. */
+  readonly workload?: Workload | undefined;
+}
+
+/** A workload in the words of Kubernetes, which puts variables in the place of `$(NAME)` unless `$` is doubled. */
+function runOf({ entrypoint, command, workingDir }: Workload): object {
+  const plain = (words: readonly string[]): string[] => words.map((word) => word.replaceAll('$', '$$$$'));
+  return {
+    envFrom: [{ secretRef: { name: names.environment } }],
+    ...(entrypoint === undefined ? {} : { command: plain(entrypoint) }),
+    ...(command === undefined ? {} : { args: plain(command) }),
+    ...(workingDir === undefined ? {} : { workingDir }),
+  };
 }
 
 /** The workload. Never restarted by Kubernetes: the platform decides. */
@@ -211,7 +250,7 @@ export function podManifest(
   naming: KubeNaming,
   found: { readonly namespace: string; readonly id: string; readonly userId: string; readonly spec: KeptSpec },
   settings: ClusterSettings,
-  { prepares, hasPullSecret, keysHash: keys }: PodOptions,
+  { prepares, hasPullSecret, keysHash: keys, workload }: PodOptions,
 ): object {
   const { namespace, id, userId, spec } = found;
   const data = spec.mountPaths.map((path) => ({ name: 'data', mountPath: path, subPath: folderOf(path) }));
@@ -287,6 +326,7 @@ export function podManifest(
         {
           name: names.container,
           ...pull,
+          ...(workload === undefined ? {} : runOf(workload)),
           resources,
           securityContext,
           volumeMounts: [...data, { name: 'keys', mountPath: '/etc/troupe' }],

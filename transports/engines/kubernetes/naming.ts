@@ -29,6 +29,8 @@ export const names = {
   secret: 'ssh-keys',
   /** What the node pulls the image with, where it needs something. */
   pull: 'registry',
+  /** The variables of the workload. */
+  environment: 'environment',
   service: 'container',
   policy: 'container',
 } as const;

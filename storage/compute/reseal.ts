@@ -1,0 +1,8 @@
+/** Where sealed values of containers stand: all of this room. */
+import type { SealedPlace } from '../reseal.ts';
+import { settingsContext } from './settings.ts';
+
+/** The columns. */
+export const COMPUTE_SEALED: readonly SealedPlace[] = [
+  { table: 'container_settings', id: 'container_id', column: 'sealed', context: settingsContext },
+];

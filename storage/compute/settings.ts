@@ -1,0 +1,52 @@
+/** SQL of how workloads are run. All of it is sealed: commands hold secrets, too, when people are in a hurry. */
+import type { KeyObject } from 'node:crypto';
+import { z } from 'zod';
+import type { Queries, Tx } from '../db.ts';
+import { open, seal } from '../seal.ts';
+
+/** What the sealed settings of a container are bound to. */
+export const settingsContext = (containerId: string) => `container_settings/${containerId}/sealed`;
+
+const variables = z.record(z.string(), z.string()).default({});
+const words = z.array(z.string()).nullable().default(null);
+const contentSchema = z.object({
+  env: variables,
+  secrets: variables,
+  command: words,
+  entrypoint: words,
+  workingDir: z.string().nullable().default(null),
+});
+
+/** How the workload of a container is run. Null: as its image says. */
+export type ContainerSettings = z.output<typeof contentSchema>;
+
+/** Of a container for which nothing was set. */
+export const NO_SETTINGS: ContainerSettings = contentSchema.parse({});
+
+const sealedRow = z.object({ sealed: z.instanceof(Buffer) });
+
+/** The settings of a container; undefined when there were never any. Rejects with SealError. */
+export async function settingsOf(
+  db: Queries,
+  containerId: string,
+  sealKey: KeyObject,
+): Promise<ContainerSettings | undefined> {
+  const row = await db.one(sealedRow, 'select sealed from container_settings where container_id = $1', [containerId]);
+  if (row === undefined) return undefined;
+  return contentSchema.parse(JSON.parse(open(sealKey, settingsContext(containerId), row.sealed).toString()));
+}
+
+/** Writes them. */
+export async function putSettings(
+  tx: Tx,
+  containerId: string,
+  settings: ContainerSettings,
+  sealKey: KeyObject,
+): Promise<void> {
+  const sealed = seal(sealKey, settingsContext(containerId), Buffer.from(JSON.stringify(settings)));
+  await tx.run(
+    `insert into container_settings (container_id, sealed) values ($1, $2)
+     on conflict (container_id) do update set sealed = $2, changed_at = now()`,
+    [containerId, sealed],
+  );
+}
