@@ -183,7 +183,7 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   const { call, urlOf } = api;
   const own = { token, params: { id } };
   await call('compute', 'getContainer', own);
-  await call('compute', 'updateContainer', { ...own, body: { name: 'another name', env: { GREETING: 'hello' } } });
+  await call('compute', 'updateContainer', { ...own, body: { name: 'another name' } });
   await call('compute', 'getSettings', own);
   await call('compute', 'listContainers', { token });
   await call('compute', 'listImages', { token });
@@ -215,6 +215,7 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   await becomes('running');
   await call('compute', 'stopContainer', own);
   await becomes('stopped');
+  await call('compute', 'updateContainer', { ...own, body: { env: { GREETING: 'hello' } } });
   await call('compute', 'startContainer', own);
   await becomes('running');
   const public_key = await newKey(await tempDir(t));
