@@ -93,3 +93,20 @@ function filesBelow(root: string, folder = ''): string[] {
     return entry.isDirectory() ? filesBelow(root, path) : [path];
   });
 }
+
+test('every test that a page names by its title exists in that file', () => {
+  const named = files
+    .filter((file) => file.startsWith('docs/'))
+    .flatMap((page) =>
+      [...read(page).matchAll(/`(test\/[\w/.-]+\.test\.ts)`: "([^"]+)"/g)].map(([, file = '', title = '']) => ({
+        page,
+        file,
+        title,
+      })),
+    );
+  assert.ok(named.length > 20);
+  assert.deepEqual(
+    named.filter(({ file, title }) => !existsSync(join(projectRoot, file)) || !read(file).includes(`'${title}'`)),
+    [],
+  );
+});
