@@ -449,7 +449,16 @@ describe('what a container may be', () => {
   });
 
   test('a field nobody knows is refused, not passed by', () => {
-    for (const field of ['privileged', 'network', 'pid', 'capabilities', 'runtime', 'environment', 'user_id', 'status']) {
+    for (const field of [
+      'privileged',
+      'network',
+      'pid',
+      'capabilities',
+      'runtime',
+      'environment',
+      'user_id',
+      'status',
+    ]) {
       refusedBody({ [field]: true }, '');
     }
     refusedBody(z.record(z.string(), z.unknown()).parse(JSON.parse('{"constructor":{"x":1}}')), '');
