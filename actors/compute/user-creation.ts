@@ -53,6 +53,8 @@ export function creationHandler(
         pullPolicy: body.pull_policy,
         mountPaths: body.mount_paths,
         sshEnabled: body.ssh_enabled,
+        stopGrace: body.stop_grace,
+        restartPolicy: body.restart,
       });
       if (inserted === undefined) {
         throw new Refusal('limit_reached', {

@@ -59,8 +59,19 @@ export function containerView(
 }
 
 /** How its workload is run, as its owner sees it: of secrets the names. */
-export function settingsView({ env, secrets, command, entrypoint, workingDir }: ContainerSettings) {
-  return { env, secrets: Object.keys(secrets).sort(), command, entrypoint, working_dir: workingDir };
+export function settingsView(
+  { env, secrets, command, entrypoint, workingDir }: ContainerSettings,
+  { stopGrace, restartPolicy }: Pick<ContainerRow, 'stopGrace' | 'restartPolicy'>,
+) {
+  return {
+    env,
+    secrets: Object.keys(secrets).sort(),
+    command,
+    entrypoint,
+    working_dir: workingDir,
+    stop_grace: stopGrace,
+    restart: restartPolicy,
+  };
 }
 
 /** What a container uses: memory in MiB, storage in GiB with two digits. */

@@ -68,3 +68,8 @@ function sized(value: string, units: Readonly<Record<string, number>>): number {
 export function several(value: string, before: readonly string[] | undefined): string[] {
   return [...(before ?? []), ...value.split(',').filter((each) => each !== '')];
 }
+
+/** Collects the values of an option that may come several times; commas are part of them. */
+export function each(value: string, before: readonly string[] | undefined): string[] {
+  return [...(before ?? []), value];
+}

@@ -1,7 +1,8 @@
 /** The commands for containers. */
 import { Argument, type Command, Option } from 'commander';
-import { clientCommand, count, gigabytes, listCommand, megabytes, several, withOtherWords } from './common.ts';
+import { clientCommand, count, each, gigabytes, listCommand, megabytes, several, withOtherWords } from './common.ts';
 import type { PowerOptions, RemoveContainersOptions } from './containers.ts';
+import { addEnvCommands } from './env-commands.ts';
 import type { LogsOptions } from './logs.ts';
 import type { MountOptions } from './ports.ts';
 import type { RunOptions } from './run.ts';
@@ -21,6 +22,7 @@ export function addContainerCommands(program: Command, addSsh: (program: Command
       (await import('./containers.ts')).showOne(name, options),
   );
   addRun(program);
+  addEnvCommands(program);
   addPower(program);
   addInside(program);
   addSsh(program);
@@ -39,6 +41,11 @@ function addRun(program: Command): void {
     .option('--key <key>', 'an SSH key of yours; may be repeated (default: all)', several)
     .option('-p, --port <outside:inside>', 'open a port, such as 80:8080 or 443:8080/https; may be repeated', several)
     .option('--mount <path>', 'a path whose data is kept; may be repeated (default: /root)', several)
+    .option('-e, --env <name=value>', 'a variable; may be repeated', each)
+    .option('--secret <name>', 'a secret, which is typed, or read of standard input')
+    .addOption(
+      new Option('--restart <when>', 'what follows when it ends by itself').choices(['always', 'on-failure', 'no']),
+    )
     .addOption(new Option('--pull <policy>', 'when the image is pulled').choices(['always', 'missing']))
     .option('--ssh', 'let your SSH keys in')
     .option('--shell', 'open a shell in it')

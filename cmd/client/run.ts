@@ -1,5 +1,6 @@
 /** `troupe run`: a container with its ports, waited for, and entered. */
 import type { CallInput, Container } from '../../client/index.ts';
+import { parsePairs, readSecret } from './env.ts';
 import { ClientFailure } from './failure.ts';
 import { pick } from './names.ts';
 import type { OwnMachine } from './place.ts';
@@ -16,6 +17,9 @@ export interface RunOptions extends ClientCommandOptions {
   readonly key?: readonly string[];
   readonly port?: readonly string[];
   readonly mount?: readonly string[];
+  readonly env?: readonly string[];
+  readonly secret?: string;
+  readonly restart?: 'always' | 'on-failure' | 'no';
   readonly pull?: 'always' | 'missing';
   readonly ssh?: boolean;
   readonly wait?: boolean;
@@ -31,12 +35,15 @@ const SIZES: readonly Size[] = ['nano', 'micro', 'mini', 'tiny', 'small', 'mediu
 /** Makes a container. Without a name it gets one of two words. */
 export async function runContainer(name: string | undefined, options: RunOptions): Promise<void> {
   const ports = (options.port ?? []).map(parsePort);
+  const env = options.env && parsePairs(options.env);
   const session = openSession(options);
   const { client, out } = session;
   const ssh_key_ids = await keyIds(session, options.key);
   const size = SIZES.find((each) => each === options.size);
   if (options.size !== undefined && size === undefined)
     throw new ClientFailure('usage', `There is no size ${options.size}: the sizes are ${SIZES.join(', ')}.`);
+  const secrets =
+    options.secret === undefined ? undefined : { [options.secret]: await readSecret(out, options.secret) };
   const body: Body = {
     name: name ?? madeUpName(),
     ssh_key_ids,
@@ -44,6 +51,9 @@ export async function runContainer(name: string | undefined, options: RunOptions
     ...(options.memory === undefined ? undefined : { memory_mb: options.memory }),
     ...(options.storage === undefined ? undefined : { storage_gb: options.storage }),
     ...(options.mount === undefined ? undefined : { mount_paths: [...options.mount] }),
+    ...(env === undefined ? undefined : { env }),
+    ...(secrets === undefined ? undefined : { secrets }),
+    ...(options.restart === undefined ? undefined : { restart: options.restart }),
     ...(options.image === undefined ? undefined : { image: options.image }),
     ...(options.pull === undefined
       ? undefined

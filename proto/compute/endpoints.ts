@@ -34,7 +34,7 @@ import {
   setSsh,
   updateContainer,
 } from './settings.ts';
-import { getSettings, workloadFields } from './workload.ts';
+import { endingFields, getSettings, workloadFields } from './workload.ts';
 
 export { execContainer } from './exec.ts';
 export {
@@ -125,6 +125,7 @@ export const newContainerSchema = z.strictObject({
   image: z.string().max(512).optional(),
   pull_policy: pullPolicySchema.default('IfNotPresent'),
   ...workloadFields,
+  ...endingFields,
 });
 
 export const createContainer = endpoint({

@@ -15,7 +15,7 @@ import {
   ok,
   pullPolicySchema,
 } from './fields.ts';
-import { workloadFields } from './workload.ts';
+import { endingFields, workloadFields } from './workload.ts';
 
 const sshSchema = z.object({ ssh_enabled: z.boolean() });
 
@@ -42,7 +42,7 @@ export const updateContainer = endpoint({
   scope: containerScope('update'),
   params: containerParams,
   body: z
-    .strictObject({ name: containerNameSchema.optional(), ...workloadFields })
+    .strictObject({ name: containerNameSchema.optional(), ...workloadFields, ...endingFields })
     .refine((body) => Object.keys(body).length > 0, { error: 'is missing: it is a string', path: ['name'] }),
   reply: containerSchema,
   actor: byContainer,

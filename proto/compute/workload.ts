@@ -53,6 +53,21 @@ export const workloadFields = {
   working_dir: workingDirSchema.nullable().optional(),
 } as const;
 
+/** Seconds between SIGTERM and SIGKILL of a container that says nothing of it. */
+export const STOP_GRACE_SECONDS = 10;
+
+/** When a workload that ended by itself is started again. */
+export const restartPolicySchema = z.enum(['always', 'on-failure', 'no']);
+export type RestartPolicy = z.output<typeof restartPolicySchema>;
+
+/** How a container stops, and what follows when it ends. A change counts from the next time: it restarts nothing. */
+export const endingFields = {
+  /** Seconds between SIGTERM and SIGKILL. */
+  stop_grace: z.int().min(1).max(300).optional(),
+  /** `on-failure`: not after exit code 0. One that is not started again is `stopped`. */
+  restart: restartPolicySchema.optional(),
+} as const;
+
 const workloadChangeSchema = z.object(workloadFields);
 /** A change of them. */
 export type WorkloadChange = z.output<typeof workloadChangeSchema>;
@@ -65,6 +80,8 @@ const settingsSchema = z.object({
   command: z.array(z.string()).nullable(),
   entrypoint: z.array(z.string()).nullable(),
   working_dir: z.string().nullable(),
+  stop_grace: z.int(),
+  restart: restartPolicySchema,
 });
 
 export const getSettings = endpoint({

@@ -30,6 +30,8 @@ export interface ContainerSpec {
    * Without it, what a container has outside its mount paths is kept.
    */
   readonly followImage?: boolean;
+  /** Seconds between SIGTERM and SIGKILL, when the engine ends it for reasons of its own. */
+  readonly stopGraceSeconds?: number;
   /** Its workload has settings, which each start is told. */
   readonly isConfigured?: boolean;
 }

@@ -1,9 +1,8 @@
 /** SQL of containers. */
 import { z } from 'zod';
 import { instanceTypeSchema, pullPolicySchema, statusSchema } from '../../proto/compute/endpoints.ts';
+import { type RestartPolicy, restartPolicySchema, STOP_GRACE_SECONDS } from '../../proto/compute/workload.ts';
 import { isConstraint, type Queries, type Tx } from '../db.ts';
-
-const idRow = z.object({ id: z.string() });
 
 /** What a user wants of a container. */
 export const desiredSchema = z.enum(['running', 'stopped', 'deleted']);
@@ -38,6 +37,8 @@ const containerColumns = z.object({
   ended_at: z.date().nullable(),
   exit_code: z.number().nullable(),
   restarts: z.number(),
+  stop_grace: z.number(),
+  restart_policy: restartPolicySchema,
   ssh_key_ids: z.array(z.number()),
   ports: z.array(z.object({ port: z.number(), target_port: z.number(), tls: z.literal('platform').optional() })),
 });
@@ -80,6 +81,10 @@ const containerRow = containerColumns.transform((row) => ({
   exitCode: row.exit_code,
   /** How often it was started again after a crash, since its user started it. */
   restarts: row.restarts,
+  /** Seconds between SIGTERM and SIGKILL. */
+  stopGrace: row.stop_grace,
+  /** When it is started again after its workload ended by itself. */
+  restartPolicy: row.restart_policy,
   sshKeyIds: row.ssh_key_ids,
   /** Its ingress rules, by external port. */
   ports: row.ports,
@@ -151,7 +156,10 @@ type NewContainer = Pick<
   | 'pullPolicy'
   | 'mountPaths'
   | 'sshEnabled'
->;
+> & {
+  readonly stopGrace?: number | undefined;
+  readonly restartPolicy?: RestartPolicy | undefined;
+};
 
 /** How many containers a user has, those that are being deleted included. */
 export async function countContainers(db: Queries, userId: string): Promise<number> {
@@ -166,9 +174,9 @@ export async function insertContainer(tx: Tx, container: NewContainer): Promise<
       containerRow,
       `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, image, pull_policy,
         mount_paths,
-         ssh_enabled, desired, status, announce)
-       select $1, $2, slot, $3, $4, $5, $6, $7, $8, $9, $10, 'running', 'pending', true from generate_series(1, 3) as
-       slot
+         ssh_enabled, stop_grace, restart_policy, desired, status, announce)
+       select $1, $2, slot, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'running', 'pending', true
+       from generate_series(1, 3) as slot
        where not exists (select from containers c where c.user_id = $2 and c.slot = slot.slot) limit 1
        returning ${COLUMNS}`,
       [
@@ -182,6 +190,8 @@ export async function insertContainer(tx: Tx, container: NewContainer): Promise<
         container.pullPolicy,
         container.mountPaths,
         container.sshEnabled,
+        container.stopGrace ?? STOP_GRACE_SECONDS,
+        container.restartPolicy ?? 'always',
       ],
     );
   } catch (error) {
@@ -237,6 +247,8 @@ export function setStatus(
     startedAt?: Date | null;
     /** It is started again after a crash. */
     restarted?: boolean;
+    /** It is not to run any more. */
+    isOver?: boolean | undefined;
   },
 ): Promise<ContainerRow | undefined> {
   return db.one(
@@ -245,7 +257,8 @@ export function setStatus(
        status_since = case when status = $2 then status_since else now() end,
        data_paths = case when $2 = 'running' and status <> 'running' then mount_paths else data_paths end,
        announce = announce and not $5, keys_applied = greatest(keys_applied, $7), external_address = $8,
-       started_at = coalesce($9, started_at), restarts = restarts + case when $10 then 1 else 0 end
+       started_at = coalesce($9, started_at), restarts = restarts + case when $10 then 1 else 0 end,
+       desired = case when $11 then 'stopped' else desired end
      where id = $1 and desired <> 'deleted' and status = $6 returning ${COLUMNS}`,
     [
       id,
@@ -258,6 +271,7 @@ export function setStatus(
       change.externalAddress,
       change.startedAt ?? null,
       change.restarted ?? false,
+      change.isOver ?? false,
     ],
   );
 }
@@ -319,6 +333,20 @@ export function setRestart(db: Queries, id: string): Promise<ContainerRow | unde
   );
 }
 
+/** Sets how it stops, and what follows when it ends. As `clearRestart` otherwise. */
+export function setEnding(
+  db: Queries,
+  id: string,
+  { stopGrace, restartPolicy }: Pick<ContainerRow, 'stopGrace' | 'restartPolicy'>,
+): Promise<ContainerRow | undefined> {
+  return db.one(
+    containerRow,
+    `update containers set stop_grace = $2, restart_policy = $3
+     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+    [id, stopGrace, restartPolicy],
+  );
+}
+
 /** Gives it another name. As `clearRestart` otherwise. */
 export function setName(db: Queries, id: string, name: string): Promise<ContainerRow | undefined> {
   return db.one(
@@ -355,24 +383,4 @@ export function setPullPolicy(
 /** Notes that the container itself knows the keys of a revision. */
 export async function noteKeysApplied(db: Queries, id: string, revision: number): Promise<void> {
   await db.run('update containers set keys_applied = greatest(keys_applied, $2) where id = $1', [id, revision]);
-}
-
-/** Forgets a container whose deletion is complete, but for its id. */
-export async function forgetContainer(db: Queries, id: string): Promise<void> {
-  await db.run(
-    `with gone as (delete from containers where id = $1 and desired = 'deleted' returning id, user_id)
-     insert into deleted_containers (id, user_id) select id, user_id from gone on conflict (id) do nothing`,
-    [id],
-  );
-}
-
-/** Which of `ids` were deleted for certain. */
-export async function deletedAmong(db: Queries, ids: readonly string[]): Promise<string[]> {
-  const rows = await db.many(idRow, 'select id from deleted_containers where id = any($1)', [ids]);
-  return rows.map(({ id }) => id);
-}
-
-/** Drops ids that were deleted more than `days` ago. Returns how many. */
-export function purgeDeleted(db: Queries, days: number): Promise<number> {
-  return db.run('delete from deleted_containers where deleted_at < now() - make_interval(days => $1::int)', [days]);
 }

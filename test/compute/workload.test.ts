@@ -2,7 +2,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { z } from 'zod';
-import { createContainer, getSettings, stopContainer, updateContainer } from '../../proto/compute/endpoints.ts';
+import {
+  createContainer,
+  getSettings,
+  startContainer,
+  stopContainer,
+  updateContainer,
+} from '../../proto/compute/endpoints.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { refused, someone } from '../support/service/calls.ts';
@@ -43,12 +49,23 @@ describe('at creation', () => {
       workingDir: '/srv',
     });
     assert.equal(compute.engine.specOf(id)?.isConfigured, true);
-    assert.deepEqual(await settings(compute, id), { ...body, env: { PORT: '8080' }, secrets: ['KEY'] });
+    assert.deepEqual(await settings(compute, id), {
+      ...{ ...body, env: { PORT: '8080' }, secrets: ['KEY'] },
+      ...{ stop_grace: 10, restart: 'always' },
+    });
     const plain = await compute.running(ann, { image: IMAGE });
     assert.equal(compute.engine.workloadOf(plain), undefined);
     assert.equal(compute.engine.specOf(plain)?.isConfigured, undefined);
     assert.deepEqual(await settings(compute, plain), {
-      ...{ env: {}, secrets: [], command: null, entrypoint: null, working_dir: null },
+      ...{
+        env: {},
+        secrets: [],
+        command: null,
+        entrypoint: null,
+        working_dir: null,
+        stop_grace: 10,
+        restart: 'always',
+      },
     });
     const fields = async (of: string) => Object.keys(await compute.view(ann, of));
     assert.deepEqual(await fields(id), await fields(plain));
@@ -172,4 +189,40 @@ test('a secret is in no row, log, notice or audit entry as it is', async (t) => 
   assert.deepEqual(found, []);
   assert.ok(!JSON.stringify(compute.log.lines).includes(SECRET));
   assert.ok(!JSON.stringify(await compute.list(ann)).includes(SECRET));
+});
+
+describe('one that ends by itself', () => {
+  test('is started again as its settings say, and else is stopped with the reason', async (t) => {
+    const compute = await openCompute(t, withImage);
+    const once = await compute.running(ann, { image: IMAGE, restart: 'no' });
+    compute.engine.crash(once, { exitCode: 3 });
+    await compute.reaches(ann, once, 'stopped');
+    assert.match((await compute.view(ann, once)).status_reason ?? '', /ended with exit code 3/);
+    assert.equal((await settings(compute, once)).restart, 'no');
+
+    // Nothing is restarted by the change itself.
+    const begun = starts(compute, once);
+    await change(compute, once, { restart: 'on-failure' });
+    await compute.on(startContainer, ann, once);
+    await compute.reaches(ann, once, 'running');
+    assert.equal(starts(compute, once), begun + 1);
+    compute.engine.crash(once, { exitCode: 3 });
+    await until(() => starts(compute, once) === begun + 2, { what: 'it is started again' });
+    await compute.reaches(ann, once, 'running');
+    compute.engine.crash(once, { exitCode: 0 });
+    await compute.reaches(ann, once, 'stopped');
+    assert.equal(starts(compute, once), begun + 2);
+  });
+
+  test('has the seconds between its signals that its settings say', async (t) => {
+    const compute = await openCompute(t, withImage);
+    const id = await compute.running(ann, { image: IMAGE, stop_grace: 42 });
+    await compute.on(stopContainer, ann, id);
+    await compute.reaches(ann, id, 'stopped');
+    assert.deepEqual(compute.engine.gracesOf(id), [42]);
+    await change(compute, id, { stop_grace: 7 });
+    assert.equal((await settings(compute, id)).stop_grace, 7);
+    assert.deepEqual((await auditOf(compute, 'container.settings'))[0], { replaced: ['stop_grace'], restarted: false });
+    for (const stop_grace of [0, 301, 1.5]) await refused('invalid_request', change(compute, id, { stop_grace }));
+  });
 });

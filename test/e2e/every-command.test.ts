@@ -65,7 +65,12 @@ async function openWorld(t: Cleanup): Promise<CommandWorld & { readonly token: s
 }
 
 test('every command', { skip: skipWithoutDocker() || skipWithout('script'), timeout: 400_000 }, async (t) => {
-  const world = await openWorld(t);
+  const ends: (() => unknown)[] = [];
+  t.after(async () => {
+    for (const end of ends) await end();
+  });
+  // The last first: the platform is stopped before its folder goes.
+  const world = await openWorld({ after: (end) => void ends.unshift(end) });
   const env = { XDG_CONFIG_HOME: join(world.data, 'config'), TROUPE_URL: '', TROUPE_TOKEN: '', FORCE_COLOR: '' };
   const run = async (step: CommandStep, words: readonly string[]) => {
     const { code, stdout, stderr } = await troupe(words, {

@@ -28,11 +28,13 @@
  *   pending, initializing --ready--> running
  *                --cannot be done, or 10 minutes over--> failed
  *   running      --ended, or changed from outside--> initializing
+ *   initializing, running --ended, and is not to be started again--> stopped
  *   initializing, running --ended more than `MAX_CRASHES` times without recovery--> failed
  */
 import { type ContainerState, EngineError } from '../../../proto/ports/engine.ts';
 import { isFenced } from '../../../proto/ports/placement.ts';
-import { type ContainerRow, clearRestart, forgetContainer } from '../../../storage/compute/containers.ts';
+import { type ContainerRow, clearRestart } from '../../../storage/compute/containers.ts';
+import { forgetContainer } from '../../../storage/compute/deleted.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { dispatch } from '../../../supervision/index.ts';
 import { refusalOf } from '../../service/dispatch.ts';
@@ -41,7 +43,6 @@ import { closeTerminals } from './attached-terminals.ts';
 import {
   afterFailure,
   crashDelay,
-  driftOf,
   endOf,
   isMakingFor,
   isStarting,
@@ -54,12 +55,13 @@ import {
   RECOVERED_AFTER_MS,
   REMOVED,
   SILENT_LIMIT_MS,
+  startsAgain,
   TOO_LATE,
   triedAgain,
   waitsForReady,
   withKeysApplied,
 } from './rules.ts';
-import { type ContainerActorState, type ContainerContext, endMaking, type Job } from './state.ts';
+import { type ContainerActorState, type ContainerContext, endMaking, type Job, noteDrift } from './state.ts';
 import { StatusWriter } from './status.ts';
 import type { EngineHealth } from './sweeps.ts';
 import { type Report, type Work, work } from './work.ts';
@@ -262,7 +264,7 @@ export class ContainerReconciler {
       if (cleared !== undefined) this.#status.applyRow(state, cleared);
     }
     if (actual !== undefined) await this.#status.noteRun(state, actual);
-    if (runs) this.#noteDrift(state, actual);
+    if (runs) noteDrift(state, actual, this.#deps.log);
     const step = nextStep(state.row, actual, state.tolerated);
     if (step === 'settled') return;
     if (step === 'restart') {
@@ -281,17 +283,6 @@ export class ContainerReconciler {
     this.#begin(state, ctx, 'launch');
   }
 
-  /** What is still different after it was mended is let be, instead of mending it for ever. */
-  #noteDrift(state: ContainerActorState, actual: ContainerState): void {
-    const drift = driftOf(state.row, actual);
-    if (drift === undefined) state.tolerated = undefined;
-    else if (state.mending) {
-      state.tolerated = drift;
-      this.#deps.log.debug({ containerId: state.row.id, drift }, 'a container cannot be made as it should be');
-    }
-    state.mending = false;
-  }
-
   /** Counts the end of a workload that should run. Resolves with whether it is not to be started again at once. */
   async #crashed(
     state: ContainerActorState,
@@ -306,6 +297,10 @@ export class ContainerReconciler {
     const recovered = row.status === 'running' && stoodFor > RECOVERED_AFTER_MS;
     // What ended with the engine did not crash.
     const interrupted = state.connection !== undefined && state.connection !== this.#health.connections;
+    if (!interrupted && !startsAgain(row.restartPolicy, actual)) {
+      await this.#status.set(state, 'stopped', { reason: ended, ended: true, isOver: true });
+      return true;
+    }
     const crashes = recovered ? 1 : state.crashes + (interrupted ? 0 : 1);
     const said = lastLines === '' ? '' : `, and said last: ${lastLines}`;
     const written = await (crashes > MAX_CRASHES

@@ -3,6 +3,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { backoffMs } from '../../../lib/waiting.ts';
 import { INSTANCE_TYPES } from '../../../proto/compute/endpoints.ts';
+import { type RestartPolicy, STOP_GRACE_SECONDS } from '../../../proto/compute/workload.ts';
 import type { ContainerSpec, ContainerState, EngineError } from '../../../proto/ports/engine.ts';
 import type { ContainerRow, ContainerRun } from '../../../storage/compute/containers.ts';
 import type { ContainerOutline } from '../../../storage/compute/outlines.ts';
@@ -28,8 +29,6 @@ export const REMOVED = -1;
 const REMOVED_FROM_OUTSIDE = 'it was removed from outside, and of its files only those at its mount paths are left';
 /** Between tries of a step that failed. */
 const BACKOFF = { minMs: 500, maxMs: 30_000 };
-/** Seconds a workload has between SIGTERM and SIGKILL. */
-export const STOP_GRACE_SECONDS = 10;
 
 /**
  * What to do next. `launch`: image, create, start. `probe`: is it ready? `restart`: stop it, although it is to run.
@@ -89,6 +88,7 @@ export function specOf(
     mountPaths: row.mountPaths,
     dataPaths: row.dataPaths,
     authorizedKeys: given.authorizedKeys,
+    ...(row.stopGrace === STOP_GRACE_SECONDS ? {} : { stopGraceSeconds: row.stopGrace }),
   };
 }
 
@@ -115,6 +115,15 @@ export function endOf(
   if (actual === undefined) return status === 'running' && countedStart !== REMOVED ? REMOVED_FROM_OUTSIDE : undefined;
   if (actual.startedAt === null || actual.startedAt === countedStart) return undefined;
   return exitReason(actual);
+}
+
+/** Whether a workload that ended is started again. What is not there any more did not end by itself. */
+export function startsAgain(
+  policy: RestartPolicy,
+  actual: Pick<ContainerState, 'exitCode' | 'oomKilled'> | undefined,
+): boolean {
+  if (actual === undefined || policy === 'always') return true;
+  return policy === 'on-failure' && (actual.exitCode !== 0 || actual.oomKilled);
 }
 
 /** Why an ended workload ended, for its user. */

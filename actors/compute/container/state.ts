@@ -1,13 +1,15 @@
 /** What the container's actor is told and what it keeps. */
 import type { Call } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
+import type { ContainerState } from '../../../proto/ports/engine.ts';
+import type { Log } from '../../../proto/ports/log.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
 import type { EntityContext, Ref } from '../../../supervision/index.ts';
 import type { ConnectionMessage } from '../../service/connection.ts';
 import { callerOf } from '../../service/dispatch.ts';
 import type { ContainerMail } from '../placed.ts';
-import { whyNotRunning } from './rules.ts';
+import { driftOf, whyNotRunning } from './rules.ts';
 import type { Report, Work } from './work.ts';
 
 /** What the actor understands. */
@@ -129,4 +131,15 @@ export function withProgress(row: ContainerRow, progress: string | undefined): C
 export function mustRun(row: ContainerRow, otherwise = ''): undefined {
   if (row.status !== 'running')
     throw new Refusal('not_running', { message: `${whyNotRunning(row.status)}${otherwise}` });
+}
+
+/** What is still different after it was mended is let be, instead of mending it for ever. */
+export function noteDrift(state: ContainerActorState, actual: ContainerState, log: Log): void {
+  const drift = driftOf(state.row, actual);
+  if (drift === undefined) state.tolerated = undefined;
+  else if (state.mending) {
+    state.tolerated = drift;
+    log.debug({ containerId: state.row.id, drift }, 'a container cannot be made as it should be');
+  }
+  state.mending = false;
 }

@@ -21,6 +21,8 @@ interface Change {
   readonly startedAt?: number | null;
   /** It is started again after a crash. */
   readonly restarted?: boolean;
+  /** It is not to run any more. */
+  readonly isOver?: boolean;
 }
 
 /** Writes the status of containers. */
@@ -40,23 +42,26 @@ export class StatusWriter {
    */
   async set(state: ContainerActorState, next: ContainerRow['status'], change: Change = {}): Promise<boolean> {
     const { row } = state;
-    const { reason = null, address = null, externalAddress = null, ended = false, restarted = false } = change;
+    const { reason = null, address = null, externalAddress = null, ended = false, restarted = false, isOver } = change;
     const startedAt = typeof change.startedAt === 'number' ? new Date(change.startedAt) : null;
     const isSame = row.statusReason === reason && row.address === address && row.externalAddress === externalAddress;
     if (row.status === next && isSame) return true;
     const announced = next === 'running' && row.announce;
     const notice = announced
       ? startedNotice(row, this.#deps.clock.now())
-      : next === 'failed' || (ended && row.status === 'running')
+      : next === 'failed' || next === 'stopped' || (ended && row.status === 'running')
         ? stoppedNotice(row, this.#deps.clock.now(), reason ?? 'it ended')
         : undefined;
     const written = await fenced(this.#deps.db, state.lease, async (tx) => {
       const { keysApplied } = row;
       const to = { from: row.status, status: next, reason, address, externalAddress, announced, keysApplied };
-      const changed = await setStatus(tx, row.id, { ...to, startedAt, restarted });
+      const changed = await setStatus(tx, row.id, { ...to, startedAt, restarted, isOver });
       if (changed !== undefined && notice !== undefined) await append(tx, notice);
       // At the commit that makes it visible: gateways lead there by then, or keep who asks waiting until they do.
-      if (changed !== undefined) await tellCompute(tx, { kind: 'status', containerId: row.id, status: next });
+      if (changed !== undefined) {
+        const told = next === 'stopped' ? ({ kind: 'stopped' } as const) : ({ kind: 'status', status: next } as const);
+        await tellCompute(tx, { ...told, containerId: row.id });
+      }
       return changed;
     });
     if (written === undefined) {

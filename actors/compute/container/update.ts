@@ -2,7 +2,7 @@
 import { getSettings, updateContainer } from '../../../proto/compute/endpoints.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { audit } from '../../../storage/audit.ts';
-import { containerById, setName, setRestart } from '../../../storage/compute/containers.ts';
+import { containerById, setEnding, setName, setRestart } from '../../../storage/compute/containers.ts';
 import { NO_SETTINGS, putSettings, settingsOf } from '../../../storage/compute/settings.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { auditEntry } from '../../service/audit.ts';
@@ -22,8 +22,12 @@ export function updateHandlers(
   const { db, sealKey } = deps;
   return [
     handler(updateContainer, async ({ state, ctx }: ActiveContainer, call) => {
-      const { id, name: before } = ownedRow(state, call);
-      const { name = before, ...change } = call.body;
+      const { id, name: before, stopGrace, restartPolicy } = ownedRow(state, call);
+      const { name = before, stop_grace = stopGrace, restart = restartPolicy, ...change } = call.body;
+      const ending = [
+        ...(stop_grace === stopGrace ? [] : ['stop_grace']),
+        ...(restart === restartPolicy ? [] : ['restart']),
+      ];
       const isChange = Object.keys(change).length > 0;
       const written = await fenced(db, state.lease, async (tx) => {
         if (name !== before) {
@@ -34,13 +38,16 @@ export function updateHandlers(
         const wanted = changedSettings(settings, change);
         refuseCommand(state.row.image, wanted);
         const news = newsOfSettings(settings, wanted);
-        if (news === undefined && name === before) return undefined;
+        if (ending.length > 0) await setEnding(tx, id, { stopGrace: stop_grace, restartPolicy: restart });
+        if (news === undefined && ending.length === 0 && name === before) return undefined;
         const row = await containerById(tx, id);
         if (row === undefined || row.desired === 'deleted') throw new Refusal('not_found');
-        if (news === undefined) return row;
-        await putSettings(tx, id, wanted, sealKey);
-        const restarted = isStarting(row);
-        await audit(tx, auditEntry(call, 'container.settings', id, { ...news, restarted }));
+        const restarted = news !== undefined && isStarting(row);
+        const replaced = [...(news?.replaced ?? []), ...ending];
+        const detail = { ...news, ...(replaced.length > 0 && { replaced }), restarted };
+        if (news !== undefined || ending.length > 0)
+          await audit(tx, auditEntry(call, 'container.settings', id, detail));
+        if (news !== undefined) await putSettings(tx, id, wanted, sealKey);
         return restarted ? await setRestart(tx, id) : row;
       });
       if (written !== undefined) await reconciler.onSettingsChanged(state, ctx, written);
@@ -48,8 +55,8 @@ export function updateHandlers(
     }),
 
     handler(getSettings, async ({ state }: ActiveContainer, call) => {
-      const { id } = ownedRow(state, call);
-      return settingsView((await settingsOf(db, id, sealKey)) ?? NO_SETTINGS);
+      const row = ownedRow(state, call);
+      return settingsView((await settingsOf(db, row.id, sealKey)) ?? NO_SETTINGS, row);
     }),
   ];
 }

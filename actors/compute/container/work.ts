@@ -12,7 +12,7 @@ import type { ComputeDeps } from '../deps.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { hostnameOf } from '../views.ts';
 import { workloadOf } from '../workload-rules.ts';
-import { inOneLine, MAX_CRASHES, STOP_GRACE_SECONDS, type Step, specOf, WORKLOAD_READY_MS } from './rules.ts';
+import { inOneLine, MAX_CRASHES, type Step, specOf, WORKLOAD_READY_MS } from './rules.ts';
 
 /** A piece of work: a step, or a first look at what there is. */
 export type Work = Exclude<Step, 'settled'> | 'observe';
@@ -130,7 +130,7 @@ export async function work(
     }
     case 'restart':
     case 'stop':
-      await engine.stop(row.id, STOP_GRACE_SECONDS);
+      await engine.stop(row.id, row.stopGrace);
       return { type: 'done' };
     case 'remove':
       await engine.remove(row.id);

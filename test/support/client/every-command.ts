@@ -168,6 +168,13 @@ function inside(): CommandStep[] {
     deed('open box', z.strictObject({ url: z.url() })),
     said('open box', /^https?:\/\/\S+:8085\/\n$/),
     deed('port rm box 8085', settings.deleteIngress.reply),
+    list('env ls box', 'VALUE,KIND,NAME', compute.getSettings.reply),
+    deed('env set box PORT=8080 NAME=a=b', settings.updateContainer.reply),
+    deed('env set box nothing', failure('usage'), { code: 2 }),
+    deed('env secret box KEY', settings.updateContainer.reply, { input: () => 'canary-of-env\n' }),
+    said('env ls box', /\na=b\tvariable\tNAME\n8080\tvariable\tPORT\n\*{8}\tsecret\tKEY\n$/),
+    deed('env rm box PORT NAME KEY', settings.updateContainer.reply),
+    deed('env rm box PORT', failure('missing'), { code: 5 }),
     list('mount ls box', 'PATH', settings.getMounts.reply),
     deed('mount set box /root', settings.setMounts.reply),
   ];

@@ -111,6 +111,8 @@ export interface MemoryEngine extends Engine {
   keysOf(id: string): readonly string[];
   /** How the workload was told to run at the last start. */
   workloadOf(id: string): Workload | undefined;
+  /** The seconds of grace of each call that stopped it. */
+  gracesOf(id: string): readonly number[];
   /** The names of the calls made, in order, as `call id`. */
   readonly calls: readonly string[];
 }
@@ -137,6 +139,7 @@ const keptLines = 10_000;
 /** A stand-in for a real engine that passes the same suite: no sockets, no processes, no timers. */
 export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
   const held = new Map<string, Held>();
+  const graces = new Map<string, number[]>();
   const data = new Map<string, Map<string, string>>();
   const usage = new Map<string, ContainerUsage>();
   /** Containers whose data was lost. */
@@ -291,7 +294,8 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       if (one.state.phase !== 'running') throw new EngineError('not_running', 'The container is not running.');
       one.keys = [...authorizedKeys];
     },
-    stop: async (id) => {
+    stop: async (id, graceSeconds) => {
+      graces.set(id, [...(graces.get(id) ?? []), graceSeconds]);
       await begin('stop', id);
       end(id, 0, false);
     },
@@ -454,6 +458,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     specOf: (id) => held.get(id)?.spec,
     keysOf: (id) => held.get(id)?.keys ?? [],
     workloadOf: (id) => held.get(id)?.workload,
+    gracesOf: (id) => graces.get(id) ?? [],
   };
   return engine;
 }

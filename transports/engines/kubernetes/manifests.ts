@@ -35,6 +35,7 @@ export function keptSpec(spec: ContainerSpec): KeptSpec {
     storageGb: spec.storageGb,
     mountPaths: checkedMountPaths(spec.mountPaths),
     ...(spec.architecture === undefined ? {} : { architecture: spec.architecture }),
+    ...(spec.stopGraceSeconds === undefined ? {} : { stopGraceSeconds: spec.stopGraceSeconds }),
     ...(spec.followImage === true ? { pullsAlways: true } : {}),
   };
 }
@@ -291,7 +292,7 @@ export function podManifest(
       // A pod is named by one label.
       hostname: spec.hostname.replace(/\..*/, '').slice(0, 63),
       restartPolicy: 'Never',
-      terminationGracePeriodSeconds: POD_GRACE_SECONDS,
+      terminationGracePeriodSeconds: spec.stopGraceSeconds ?? POD_GRACE_SECONDS,
       automountServiceAccountToken: false,
       ...(settings.hasUserNamespaces === true ? { hostUsers: false } : {}),
       enableServiceLinks: false,

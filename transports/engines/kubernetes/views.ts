@@ -15,6 +15,7 @@ export const keptSpecView = z.object({
   architecture: z.enum(['arm64', 'amd64']).optional(),
   /** The node asks the registry even when it has the image. */
   pullsAlways: z.literal(true).optional(),
+  stopGraceSeconds: z.number().optional(),
 });
 export type KeptSpec = z.output<typeof keptSpecView>;
 

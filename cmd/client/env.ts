@@ -1,0 +1,77 @@
+/** `troupe env`: the variables and secrets of a container. */
+import type { CallInput } from '../../client/index.ts';
+import { ClientFailure } from './failure.ts';
+import { containerOf } from './names.ts';
+import { clean, type Output } from './output.ts';
+import { takeSecret } from './prompt.ts';
+import { type ClientCommandOptions, openSession } from './session.ts';
+
+type ContainerChange = NonNullable<CallInput<'updateContainer'>['body']>;
+
+/** Variables of `NAME=value`. Throws ClientFailure. */
+export function parsePairs(pairs: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const at = pair.indexOf('=');
+      if (at < 1) throw new ClientFailure('usage', `${clean(pair)} is no variable such as PORT=8080.`);
+      return [pair.slice(0, at), pair.slice(at + 1)];
+    }),
+  );
+}
+
+/** Lists the variables with their values, and the names of the secrets. */
+export async function listEnv(name: string | undefined, options: ClientCommandOptions): Promise<void> {
+  const session = openSession(options);
+  const { id } = await containerOf(session, name);
+  const answer = await session.client.call('getSettings', { params: { id } });
+  const rows = [
+    ...Object.entries(answer.env).map(([key, value]) => [clean(value), 'variable', key]),
+    ...answer.secrets.map((key) => ['********', 'secret', key]),
+  ];
+  session.out.table(answer, ['VALUE', 'KIND', 'NAME'], rows, 'It has no variables: `troupe env set`.');
+}
+
+/** Sets variables. */
+export async function setEnv(name: string, pairs: readonly string[], options: ClientCommandOptions): Promise<void> {
+  await change(name, { env: parsePairs(pairs) }, options);
+}
+
+/** Sets a secret, which is never on the command line: others on the machine see that. */
+export async function setSecret(name: string, variable: string, options: ClientCommandOptions): Promise<void> {
+  await change(name, { secrets: { [variable]: await readSecret(openSession(options).out, variable) } }, options);
+}
+
+/** A secret that is typed, or a line of standard input. Throws ClientFailure. */
+export async function readSecret(out: Output, variable: string): Promise<string> {
+  const otherwise = 'A secret is typed at a terminal, or piped in as a line of standard input.';
+  const value = await takeSecret(out, `${clean(variable)}: `, otherwise);
+  if (value === '') throw new ClientFailure('usage', 'The secret is empty.');
+  return value;
+}
+
+/** Removes variables and secrets. */
+export async function removeEnv(
+  name: string,
+  variables: readonly string[],
+  options: ClientCommandOptions,
+): Promise<void> {
+  const session = openSession(options);
+  const { id } = await containerOf(session, name);
+  const { env, secrets } = await session.client.call('getSettings', { params: { id } });
+  const missing = variables.find((key) => !Object.hasOwn(env, key) && !secrets.includes(key));
+  if (missing !== undefined) throw new ClientFailure('missing', `It has no variable ${clean(missing)}.`);
+  const without = (keys: readonly string[]) => Object.fromEntries(keys.map((key) => [key, null]));
+  const body = {
+    env: without(variables.filter((key) => Object.hasOwn(env, key))),
+    secrets: without(variables.filter((key) => secrets.includes(key))),
+  };
+  await change(name, body, options);
+}
+
+async function change(name: string, body: ContainerChange, options: ClientCommandOptions): Promise<void> {
+  const session = openSession(options);
+  const { id, status } = await containerOf(session, name);
+  const changed = await session.client.call('updateContainer', { params: { id }, body });
+  const restarts = status !== changed.status;
+  session.out.done(changed, restarts ? `${changed.name} is restarted with it.` : `${changed.name} is changed.`);
+}
