@@ -28,7 +28,13 @@ const LOOK = `async (runOnly) => {
   const { violations } = await axe.run(document, { runOnly, resultTypes: ['violations'] });
   return violations.map(({ id, nodes }) => id + ' ' + nodes.map(({ html }) => html.slice(0, 200)).join(' | '));
 }`;
-const SIDEWAYS = '() => document.documentElement.scrollWidth - innerWidth';
+/** What reaches beyond the page, the innermost of it. */
+const SIDEWAYS = `() => {
+  if (document.documentElement.scrollWidth <= innerWidth) return [];
+  const wide = [...document.querySelectorAll('body *')].filter((one) => one.getBoundingClientRect().right > innerWidth);
+  const inner = wide.filter((one) => !wide.some((other) => other !== one && one.contains(other)));
+  return ['scrolls sideways', ...inner.map(({ outerHTML }) => outerHTML.slice(0, 200))];
+}`;
 /**
  * With forced colours there are no backgrounds, and axe-core does not see the colours that there are: what is chosen must
  * have a line around it, or below.
@@ -57,8 +63,7 @@ export async function findingsOf({ page, run }: BrowserPage): Promise<string[]> 
   }
   for (const width of [...WIDTHS, NARROWEST]) {
     await page.setViewportSize({ width, height: HEIGHT });
-    const beyond = z.number().parse(await run(SIDEWAYS));
-    if (beyond > 0) all.push(`${width}: scrolls sideways by ${beyond} px`);
+    all.push(...texts.parse(await run(SIDEWAYS)).map((found) => `${width}: ${found}`));
   }
   await page.setViewportSize({ width: WIDTHS[0], height: HEIGHT });
   await page.emulateMedia({ colorScheme: 'light', forcedColors: 'none', reducedMotion: 'reduce' });
