@@ -53,7 +53,7 @@ export function requests(adapter: Adapter): void {
     await until(() => client.socket.writableLength === 0 || client.socket.writableNeedDrain);
     client.socket.resume();
     const each = () => client.text.indexOf('HTTP/1.1', 1);
-    // uWebSockets.js sometimes ends such a connection by itself when the kernel takes no more.
+    // uWebSockets.js ends a connection on which more requests arrive while answers wait: so does a bare server on it.
     const isCut = () => adapter === 'uws' && client.socket.closed;
     const isWhole = () => each() > 0 && client.text.length >= count * each();
     await until(() => isWhole() || isCut(), { what: 'all answers' });
