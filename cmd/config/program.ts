@@ -4,6 +4,7 @@ import { homedir } from 'node:os';
 import { delimiter, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isExecutable } from '../../lib/executable.ts';
+import { shellWord } from '../../lib/shell-word.ts';
 
 function find(): string {
   let dir = dirname(fileURLToPath(import.meta.url));
@@ -49,7 +50,8 @@ export function hint(words: string, data: string): string {
 
 /** The same without marks, for a line of its own. */
 export function commandLine(words: string, data: string): string {
-  const option = data === defaultDataDir({ ...process.env, TROUPE_DATA: undefined }) ? '' : ` --data ${quoted(data)}`;
+  const option =
+    data === defaultDataDir({ ...process.env, TROUPE_DATA: undefined }) ? '' : ` --data ${shellWord(data)}`;
   return `${programName()} ${words}${option}`;
 }
 
@@ -59,10 +61,5 @@ export function programName(): string {
   if (folders.some((folder) => isExecutable(join(folder, 'troupe')))) return 'troupe';
   const path = join(packageRoot, 'bin', 'troupe');
   const near = relative(process.cwd(), path);
-  return near.startsWith('..') ? quoted(path) : `./${near}`;
-}
-
-/** The word as a shell takes it. */
-function quoted(word: string): string {
-  return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+  return near.startsWith('..') ? shellWord(path) : `./${near}`;
 }

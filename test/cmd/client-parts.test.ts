@@ -88,7 +88,8 @@ test('what comes from elsewhere cannot act on a terminal, and fits it', () => {
   assert.deepEqual([5_000, 90_000, 7_200_000, 4 * 86_400_000].map(age), ['5s', '1m', '2h', '4d']);
 });
 
-test('a ~ at the beginning of a line is a command, and elsewhere a ~', () => {
+/** Keys of a terminal, and what became of those taken. */
+function escapeKeys() {
   const done: string[] = [];
   const keys = new EscapeKeys({
     type: (bytes) => done.push(Buffer.from(bytes).toString()),
@@ -96,25 +97,22 @@ test('a ~ at the beginning of a line is a command, and elsewhere a ~', () => {
     leave: () => done.push('<leave>'),
     help: () => done.push('<help>'),
   });
-  const take = (text: string) => keys.take(Buffer.from(text));
+  return { done, take: (text: string) => keys.take(Buffer.from(text)) };
+}
+
+test('a ~ at the beginning of a line is a command, and elsewhere a ~', () => {
+  const { done, take } = escapeKeys();
   take('ls ~.\r');
   take('~');
   take('~x\r~?');
   take('~a\r~.never');
   assert.deepEqual(done, ['ls ~.\r', '~x\r', '<help>', '~a\r', '<hang up>']);
-  assert.equal(keys.take(Buffer.from('\r~d')), 'leave');
+  assert.equal(take('\r~d'), 'leave');
   assert.deepEqual(done.slice(-2), ['\r', '<leave>']);
 });
 
 test('what a terminal answers by itself is no typing: a ~ after it is still at the beginning of its line', () => {
-  const done: string[] = [];
-  const keys = new EscapeKeys({
-    type: (bytes) => done.push(Buffer.from(bytes).toString()),
-    hangUp: () => done.push('<hang up>'),
-    leave: () => done.push('<leave>'),
-    help: () => done.push('<help>'),
-  });
-  const take = (text: string) => keys.take(Buffer.from(text));
+  const { done, take } = escapeKeys();
   // The place of the cursor, in two pieces; the kind of the terminal; a colour.
   const reports = [
     '\x1b[1',

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import { quotedWord } from '../../lib/shell-word.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
-import { environmentScript, quoted } from '../../transports/engines/common/workload.ts';
+import { environmentScript } from '../../transports/engines/common/workload.ts';
 import { isWrapped, unwrapped, workloadFiles, wrapped } from '../../transports/engines/docker/workload.ts';
 
 const run = promisify(execFile);
@@ -60,5 +61,5 @@ test('a shell exports each value as it is, and none is taken for more than that'
   // bash keeps this one to itself.
   const bash = await run('/bin/sh', ['-c', `${environmentScript({ UID: '7', LATER: 'yes' })}printf %s "$LATER"`]);
   assert.equal(bash.stdout, 'yes');
-  assert.equal((await run('/bin/sh', ['-c', `printf %s ${quoted("a'b")}`])).stdout, "a'b");
+  assert.equal((await run('/bin/sh', ['-c', `printf %s ${quotedWord("a'b")}`])).stdout, "a'b");
 });

@@ -1,4 +1,5 @@
 /** How workloads with settings are run, on each engine. */
+import { quotedWord } from '../../../lib/shell-word.ts';
 import type { Workload } from '../../../proto/ports/engine.ts';
 
 /** Where a container has its environment as a script: what is begun in it later reads it there. */
@@ -7,15 +8,10 @@ export const ENVIRONMENT_FILE = '/etc/troupe/env';
 /** Run before what people begin in a container, so that it has the environment of the workload. */
 export const READ_ENVIRONMENT = `[ ! -r ${ENVIRONMENT_FILE} ] || . ${ENVIRONMENT_FILE} 2>/dev/null; `;
 
-/** A word for sh(1) that stands for itself. */
-export function quoted(word: string): string {
-  return `'${word.replaceAll("'", "'\\''")}'`;
-}
-
 /** A script that sets an environment. Names that a shell keeps to itself are passed over: without `command` it ends. */
 export function environmentScript(env: Workload['env']): string {
   return Object.entries(env)
-    .map(([name, value]) => `command export ${name}=${quoted(value)}\n`)
+    .map(([name, value]) => `command export ${name}=${quotedWord(value)}\n`)
     .join('');
 }
 

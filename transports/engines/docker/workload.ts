@@ -4,9 +4,10 @@
  * script of the volume of keys, which is written anew before each start (keys.ts). Its arguments are what the image
  * itself runs.
  */
+import { quotedWord } from '../../../lib/shell-word.ts';
 import type { TarEntry } from '../../../lib/tar.ts';
 import { EngineError, type Workload } from '../../../proto/ports/engine.ts';
-import { ENVIRONMENT_FILE, environmentScript, quoted, wordsOf } from '../common/workload.ts';
+import { ENVIRONMENT_FILE, environmentScript, wordsOf } from '../common/workload.ts';
 import { KEYS_FOLDER } from './naming.ts';
 
 const RUN_FILE = `${KEYS_FOLDER}/run`;
@@ -53,7 +54,7 @@ export function workloadFiles(command: ImageCommand, user: string, workload: Wor
     '# Written by the platform before each start.',
     `. ${ENVIRONMENT_FILE}`,
     ...(workload.workingDir === undefined ? [] : [enter(workload.workingDir)]),
-    `exec ${words.map(quoted).join(' ')}`,
+    `exec ${words.map(quotedWord).join(' ')}`,
   ];
   const [name = ''] = user.split(':');
   const owner = /^[0-9]+$/.test(name) && Number(name) <= MAX_OWNER ? Number(name) : 0;
@@ -70,7 +71,7 @@ export function workloadFiles(command: ImageCommand, user: string, workload: Wor
 
 /** Goes to a folder, which is made where it is missing. */
 function enter(folder: string): string {
-  const at = quoted(folder);
+  const at = quotedWord(folder);
   return `[ -d ${at} ] || mkdir -p ${at}; cd ${at} || exit 126`;
 }
 
