@@ -237,8 +237,9 @@ describe('a command that is kept', { skip, timeout: 120_000 }, () => {
 
   test('does not wait for what it left behind, and reads what that printed until then', async (t) => {
     const at = await place(t);
-    const seen = await at.see(script('(echo left; sleep 1000) & sleep 0.2; echo mine; exit 2'));
+    const seen = await at.see(script('(echo left; exec sleep 1000) & echo "process $!"; sleep 0.2; echo mine; exit 2'));
     assert.equal(await seen.exit(), 2);
+    process.kill(Number(/process (\d+)\n/.exec(seen.all())?.[1]), 'SIGTERM');
     assert.match(seen.all(), /left\n/);
     assert.match(seen.all(), /mine\n/);
     const flood = await at.see({ name: 'two', ...script('yes & sleep 0.1; exit 6') });

@@ -111,19 +111,23 @@ sub bridge {
   while (1) {
     my ($r, $w) = ("", "");
     for (@ways) {
+      next if $_->{deaf};
       if (length $_->{data}) { vec($w, fileno $_->{to}, 1) = 1 }
       elsif ($_->{over}) { return }
       vec($r, fileno $_->{from}, 1) = 1 if !$_->{over} && length $_->{data} < 65536;
     }
     next if select($r, $w, undef, undef) < 0;
     for (@ways) {
+      next if $_->{deaf};
       if (vec($r, fileno $_->{from}, 1)) {
         my $got = sysread($_->{from}, $_->{data}, 65536, length $_->{data});
         $_->{over} = 1 unless $got || !defined $got && later();
       }
       if (length $_->{data}) {
         my $put = syswrite($_->{to}, $_->{data});
-        if ($put) { substr($_->{data}, 0, $put) = "" } elsif (!later()) { return }
+        if ($put) { substr($_->{data}, 0, $put) = "" }
+        # A holder that hears no more may have said why.
+        elsif (!later()) { return if $_->{to} != $holder; $_->{deaf} = 1 }
       }
     }
   }
