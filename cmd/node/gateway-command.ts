@@ -5,7 +5,7 @@ import type { Engine } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { hostsOfOthers, serviceRoutes } from '../../proto/service-paths.ts';
 import type { Db } from '../../storage/db.ts';
-import { noteSshAddress } from '../../storage/gateway/ssh-access.ts';
+import { noteGateway } from '../../storage/gateway/gateway-address.ts';
 import { getSetting } from '../../storage/settings.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
@@ -148,7 +148,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     });
     tools.reach(gateway.control);
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));
-    if (sshKeys !== undefined) await noteSshAddress(db, domain, options.listen, gateway.ports.ssh);
+    if (sshKeys !== undefined) await noteGateway(db, domain, options.listen, gateway.ports);
     process.stdout.write(readyLine(options, domain, gateway.ports, sshKeys !== undefined));
     await Promise.race([told.signalled, failed]);
     gateway.control.drain();

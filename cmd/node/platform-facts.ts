@@ -9,7 +9,7 @@ import { monitorEndpoints } from '../../proto/monitor/endpoints.ts';
 import { MAX_MAPPINGS, MAX_OWNED_DOMAINS, networkEndpoints } from '../../proto/network/endpoints.ts';
 import { notifyEndpoints } from '../../proto/notify/endpoints.ts';
 import { platformOpenapi } from '../../proto/platform-openapi.ts';
-import type { SshAddress } from '../../storage/gateway/ssh-access.ts';
+import type { GatewayAddress } from '../../storage/gateway/gateway-address.ts';
 import type { Environment } from '../config/config.ts';
 import { version } from '../config/program.ts';
 import { API_STYLES } from '../observability/pages.ts';
@@ -19,12 +19,12 @@ import { type Operations, operationsOf } from './operations.ts';
 interface FactsParts {
   readonly environment: Environment;
   readonly domain: string;
-  /** Where SSH is answered; undefined while no gateway has said it. */
-  readonly sshAddress: () => SshAddress | undefined;
+  /** Where the gateway answers; undefined while none has said it. */
+  readonly gatewayAddress: () => GatewayAddress | undefined;
 }
 
 /** Its endpoints and their handlers. */
-export function platformFacts({ environment, domain, sshAddress }: FactsParts): Operations {
+export function platformFacts({ environment, domain, gatewayAddress }: FactsParts): Operations {
   const document = platformOpenapi(version, [
     { endpoints: [...authEndpoints, ...platformFactsEndpoints, ...platformEndpoints, ...runtimeEndpoints] },
     { endpoints: computeEndpoints },
@@ -41,7 +41,8 @@ export function platformFacts({ environment, domain, sshAddress }: FactsParts): 
       domain,
       containers_domain: `compute.${domain}`,
       engine: environment.COMPUTE_ENGINE,
-      ssh: sshAddress() ?? null,
+      ssh: gatewayAddress()?.ssh ?? null,
+      ports: gatewayAddress()?.ports ?? null,
       registry_host: environment.REGISTRY_HOST ?? null,
       ingress_host: environment.INGRESS_HOST ?? domain,
       default_image: environment.DEFAULT_IMAGE ?? null,

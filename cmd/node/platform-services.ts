@@ -7,7 +7,7 @@ import { runtimeEndpoints } from '../../proto/auth/actors.ts';
 import type { Service } from '../../proto/endpoint.ts';
 import { gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import { hostsOfOthers, type RoutedServiceName } from '../../proto/service-paths.ts';
-import type { SshAddress } from '../../storage/gateway/ssh-access.ts';
+import type { GatewayAddress } from '../../storage/gateway/gateway-address.ts';
 import { api } from '../../transports/api/api.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { listen } from '../../transports/http/index.ts';
@@ -45,10 +45,10 @@ export interface PlatformServices extends Readonly<Record<Exclude<RoutedServiceN
   readonly addressOf: (name: RoutedServiceName) => ReturnType<typeof clientAddress>;
 }
 
-/** Opens the services, joins the cluster, and lets them listen. `sshAddress`: of the gateway, once it listens. */
+/** Opens the services, joins the cluster, and lets them listen. `gatewayAddress`: known once the gateway listens. */
 export async function openServices(
   core: PlatformCore,
-  sshAddress: () => SshAddress | undefined,
+  gatewayAddress: () => GatewayAddress | undefined,
 ): Promise<PlatformServices> {
   const { options, teardown, db, bus, busProblem, system, membership, metrics } = core;
   const { environment, secrets, log } = options;
@@ -70,6 +70,7 @@ export async function openServices(
   const takenPorts = Object.values(options.ports);
   const { engine, keys } = core;
   const { encryptionKey: sealKey } = secrets;
+  const sshAddress = () => gatewayAddress()?.ssh;
   const compute = await openCompute(partsOf('compute'), placement, { engine, keys, sealKey, sshAddress, takenPorts });
   const notify = await openNotify(
     partsOf('notify'),
@@ -135,7 +136,7 @@ export async function openServices(
     running.push(listening);
     return listening;
   };
-  const facts = platformFacts({ environment, domain: options.domain, sshAddress });
+  const facts = platformFacts({ environment, domain: options.domain, gatewayAddress });
   const listeners = {
     auth: await serve('auth', withOperations(auth, new ActorOperations(core.post, db), platformOperations(db), facts), [
       ...auth.endpoints,

@@ -4,8 +4,8 @@ import { gatewayTokenSigner } from '../../proto/gateway/gateway-token.ts';
 import { addressOf } from '../../proto/gateway/routes.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
 import { serviceRoutes } from '../../proto/service-paths.ts';
+import { type GatewayAddress, noteGateway } from '../../storage/gateway/gateway-address.ts';
 import { replaceManagedRoutes, setNodeRoutes } from '../../storage/gateway/routes.ts';
-import { noteSshAddress, type SshAddress } from '../../storage/gateway/ssh-access.ts';
 import { isLoopback } from '../../transports/wire/peer-address.ts';
 import { NETWORK_HOST } from '../config/config.ts';
 import { sshHostKeys } from '../config/platform-keys.ts';
@@ -46,10 +46,10 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
   try {
     const core = await openCore(options, teardown);
     // Known once the gateway listens.
-    let sshAddress: SshAddress | undefined;
-    const services = await openServices(core, () => sshAddress);
+    let gatewayAddress: GatewayAddress | undefined;
+    const services = await openServices(core, () => gatewayAddress);
     const { gateway, net, address } = await openEntrance(core, services);
-    sshAddress = address;
+    gatewayAddress = address;
     const { domain, host } = options;
     return {
       urls: {
@@ -83,7 +83,7 @@ function consoleUrl(domain: string, host: string, { http, https }: GatewayPorts)
   return isHere ? `http://${domain}:${http}/` : `https://${domain}${https === 443 ? '' : `:${https}`}/`;
 }
 
-/** Opens it in front of the services. `net`: where the networking API is; `address`: where SSH is, for people. */
+/** Opens it in front of the services. `net`: where the networking API is; `address`: where it answers, for people. */
 async function openEntrance(core: PlatformCore, services: PlatformServices) {
   const { options, teardown, db, system, engine, installation, metrics, busProblem, sharedClock } = core;
   const { environment, secrets, log, domain, host } = options;
@@ -143,7 +143,7 @@ async function openEntrance(core: PlatformCore, services: PlatformServices) {
   });
   services.tools.reach(gateway.control);
   teardown.add('gateway', () => gateway.stop(DRAIN_MS));
-  return { gateway, net, address: await noteSshAddress(db, domain, host, gateway.ports.ssh) };
+  return { gateway, net, address: await noteGateway(db, domain, host, gateway.ports) };
 }
 
 type Routed = Parameters<typeof serviceRoutes>[1][number];

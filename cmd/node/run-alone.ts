@@ -5,7 +5,7 @@ import { BusError } from '../../proto/ports/bus.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { hostsOfOthers } from '../../proto/service-paths.ts';
 import type { DbConnection } from '../../storage/db.ts';
-import { notedSshAddress } from '../../storage/gateway/ssh-access.ts';
+import { notedGateway } from '../../storage/gateway/gateway-address.ts';
 import { api } from '../../transports/api/api.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { UPSTREAM_LIMITS } from '../../transports/gateway/h1/upstreams.ts';
@@ -105,7 +105,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
       ...(name === 'auth'
         ? [
             platformOperations(db),
-            platformFacts({ environment, domain, sshAddress: await notedSshAddress(db, CLOCK, log) }),
+            platformFacts({ environment, domain, gatewayAddress: await notedGateway(db, CLOCK, log) }),
           ]
         : []),
     ];

@@ -41,6 +41,8 @@ export const showPlatformFacts = endpoint({
     engine: z.enum(['docker', 'kubernetes']),
     /** Where SSH is answered; null while no gateway has said it. */
     ssh: z.object({ host: z.string(), port: z.int() }).nullable(),
+    /** On which ports the gateway listens; null while no gateway has said it. */
+    ports: z.object({ http: z.int(), https: z.int() }).nullable(),
     /** Where images are pushed; null: there is no registry. */
     registry_host: z.string().nullable(),
     /** Where a CNAME record of a hostname has to lead. */

@@ -8,14 +8,15 @@ import { showPlatform, showPlatformApi, showPlatformFacts } from '../../proto/au
 import { computeEndpoints } from '../../proto/compute/endpoints.ts';
 import type { Service } from '../../proto/endpoint.ts';
 import { networkEndpoints } from '../../proto/network/endpoints.ts';
+import type { GatewayAddress } from '../../storage/gateway/gateway-address.ts';
 import { call, someone } from '../support/service/calls.ts';
 
 const health: Service['health'] = async () => ({ ok: true, problems: [] });
-const serviceWith = (env: Record<string, string>, ssh?: { host: string; port: number }): Service => ({
+const serviceWith = (env: Record<string, string>, gateway?: GatewayAddress): Service => ({
   name: 'auth',
   connect: async () => assert.fail(),
   health,
-  ...platformFacts({ environment: readEnvironment(env), domain: 'cloud.test', sshAddress: () => ssh }),
+  ...platformFacts({ environment: readEnvironment(env), domain: 'cloud.test', gatewayAddress: () => gateway }),
 });
 
 test('anybody learns what it is; whoever is logged in, what it offers', async () => {
@@ -25,19 +26,20 @@ test('anybody learns what it is; whoever is logged in, what it offers', async ()
   assert.equal(who.name, 'troupe');
   assert.match(who.version, /^\d+\.\d+\.\d+/);
   const facts = await call(plain, showPlatformFacts, someone('ann'));
-  assert.deepEqual([facts.ssh, facts.registry_host, facts.ingress_host], [null, null, 'cloud.test']);
+  assert.deepEqual([facts.ssh, facts.ports, facts.registry_host], [null, null, null]);
+  assert.equal(facts.ingress_host, 'cloud.test');
   assert.equal(facts.limits.containers, 3);
   const full = await call(
     serviceWith(
       { REGISTRY_HOST: 'images.cloud.test', INGRESS_HOST: 'in.cloud.test' },
-      { host: 'cloud.test', port: 22 },
+      { ssh: { host: 'cloud.test', port: 22 }, ports: { http: 80, https: 443 } },
     ),
     showPlatformFacts,
     someone('ann'),
   );
   assert.deepEqual(
-    [full.registry_host, full.ingress_host, full.ssh],
-    ['images.cloud.test', 'in.cloud.test', { host: 'cloud.test', port: 22 }],
+    [full.registry_host, full.ingress_host, full.ssh, full.ports],
+    ['images.cloud.test', 'in.cloud.test', { host: 'cloud.test', port: 22 }, { http: 80, https: 443 }],
   );
 });
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ago, bytesOf, megabytes, span, spanExactly } from '../../web/core/format.ts';
+import { addressOfSite } from '../../web/core/outside.ts';
 import { isOwnPath } from '../../web/core/own-path.ts';
 import { plainText, styled } from '../../web/screens/container/log/sgr.ts';
 
@@ -53,4 +54,15 @@ test('a link of a notification never leads out of the console', () => {
   for (const link of ['/containers/abc', '/hostnames?x=//evil.test']) assert.ok(isOwnPath(link, page), link);
   const foreign = ['', '//evil.test/', '/\\evil.test', '/\t/evil.test', 'javascript:alert(1)', 'https://evil.test/'];
   for (const link of foreign) assert.ok(!isOwnPath(link, page), link);
+});
+
+test('a page of a container is called by the port that this page has, or that this machine can tell', () => {
+  const seenFrom = (url: string, scheme: 'http' | 'https' = 'https') =>
+    addressOfSite('web.compute.cloud.test', scheme, { page: new URL(url), gateway: { http: 8080, https: 8443 } });
+  assert.equal(seenFrom('https://cloud.test/'), 'https://web.compute.cloud.test/');
+  assert.equal(seenFrom('https://cloud.test:8443/'), 'https://web.compute.cloud.test:8443/');
+  assert.equal(seenFrom('http://troupe.localhost:8080/'), 'https://web.compute.cloud.test:8443/');
+  assert.equal(seenFrom('http://troupe.localhost:8080/', 'http'), 'http://web.compute.cloud.test:8080/');
+  // The ports of a gateway behind something else are not those that people call.
+  assert.equal(seenFrom('https://cloud.test/', 'http'), 'http://web.compute.cloud.test/');
 });

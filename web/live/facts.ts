@@ -1,6 +1,7 @@
 /** What the platform offers: names, ports and limits. Asked once a login. */
 import { effect, type ReadonlySignal, signal } from '@preact/signals';
 import type { CallReply } from '../../client/index.ts';
+import type { Outlook } from '../core/outside.ts';
 import { client } from '../core/platform.ts';
 import { session } from '../core/session.ts';
 
@@ -11,6 +12,9 @@ const known = signal<PlatformOffer | undefined>(undefined);
 
 /** Undefined until it is known. */
 export const offer: ReadonlySignal<PlatformOffer | undefined> = known;
+
+/** From where containers are called here. */
+export const outlook = (): Outlook => ({ page: location, gateway: known.value?.ports });
 
 /** Called once. */
 export function startFacts(): void {

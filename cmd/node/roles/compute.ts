@@ -10,7 +10,7 @@ import type { Service } from '../../../proto/endpoint.ts';
 import { NOTIFICATIONS_STREAM } from '../../../proto/notify/notification.ts';
 import type { Engine } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
-import { notedSshAddress, type SshAddress } from '../../../storage/gateway/ssh-access.ts';
+import { notedGateway, type SshAddress } from '../../../storage/gateway/gateway-address.ts';
 import { parseSealKey } from '../../../storage/seal.ts';
 import { registryCatalog } from '../../../transports/clients/registry/catalog.ts';
 import { keptCommands } from '../../../transports/engines/common/kept-commands.ts';
@@ -36,8 +36,8 @@ export const COMPUTE: Role = {
     const pulls = pullAuth({ db, clock, jwtSecret }, environment.REGISTRY_HOST);
     const engine = await engineOf(environment, installation, log, pulls);
     parts.atEnd('engine', () => engine.close());
-    const sshAddress = await notedSshAddress(db, clock, log);
-    const besides = { engine, keys, sealKey, sshAddress, takenPorts: [] };
+    const gateway = await notedGateway(db, clock, log);
+    const besides = { engine, keys, sealKey, sshAddress: () => gateway()?.ssh, takenPorts: [] };
     return { service: await openCompute(parts, placementOf(parts), besides) };
   },
 };

@@ -6,7 +6,9 @@ import { useState } from 'preact/hooks';
 import type { Container } from '../../../client/index.ts';
 import { now } from '../../core/clock.ts';
 import { span } from '../../core/format.ts';
+import { addressOfSite } from '../../core/outside.ts';
 import { place } from '../../core/router.ts';
+import { outlook } from '../../live/facts.ts';
 import { containers } from '../../live/live.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
 import { Icon } from '../../parts/icon.tsx';
@@ -120,7 +122,7 @@ function Deeds({ container }: { readonly container: Container }) {
           </Button>
         )}
         {ports.some(({ port }) => port === 443) && (
-          <LinkButton icon={ExternalLink} href={`https://${hostname}`} outside>
+          <LinkButton icon={ExternalLink} href={addressOfSite(hostname, 'https', outlook())} outside>
             {t.container.open}
           </LinkButton>
         )}

@@ -8,6 +8,7 @@ import { addressOfPort } from '../../core/outside.ts';
 import { call, client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import type { ScreenProps } from '../../core/router.ts';
+import { outlook } from '../../live/facts.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
 import { AsCommand, CopyButton } from '../../parts/copy.tsx';
 import { Check, TextField } from '../../parts/field.tsx';
@@ -67,7 +68,7 @@ function PortRow({ container: { id, hostname }, rule: { port, target_port, tls }
     await call('deleteIngress', { params: { id, port: String(port) } });
     toast(t.network.closed(port));
   });
-  const href = addressOfPort(hostname, port, tls);
+  const href = addressOfPort(hostname, port, outlook(), tls);
   return (
     <RowOf
       name={<span class="num">{t.network.rule(port, target_port)}</span>}

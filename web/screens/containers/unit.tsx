@@ -4,6 +4,8 @@ import { useState } from 'preact/hooks';
 import type { Container } from '../../../client/index.ts';
 import { now } from '../../core/clock.ts';
 import { bytesOf, exactTime, megabytes, percent, span, spanExactly } from '../../core/format.ts';
+import { addressOfSite } from '../../core/outside.ts';
+import { outlook } from '../../live/facts.ts';
 import { useHistory } from '../../live/history.ts';
 import { usage } from '../../live/live.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
@@ -179,7 +181,7 @@ function Under({ container }: { readonly container: Container }) {
       {isWeb && (
         <span class="row">
           <Icon of={Globe} />
-          <a class="link above cut" href={`https://${hostname}`} target="_blank" rel="noopener">
+          <a class="link above cut" href={addressOfSite(hostname, 'https', outlook())} target="_blank" rel="noopener">
             {hostname}
           </a>
         </span>
