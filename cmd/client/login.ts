@@ -151,9 +151,9 @@ export async function logOut(options: ClientCommandOptions): Promise<void> {
   const { client, profile, out } = openSession(options);
   if (profile.name === 'environment') throw new ClientFailure('usage', 'TROUPE_TOKEN is set: unset it to log out.');
   const hasEnded = await endOwnSession(client);
-  removeProfile(profile.name);
+  const next = removeProfile(profile.name);
   const left = hasEnded ? '' : ' The platform was not told: its session ends by itself.';
-  out.done({ profile: profile.name, ended: hasEnded }, `Logged out of ${profile.url}.${left}`);
+  out.done({ profile: profile.name, ended: hasEnded }, `Logged out of ${profile.url}.${left}${next}`);
 }
 
 /** Resolves with whether there is nothing left to end: an API token goes on, and its owner deletes it. */
@@ -168,10 +168,19 @@ async function endOwnSession(client: TroupeClient): Promise<boolean> {
   }
 }
 
-function removeProfile(name: string): void {
+/** Gives a sentence, after a space, when commands go to another login now; empty otherwise. */
+function removeProfile(name: string): string {
   const { current, profiles } = readProfiles();
   const left = profiles.filter((profile) => profile.name !== name);
-  writeProfiles({ current: current === name ? (left[0]?.name ?? '') : current, profiles: left });
+  const next = current === name ? left[0] : undefined;
+  writeProfiles({ current: current === name ? (next?.name ?? '') : current, profiles: left });
+  return next === undefined ? '' : ` ${goesTo(next)}`;
+}
+
+/** Says whom commands act for: nobody should do in one account what was meant for another. */
+function goesTo({ name, url, username }: Pick<Profile, 'name' | 'url' | 'username'>): string {
+  const who = username === undefined ? 'with an API token' : `as ${username}`;
+  return `Commands go to ${url} ${who} from now on (profile ${name}).`;
 }
 
 /** Prints the bearer, for scripts. */
@@ -209,12 +218,12 @@ export async function useProfile(name: string, options: ClientCommandOptions): P
   const { profiles } = readProfiles();
   const found = chooseProfile(name);
   writeProfiles({ current: found.name, profiles });
-  new Output(options).done({ profile: name, url: found.url }, `Commands go to ${found.url} from now on.`);
+  new Output(options).done({ profile: name, url: found.url }, goesTo(found));
 }
 
 /** Deletes a profile with its token. */
 export async function deleteProfile(name: string, options: ClientCommandOptions): Promise<void> {
   const found = chooseProfile(name);
-  removeProfile(found.name);
-  new Output(options).done({ profile: name }, `The profile ${name} is gone.`);
+  const next = removeProfile(found.name);
+  new Output(options).done({ profile: name }, `The profile ${name} is gone.${next}`);
 }

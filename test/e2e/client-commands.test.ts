@@ -286,8 +286,16 @@ describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () 
     const asked = () =>
       fetch(`${platform.ready.urls.auth}/api/session`, { headers: { authorization: `Bearer ${token}` } });
     assert.equal((await asked()).status, 200);
-    await ok(['logout']);
+    const made = (await ok(['api-token', 'create', 'spare', '--scope', 'compute:read'])).stdout.trim();
+    await ok(['login', '--data', data, '--token', '--profile', 'spare'], `${made}\n`);
+    await ok(['profile', 'use', 'default']);
+    const out = await ok(['logout']);
+    assert.match(
+      out.stdout + out.stderr,
+      /^Logged out of \S+ Commands go to \S+ with an API token .*\(profile spare\)\.$/m,
+    );
     assert.equal((await asked()).status, 401);
+    await ok(['logout']);
     assert.equal((await run(['ps'])).code, 3);
   });
 });

@@ -32,7 +32,10 @@ export async function openBrowser(t: Cleanup, url: string, args: readonly string
   });
   t.after(() => browser.close());
   // A context of its own, in which a test may open more pages.
-  const page = await (await browser.newContext()).newPage();
+  const context = await browser.newContext();
+  // Machines that run tests are busy.
+  context.setDefaultTimeout(60_000);
+  const page = await context.newPage();
   await visit(page, url);
   const devtools: CDPSession = await page.context().newCDPSession(page);
   await devtools.send('WebAuthn.enable');
