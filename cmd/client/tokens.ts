@@ -44,9 +44,13 @@ function lifetimeOf(text: string): Lifetime {
   return found;
 }
 
-const shown = (scopes: Readonly<Record<string, readonly string[]>>): string =>
+/** Scopes as `--scope` takes them: without the id of their owner (`userId`). */
+export const shownScopes = (scopes: Readonly<Record<string, readonly string[]>>, userId: string): string =>
   Object.entries(scopes)
-    .map(([key, actions]) => `${key}:${actions.join(',')}`)
+    .map(([key, actions]) => {
+      const parts = key.split('.');
+      return `${parts[1] === userId ? parts.toSpliced(1, 1).join('.') : key}:${actions.join(',')}`;
+    })
     .join(' ');
 
 const lastUse = (out: Output, at: number): string => (at === 0 ? 'never' : out.when(at));
@@ -56,11 +60,12 @@ const expiry = (at: number): string => (at === 0 ? 'never' : new Date(at * 1000)
 
 /** Lists the API tokens, those of service accounts too. */
 export async function listApiTokens(options: ClientCommandOptions): Promise<void> {
-  const { client, out } = openSession(options);
-  const tokens = await client.call('listTokens');
+  const session = openSession(options);
+  const { client, out } = session;
+  const [tokens, userId] = await Promise.all([client.call('listTokens'), ownId(session)]);
   const rows = tokens.map(({ id, name, scopes, expires_at, last_used_at, service_account_id }) => [
     name,
-    service_account_id === null ? shown(scopes) : `of service account ${service_account_id}`,
+    service_account_id === null ? shownScopes(scopes, userId) : `of service account ${service_account_id}`,
     expiry(expires_at),
     lastUse(out, last_used_at),
     id,
@@ -101,11 +106,12 @@ export async function removeApiToken(text: string, options: ClientCommandOptions
 
 /** Lists the service accounts. */
 export async function listAccounts(options: ClientCommandOptions): Promise<void> {
-  const { client, out } = openSession(options);
-  const accounts = await client.call('listServiceAccounts');
+  const session = openSession(options);
+  const { client, out } = session;
+  const [accounts, userId] = await Promise.all([client.call('listServiceAccounts'), ownId(session)]);
   const rows = accounts.map(({ id, name, scopes, token_count, created_at }) => [
     name,
-    shown(scopes),
+    shownScopes(scopes, userId),
     String(token_count),
     out.when(created_at),
     id,
@@ -136,10 +142,11 @@ async function accountOf({ client }: ClientSession, text: string) {
 /** Replaces the scopes of a service account. */
 export async function setAccountScopes(text: string, options: ScopeOptions): Promise<void> {
   const session = openSession(options);
-  const scopes = scopesOf(options.scope, await ownId(session));
+  const userId = await ownId(session);
+  const scopes = scopesOf(options.scope, userId);
   const { id, name } = await accountOf(session, text);
   const answer = await session.client.call('setServiceAccountScopes', { params: { id }, body: { scopes } });
-  session.out.done(answer, `${name} may do ${shown(scopes) || 'nothing'} from now on.`);
+  session.out.done(answer, `${name} may do ${shownScopes(scopes, userId) || 'nothing'} from now on.`);
 }
 
 /** Makes a token of a service account. */

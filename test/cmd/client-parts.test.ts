@@ -14,7 +14,7 @@ import { age, clean, cut } from '../../cmd/client/output.ts';
 import { parsePort } from '../../cmd/client/ports.ts';
 import { checkedUrl } from '../../cmd/client/profiles.ts';
 import { EscapeKeys } from '../../cmd/client/shell.ts';
-import { scopesOf } from '../../cmd/client/tokens.ts';
+import { scopesOf, shownScopes } from '../../cmd/client/tokens.ts';
 import { atTerminal } from '../support/client/terminal.ts';
 import { troupe } from '../support/cluster/platform.ts';
 import { projectRoot } from '../support/project.ts';
@@ -74,6 +74,8 @@ test('ports, sizes, scopes and addresses are read as they are written', () => {
     'storage.u1': ['pull'],
   });
   assert.throws(() => scopesOf(['compute'], 'u1'), { code: 'usage' });
+  const given = ['compute:read', 'compute.containers.c1:read,update'];
+  assert.equal(shownScopes(scopesOf(given, 'u1'), 'u1'), given.join(' '));
   assert.equal(checkedUrl('cloud.example.com'), 'https://cloud.example.com');
   assert.equal(checkedUrl('http://127.0.0.1:7001/x'), 'http://127.0.0.1:7001');
   assert.throws(() => checkedUrl('ssh://cloud.example.com'), { code: 'usage' });
