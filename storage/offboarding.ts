@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
+import { voidPasswordLink } from './auth/password-links.ts';
 import { tellTokens } from './auth/token-directory.ts';
 import { countContainers } from './compute/containers.ts';
 import { tellCompute } from './compute/news.ts';
@@ -34,8 +35,9 @@ export function offboardedUsers(db: Queries): Promise<OffboardedUser[]> {
 }
 
 /**
- * Disables a user and says what is to be done; a removal that was begun stays one. Their sessions so far are over for
- * good. Returns whether anything changed. All nodes are told at the commit, which ends what they have open.
+ * Disables a user and says what is to be done; a removal that was begun stays one. Their sessions so far, and their
+ * password link, are over for good. Returns whether anything changed. All nodes are told at the commit, which ends what
+ * they have open.
  */
 export async function disable(tx: Tx, userId: string, leaving: Leaving | null): Promise<boolean> {
   const rows = await tx.run(
@@ -48,6 +50,7 @@ export async function disable(tx: Tx, userId: string, leaving: Leaving | null): 
     [userId, leaving],
   );
   await tx.run('update users set kept_session = null where id = $1', [userId]);
+  await voidPasswordLink(tx, userId);
   // At once: its time is long ago.
   if (leaving === 'remove') await setTimer(tx, { ...REMOVAL, id: userId, key: randomUUID(), at: 0, message: 0 });
   // Also when nothing changed: whoever repeats it wants to be sure.

@@ -14,6 +14,7 @@ export const OWNED = {
     'login_attempts',
     'login_networks',
     'login_sessions',
+    'password_links',
     'public_repositories',
     'removed_users',
     'security_keys',

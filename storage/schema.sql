@@ -516,6 +516,16 @@ create table owned_zones (
   constraint owned_zones_owned_domain_id_fkey FOREIGN KEY (owned_domain_id) REFERENCES owned_domains(id) ON DELETE CASCADE
 );
 
+create table password_links (
+  user_id text not null,
+  token_hash text not null,
+  created_at timestamp with time zone not null default now(),
+  expires_at timestamp with time zone not null,
+  constraint password_links_pkey PRIMARY KEY (user_id),
+  constraint password_links_token_hash_key UNIQUE (token_hash),
+  constraint password_links_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
 create table placement_nodes (
   id text not null,
   roles text[] not null,
@@ -770,6 +780,8 @@ CREATE INDEX notifications_unread ON public.notifications USING btree (user_id) 
 CREATE INDEX owned_domains_by_user ON public.owned_domains USING btree (user_id, created_at);
 
 CREATE INDEX owned_zones_by_name ON public.owned_zones USING btree (name);
+
+CREATE INDEX password_links_by_expiry ON public.password_links USING btree (expires_at);
 
 CREATE INDEX placement_shards_by_change ON public.placement_shards USING btree (changed);
 

@@ -5,6 +5,7 @@ import { auditGrowth, purgeAudit } from '../../storage/audit.ts';
 import { purgeApiTokens } from '../../storage/auth/api-tokens.ts';
 import { purgeAttempts, purgeNetworks } from '../../storage/auth/attempts.ts';
 import { purgeDeviceLogins } from '../../storage/auth/device-logins.ts';
+import { purgePasswordLinks } from '../../storage/auth/password-links.ts';
 import { purgeSpentTokens } from '../../storage/auth/security-keys.ts';
 import { purgeEndedSessions } from '../../storage/auth/sessions.ts';
 import { purgeKeptAnswers } from '../../storage/idempotency.ts';
@@ -35,6 +36,7 @@ export function retention({ db, placement, log }: AuthDeps) {
       await purgeApiTokens(db);
       await purgeEndedSessions(db);
       await purgeDeviceLogins(db);
+      await purgePasswordLinks(db);
       await purgeKeptAnswers(db);
       await purgeAudit(db, AUDIT_DAYS);
       const { entries, busiest } = await auditGrowth(db);

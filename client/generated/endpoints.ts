@@ -41,6 +41,7 @@ export const ENDPOINTS = {
   adminListSessions: 'GET /api/admin/users/{id}/sessions',
   adminListUsers: 'GET /api/admin/users',
   adminNodes: 'GET /api/admin/nodes',
+  adminPasswordLink: 'POST /api/admin/users/{id}/password-link',
   adminRemoveUser: 'DELETE /api/admin/users/{id}',
   adminSetPassword: 'POST /api/admin/users/{id}/password',
   adminStopContainer: 'POST /compute/admin/containers/{id}/stop',
@@ -132,6 +133,7 @@ export const ENDPOINTS = {
   setSsh: 'PUT /compute/containers/{id}/ssh',
   setSshKeyLogin: 'PUT /compute/ssh-keys/{id}/login',
   showActor: 'GET /api/runtime/actor',
+  showPasswordLink: 'POST /api/password-link',
   showPlatform: 'GET /api/platform',
   showPlatformApi: 'GET /api/platform/openapi.json',
   showPlatformFacts: 'GET /api/platform/facts',
@@ -143,6 +145,7 @@ export const ENDPOINTS = {
   updateContainer: 'PATCH /compute/containers/{id}',
   updateProfile: 'PUT /api/settings/profile',
   updateWebhook: 'PATCH /api/notifications/webhooks/{id}',
+  usePasswordLink: 'POST /api/password-link/use',
   useTools: 'POST /mcp',
   verifyMail: 'POST /api/notifications/mail/verify',
   verifyMapping: 'POST /api/domain-mappings/{id}/verify',
@@ -187,6 +190,7 @@ export interface Definitions {
   readonly adminListSessions: typeof authAdmin.adminListSessions;
   readonly adminListUsers: typeof authAdmin.adminListUsers;
   readonly adminNodes: typeof authAdmin.adminNodes;
+  readonly adminPasswordLink: typeof authAdmin.adminPasswordLink;
   readonly adminRemoveUser: typeof authAdmin.adminRemoveUser;
   readonly adminSetPassword: typeof authAdmin.adminSetPassword;
   readonly adminStopContainer: typeof computeImages.adminStopContainer;
@@ -276,6 +280,7 @@ export interface Definitions {
   readonly setSsh: typeof computeSettings.setSsh;
   readonly setSshKeyLogin: typeof computeEndpoints.setSshKeyLogin;
   readonly showActor: typeof authActors.showActor;
+  readonly showPasswordLink: typeof authEndpoints.showPasswordLink;
   readonly showPlatform: typeof authPlatform.showPlatform;
   readonly showPlatformApi: typeof authPlatform.showPlatformApi;
   readonly showPlatformFacts: typeof authPlatform.showPlatformFacts;
@@ -287,6 +292,7 @@ export interface Definitions {
   readonly updateContainer: typeof computeSettings.updateContainer;
   readonly updateProfile: typeof authEndpoints.updateProfile;
   readonly updateWebhook: typeof notifyWebhooks.updateWebhook;
+  readonly usePasswordLink: typeof authEndpoints.usePasswordLink;
   readonly useTools: typeof networkTools.useTools;
   readonly verifyMail: typeof notifyMail.verifyMail;
   readonly verifyMapping: typeof networkEndpoints.verifyMapping;

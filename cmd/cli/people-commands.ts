@@ -1,9 +1,9 @@
 /** The commands for people and what is theirs: `users`, `containers`, `routes`, `registry`, `domains`. */
-import { Argument, type Command } from 'commander';
+import { Argument, type Command, Option } from 'commander';
 import { DATA, integer, PRINT_JSON } from '../config/options.ts';
 import type { CommandOptions } from './command.ts';
 import type { AddOptions } from './routes.ts';
-import type { DisableOptions, RemoveOptions } from './users.ts';
+import type { AddUserOptions, DisableOptions, PasswordLinkOptions, RemoveOptions } from './users.ts';
 
 export function addPeopleCommands(program: Command): void {
   addUsers(program);
@@ -46,13 +46,26 @@ function addUsers(program: Command): void {
       .option(...PRINT_JSON);
   const work = () => import('./users.ts');
 
-  command('add <name>', 'add a user; the password comes from standard input, or is generated and printed').action(
-    async (name: string, options: CommandOptions) => (await work()).usersAdd(name, options),
-  );
+  const linkOptions = (made: Command) =>
+    made
+      .addOption(
+        new Option('--expires <time>', 'how long the link may be used').choices(['1h', '24h', '7d']).default('24h'),
+      )
+      .option('--url <address>', 'of the console; needed where the platform does not run on this folder');
+
+  linkOptions(
+    command('add <name>', 'add a user; the password comes from standard input, or is generated and printed').option(
+      '--link',
+      'print a link instead by which the user sets the password',
+    ),
+  ).action(async (name: string, options: AddUserOptions) => (await work()).usersAdd(name, options));
   command('list', 'list all users').action(async (options: CommandOptions) => (await work()).usersList(options));
   command('passwd <name>', 'set a password, from standard input or generated').action(
     async (name: string, options: CommandOptions) => (await work()).usersPasswd(name, options),
   );
+  linkOptions(
+    command('password-link <name>', 'print a link by which a user sets a new password, once; it voids the one before'),
+  ).action(async (name: string, options: PasswordLinkOptions) => (await work()).usersPasswordLink(name, options));
   command(
     'forget-keys <name>',
     'delete all security keys of somebody who lost them: the password is enough again',

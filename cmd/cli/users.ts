@@ -1,23 +1,93 @@
 /** `troupe users`: users are made here, there is no sign-up. The commands work beside a running platform. */
+import { resolve } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { setTimeout as pause } from 'node:timers/promises';
+import { addPasswordLink, newPasswordLink } from '../../actors/auth/users/password-links.ts';
 import { beginRemoval, disableUser, enableUser, forgetUser } from '../../actors/auth/users/user-state.ts';
 import { addUser, forgetKeys, generatePassword, listUsers, setPassword } from '../../actors/auth/users/users.ts';
+import { operatorEntry } from '../../actors/service/audit.ts';
 import { firstLineOf } from '../../lib/first-line.ts';
+import type { PasswordLinkLifetime } from '../../proto/auth/admin.ts';
 import type { Db } from '../../storage/db.ts';
 import { type Left, untilSessions } from '../../storage/offboarding.ts';
 import { listNodes } from '../../storage/placement/nodes.ts';
 import { CliError } from '../config/cli-error.ts';
 import { readEnvironment } from '../config/config.ts';
+import { runningConsole } from '../config/running.ts';
 import { type CommandOptions, onDatabase, print, tableLines } from './command.ts';
 
-/** Adds a user with the password from standard input, or a generated one, which is printed. */
-export async function usersAdd(username: string, options: CommandOptions): Promise<void> {
+/** Options as the command line gives them. */
+export interface PasswordLinkOptions extends CommandOptions {
+  readonly expires: PasswordLinkLifetime;
+  readonly url?: string;
+}
+
+/** Options as the command line gives them. */
+export interface AddUserOptions extends PasswordLinkOptions {
+  readonly link?: boolean;
+}
+
+/** Adds a user with the password from standard input, or a generated one, which is printed; or with a link for one. */
+export async function usersAdd(username: string, options: AddUserOptions): Promise<void> {
+  if (options.link) return addWithLink(username, options);
   const given = await passwordFromInput();
   const password = given ?? generatePassword();
   const user = await onDatabase(options, (db) => addUser(db, username, password));
   print(options, { ...user, password: given === undefined ? password : null }, () =>
     given === undefined ? `Added ${username}. The password is ${password} (shown only now).` : `Added ${username}.`,
+  );
+}
+
+/** Nobody learns the password that the user has until the link is used. */
+async function addWithLink(username: string, options: PasswordLinkOptions): Promise<void> {
+  const wanted = { origin: consoleOrigin(options), expiresIn: options.expires };
+  const { id, link } = await onDatabase(options, async (db) => {
+    let made: Awaited<ReturnType<typeof addPasswordLink>> | undefined;
+    const user = await addUser(db, username, generatePassword(), operatorEntry, async (tx, added) => {
+      made = await addPasswordLink(tx, added, wanted);
+    });
+    if (made === undefined) throw new TypeError('a user was added without the link');
+    return { id: user.id, link: made };
+  });
+  const { url, expiresAt } = link;
+  print(options, { id, username, password: null, url, expires_at: expiresAt.toISOString() }, () => url);
+  about(options, `Added ${username}, who sets the password with this link until ${untilText(expiresAt)}.`);
+}
+
+/** Makes a link by which a user sets a password, and prints it: alone on standard output, so that it can be piped. */
+export async function usersPasswordLink(username: string, options: PasswordLinkOptions): Promise<void> {
+  const wanted = { origin: consoleOrigin(options), expiresIn: options.expires };
+  const { url, expiresAt } = await onDatabase(options, (db) => newPasswordLink(db, username, wanted));
+  print(options, { username, url, expires_at: expiresAt.toISOString() }, () => url);
+  about(
+    options,
+    `${username} sets a new password with this link, once, until ${untilText(expiresAt)}. It is shown only now, and ` +
+      'opens the account for whoever has it.',
+  );
+}
+
+/** A sentence about what was printed, for people. */
+function about({ json }: CommandOptions, sentence: string): void {
+  if (!json) process.stderr.write(`${sentence}\n`);
+}
+
+/** `2026-11-27 14:03 UTC`. */
+const untilText = (date: Date) => `${date.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+
+/** Where links lead: as given, else to the platform that runs on the folder, else by PLATFORM_DOMAIN. */
+function consoleOrigin({ url, data }: PasswordLinkOptions): string {
+  if (url !== undefined) {
+    const given = URL.canParse(url) ? new URL(url) : undefined;
+    if (given === undefined || !/^https?:$/.test(given.protocol))
+      throw new CliError('--url must be the address of the console, such as https://cloud.example.com.');
+    return given.origin;
+  }
+  const here = runningConsole(resolve(data));
+  if (here !== undefined) return new URL(here).origin;
+  const { PLATFORM_DOMAIN } = readEnvironment(process.env);
+  if (PLATFORM_DOMAIN !== undefined) return `https://${PLATFORM_DOMAIN}`;
+  throw new CliError(
+    'Where is the console? No platform runs on this folder: name it with --url, such as https://cloud.example.com.',
   );
 }
 

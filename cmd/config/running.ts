@@ -13,6 +13,9 @@ const runningSchema = z.object({
 });
 type Running = z.output<typeof runningSchema>;
 
+/** `console` is null when it was not built. */
+const entranceSchema = z.object({ urls: z.object({ console: z.url().nullish(), https: z.url() }) });
+
 const fileIn = (dataDir: string) => join(dataDir, 'up.json');
 
 /** Says where the platform is; returns how to take it back. */
@@ -23,8 +26,18 @@ export function announce(dataDir: string, running: Running): () => void {
 
 /** Where the platform of this folder is; undefined when none runs. Throws CliError when that may not be read. */
 export function readRunning(dataDir: string): Running | undefined {
+  return read(dataDir, runningSchema);
+}
+
+/** Where the platform of this folder is opened in a browser; undefined when none runs. Throws as `readRunning`. */
+export function runningConsole(dataDir: string): string | undefined {
+  const urls = read(dataDir, entranceSchema)?.urls;
+  return urls?.console ?? urls?.https;
+}
+
+function read<S extends z.ZodType>(dataDir: string, schema: S): z.output<S> | undefined {
   try {
-    return runningSchema.parse(JSON.parse(readFileSync(fileIn(dataDir), 'utf8')));
+    return schema.parse(JSON.parse(readFileSync(fileIn(dataDir), 'utf8')));
   } catch (cause) {
     if (isCode(cause, 'EACCES'))
       throw new CliError(`You may not read ${fileIn(dataDir)}: run the command as the user who runs Troupe.`, {

@@ -63,6 +63,24 @@ export const adminSetPassword = endpoint({
   refuses: ['not_found'],
 });
 
+/** Seconds of each choice of `expires_in` of a password link. */
+export const PASSWORD_LINK_LIFETIMES = { '1h': 3600, '24h': 86_400, '7d': 7 * 86_400 } as const;
+
+/** One of them. */
+export type PasswordLinkLifetime = keyof typeof PASSWORD_LINK_LIFETIMES;
+
+export const adminPasswordLink = endpoint({
+  ...common,
+  name: 'adminPasswordLink',
+  method: 'POST',
+  path: '/api/admin/users/{id}/password-link',
+  summary: 'Make a link by which a user sets a password once; it is shown only now, and voids the one before',
+  params,
+  query: z.object({ expires_in: z.enum(['1h', '24h', '7d']).default('24h') }),
+  reply: z.object({ url: z.string(), expires_at: z.iso.datetime() }),
+  refuses: ['not_found', 'conflict'],
+});
+
 export const adminForgetKeys = endpoint({
   ...common,
   name: 'adminForgetKeys',
@@ -263,6 +281,7 @@ export const adminEndpoints = [
   adminListUsers,
   adminAddUser,
   adminSetPassword,
+  adminPasswordLink,
   adminForgetKeys,
   adminDisableUser,
   adminEnableUser,

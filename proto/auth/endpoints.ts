@@ -125,6 +125,32 @@ export const changePassword = endpoint({
   refuses: ['wrong_password', 'too_many_attempts'],
 });
 
+/** What stands in a password link, as its user sends it. The length only bounds the work: a wrong shape is unknown. */
+const linkToken = z.string().max(128);
+
+/** A POST, for a token in a path or a query would be logged. */
+export const showPasswordLink = endpoint({
+  ...ofLogin,
+  name: 'showPasswordLink',
+  method: 'POST',
+  path: '/api/password-link',
+  summary: 'Whose password the link of this token sets, and until when',
+  body: z.object({ token: linkToken }),
+  reply: z.object({ username: z.string(), expires_at: z.iso.datetime() }),
+  refuses: ['not_found', 'too_many_attempts'],
+});
+
+export const usePasswordLink = endpoint({
+  ...ofLogin,
+  name: 'usePasswordLink',
+  method: 'POST',
+  path: '/api/password-link/use',
+  summary: 'Set the password that the link of this token is for, once; all sessions of the user end',
+  body: z.object({ token: linkToken, new_password: passwordSchema }),
+  reply: z.object({ username: z.string() }),
+  refuses: ['not_found', 'too_many_attempts', 'overloaded'],
+});
+
 export const listSessions = endpoint({
   ...ofUser,
   name: 'listSessions',
@@ -166,6 +192,8 @@ export const authEndpoints = [
   logout,
   updateProfile,
   changePassword,
+  showPasswordLink,
+  usePasswordLink,
   listSessions,
   endSession,
   endOtherSessions,

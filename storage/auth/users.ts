@@ -1,6 +1,7 @@
 /** SQL of users. */
 import { z } from 'zod';
-import { isConstraint, type Queries } from '../db.ts';
+import { isConstraint, type Queries, type Tx } from '../db.ts';
+import { voidPasswordLink } from './password-links.ts';
 
 const anyRow = z.object({});
 const nameRow = z.object({ username: z.string() });
@@ -98,13 +99,18 @@ export function setDisplayName(db: Queries, id: string, displayName: string): Pr
   );
 }
 
-/** Changes the password hash; the user as it is now, or undefined when there is none. */
-export function setPasswordHash(db: Queries, id: string, passwordHash: string): Promise<UserRow | undefined> {
-  return db.one(
+/**
+ * Changes the password hash, and voids the link that could set another; the user as it is now, or undefined when there
+ * is none.
+ */
+export async function setPasswordHash(tx: Tx, id: string, passwordHash: string): Promise<UserRow | undefined> {
+  const row = await tx.one(
     userRow,
     `update users set password_hash = $2, password_changed_at = now() where id = $1 returning ${USER_COLUMNS}`,
     [id, passwordHash],
   );
+  await voidPasswordLink(tx, id);
+  return row;
 }
 
 /** Replaces a hash by one of the same password with newer parameters, unless it changed meanwhile. */

@@ -65,6 +65,44 @@ test('users are added, listed and given passwords', async (t) => {
   }
 });
 
+test('a link to set a password is printed alone, and leads to where the console is', async (t) => {
+  const { cli, data, env } = await setting(t);
+  await cli(['users', 'add', 'ann'], 'the first password\n');
+  const command = ['users', 'password-link', 'ann'];
+  const nowhere = await cli(command);
+  assert.deepEqual([nowhere.code, nowhere.stdout], [1, '']);
+  assert.match(nowhere.stderr, /Where is the console\? .*--url/);
+  const given = await cli([...command, '--url', 'https://cloud.example.com:8443/anything']);
+  assert.match(given.stdout, /^https:\/\/cloud\.example\.com:8443\/password#[\w-]{43}\n$/);
+  assert.match(given.stderr, /^ann sets a new password with this link, once, until \d{4}-\d\d-\d\d \d\d:\d\d UTC\./);
+  const byDomain = await troupe([...command, '--data', data, '--json', '--expires', '1h'], {
+    env: { ...env, PLATFORM_DOMAIN: 'cloud.test' },
+  });
+  const json = z.strictObject({ username: z.literal('ann'), url: z.url(), expires_at: z.iso.datetime() });
+  const { url, expires_at } = json.parse(JSON.parse(byDomain.stdout));
+  assert.match(url, /^https:\/\/cloud\.test\/password#/);
+  assert.notEqual(url.split('#')[1], given.stdout.trim().split('#')[1]);
+  assert.ok(Date.parse(expires_at) <= Date.now() + 3_600_000);
+  const added = await cli(['users', 'add', 'bob', '--link', '--url', 'https://cloud.test', '--json'], '');
+  const bob = z.strictObject({
+    ...{ id: z.string(), username: z.literal('bob'), password: z.null() },
+    ...{ url: z.url(), expires_at: z.iso.datetime() },
+  });
+  bob.parse(JSON.parse(added.stdout));
+  for (const [args, message] of [
+    [['users', 'password-link', 'nobody', '--url', 'https://cloud.test'], /There is no user nobody/],
+    [[...command, '--url', 'cloud.test'], /--url must be the address of the console/],
+    [[...command, '--expires', '30d'], /Allowed choices are 1h, 24h, 7d/],
+  ] as const) {
+    const refused = await cli([...args]);
+    assert.deepEqual([refused.code === 0, refused.stdout], [false, '']);
+    assert.match(refused.stderr, message);
+  }
+  await cli(['users', 'disable', 'ann']);
+  const disabled = await cli([...command, '--url', 'https://cloud.test']);
+  assert.equal(disabled.stderr, 'troupe: ann is disabled: enable them before you make a link.\n');
+});
+
 test('the audit trail is shown, filtered, as text and as lines of JSON', async (t) => {
   const { cli } = await setting(t);
   await cli(['users', 'add', 'ann'], 'the first password\n');
@@ -126,6 +164,16 @@ test('a password changed from the command line holds in the running platform', {
     },
   );
   await logIn(auth, 'ann', 'the third password');
+
+  const made = await cli(['users', 'password-link', 'ann', '--json']);
+  const { url } = z.object({ url: z.url() }).parse(JSON.parse(made.stdout));
+  const console = platform.ready.urls.console ?? platform.ready.urls.https;
+  assert.equal(new URL(url).origin, new URL(console).origin);
+  const used = await request('POST', `${auth}/api/password-link/use`, {
+    body: { token: new URL(url).hash.slice(1), new_password: 'the fourth password' },
+  });
+  assert.deepEqual([used.status, used.json], [200, { username: 'ann' }]);
+  await logIn(auth, 'ann', 'the fourth password');
 });
 
 test('containers of all users are listed with what they wait for', async (t) => {

@@ -109,6 +109,7 @@ test('roles that are made cannot log in until they are allowed to', async (t) =>
 const SECRETS = [
   'users.password_hash',
   'login_sessions.token_id',
+  'password_links.token_hash',
   'security_keys.public_key',
   'spent_tokens.id',
   'settings.value',
@@ -124,7 +125,7 @@ const SECRETS = [
 /** Of these, what a service is there for. */
 const OPENED: Readonly<Record<ServiceWithRole, RegExp>> = {
   // It shows the administrator the audit trail.
-  auth: /^(users|login_sessions|security_keys|spent_tokens|audit_log)\./,
+  auth: /^(users|login_sessions|password_links|security_keys|spent_tokens|audit_log)\./,
   compute: /^(settings|ssh_keys)\./,
   gateway: /^(settings|certificates|acme_\w+|owned_domains|domain_mappings)\./,
   monitor: /^$/,

@@ -11,7 +11,7 @@ import { type OpenedConsole, openConsole } from '../support/web/opened-console.t
 
 const PARTS = ['', '/network', '/storage', '/ssh', '/history', '/settings'];
 const PATHS = ['/containers', '/containers/new', '/hostnames', '/activity', '/keys', '/tokens', '/settings', '/device'];
-const OTHERS = ['/activity/delivery', '/more', '/nowhere', '/containers/abcdefghijkl'];
+const OTHERS = ['/password', '/activity/delivery', '/more', '/nowhere', '/containers/abcdefghijkl'];
 
 describe('the screens of the console', {
   skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),

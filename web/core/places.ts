@@ -51,6 +51,11 @@ export function isAlone(path: string): boolean {
   return /^\/containers\/[^/]+\/shell\//.test(path);
 }
 
+/** Whether an address is for whoever comes, logged in or not. */
+export function isOpen(path: string): boolean {
+  return /^\/password\/?$/.test(path);
+}
+
 /** Whether an address is at a place, or below it. */
 export function isAt({ href }: NavPlace, path: string): boolean {
   return path === href || path.startsWith(`${href}/`);

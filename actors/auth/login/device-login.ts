@@ -30,6 +30,7 @@ import type { Tx } from '../../../storage/db.ts';
 import { auditEntry } from '../../service/audit.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
+import { consoleOrigin } from './console-origin.ts';
 import { DeviceCodes } from './device-codes.ts';
 import { loginSessions } from './login-sessions.ts';
 import { charged, waitFor } from './throttle-rules.ts';
@@ -174,13 +175,6 @@ async function decide(tx: Tx, codes: DeviceCodes, call: CallOf<typeof approveDev
   await decideDeviceLogin(tx, login.deviceHash, { userId, approved, isProven: isRecentLogin(caller, now) });
   await audit(tx, auditEntry(call, `device.${decision}`, userId, { name, address }));
   return { status: approved ? ('approved' as const) : ('refused' as const), ...view };
-}
-
-/** The console as the client reaches it: the domain, with the port that it asked at by a name of the domain. */
-function consoleOrigin(domain: string, host = ''): string {
-  const [, name = '', port] = /^([^:]*)(:\d{1,5})?$/.exec(host.toLowerCase()) ?? [];
-  const isOurs = name === domain || name.endsWith(`.${domain}`);
-  return `https://${domain}${isOurs && port !== undefined && port !== ':443' ? port : ''}`;
 }
 
 function paced(buckets: Buckets, key: string): void {

@@ -13,6 +13,7 @@ import { challengeTokens } from '../tokens/issue-tokens.ts';
 import { deviceHandlers } from './device-login.ts';
 import { keyLoginHandlers } from './key-login.ts';
 import { identityOf, loginSessions } from './login-sessions.ts';
+import { passwordLinkHandlers } from './password-link.ts';
 import type { PasswordProver } from './prove-password.ts';
 
 /** The handlers of the pool. */
@@ -36,6 +37,7 @@ export function loginHandlers(deps: AuthDeps, { prove, proveAndEnter }: Password
     ),
     ...keyLoginHandlers(deps),
     ...deviceHandlers(deps),
+    ...passwordLinkHandlers(deps),
     handler(logout, async (_: undefined, call) => {
       const { caller } = call;
       if (caller === undefined) return { status: 'ok' as const };

@@ -3,14 +3,11 @@ import { KeyedQueue } from '../../../lib/concurrency.ts';
 import { usernameSchema } from '../../../proto/auth/endpoints.ts';
 import { type ClientNetwork, clientNetworkOf } from '../../../proto/client-network.ts';
 import { Refusal } from '../../../proto/errors.ts';
-import type { Clock } from '../../../proto/ports/clock.ts';
-import { type AuditEntry, audit } from '../../../storage/audit.ts';
 import { userAtNetwork } from '../../../storage/auth/attempts.ts';
 import { rehash, type UserRow } from '../../../storage/auth/users.ts';
-import type { Queries } from '../../../storage/queries.ts';
-import { BoundedAudit } from '../../service/bounded-audit.ts';
 import type { AuthDeps } from '../deps.ts';
 import { HASH_QUEUE, hashesOverloaded, hashPassword, needsRehash, verifyNobody, verifyPassword } from './passwords.ts';
+import { RefusalAudit } from './refusal-audit.ts';
 import { type Charge, Throttle } from './throttle.ts';
 import { keyOf } from './throttle-rules.ts';
 
@@ -169,25 +166,5 @@ async function renewHash(
     await rehash(db, user.id, user.passwordHash, await hashPassword(password, client));
   } catch (error) {
     log.warn({ userId: user.id, err: error }, 'an old password hash could not be replaced');
-  }
-}
-
-/** A node's: at most 14,400 a day, about 3 MB, however hard somebody tries. */
-const BOUNDS = { burst: 100, everyMs: 6000 } as const;
-
-/** Writes entries while there is room for them. A block makes one when it begins; what it refuses makes none. */
-class RefusalAudit {
-  readonly #db: Queries;
-  readonly #bounded: BoundedAudit;
-
-  constructor(db: Queries, clock: Clock) {
-    this.#db = db;
-    this.#bounded = new BoundedAudit(clock, BOUNDS);
-  }
-
-  /** Writes the entry, or counts it. */
-  async write(entry: AuditEntry): Promise<void> {
-    const written = this.#bounded.take(entry);
-    if (written !== undefined) await audit(this.#db, written);
   }
 }

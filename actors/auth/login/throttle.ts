@@ -58,8 +58,19 @@ export class Throttle {
    * Counts an attempt under all of its keys, or under none and refuses `too_many_attempts`. All nodes count in one
    * place and the counts are held meanwhile, so that many attempts at once cannot slip through.
    */
-  async charge(attempt: LoginAttempt): Promise<Charge> {
-    const kinds = kindsOf(attempt);
+  charge(attempt: LoginAttempt): Promise<Charge> {
+    return this.#charge(kindsOf(attempt), attempt);
+  }
+
+  /** The same for what names nobody: it counts with all that is tried from there. */
+  chargePlace(from: ClientNetwork): Promise<Charge> {
+    return this.#charge(kindsOfPlace(from), { username: '', from, counted: false });
+  }
+
+  async #charge(
+    kinds: readonly BudgetKind[],
+    attempt: Pick<LoginAttempt, 'username' | 'from' | 'counted'>,
+  ): Promise<Charge> {
     const keys = new Map(kinds.map((kind) => [keyOf(kind, attempt.username, attempt.from), kind]));
     this.#believe([...keys.keys()]);
     const [only] = keys.keys();
@@ -125,8 +136,11 @@ export class Throttle {
 }
 
 function kindsOf({ known, from }: LoginAttempt): readonly BudgetKind[] {
-  if (known) return ['pair'];
-  return from.site === from.network ? ['network', 'name', 'pair'] : ['network', 'site', 'name', 'pair'];
+  return known ? ['pair'] : [...kindsOfPlace(from), 'name', 'pair'];
+}
+
+function kindsOfPlace(from: ClientNetwork): readonly BudgetKind[] {
+  return from.site === from.network ? ['network'] : ['network', 'site'];
 }
 
 function tooMany(seconds: number): Refusal {

@@ -10,6 +10,7 @@ import {
   adminForgetKeys,
   adminListSessions,
   adminListUsers,
+  adminPasswordLink,
   adminRemoveUser,
   adminSetPassword,
 } from '../../../proto/auth/admin.ts';
@@ -26,11 +27,13 @@ import { auditEntry, type EntryMaker } from '../../service/audit.ts';
 import { handler } from '../../service/dispatch.ts';
 import { keptReply } from '../../service/kept.ts';
 import type { AuthDeps } from '../deps.ts';
+import { consoleOrigin } from '../login/console-origin.ts';
+import { newPasswordLink } from './password-links.ts';
 import { beginRemoval, disableUser, enableUser } from './user-state.ts';
 import { addUser, forgetKeys, generatePassword, setPassword } from './users.ts';
 
 /** The handlers. */
-export function adminHandlers({ db, adminUsername }: AuthDeps) {
+export function adminHandlers({ db, adminUsername, domain }: AuthDeps) {
   const view = (row: UserRow): AdminUserView => ({
     id: row.id,
     username: row.username,
@@ -60,6 +63,12 @@ export function adminHandlers({ db, adminUsername }: AuthDeps) {
       const { username } = await userOf(call.params.id);
       const password = generatePassword();
       return { password, sessions_ended: await setPassword(db, username, password, entryOf(call)) };
+    }),
+    handler(adminPasswordLink, async (_: undefined, call) => {
+      const { username } = await userOf(call.params.id);
+      const wanted = { origin: consoleOrigin(domain, call.host), expiresIn: call.query.expires_in };
+      const { url, expiresAt } = await newPasswordLink(db, username, wanted, entryOf(call));
+      return { url, expires_at: expiresAt.toISOString() };
     }),
     handler(adminForgetKeys, async (_: undefined, call) => {
       const { username } = await userOf(call.params.id);

@@ -75,13 +75,27 @@ export async function setPassword(
   return db.tx(async (tx) => {
     const user = await userByName(tx, username);
     if (user === undefined) throw noUser(username);
-    await setPasswordHash(tx, user.id, passwordHash);
-    await forgetNetworks(tx, user.id, null);
-    const ended = await endSessions(tx, user.id, null);
+    const ended = await writePassword(tx, user.id, passwordHash, null);
     await audit(tx, entry('user.password', user.id, { username }));
-    await append(tx, { msgId: randomUUID(), subject: userChanged.subject(user.id), data: new Uint8Array() });
     return ended;
   });
+}
+
+/**
+ * Writes the hash of a password that no session of the user asked for: their sessions end, and all networks but
+ * `network` are unknown from then on. Returns how many sessions ended.
+ */
+export async function writePassword(
+  tx: Tx,
+  userId: string,
+  passwordHash: string,
+  network: string | null,
+): Promise<number> {
+  await setPasswordHash(tx, userId, passwordHash);
+  await forgetNetworks(tx, userId, network);
+  const ended = await endSessions(tx, userId, null);
+  await append(tx, { msgId: randomUUID(), subject: userChanged.subject(userId), data: new Uint8Array() });
+  return ended;
 }
 
 /** Deletes all security keys, for who lost them: the password alone opens. Returns how many. Refuses `not_found`. */
@@ -123,7 +137,8 @@ export function noUser(username: string): Refusal {
   return new Refusal('not_found', { message: `There is no user ${username}.` });
 }
 
-function acceptPassword(password: string, username: string): void {
+/** Refuses `invalid_request` for a password that this user may not have. */
+export function acceptPassword(password: string, username: string): void {
   accept(passwordSchema.safeParse(password), 'password');
   if (password.toLowerCase() === username)
     throw new Refusal('invalid_request', { message: 'The password must not be the username.' });

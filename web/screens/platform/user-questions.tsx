@@ -17,10 +17,11 @@ import { SecretDialog } from '../../parts/secret.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 import { Loading } from './administrator.tsx';
+import { AskForLink, LinkOnce, type MadePasswordLink } from './password-link.tsx';
 
 export type ListedUser = CallReply<'adminListUsers'>[number];
 
-export type UserQuestion = 'sessions' | 'password' | 'forget' | 'disable' | 'remove';
+export type UserQuestion = 'sessions' | 'password' | 'link' | 'forget' | 'disable' | 'remove';
 
 interface UserQuestionProps {
   readonly user: ListedUser;
@@ -33,6 +34,8 @@ export function AskAboutUser({ what, ...props }: UserQuestionProps & { readonly 
       return <UserSessions {...props} />;
     case 'password':
       return <NewPassword {...props} />;
+    case 'link':
+      return <AskForLink {...props} />;
     case 'forget':
       return <ForgetKeys {...props} />;
     case 'disable':
@@ -45,9 +48,21 @@ export function AskAboutUser({ what, ...props }: UserQuestionProps & { readonly 
 export function AddUser({ onClose, onAdded }: { readonly onClose: () => void; readonly onAdded: () => void }) {
   const [name, setName] = useState('');
   const [password, setPassword] = useState('');
+  const [isLink, setIsLink] = useState(false);
   const [made, setMade] = useState<string>();
+  const [link, setLink] = useState<MadePasswordLink>();
+  /** Who was added, by name: what comes after may be tried again. */
+  const [added] = useState(() => new Map<string, string>());
   const username = name.trim();
+  const addWithLink = async () => {
+    const id = added.get(username) ?? (await call('adminAddUser', { body: { username } })).id;
+    added.set(username, id);
+    onAdded();
+    setLink(await call('adminPasswordLink', { params: { id } }));
+    toast(t.users.saved(username));
+  };
   const deed = useDeed(async () => {
+    if (isLink) return addWithLink();
     const reply = await call('adminAddUser', { body: { username, ...(password === '' ? {} : { password }) } });
     toast(t.users.saved(username));
     onAdded();
@@ -55,6 +70,7 @@ export function AddUser({ onClose, onAdded }: { readonly onClose: () => void; re
     else setMade(reply.password);
   });
   if (made !== undefined) return <PasswordOnce username={username} password={made} onClose={onClose} />;
+  if (link !== undefined) return <LinkOnce username={username} link={link} onClose={onClose} />;
   const submit = (event: Event) => {
     event.preventDefault();
     void deed.run();
@@ -70,18 +86,21 @@ export function AddUser({ onClose, onAdded }: { readonly onClose: () => void; re
           onInput={setName}
           attributes={{ required: true, maxLength: 63, autocomplete: 'off', autofocus: true }}
         />
-        <TextField
-          label={t.users.password}
-          hint={t.users.passwordHint}
-          error={fieldError(deed.error, 'password')}
-          type="password"
-          value={password}
-          onInput={setPassword}
-          attributes={{ autocomplete: 'new-password' }}
-        />
+        {!isLink && (
+          <TextField
+            label={t.users.password}
+            hint={t.users.passwordHint}
+            error={fieldError(deed.error, 'password')}
+            type="password"
+            value={password}
+            onInput={setPassword}
+            attributes={{ autocomplete: 'new-password' }}
+          />
+        )}
+        <Check label={t.users.linkInstead} hint={t.users.linkInsteadHint} checked={isLink} onChange={setIsLink} />
         {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
         <AsCommand
-          troupe={troupeLine('users', 'add', username === '' ? 'NAME' : username)}
+          troupe={troupeLine('users', 'add', username === '' ? 'NAME' : username, isLink ? '--link' : undefined)}
           curl={curlLine('POST', '/api/admin/users', { username })}
         />
         <div class="ends">

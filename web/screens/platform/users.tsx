@@ -1,7 +1,7 @@
 /** Who may log in, and what is done about it. */
 
 import { useSignal } from '@preact/signals';
-import { Ban, CircleCheck, type IconNode, KeyRound, MonitorSmartphone, Plus, RotateCcwKey, Trash } from 'lucide';
+import { Ban, CircleCheck, type IconNode, KeyRound, Link, MonitorSmartphone, Plus, RotateCcwKey, Trash } from 'lucide';
 import { useState } from 'preact/hooks';
 import { useDeed } from '../../core/deed.ts';
 import { dateOf, exactTime } from '../../core/format.ts';
@@ -144,6 +144,7 @@ function UserTable({ rows, onAsk }: UserTableProps) {
 
 function deedsOf({ state, is_admin }: ListedUser, ask: (what: UserQuestion | 'enable') => void) {
   const isLeaving = state === 'leaving' ? t.users.leavingReason : undefined;
+  const noLink = state === 'disabled' ? t.users.disabledReason : isLeaving;
   const stays = is_admin ? t.users.notAdministrator : isLeaving;
   const deed = (name: string, icon: IconNode, what: UserQuestion | 'enable', reason?: string) => ({
     name,
@@ -155,6 +156,7 @@ function deedsOf({ state, is_admin }: ListedUser, ask: (what: UserQuestion | 'en
   return [
     deed(t.users.sessions, MonitorSmartphone, 'sessions'),
     deed(t.users.newPassword, RotateCcwKey, 'password', isLeaving),
+    deed(t.users.link, Link, 'link', noLink),
     deed(t.users.forget, KeyRound, 'forget', isLeaving),
     state === 'disabled' ? deed(t.users.enable, CircleCheck, 'enable') : deed(t.users.disable, Ban, 'disable', stays),
     deed(t.users.remove, Trash, 'remove', stays),

@@ -9,6 +9,7 @@ import { DEVICE } from './device.ts';
 import { LOGIN } from './login.ts';
 import { PALETTE } from './palette.ts';
 import { NETWORK, SSH, STORAGE } from './parts.ts';
+import { PASSWORD } from './password.ts';
 import { ALL_CONTAINERS, AUDIT, MACHINES, MAP, PLATFORM, ROUTES_TEXT, TABLE, USERS } from './platform.ts';
 import { SETTINGS_TEXT } from './settings.ts';
 
@@ -43,4 +44,5 @@ export const EN = {
   accounts: ACCOUNTS,
   settings: SETTINGS_TEXT,
   device: DEVICE,
+  password: PASSWORD,
 } as const;

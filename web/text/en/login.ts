@@ -14,7 +14,7 @@ export const LOGIN = {
   noAnswer: 'No security key answered in time, or this one is not of your account.',
   version: (version: string) => `Troupe ${version}`,
   terminal: 'From a terminal:',
-  lost: 'Lost your key? Ask whoever runs this platform.',
+  lost: 'Lost your password or key? Ask whoever runs this platform.',
   ended: 'Your session has ended',
   endedLead: 'Log in again. What is on the page stays as it is.',
 };
