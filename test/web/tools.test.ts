@@ -84,6 +84,38 @@ describe('the tools of the workbench, and pages in bad weather', {
       .waitFor();
   });
 
+  test('a terminal is text for screen readers once that is switched on, and no more once it is off', async () => {
+    const live = page.locator('.xterm [aria-live="assertive"]');
+    assert.equal(await live.count(), 0);
+    const readOut = page.getByLabel('Read terminals out');
+    await page
+      .getByRole('navigation', { name: 'Main', exact: true })
+      .getByRole('link', { name: /Settings$/ })
+      .click();
+    await readOut.check();
+    await page.reload();
+    await console.heading('Settings').waitFor();
+    assert.ok(await readOut.isChecked(), 'the browser remembers it');
+    await page.getByRole('link', { name: 'Containers', exact: true }).first().click();
+    await page.getByRole('link', { name: 'first', exact: true }).click();
+    await page.locator('.terminal-pane .status.ok').first().waitFor();
+    await page.locator('.xterm-helper-textarea').focus();
+    await page.keyboard.type('echo $((40+2))-is-read\n');
+    await live.getByText(/42-is-read/).waitFor();
+    await page
+      .locator('.xterm [role="list"] [role="listitem"]')
+      .getByText(/^42-is-read/)
+      .waitFor();
+    assert.deepEqual(await console.findings(), []);
+    await page.keyboard.press('Control+Shift+X');
+    await page.keyboard.press('Control+k');
+    await page.getByRole('dialog').waitFor();
+    await page.keyboard.type('stop reading');
+    await page.keyboard.press('Enter');
+    await live.waitFor({ state: 'detached' });
+    await console.text('Terminals are not read out').waitFor();
+  });
+
   test('the plots are a table, too', async () => {
     await page.getByText('Show as a table').press('Enter');
     const table = page.getByRole('region', { name: 'What it used, by the minute' });
@@ -103,6 +135,32 @@ describe('the tools of the workbench, and pages in bad weather', {
     assert.deepEqual(await console.findings(), []);
     await page.context().setOffline(false);
     await until(async () => (await console.button('Stop').getAttribute('aria-disabled')) === null, { what: 'online' });
+  });
+
+  test('without a network the lines of menus and of the palette that ask the platform say why they cannot', async () => {
+    const stop = page.getByRole('menuitem', { name: /^Stop/ });
+    await console.open('/containers', 'Containers');
+    await page.keyboard.press('Control+k');
+    await page.getByRole('dialog').waitFor();
+    await page.context().setOffline(true);
+    await page.keyboard.type('stop first');
+    const option = page.getByRole('option', { selected: true });
+    await option.getByText('You are offline.').waitFor();
+    assert.equal(await option.getAttribute('aria-disabled'), 'true');
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Escape');
+    await console.button('More for first').click();
+    await stop.getByText('You are offline.').waitFor();
+    assert.equal(await stop.getAttribute('aria-disabled'), 'true');
+    assert.equal(
+      await page.getByRole('menuitem', { name: 'Delete' }).getAttribute('aria-disabled'),
+      null,
+      'it asks first',
+    );
+    assert.deepEqual(await console.findings(), []);
+    await page.context().setOffline(false);
+    await until(async () => (await stop.getAttribute('aria-disabled')) === null, { what: 'online' });
+    await page.keyboard.press('Escape');
   });
 
   test('a page that could not be loaded says so, names the request, and is asked for again', async () => {

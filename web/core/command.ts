@@ -1,9 +1,5 @@
 /** Deeds as lines for a shell. */
-
-/** A word as a shell takes it. */
-function shellWord(word: string): string {
-  return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
-}
+import { shellWord } from './shell-word.ts';
 
 /** `troupe ...`: words that are undefined are left out. */
 export function troupeLine(...words: readonly (string | undefined)[]): string {

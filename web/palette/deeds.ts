@@ -11,6 +11,7 @@ import {
   RotateCw,
   ScrollText,
   Search,
+  Speech,
   Square,
   SquareTerminal,
   Sun,
@@ -19,8 +20,10 @@ import {
 import type { Container } from '../../client/index.ts';
 import { troupeLine } from '../core/command.ts';
 import { findOnPage, hasLetterKeys, keyOf, setLetterKeys } from '../core/keys.ts';
+import { isOnline } from '../core/online.ts';
 import { ACCESS, MAIN, PLATFORM, SETTINGS } from '../core/places.ts';
 import { call } from '../core/platform.ts';
+import { isReadOut, setReadOut } from '../core/read-out.ts';
 import { logOut, personNow } from '../core/session.ts';
 import { type Theme, theme } from '../core/theme.ts';
 import { offer } from '../live/facts.ts';
@@ -43,6 +46,8 @@ export interface PaletteDeed {
   readonly key?: string | undefined;
   /** The same as a line for a shell. */
   readonly command?: string;
+  /** `run` asks the platform, which it cannot while the browser is offline. */
+  readonly asks?: boolean;
   /** Why it cannot be done now. */
   readonly reason?: string | undefined;
 }
@@ -53,7 +58,11 @@ export function paletteDeeds(path: string): PaletteDeed[] {
   const isHere = ({ id }: Container) => path.startsWith(`/containers/${id}`);
   const here = own.filter(isHere).flatMap(deedsOfContainer);
   const others = own.filter((one) => !isHere(one)).flatMap(deedsOfContainer);
-  return [...here, ...places(), ...general(), ...others];
+  return [...here, ...places(), ...general(), ...others].map(asKnown);
+}
+
+function asKnown(deed: PaletteDeed): PaletteDeed {
+  return deed.asks && !isOnline.value ? { ...deed, reason: deed.reason ?? t.link.offlineReason } : deed;
 }
 
 function deedsOfContainer(container: Container): PaletteDeed[] {
@@ -93,6 +102,7 @@ function startDeed({ id, name }: Container): PaletteDeed {
     name: t.palette.start(name),
     icon: Play,
     command: troupeLine('start', name),
+    asks: true,
     run: async () => {
       noteContainer(await call('startContainer', { params: { id } }));
       toast(t.container.starting(name));
@@ -107,6 +117,7 @@ function stopDeed({ id, name }: Container): PaletteDeed {
     name: t.palette.stop(name),
     icon: Square,
     command: troupeLine('stop', name),
+    asks: true,
     run: async () => {
       noteContainer(await call('stopContainer', { params: { id } }));
       toast(t.container.stopping(name));
@@ -122,6 +133,7 @@ function restartDeed(container: Container): PaletteDeed {
     name: t.palette.restart(name),
     icon: RotateCw,
     command: troupeLine('restart', name),
+    asks: true,
     run: () => restart(container),
   };
 }
@@ -173,6 +185,7 @@ function general(): PaletteDeed[] {
     reason: isFull ? t.containers.full(most) : undefined,
   };
   const isOn = hasLetterKeys.value;
+  const isSpoken = isReadOut.value;
   return [
     create,
     { id: 'find', group, name: t.palette.find, icon: Search, key: '/', after: () => void findOnPage() },
@@ -195,6 +208,24 @@ function general(): PaletteDeed[] {
         toast(isOn ? t.palette.keysAreOff : t.palette.keysAreOn);
       },
     },
-    { id: 'log-out', group, name: t.palette.logOut, icon: LogOut, run: logOut, command: troupeLine('logout') },
+    {
+      id: 'read-out',
+      group,
+      name: isSpoken ? t.palette.readOutOff : t.palette.readOutOn,
+      icon: Speech,
+      after: () => {
+        setReadOut(!isSpoken);
+        toast(isSpoken ? t.palette.isNotReadOut : t.palette.isReadOut);
+      },
+    },
+    {
+      id: 'log-out',
+      group,
+      name: t.palette.logOut,
+      icon: LogOut,
+      run: logOut,
+      asks: true,
+      command: troupeLine('logout'),
+    },
   ];
 }

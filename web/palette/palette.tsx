@@ -113,6 +113,9 @@ export function Palette() {
         <span>
           <kbd>Ctrl</kbd> <kbd>Enter</kbd> {t.palette.newTab}
         </span>
+        <span>
+          <kbd>Ctrl</kbd> <kbd>Shift</kbd> <kbd>X</kbd> {t.palette.leave}
+        </span>
       </footer>
     </dialog>
   );

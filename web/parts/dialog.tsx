@@ -1,7 +1,7 @@
-/** Dialogs: the browser's own, which keeps the focus, closes with Escape, and returns the focus. */
+/** Dialogs: the browser's own, which keeps the focus and closes with Escape. The focus goes back to what opened it. */
 import './dialog.css';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useRef } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import type { Deed } from '../core/deed.ts';
 import { t } from '../text/text.ts';
 import { Button } from './button.tsx';
@@ -19,10 +19,15 @@ interface DialogProps {
 export function Dialog({ title, onClose, mustStay = false, children }: DialogProps) {
   const box = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const dialog = box.current;
+    const opener = document.activeElement;
     dialog?.showModal();
-    return () => dialog?.close();
+    return () => {
+      dialog?.close();
+      // It has left the page before, so the browser does not.
+      giveFocusBack(opener);
+    };
   }, []);
   return (
     <dialog
@@ -40,6 +45,14 @@ export function Dialog({ title, onClose, mustStay = false, children }: DialogPro
       </div>
     </dialog>
   );
+}
+
+/** To what opened it, or to the heading where that has gone with what was done. Not if it is elsewhere already. */
+function giveFocusBack(opener: Element | null): void {
+  if (document.activeElement !== null && document.activeElement !== document.body) return;
+  const isThere = opener instanceof HTMLElement && opener.isConnected && opener !== document.body;
+  const to = isThere ? opener : document.querySelector<HTMLElement>('main h1');
+  to?.focus({ preventScroll: true });
 }
 
 interface ConfirmProps {

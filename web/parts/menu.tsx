@@ -1,6 +1,8 @@
 /** A button with a menu of deeds: a popover, closed by Escape or a press beside it. */
 import { Ellipsis, type IconNode } from 'lucide';
 import { useId, useRef } from 'preact/hooks';
+import { isOnline } from '../core/online.ts';
+import { t } from '../text/text.ts';
 import { Button } from './button.tsx';
 import { Icon } from './icon.tsx';
 
@@ -11,6 +13,8 @@ interface MenuItem {
   readonly href?: string;
   readonly onClick?: () => void;
   readonly isDanger?: boolean;
+  /** It asks the platform at once, which it cannot while the browser is offline. */
+  readonly asks?: boolean;
   /** Why it cannot be done now. */
   readonly reason?: string | undefined;
 }
@@ -35,7 +39,10 @@ export function Menu({ label, items }: MenuProps) {
     menu.style.top = `${isBelow ? opener.bottom + 4 : Math.max(8, opener.top - height - 4)}px`;
     linesOf(menu)[0]?.focus();
   };
+  const close = () => list.current?.hidePopover();
   const keys = (event: KeyboardEvent) => {
+    // The focus goes back to the button, and on from there.
+    if (event.key === 'Tab') return close();
     const lines = list.current === null ? [] : linesOf(list.current);
     const at = lines.findIndex((line) => line.matches(':focus'));
     const to = { ArrowDown: at + 1, ArrowUp: at - 1 + lines.length, Home: 0, End: lines.length - 1 }[event.key];
@@ -43,7 +50,6 @@ export function Menu({ label, items }: MenuProps) {
     event.preventDefault();
     lines[to % lines.length]?.focus();
   };
-  const close = () => list.current?.hidePopover();
   return (
     <>
       <Button kind="bare" icon={Ellipsis} label={label} popoverTarget={id} />
@@ -66,7 +72,8 @@ export function Menu({ label, items }: MenuProps) {
 }
 
 function MenuLine({ item, close }: { readonly item: MenuItem; readonly close: () => void }) {
-  const { name, icon, href, onClick, isDanger, reason } = item;
+  const { name, icon, href, onClick, isDanger, asks = false } = item;
+  const reason = item.reason ?? (asks && !isOnline.value ? t.link.offlineReason : undefined);
   const look = isDanger ? 'danger' : '';
   if (href !== undefined)
     return (
@@ -88,10 +95,11 @@ function MenuLine({ item, close }: { readonly item: MenuItem; readonly close: ()
       tabIndex={-1}
       onClick={press}
       aria-disabled={reason === undefined ? undefined : true}
-      title={reason}
     >
       <Icon of={icon} />
-      {name}
+      <span>
+        {name} {reason !== undefined && <span class="why">{reason}</span>}
+      </span>
     </button>
   );
 }

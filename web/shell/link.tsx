@@ -15,7 +15,8 @@ const PATIENCE_MS = 2000;
 
 export function LinkLine() {
   const { state } = link.value;
-  if (session.value.state !== 'active') return null;
+  // Offline, the banner says how it is.
+  if (session.value.state !== 'active' || !isOnline.value) return null;
   return (
     <p class="link-state">
       {state === 'live' ? (

@@ -5,7 +5,9 @@ import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { loadFile } from '../core/chunk.ts';
 import { isPaletteOpen } from '../core/keys.ts';
+import { isOnline } from '../core/online.ts';
 import { Icon } from '../parts/icon.tsx';
+import { toast } from '../parts/toast.tsx';
 import { t } from '../text/text.ts';
 
 const loaded = signal<ComponentType | undefined>(undefined);
@@ -50,5 +52,6 @@ async function load(): Promise<void> {
     loaded.value = Palette;
   } catch {
     isPaletteOpen.value = false;
+    toast(isOnline.value ? t.palette.failed : t.link.offlineReason);
   }
 }

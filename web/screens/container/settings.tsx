@@ -14,6 +14,7 @@ import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 import { DeleteContainer } from './deeds.tsx';
 import { ContainerFrame } from './frame.tsx';
+import { Workload } from './workload/workload.tsx';
 
 export function ContainerSettings({ params: { id = '' } }: ScreenProps) {
   return (
@@ -22,6 +23,7 @@ export function ContainerSettings({ params: { id = '' } }: ScreenProps) {
         <div class="stack">
           <NameForm key={container.name} container={container} />
           <PullPolicy container={container} />
+          <Workload container={container} />
           <Ending container={container} />
         </div>
       )}

@@ -131,6 +131,7 @@ function Actions({ container }: { readonly container: Container }) {
   const start = useStart(container);
   const stop = useStop(container);
   const isStill = status === 'stopped' || status === 'failed';
+  const stopItem = { name: t.containers.stop, icon: Square, asks: true, onClick: () => void stop.run() };
   return (
     <div class="row actions">
       {status === 'running' ? (
@@ -152,7 +153,7 @@ function Actions({ container }: { readonly container: Container }) {
       <Menu
         label={t.containers.more(name)}
         items={[
-          ...(status === 'running' ? [{ name: t.containers.stop, icon: Square, onClick: () => void stop.run() }] : []),
+          ...(status === 'running' ? [stopItem] : []),
           { name: t.container.settings, icon: Settings, href: `/containers/${id}/settings` },
           { name: t.containers.delete, icon: Trash, isDanger: true, onClick: () => setDeleting(true) },
         ]}

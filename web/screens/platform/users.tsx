@@ -150,6 +150,7 @@ function deedsOf({ state, is_admin }: ListedUser, ask: (what: UserQuestion | 'en
     name,
     icon,
     reason,
+    asks: what === 'enable',
     isDanger: what === 'remove',
     onClick: () => ask(what),
   });

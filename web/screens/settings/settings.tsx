@@ -3,10 +3,11 @@ import { LogOut } from 'lucide';
 import { useState } from 'preact/hooks';
 import { fieldError, useDeed } from '../../core/deed.ts';
 import { call } from '../../core/platform.ts';
+import { isReadOut, setReadOut } from '../../core/read-out.ts';
 import { logOut, personNow, refreshSession } from '../../core/session.ts';
 import { type Theme, theme } from '../../core/theme.ts';
 import { Button } from '../../parts/button.tsx';
-import { SelectField, TextField } from '../../parts/field.tsx';
+import { Check, SelectField, TextField } from '../../parts/field.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
@@ -81,7 +82,7 @@ const THEMES: readonly Theme[] = ['system', 'light', 'dark'];
 function Look() {
   return (
     <Panel title={t.settings.look}>
-      <div class="inside">
+      <div class="inside stack">
         <SelectField
           label={t.settings.theme}
           value={theme.value}
@@ -89,6 +90,12 @@ function Look() {
           onChange={(value) => {
             theme.value = THEMES.find((one) => one === value) ?? 'system';
           }}
+        />
+        <Check
+          label={t.settings.readOut}
+          hint={t.settings.readOutHint}
+          checked={isReadOut.value}
+          onChange={setReadOut}
         />
       </div>
     </Panel>

@@ -62,6 +62,10 @@ export const TERMINAL = {
   find: 'Find in the terminal',
   endFind: 'End the search',
   popOut: 'Open in a window of its own',
+  input: 'Terminal input',
+  tooMuch: 'Too much output to read out. Go through the rows instead.',
+  wayIn: (n: number) => `Type in shell ${n}`,
+  wayOut: 'leaves the terminal',
 };
 
 export const LOG = {

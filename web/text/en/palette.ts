@@ -1,5 +1,6 @@
 export const PALETTE = {
   open: 'Go to or do',
+  failed: 'This could not be loaded.',
   label: 'Go to or do something',
   results: 'What can be done',
   none: (text: string) => `Nothing is called “${text}”.`,
@@ -25,5 +26,10 @@ export const PALETTE = {
   keysOn: 'Switch single-letter keys on',
   keysAreOff: 'Single-letter keys are off',
   keysAreOn: 'Single-letter keys are on',
+  readOutOn: 'Read terminals out',
+  readOutOff: 'Stop reading terminals out',
+  isReadOut: 'Terminals are read out',
+  isNotReadOut: 'Terminals are not read out',
+  leave: 'leave a terminal',
   find: 'Find on this page',
 };

@@ -10,6 +10,8 @@ export const SETTINGS_TEXT = {
   look: 'Appearance',
   theme: 'Theme',
   themes: { system: 'as the system', light: 'light', dark: 'dark' },
+  readOut: 'Read terminals out',
+  readOutHint: 'For screen readers: what a shell writes becomes text that they read. This browser remembers it.',
   password: 'Password',
   current: 'Current password',
   fresh: 'New password',

@@ -70,8 +70,8 @@ export function WebhookRow({ webhook, onChanged, onAsk }: WebhookRowProps) {
             label={t.webhooks.more(url)}
             items={[
               enabled
-                ? { name: t.webhooks.pause, icon: Pause, onClick: pause }
-                : { name: t.webhooks.resume, icon: Play, onClick: () => void enable.run(true) },
+                ? { name: t.webhooks.pause, icon: Pause, asks: waiting === 0, onClick: pause }
+                : { name: t.webhooks.resume, icon: Play, asks: true, onClick: () => void enable.run(true) },
               { name: t.webhooks.change, icon: Pencil, onClick: ask('change') },
               { name: t.webhooks.rotate, icon: KeyRound, onClick: ask('rotate') },
               { name: t.webhooks.delete, icon: Trash, isDanger: true, onClick: ask('delete') },

@@ -1,11 +1,13 @@
 /** xterm.js, in a file of its own: it is loaded when somebody opens a terminal. */
 import '@xterm/xterm/css/xterm.css';
-import { type ReadonlySignal, signal } from '@preact/signals';
+import { effect, type ReadonlySignal, signal } from '@preact/signals';
 import { FitAddon } from '@xterm/addon-fit';
 import { type ISearchOptions, SearchAddon } from '@xterm/addon-search';
 import { WebLinksAddon } from '@xterm/addon-web-links';
 import { Terminal } from '@xterm/xterm';
 import type { TerminalSize } from '../../../../client/index.ts';
+import { isReadOut } from '../../../core/read-out.ts';
+import { t } from '../../../text/text.ts';
 import { adoptStyles } from './adopt-styles.ts';
 
 /** Lines that can be scrolled back to. */
@@ -36,12 +38,12 @@ const THEME = {
   brightWhite: '#ffffff',
 };
 
-/** What a screen of characters tells. */
+/** What a screen of characters tells, and what is told of it. */
 export interface EmulatorEvents {
   readonly onType: (data: string) => void;
   readonly onSize: (size: TerminalSize) => void;
-  /** The keys that leave the terminal were pressed. */
-  readonly onLeave: () => void;
+  /** The id of an element that says how the terminal is left. */
+  readonly describedBy: string;
 }
 
 /** `at` counts from 0. */
@@ -80,12 +82,16 @@ export interface Emulator {
   readonly found: ReadonlySignal<FoundInTerminal>;
   /** What the keys that find do: whoever shows the screen says it. */
   onFindKey: () => void;
+  /** What the keys that leave the terminal do: whoever shows the screen says it. */
+  onLeaveKey: () => void;
   close(): void;
 }
 
 /** Resolves when its font is there: the size of a character is measured once. */
 export async function openEmulator(events: EmulatorEvents): Promise<Emulator> {
   adoptStyles();
+  Terminal.strings.promptLabel = t.terminal.input;
+  Terminal.strings.tooMuchOutput = t.terminal.tooMuch;
   await document.fonts.load(`13px ${FONT}`).catch(() => []);
   const terminal = new Terminal({
     fontFamily: FONT,
@@ -100,7 +106,7 @@ export async function openEmulator(events: EmulatorEvents): Promise<Emulator> {
   });
   const fit = new FitAddon();
   const search = new SearchAddon();
-  const links = new WebLinksAddon((_, uri) => void open(uri, '_blank', 'noopener'));
+  const links = new WebLinksAddon((_, uri) => void window.open(uri, '_blank', 'noopener'));
   for (const addon of [fit, search, links]) terminal.loadAddon(addon);
   const element = document.createElement('div');
   element.className = 'xterm-place';
@@ -119,7 +125,8 @@ export async function openEmulator(events: EmulatorEvents): Promise<Emulator> {
       return false;
     }
     if (event.code === 'KeyX') {
-      if (event.type === 'keydown') events.onLeave();
+      if (event.type === 'keydown') emulator.onLeaveKey();
+      event.preventDefault();
       return false;
     }
     // Left to the browser, which pastes.
@@ -130,16 +137,28 @@ export async function openEmulator(events: EmulatorEvents): Promise<Emulator> {
     found.value = { at: resultIndex, of: resultCount };
   });
   let isOpen = false;
+  const open = () => {
+    terminal.open(element);
+    isOpen = true;
+    // It takes Tab for the shell: only its button leads in, or else Tab could not pass it (WCAG 2.1.2).
+    const { textarea } = terminal;
+    if (textarea === undefined) return;
+    textarea.tabIndex = -1;
+    textarea.setAttribute('aria-describedby', events.describedBy);
+  };
+  const endReadOut = effect(() => {
+    terminal.options.screenReaderMode = isReadOut.value;
+  });
   const emulator: Emulator = {
     element,
     found,
     onFindKey: () => {},
+    onLeaveKey: () => {},
     write: (bytes) => terminal.write(bytes),
     reset: () => terminal.reset(),
     fit() {
       if (!element.isConnected || element.clientHeight === 0) return;
-      if (!isOpen) terminal.open(element);
-      isOpen = true;
+      if (!isOpen) open();
       fit.fit();
     },
     focus: () => terminal.focus(),
@@ -154,7 +173,10 @@ export async function openEmulator(events: EmulatorEvents): Promise<Emulator> {
       terminal.clearSelection();
       found.value = NOT_FOUND;
     },
-    close: () => terminal.dispose(),
+    close: () => {
+      endReadOut();
+      terminal.dispose();
+    },
   };
   return emulator;
 }

@@ -1,7 +1,7 @@
 /** Terminals of a container, in tabs. */
 import './terminal.css';
 import { Maximize2, Minimize2, PictureInPicture2, Play, Plus, Search, X } from 'lucide';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Container } from '../../../../client/index.ts';
 import { Button } from '../../../parts/button.tsx';
 import { Icon } from '../../../parts/icon.tsx';
@@ -24,8 +24,19 @@ export function TerminalPane({ container }: { readonly container: Container }) {
     // A shell is at hand without being asked for.
     if (isRunning && shellsOf(id).value.length === 0) openShell(id);
   }, [id, isRunning]);
+  const had = useRef(0);
+  const box = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // With the last shell goes what had the focus.
+    if (had.current > 0 && list.length === 0) box.current?.querySelector<HTMLElement>('.add')?.focus();
+    had.current = list.length;
+  }, [list.length]);
   return (
-    <section class={`panel screen pane terminal-pane ${isWhole ? 'whole' : ''}`} aria-label={t.container.terminal}>
+    <section
+      ref={box}
+      class={`panel screen pane terminal-pane ${isWhole ? 'whole' : ''}`}
+      aria-label={t.container.terminal}
+    >
       <header>
         <div class="row">
           {list.map((one) => (
@@ -38,7 +49,13 @@ export function TerminalPane({ container }: { readonly container: Container }) {
             />
           ))}
           {isRunning && (
-            <Button kind="bare" icon={Plus} label={t.terminal.add} onClick={() => setChosen(openShell(id))} />
+            <Button
+              kind="bare"
+              class="add"
+              icon={Plus}
+              label={t.terminal.add}
+              onClick={() => setChosen(openShell(id))}
+            />
           )}
         </div>
         {shell !== undefined && (

@@ -33,6 +33,9 @@ export interface OpenShell {
   close(): void;
 }
 
+/** The id of the element that says how a terminal is left. */
+export const WAY_OUT = 'terminal-way-out';
+
 const SESSION = /^[\w-]{16,64}$/;
 const all = new Map<string, Signal<readonly OpenShell[]>>();
 
@@ -141,7 +144,7 @@ class ShellOfTab implements OpenShell {
       const emulator = await openEmulator({
         onType: (data) => this.#terminal?.write(data),
         onSize: (size) => this.#terminal?.resize(size),
-        onLeave: () => document.querySelector<HTMLElement>('.terminal-pane [aria-current]')?.focus(),
+        describedBy: WAY_OUT,
       });
       if (this.#isClosed) return emulator.close();
       this.emulator.value = emulator;

@@ -6,7 +6,7 @@ import { t } from '../../../text/text.ts';
 import { FindBar } from './find.tsx';
 import { KeyBar } from './key-bar.tsx';
 import { PasteGuard } from './paste.tsx';
-import type { OpenShell, ShellState } from './shells.ts';
+import { type OpenShell, type ShellState, WAY_OUT } from './shells.ts';
 
 export const DOTS: Readonly<Record<ShellState['state'], StatusShape>> = {
   live: 'running',
@@ -38,20 +38,28 @@ export function ShellView({ shell, isWhole, isFinding, onFind, again }: ShellVie
       {isFinding && emulator !== undefined && <FindBar emulator={emulator} onClose={() => onFind(false)} />}
       <ShellScreen shell={shell} isWhole={isWhole} />
       <KeyBar shell={shell} />
+      <footer class="way-out" id={WAY_OUT}>
+        <kbd>Ctrl</kbd> <kbd>Shift</kbd> <kbd>X</kbd> {t.terminal.wayOut}
+      </footer>
     </>
   );
 }
 
-/** The screen itself, which lives on when this is gone. */
+/**
+ * The screen itself, which lives on when this is gone. The button is its stop for Tab, which the shell takes for itself
+ * once one types there.
+ */
 function ShellScreen({ shell, isWhole }: { readonly shell: OpenShell; readonly isWhole: boolean }) {
   const box = useRef<HTMLDivElement>(null);
+  const way = useRef<HTMLButtonElement>(null);
   const emulator = shell.emulator.value;
   useEffect(() => {
     const outer = box.current;
     if (outer === null || emulator === undefined) return;
     outer.append(emulator.element);
+    emulator.onLeaveKey = () => way.current?.focus();
     emulator.fit();
-    emulator.focus();
+    if (!isBusyElsewhere(outer)) emulator.focus();
     const seen = new ResizeObserver(() => emulator.fit());
     seen.observe(outer);
     return () => {
@@ -62,9 +70,23 @@ function ShellScreen({ shell, isWhole }: { readonly shell: OpenShell; readonly i
   useEffect(() => emulator?.fit(), [emulator, isWhole]);
   return (
     <div class="place" ref={box}>
-      {emulator !== undefined && <PasteGuard box={box} emulator={emulator} />}
+      {emulator !== undefined && (
+        <>
+          <button class="way-in" type="button" ref={way} aria-describedby={WAY_OUT} onClick={() => emulator.focus()}>
+            {t.terminal.wayIn(shell.n)}
+          </button>
+          <PasteGuard box={box} emulator={emulator} />
+        </>
+      )}
     </div>
   );
+}
+
+/** Whether somebody went to something beside the terminal meanwhile: that keeps the focus. */
+function isBusyElsewhere(place: HTMLElement): boolean {
+  const { activeElement } = document;
+  if (activeElement === null || activeElement === document.body || activeElement.matches('h1')) return false;
+  return place.closest('.terminal-pane')?.contains(activeElement) !== true;
 }
 
 /** What is to be said of a shell that is not live, and the next step. */

@@ -1,0 +1,129 @@
+/** What runs in a container, how it is stopped, and what follows when it ends. */
+import { useState } from 'preact/hooks';
+import { curlLine } from '../../../core/command.ts';
+import { fieldError, useDeed } from '../../../core/deed.ts';
+import { call } from '../../../core/platform.ts';
+import { Button } from '../../../parts/button.tsx';
+import { AsCommand } from '../../../parts/copy.tsx';
+import { SelectField, TextField } from '../../../parts/field.tsx';
+import { Failure, Note } from '../../../parts/note.tsx';
+import { Panel } from '../../../parts/panel.tsx';
+import { toast } from '../../../parts/toast.tsx';
+import { t } from '../../../text/text.ts';
+import type { OfWorkload, SettingsChange, WorkloadSettings } from './of-workload.ts';
+import { lineOf, wordsOf } from './words.ts';
+
+/** As it is typed. */
+interface ProgramDraft {
+  readonly command: string;
+  readonly entrypoint: string;
+  readonly workingDir: string;
+  readonly grace: string;
+  readonly restart: WorkloadSettings['restart'];
+}
+
+const POLICIES: readonly WorkloadSettings['restart'][] = ['always', 'on-failure', 'no'];
+
+export function ProgramForm({ container, settings, onChanged }: OfWorkload) {
+  const { id, status } = container;
+  const before = draftOf(settings);
+  const [draft, setDraft] = useState(before);
+  const change = (part: Partial<ProgramDraft>) => setDraft({ ...draft, ...part });
+  const [command, entrypoint] = [wordsOf(draft.command), wordsOf(draft.entrypoint)];
+  const body = changeOf(before, draft);
+  const restarts = [body.command, body.entrypoint, body.working_dir].some((one) => one !== undefined);
+  const deed = useDeed(async () => {
+    await call('updateContainer', { params: { id }, body });
+    toast(t.settings.saved);
+    onChanged();
+  });
+  const isOpen = command === undefined || entrypoint === undefined;
+  const reason = isOpen ? t.workload.openQuote : Object.keys(body).length === 0 ? t.settings.unchanged : undefined;
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (reason === undefined) void deed.run();
+  };
+  const wrong = (field: string, words: readonly string[] | undefined) =>
+    words === undefined ? t.workload.openQuote : fieldError(deed.error, field);
+  return (
+    <Panel title={t.workload.program}>
+      <form class="inside stack" onSubmit={submit}>
+        <TextField
+          label={t.workload.command}
+          hint={t.workload.commandHint}
+          error={wrong('command', command)}
+          rows={2}
+          value={draft.command}
+          onInput={(to) => change({ command: to })}
+        />
+        <TextField
+          label={t.workload.entrypoint}
+          hint={t.workload.entrypointHint}
+          error={wrong('entrypoint', entrypoint)}
+          rows={2}
+          value={draft.entrypoint}
+          onInput={(to) => change({ entrypoint: to })}
+        />
+        <TextField
+          label={t.workload.folder}
+          hint={t.workload.folderHint}
+          error={fieldError(deed.error, 'working_dir')}
+          value={draft.workingDir}
+          onInput={(to) => change({ workingDir: to })}
+          attributes={{ autocomplete: 'off', maxLength: 1024 }}
+        />
+        <div class="inline">
+          <TextField
+            label={t.workload.grace}
+            hint={t.workload.graceHint}
+            error={fieldError(deed.error, 'stop_grace')}
+            value={draft.grace}
+            onInput={(to) => change({ grace: to })}
+            attributes={{ inputMode: 'numeric', required: true, maxLength: 3, autocomplete: 'off' }}
+          />
+          <SelectField
+            label={t.workload.restart}
+            value={draft.restart}
+            choices={POLICIES.map((one) => [one, t.workload.policies[one]])}
+            onChange={(to) => change({ restart: POLICIES.find((one) => one === to) ?? draft.restart })}
+          />
+        </div>
+        {restarts && status === 'running' && <Note tone="warn">{t.storage.restartNote}</Note>}
+        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
+        <div class="row">
+          <Button type="submit" kind="main" busy={deed.isBusy} reason={reason}>
+            {t.settings.save}
+          </Button>
+        </div>
+        <AsCommand curl={curlLine('PATCH', `/compute/containers/${id}`, body)} />
+      </form>
+    </Panel>
+  );
+}
+
+function draftOf({ command, entrypoint, working_dir, stop_grace, restart }: WorkloadSettings): ProgramDraft {
+  return {
+    command: lineOf(command),
+    entrypoint: lineOf(entrypoint),
+    workingDir: working_dir ?? '',
+    grace: String(stop_grace),
+    restart,
+  };
+}
+
+/** What is sent: what is not as it was. Nothing typed leaves it to the image. */
+function changeOf(before: ProgramDraft, draft: ProgramDraft): SettingsChange {
+  const words = (field: 'command' | 'entrypoint') => {
+    if (draft[field].trim() === before[field]) return {};
+    const list = wordsOf(draft[field]) ?? [];
+    return { [field]: list.length === 0 ? null : list };
+  };
+  const folder = draft.workingDir.trim();
+  return {
+    ...words('command'),
+    ...words('entrypoint'),
+    ...(folder === before.workingDir ? {} : { working_dir: folder === '' ? null : folder }),
+    ...(draft.grace.trim() === before.grace ? {} : { stop_grace: Number(draft.grace) }),
+    ...(draft.restart === before.restart ? {} : { restart: draft.restart }),
+  };
+}

@@ -1,0 +1,23 @@
+/** How the workload of a container is run: its variables and secrets, its program, and its end. */
+import type { Container } from '../../../../client/index.ts';
+import { client } from '../../../core/platform.ts';
+import { useLoaded } from '../../../core/resource.ts';
+import { Bones, Failure } from '../../../parts/note.tsx';
+import { ProgramForm } from './program.tsx';
+import { Variables } from './variables.tsx';
+
+export function Workload({ container }: { readonly container: Container }) {
+  const { id } = container;
+  const settings = useLoaded((signal) => client.call('getSettings', { params: { id } }, { signal }), [id]);
+  const { value, error, reload } = settings;
+  if (value === undefined)
+    return error === undefined ? <Bones tall={160} many={2} /> : <Failure error={error} onRetry={reload} />;
+  const { command, entrypoint, working_dir, stop_grace, restart } = value;
+  const known = JSON.stringify([command, entrypoint, working_dir, stop_grace, restart]);
+  return (
+    <>
+      <Variables container={container} settings={value} onChanged={reload} />
+      <ProgramForm key={known} container={container} settings={value} onChanged={reload} />
+    </>
+  );
+}
