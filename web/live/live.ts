@@ -41,10 +41,16 @@ export function wake(): void {
 /** Follows the platform for as long as somebody is logged in. Called once. */
 export function startLive(): void {
   let userId = '';
+  // Asked beside who is logged in, and that person's only: the stream opens later, in a worker that has to start.
+  let first: ReturnType<typeof firstList> | undefined = firstList();
   effect(() => {
     const now = session.value;
     source?.close();
     source = undefined;
+    if (now.state !== 'unknown') {
+      if (now.state === 'active') void first?.then(takeFirst);
+      first = undefined;
+    }
     if (now.state !== 'active') {
       if (now.state === 'none') forget();
       return;
@@ -58,6 +64,19 @@ export function startLive(): void {
   document.addEventListener('visibilitychange', () => {
     if (!document.hidden) wake();
   });
+}
+
+/** Undefined if it is refused: nobody may be logged in. */
+function firstList(): Promise<readonly Container[] | undefined> {
+  return client.call('listContainers').then(
+    (reply) => reply.containers,
+    () => undefined,
+  );
+}
+
+/** What the stream has told is newer. */
+function takeFirst(list: readonly Container[] | undefined): void {
+  if (session.peek().state === 'active') containerList.value ??= list;
 }
 
 /** Puts a container in the list as an answer has it, before the stream tells it. */

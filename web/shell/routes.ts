@@ -4,6 +4,7 @@
  */
 import type { ComponentType } from 'preact';
 import type { ScreenProps } from '../core/router.ts';
+import { Containers } from '../screens/containers/containers.tsx';
 
 /** An address and its screen. */
 export interface ScreenRoute {
@@ -25,7 +26,8 @@ const PLATFORM_ROUTES: readonly ScreenRoute[] = [
 
 export const ROUTES: readonly ScreenRoute[] = [
   ...PLATFORM_ROUTES,
-  { pattern: '/containers', load: async () => (await import('../screens/containers/containers.tsx')).Containers },
+  // The first page of most visits is there at once: a file of its own would need twenty that screens share.
+  { pattern: '/containers', load: async () => Containers },
   { pattern: '/containers/new', load: async () => (await import('../screens/create/create.tsx')).Create },
   { pattern: '/containers/:id', load: async () => (await import('../screens/container/workbench.tsx')).Workbench },
   {

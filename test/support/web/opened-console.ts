@@ -1,5 +1,8 @@
 /** The console of a real platform in a real Chromium, for the administrator and for the user `ann`. */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { connect } from 'node:tls';
 import type { Locator, Page } from 'playwright-core';
 import { type Line, line } from '../client/line.ts';
 import { type BrowserPage, openBrowser, visit } from '../clients/browser.ts';
@@ -26,7 +29,7 @@ export interface OpenedConsole {
   readonly line: Line;
   /** Stops the platform and starts it again with its data, as another version if `program` is given. */
   restart(program?: string[]): Promise<void>;
-  /** `http://troupe.localhost:<port of the line>`. */
+  /** `http://troupe.localhost:<port of the line>`, or https. */
   readonly origin: string;
   /** What the browser complained about in any tab of the console: refusals of the policy, and errors of scripts. */
   readonly complaints: string[];
@@ -42,8 +45,15 @@ export interface OpenedConsole {
   findings(): Promise<string[]>;
 }
 
-/** Starts a platform of its own, with `more` in its environment; containers have the tiny image. Ends with `cleanup`. */
-export async function openConsole(cleanup: Cleanup, more: Record<string, string> = {}): Promise<OpenedConsole> {
+/**
+ * Starts a platform of its own, with `more` in its environment; containers have the tiny image. Ends with `cleanup`. The
+ * browser comes by HTTP, or by HTTPS with a certificate that it trusts.
+ */
+export async function openConsole(
+  cleanup: Cleanup,
+  more: Record<string, string> = {},
+  scheme: 'http' | 'https' = 'http',
+): Promise<OpenedConsole> {
   const data = await tempDir(cleanup);
   const database = await testDatabase();
   cleanup.after(() => database.close());
@@ -59,9 +69,9 @@ export async function openConsole(cleanup: Cleanup, more: Record<string, string>
   });
   const added = await troupe(['users', 'add', 'ann', '--data', data], { env, input: `${PASSWORD}\n` });
   assert.equal(added.code, 0, added.stderr);
-  const wire = await line(cleanup, portOf(platform));
-  const origin = `http://${platform.ready.domain}:${wire.port}`;
-  const browser = await openBrowser(cleanup, 'about:blank');
+  const wire = await line(cleanup, portOf(platform, scheme));
+  const origin = `${scheme}://${platform.ready.domain}:${wire.port}`;
+  const browser = await openBrowser(cleanup, 'about:blank', scheme === 'http' ? [] : [await trusting(wire.port)]);
   const { page } = browser;
   await page.setViewportSize({ width: 1280, height: 860 });
   const complaints: string[] = [];
@@ -85,7 +95,7 @@ export async function openConsole(cleanup: Cleanup, more: Record<string, string>
     restart: async (program) => {
       await platform.stop();
       platform = await startPlatform({ data, env, program });
-      wire.mend(portOf(platform));
+      wire.mend(portOf(platform, scheme));
     },
     origin,
     complaints,
@@ -111,7 +121,17 @@ export async function openConsole(cleanup: Cleanup, more: Record<string, string>
 }
 
 /** Where its gateway listens for browsers of this machine. */
-function portOf({ ready }: RunningPlatform): number {
+function portOf({ ready }: RunningPlatform, scheme: 'http' | 'https'): number {
   assert.ok(ready.urls.console !== null, 'the console is not built');
-  return Number(new URL(ready.urls.console).port);
+  return Number(new URL(scheme === 'http' ? ready.urls.console : ready.urls.https).port);
+}
+
+/** The flag of a Chromium that trusts the key at this port. It keeps files of such a site, as of any that is trusted. */
+async function trusting(port: number): Promise<string> {
+  const socket = connect({ port, host: '127.0.0.1', servername: 'troupe.localhost', rejectUnauthorized: false });
+  await once(socket, 'secureConnect');
+  const key = socket.getPeerX509Certificate()?.publicKey.export({ type: 'spki', format: 'der' });
+  socket.destroy();
+  assert.ok(key !== undefined, 'the gateway has no certificate');
+  return `--ignore-certificate-errors-spki-list=${createHash('sha256').update(key).digest('base64')}`;
 }

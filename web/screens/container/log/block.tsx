@@ -1,13 +1,12 @@
-/** A hundred lines of a log. Drawn again only when something of it changed. */
-import { type ComponentChildren, type FunctionComponent, h } from 'preact';
+/** A hundred lines of a log. */
+import { type ComponentChildren, h } from 'preact';
 import { spanExactly } from '../../../core/format.ts';
-import { memo } from '../../../core/memo.ts';
 import { t } from '../../../text/text.ts';
 import type { LogBlock, LogRow } from './lines.ts';
 import { styled } from './sgr.ts';
 
-interface LogBlockRowsProps {
-  readonly block: LogBlock;
+/** How a block is shown. */
+export interface BlockLook {
   readonly isUtc: boolean;
   /** What is looked for; empty if no line here holds it. */
   readonly words: string;
@@ -15,21 +14,33 @@ interface LogBlockRowsProps {
   readonly current: number | undefined;
 }
 
-export const LogBlockRows: FunctionComponent<LogBlockRowsProps> = memo(({ block, isUtc, words, current }) => (
-  <div class="block">
-    {block.rows.map((row) => (
-      <Row key={row.n} row={row} isUtc={isUtc} words={words} isCurrent={row.n === current} />
-    ))}
-  </div>
-));
+interface BlockRowsProps {
+  readonly block: LogBlock;
+  readonly look: BlockLook;
+}
 
-interface RowProps extends Pick<LogBlockRowsProps, 'isUtc' | 'words'> {
+export function BlockRows({ block, look: { isUtc, words, current } }: BlockRowsProps) {
+  return (
+    <>
+      {block.rows.map((row) => (
+        <Row key={row.n} row={row} isUtc={isUtc} words={words} isCurrent={row.n === current} />
+      ))}
+    </>
+  );
+}
+
+interface RowProps extends Pick<BlockLook, 'isUtc' | 'words'> {
   readonly row: LogRow;
   readonly isCurrent: boolean;
 }
 
 function Row({ row, isUtc, words, isCurrent }: RowProps) {
-  if (row.gap !== undefined) return <p class="gap">{t.log.gap(spanExactly(row.gap))}</p>;
+  if (row.gap !== undefined)
+    return (
+      <p class="gap" data-n={row.n}>
+        {t.log.gap(spanExactly(row.gap))}
+      </p>
+    );
   const parts = styled(row.text);
   const isHit = words !== '' && parts.some(({ text }) => text.toLowerCase().includes(words.toLowerCase()));
   return (

@@ -1,7 +1,7 @@
 /** The log of a container: followed until somebody scrolls up, with a search that counts. */
 import './log.css';
 import { Download, Search } from 'lucide';
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { Container } from '../../../../client/index.ts';
 import { saveText } from '../../../core/download.ts';
 import { count } from '../../../core/format.ts';
@@ -11,50 +11,43 @@ import { Icon } from '../../../parts/icon.tsx';
 import { Failure } from '../../../parts/note.tsx';
 import { Status } from '../../../parts/status.tsx';
 import { t } from '../../../text/text.ts';
-import { LogBlockRows } from './block.tsx';
-import { type LogLines, rowsWith } from './lines.ts';
+import { hasRow, type LogBlock, type LogLines } from './lines.ts';
+import { LogRows } from './rows.tsx';
+import { useScrolling } from './scrolling.ts';
+import { rowsWith } from './search.ts';
 import { plainText } from './sgr.ts';
 import { type LogFlow, useLog } from './source.ts';
 
 /** What scrolls is reached by the keyboard. Lines are not read out as they come: there may be hundreds a second. */
 const SCROLLABLE = { role: 'log', 'aria-live': 'off', 'aria-label': t.container.logs, tabIndex: 0 } as const;
-/** So near to its end a log is followed, px. */
-const AT_END = 24;
+/** Who types goes on typing: ten thousand lines are searched once a pause has been as long as this, ms. */
+const PAUSE_MS = 150;
 
 export function LogPane({ container }: { readonly container: Container }) {
   const { lines, flow, error } = useLog(container);
-  const [words, setWords] = useState('');
-  const [at, setAt] = useState(0);
   const [isWrapped, setWrapped] = useKept('log.wrap', true);
   const [isUtc, setUtc] = useKept('log.utc', false);
   const blocks = lines.blocks.value;
-  const found = rowsWith(blocks, words.trim());
-  const current = found[Math.min(at, found.length - 1)];
-  const scroll = useFollowing(lines);
+  const { words, sought, found, at, current, setWords, step } = useSearch(blocks);
+  const scroll = useScrolling(lines, sought !== '');
   useEffect(() => {
-    if (current === undefined) return;
-    scroll.stop();
-    scroll.box.current?.querySelector(`[data-n="${current}"]`)?.scrollIntoView({ block: 'center' });
-  }, [current, words]);
-  const step = (by: number) =>
-    setAt((before) => (found.length === 0 ? 0 : (before + by + found.length) % found.length));
+    if (current !== undefined) scroll.show(current);
+  }, [current]);
+  const lookOf = (block: LogBlock) => ({
+    isUtc,
+    words: scroll.isNear(block.first) && rowsWith(block, sought).length > 0 ? sought : '',
+    current: current !== undefined && hasRow(block, current) ? current : undefined,
+  });
   return (
     <section class={`panel log pane log-pane ${isWrapped ? 'wrap' : ''}`} aria-label={t.container.logs}>
       <header>
         <h2>{t.container.logs}</h2>
-        <FindField words={words} onWords={(to) => [setWords(to), setAt(0)]} step={step} at={at} of={found.length} />
+        <FindField words={words} onWords={setWords} step={step} at={at} of={sought === '' ? undefined : found.length} />
         <Button kind="bare" icon={Download} label={t.log.save} onClick={() => save(container, lines)} />
       </header>
       <Failure error={error} />
       <div class="scroll" {...SCROLLABLE} ref={scroll.box} onScroll={scroll.onScroll}>
-        {blocks.map((block) => (
-          <LogBlockRows
-            key={block.first}
-            block={block}
-            isUtc={isUtc}
-            {...partOf(block, found, current, words.trim())}
-          />
-        ))}
+        <LogRows key={container.id} place={scroll.rows} blocks={blocks} lookOf={lookOf} />
         {blocks.length === 0 && flow !== 'connecting' && <p class="gap">{t.log.empty}</p>}
       </div>
       {scroll.fresh > 0 && (
@@ -76,16 +69,32 @@ export function LogPane({ container }: { readonly container: Container }) {
   );
 }
 
-/** What a block is told of the search: nothing, unless it holds a line that was found. */
-function partOf(
-  { rows }: { readonly rows: readonly { readonly n: number }[] },
-  found: readonly number[],
-  at: number | undefined,
-  words: string,
-) {
-  const [first = 0, last = 0] = [rows[0]?.n, rows.at(-1)?.n];
-  if (!found.some((n) => n >= first && n <= last)) return { words: '', current: undefined };
-  return { words, current: at !== undefined && at >= first && at <= last ? at : undefined };
+/** What is looked for: the rows that have it, and the one that the search is at, for as long as that is kept. */
+function useSearch(blocks: readonly LogBlock[]) {
+  const [words, setWords] = useState('');
+  const [sought, setSought] = useState('');
+  const [current, setCurrent] = useState<number>();
+  const found = sought === '' ? [] : blocks.flatMap((block) => rowsWith(block, sought));
+  const [first] = found;
+  const seek = () => {
+    setSought(words.trim());
+    setCurrent(undefined);
+  };
+  useEffect(() => {
+    const soon = setTimeout(seek, words === '' ? 0 : PAUSE_MS);
+    return () => clearTimeout(soon);
+  }, [words]);
+  useEffect(() => {
+    // Also when what is looked for comes later.
+    if (current === undefined && first !== undefined) setCurrent(first);
+  }, [current, first]);
+  const next = current === undefined ? 0 : found.findIndex((n) => n >= current);
+  const at = Math.max(0, next);
+  const step = (by: number) => {
+    if (sought !== words.trim()) seek();
+    else setCurrent(found[(at + by + found.length) % found.length]);
+  };
+  return { words, sought, found, at, current, setWords, step };
 }
 
 function Flow({ flow }: { readonly flow: LogFlow }) {
@@ -99,7 +108,8 @@ interface FindFieldProps {
   readonly onWords: (words: string) => void;
   readonly step: (by: number) => void;
   readonly at: number;
-  readonly of: number;
+  /** How many were found; undefined before it was looked for them. */
+  readonly of: number | undefined;
 }
 
 function FindField({ words, onWords, step, at, of }: FindFieldProps) {
@@ -122,40 +132,13 @@ function FindField({ words, onWords, step, at, of }: FindFieldProps) {
         onInput={(event) => onWords(event.currentTarget.value)}
         onKeyDown={keys}
       />
-      {words.trim() !== '' && (
+      {words.trim() !== '' && of !== undefined && (
         <span class="faint num tiny" role="status">
           {of === 0 ? t.log.none : t.log.found(at + 1, of)}
         </span>
       )}
     </div>
   );
-}
-
-/** Keeps the end in sight until somebody scrolls up, and counts what came since. */
-function useFollowing(lines: LogLines) {
-  const box = useRef<HTMLDivElement>(null);
-  const isFollowing = useRef(true);
-  const [seen, setSeen] = useState(0);
-  const blocks = lines.blocks.value;
-  const toEnd = () => {
-    isFollowing.current = true;
-    setSeen(lines.count);
-    if (box.current !== null) box.current.scrollTop = box.current.scrollHeight;
-  };
-  useLayoutEffect(() => {
-    if (isFollowing.current) toEnd();
-  }, [blocks]);
-  const stop = () => {
-    if (isFollowing.current) setSeen(lines.count);
-    isFollowing.current = false;
-  };
-  const onScroll = () => {
-    const scrolled = box.current;
-    if (scrolled === null) return;
-    if (scrolled.scrollHeight - scrolled.scrollTop - scrolled.clientHeight <= AT_END) toEnd();
-    else stop();
-  };
-  return { box, onScroll, toEnd, stop, fresh: isFollowing.current ? 0 : lines.count - seen };
 }
 
 /** A choice that this browser remembers. */
