@@ -44,6 +44,38 @@ describe('the place in a log', () => {
     );
   });
 
+  test('is not moved by lines that the engine sends once more, wherever it does', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: -30, max: 40 }), { minLength: 2, maxLength: 60 }),
+        fc.nat(60),
+        fc.integer({ min: 2, max: 40 }),
+        (steps, where, many) => {
+          let time = 1_000_000;
+          const lines = steps.map((step, i) => {
+            time += step === 0 ? 1 : step;
+            return `${at(time)} line ${i}`;
+          });
+          const cut = Math.max(2, Math.min(where, lines.length));
+          // It repeats the end of a file, in which the latest line is the last.
+          const end = lines.slice(0, cut);
+          const last = `${at(2_000_000)} the last of its file`;
+          const again = [...end.slice(-many + 1), last];
+          const whole = [...end, last, ...lines.slice(cut)];
+          assert.deepEqual(read([...end, last, ...again, ...lines.slice(cut)]), read(whole));
+        },
+      ),
+    );
+  });
+
+  test('passes on equal lines that were printed again, and equal pieces of a line', () => {
+    const lines = [`${at(0)} tick`, `${at(0)} tick`, `${at(5)} tick`, `${at(6)} tock`, `${at(7)} tick`];
+    assert.deepEqual(read(lines).map(textOf), lines.map(textOf));
+    const piece = 'x'.repeat(16_384);
+    const pieces = [`${at(10)} ${piece}`, `${at(11)} other`, `${at(10)} ${piece}`, `${at(10)} end`];
+    assert.deepEqual(read(pieces).map(textOf), pieces.map(textOf));
+  });
+
   test('leaves the stamps of an orderly log as they are', () => {
     const lines = [0, 1, 1_000_000_000].map((nanos) => `${at(nanos)} a line`);
     assert.deepEqual(read(lines), lines);

@@ -14,10 +14,45 @@ const STAMP_LENGTH = 30;
 const NANOS_AT = 20;
 const SPACE = 0x20;
 const Z = 0x5a;
+/** Lines that are remembered, and characters of them at most. */
+const RECENT_LINES = 256;
+const RECENT_CHARACTERS = 65_536;
+/** Of a line that comes in pieces: they share a stamp, and may be equal. */
+const PIECE_CHARACTERS = 16_384;
+
+/**
+ * The lines that came last. Docker Engine 20.10 sends the last lines of a file once more when it begins another one
+ * while the log is followed. Such a line has the stamp and the text of one that came before a later one: what a
+ * container prints anew has a stamp of its own.
+ */
+class RecentLines {
+  readonly #lines = new Set<string>();
+  #characters = 0;
+  #latest = '';
+  #isRepeating = false;
+
+  /** Whether the line came before; else it is remembered. */
+  isRepeated(line: string, stamp: string): boolean {
+    if (line.length >= PIECE_CHARACTERS) return false;
+    const isEarlier = stamp < this.#latest || (this.#isRepeating && stamp === this.#latest);
+    this.#isRepeating = isEarlier && this.#lines.has(line);
+    if (this.#isRepeating) return true;
+    if (stamp > this.#latest) this.#latest = stamp;
+    if (!this.#lines.has(line)) this.#characters += line.length;
+    this.#lines.add(line);
+    for (const oldest of this.#lines) {
+      if (this.#lines.size <= RECENT_LINES && this.#characters <= RECENT_CHARACTERS) break;
+      this.#lines.delete(oldest);
+      this.#characters -= oldest.length;
+    }
+    return false;
+  }
+}
 
 /** Stamps the lines of one reader and leaves out those it has. */
 export class LogCursor {
   readonly #since: string;
+  readonly #recent = new RecentLines();
   #last = '';
 
   /** `since`: the stamp of the last line the reader has, in RFC 3339. */
@@ -41,6 +76,7 @@ export class LogCursor {
   take(line: string): string | undefined {
     const stamped = line.charCodeAt(STAMP_LENGTH) === SPACE && line.charCodeAt(STAMP_LENGTH - 1) === Z;
     const stamp = stamped ? line.slice(0, STAMP_LENGTH) : '';
+    if (stamped && this.#recent.isRepeated(line, stamp)) return undefined;
     if (stamp > this.#last) {
       this.#last = stamp;
       return stamp > this.#since ? line : undefined;
