@@ -8,6 +8,7 @@ import { startService } from '../service/start-service.ts';
 import type { AuthDeps } from './deps.ts';
 import { loginHandlers } from './login/login.ts';
 import { HASH_QUEUE } from './login/passwords.ts';
+import { PlaceLimit } from './login/place-limit.ts';
 import { passwordProver } from './login/prove-password.ts';
 import { retention } from './retention.ts';
 import { adminHandlers } from './users/admin.ts';
@@ -29,8 +30,9 @@ const ADMIN_QUEUE = 64;
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export function startAuth(system: SystemRef, deps: AuthDeps): Promise<Service> {
-  const prover = passwordProver(deps);
-  const logins = pool('auth/login', loginHandlers(deps, prover), {
+  const places = new PlaceLimit();
+  const prover = passwordProver(deps, places);
+  const logins = pool('auth/login', loginHandlers(deps, prover, places), {
     name: 'logins',
     concurrency: LOGIN_CONCURRENCY,
     queue: LOGIN_QUEUE,

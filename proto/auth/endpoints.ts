@@ -137,7 +137,7 @@ export const showPasswordLink = endpoint({
   summary: 'Whose password the link of this token sets, and until when',
   body: z.object({ token: linkToken }),
   reply: z.object({ username: z.string(), expires_at: z.iso.datetime() }),
-  refuses: ['not_found', 'too_many_attempts'],
+  refuses: ['not_found', 'too_many_attempts', 'overloaded'],
 });
 
 export const usePasswordLink = endpoint({

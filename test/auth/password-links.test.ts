@@ -1,57 +1,36 @@
 /** Links by which users set passwords: the real service, called as a transport calls it, and over HTTP. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { z } from 'zod';
 import { hashOfLinkToken, newPasswordLink } from '../../actors/auth/users/password-links.ts';
 import { disableUser, enableUser } from '../../actors/auth/users/user-state.ts';
 import { addUser, setPassword, writePassword } from '../../actors/auth/users/users.ts';
-import { adminDisableUser, adminPasswordLink, adminRemoveUser, adminSetPassword } from '../../proto/auth/admin.ts';
+import {
+  adminDisableUser,
+  adminEndSessions,
+  adminPasswordLink,
+  adminRemoveUser,
+  adminSetPassword,
+} from '../../proto/auth/admin.ts';
 import { createToken } from '../../proto/auth/api-tokens.ts';
-import { changePassword, listSessions, login, showPasswordLink, usePasswordLink } from '../../proto/auth/endpoints.ts';
+import { changePassword, listSessions, login } from '../../proto/auth/endpoints.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { passwordLink, purgePasswordLinks, takePasswordLink } from '../../storage/auth/password-links.ts';
 import { openDb } from '../../storage/db.ts';
 import { untilSessions } from '../../storage/offboarding.ts';
+import { linksOf, NEW, setting, tokenOf } from '../support/auth/password-links.ts';
 import { authWithKey } from '../support/auth/second-factor.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { silentLog } from '../support/log.ts';
-import { type AuthUnderTest, openAuth, otherProcess, PASSWORD, unblock } from '../support/service/auth.ts';
+import { type AuthUnderTest, otherProcess, PASSWORD } from '../support/service/auth.ts';
 import { refused } from '../support/service/calls.ts';
 import { serve } from '../support/service/open-service.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();
-
-const NEW = 'another fine password';
-
-async function setting(t: TestContext) {
-  const auth = await openAuth(t);
-  await addUser(auth.outside, 'admin', PASSWORD);
-  const admin = await auth.enter('admin');
-  const ann = await auth.enter('ann');
-  return { auth, admin, ann, ...linksOf(auth, admin, ann.userId) };
-}
-
-function linksOf(auth: AuthUnderTest, admin: Awaited<ReturnType<AuthUnderTest['enter']>>, id: string) {
-  const make = async (query: Record<string, string> = {}) => {
-    const { url } = await auth.call(adminPasswordLink, admin, { params: { id }, query });
-    return tokenOf(url);
-  };
-  const show = (token: string, address = '198.51.100.7') =>
-    auth.call(showPasswordLink, undefined, { body: { token }, address });
-  const use = (token: string, new_password = NEW, address = '198.51.100.7') =>
-    auth.call(usePasswordLink, undefined, { body: { token, new_password }, address });
-  return { make, show, use };
-}
-
-function tokenOf(url: string): string {
-  const [, token = ''] = /^https:\/\/troupe\.test\/password#([\w-]{43})$/.exec(url) ?? [];
-  assert.ok(token !== '', url);
-  return token;
-}
 
 const rows = (auth: AuthUnderTest) => auth.db.run('select from password_links');
 const entries = async (auth: AuthUnderTest, action: string) =>
@@ -227,41 +206,6 @@ test('a link that is used while its user is disabled or gets another one is used
     await refused('not_found', use(token));
     await auth.db.run('delete from login_attempts');
   }
-});
-
-test('wrong tokens count with the wrong passwords of their network, and right ones do not', async (t) => {
-  const { auth, make, show, use } = await setting(t);
-  const token = await make();
-  for (let look = 0; look < 60; look++) await show(token);
-  const blocks = async () => (await entries(auth, 'login.blocked')).map(({ target, detail }) => [target, detail]);
-  /** Wrong tokens until a block begins, each from the next address; how many. What is forgiven meanwhile makes more. */
-  const guess = async (from: (nth: number) => string): Promise<number> => {
-    const before = (await blocks()).length;
-    let made = 0;
-    while ((await blocks()).length === before) {
-      assert.ok(made < 1000, 'no block begins');
-      await refused('not_found', show(randomBytes(32).toString('base64url'), from(made)));
-      made++;
-    }
-    // The first waits last a second.
-    await auth.db.run(
-      `update login_attempts set blocked_until = now() + interval '5 minutes' where blocked_until > '2000-01-01'`,
-    );
-    return made;
-  };
-  const made = await guess(() => '198.51.100.7');
-  assert.ok(made >= 50 && made < 200, `${made}`);
-  assert.deepEqual(await blocks(), [['198.51.100.7', { counted: 'network' }]]);
-  const refusal = await refused('too_many_attempts', use(token));
-  assert.ok((refusal.retryAfter ?? 0) >= 1);
-  await refused('too_many_attempts', auth.login('nobody', PASSWORD, '198.51.100.7'));
-  assert.equal((await show(token, '203.0.113.5')).username, 'ann', 'others go on');
-  // All networks of a site count together.
-  await guess((nth) => `2001:db8:0:${Math.floor(nth / 20).toString(16)}::1`);
-  assert.deepEqual((await blocks()).at(-1)?.[1], { counted: 'site' });
-  await refused('too_many_attempts', show(token, '2001:db8:0:ffff::1'));
-  await unblock(auth);
-  assert.equal((await show(token)).username, 'ann');
 });
 
 test('whoever tried old passwords before may log in with the new one at once', async (t) => {

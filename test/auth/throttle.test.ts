@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { PlaceLimit } from '../../actors/auth/login/place-limit.ts';
 import { passwordProver } from '../../actors/auth/login/prove-password.ts';
 import { keyOf } from '../../actors/auth/login/throttle-rules.ts';
 import { addUser, setPassword } from '../../actors/auth/users/users.ts';
@@ -109,7 +110,7 @@ describe('a name tried from one network', () => {
   test('is not slipped through by twenty guesses at once, on one node or on three', async (t) => {
     const auth = await openAuth(t);
     const parts = { clock: auth.clock, log: silentLog };
-    const nodes = [auth.db, auth.outside, auth.outside].map((db) => passwordProver({ ...parts, db }));
+    const nodes = [auth.db, auth.outside, auth.outside].map((db) => passwordProver({ ...parts, db }, new PlaceLimit()));
     const guess = (i: number) =>
       nodes[i % 3]?.prove({ username: 'ann', password: `${i}`, address: HOME, requestId: '', purpose: 'login' });
     for (const [username, one] of [

@@ -14,10 +14,11 @@ import { deviceHandlers } from './device-login.ts';
 import { keyLoginHandlers } from './key-login.ts';
 import { identityOf, loginSessions } from './login-sessions.ts';
 import { passwordLinkHandlers } from './password-link.ts';
+import type { PlaceLimit } from './place-limit.ts';
 import type { PasswordProver } from './prove-password.ts';
 
 /** The handlers of the pool. */
-export function loginHandlers(deps: AuthDeps, { prove, proveAndEnter }: PasswordProver) {
+export function loginHandlers(deps: AuthDeps, { prove, proveAndEnter }: PasswordProver, places: PlaceLimit) {
   const enter = loginSessions(deps);
   const challenge = challengeTokens(deps.jwtSecret, deps.clock);
   return handlers(
@@ -37,7 +38,7 @@ export function loginHandlers(deps: AuthDeps, { prove, proveAndEnter }: Password
     ),
     ...keyLoginHandlers(deps),
     ...deviceHandlers(deps),
-    ...passwordLinkHandlers(deps),
+    ...passwordLinkHandlers(deps, places),
     handler(logout, async (_: undefined, call) => {
       const { caller } = call;
       if (caller === undefined) return { status: 'ok' as const };

@@ -9,36 +9,32 @@ import { clearAttempts } from '../../../storage/auth/attempts.ts';
 import { passwordLink, takePasswordLink } from '../../../storage/auth/password-links.ts';
 import { type Handler, handler } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
-import { hashOfLinkToken } from '../users/password-links.ts';
+import { hashOfLinkToken, isLinkToken } from '../users/password-links.ts';
 import { acceptPassword, writePassword } from '../users/users.ts';
 import { hashPassword } from './passwords.ts';
+import type { PlaceLimit } from './place-limit.ts';
 import { RefusalAudit } from './refusal-audit.ts';
 import { Throttle } from './throttle.ts';
 import { keyOf } from './throttle-rules.ts';
 
 /** The handlers, for the pool of logins. */
-export function passwordLinkHandlers(deps: AuthDeps): readonly Handler<undefined>[] {
+export function passwordLinkHandlers(deps: AuthDeps, places: PlaceLimit): readonly Handler<undefined>[] {
   const { db, log, clock } = deps;
   const throttle = new Throttle(deps);
   // A flood of refusals must not push out the blocks, which are rarer and tell more.
   const [refusals, blocks] = [new RefusalAudit(db, clock), new RefusalAudit(db, clock)];
-  const turns = new KeyedQueue();
+  const [turns, charges] = [new KeyedQueue(), new KeyedQueue()];
 
-  /** The link that holds. Refuses `not_found`, alike for all that do not, and counts that as a wrong password. */
+  /**
+   * The link that holds, whatever others tried from there: 256 random bits need no throttle. Refuses `not_found`, alike
+   * for all that do not, and counts that as a wrong password; past the budget `too_many_attempts`.
+   */
   const find = async (tokenHash: string, { address, requestId }: Call) => {
+    const link = await passwordLink(db, tokenHash);
+    if (link !== undefined) return link;
     const from = clientNetworkOf(address);
-    const charge = await throttle.chargePlace(from);
-    let link: Awaited<ReturnType<typeof passwordLink>>;
-    try {
-      link = await passwordLink(db, tokenHash);
-    } catch (error) {
-      await charge.undone();
-      throw error;
-    }
-    if (link !== undefined) {
-      await charge.undone();
-      return link;
-    }
+    // They wait for the same row: one after the other here, they take one connection. One that waited may be blocked.
+    const charge = await charges.run(from.site, () => throttle.chargePlace(from));
     log.info({ address }, 'password link refused');
     const entry = { userId: null, username: '', address, requestId };
     await refusals.write({ ...entry, action: 'password_link.refused' });
@@ -49,34 +45,43 @@ export function passwordLinkHandlers(deps: AuthDeps): readonly Handler<undefined
     throw unknownLink();
   };
 
+  /** Runs `work` with the hash of the token. What can be no token is refused for nothing, and not counted. */
+  const admit = async <T>(token: string, { address }: Call, work: (tokenHash: string) => Promise<T>): Promise<T> => {
+    if (!isLinkToken(token)) throw unknownLink();
+    return places.run(clientNetworkOf(address), () => work(hashOfLinkToken(token)));
+  };
+
   return [
-    handler(showPasswordLink, async (_: undefined, call) => {
-      const { username, expiresAt } = await find(hashOfLinkToken(call.body.token), call);
-      return { username, expires_at: expiresAt.toISOString() };
-    }),
+    handler(showPasswordLink, (_: undefined, call) =>
+      admit(call.body.token, call, async (tokenHash) => {
+        const { username, expiresAt } = await find(tokenHash, call);
+        return { username, expires_at: expiresAt.toISOString() };
+      }),
+    ),
 
     handler(usePasswordLink, (_: undefined, call) => {
       const { address, requestId, body } = call;
       const from = clientNetworkOf(address);
-      const tokenHash = hashOfLinkToken(body.token);
-      // One after the other: of many with one token only the first costs a hash.
-      return turns.run(tokenHash, async () => {
-        const { userId, username } = await find(tokenHash, call);
-        acceptPassword(body.new_password, username);
-        const passwordHash = await hashPassword(body.new_password, from);
-        await db.tx(async (tx) => {
-          const user = await takePasswordLink(tx, tokenHash);
-          if (user === undefined) throw unknownLink();
-          const sessions = await writePassword(tx, user.id, passwordHash, from.network);
-          // Whoever forgot a password has tried some.
-          await clearAttempts(tx, keyOf('pair', username, from));
-          const by = { userId: user.id, username, address, requestId };
-          await audit(tx, { ...by, action: 'password_link.use', target: user.id, detail: { sessions } });
-        });
-        deps.tokensChanged({ kind: 'user', id: userId });
-        log.info({ userId, address }, 'password set by a link');
-        return { username };
-      });
+      return admit(body.token, call, (tokenHash) =>
+        // One after the other: of many with one token only the first costs a hash.
+        turns.run(tokenHash, async () => {
+          const { userId, username } = await find(tokenHash, call);
+          acceptPassword(body.new_password, username);
+          const passwordHash = await hashPassword(body.new_password, from);
+          await db.tx(async (tx) => {
+            const user = await takePasswordLink(tx, tokenHash);
+            if (user === undefined) throw unknownLink();
+            const sessions = await writePassword(tx, user.id, passwordHash, from.network);
+            // Whoever forgot a password has tried some.
+            await clearAttempts(tx, keyOf('pair', username, from));
+            const by = { userId: user.id, username, address, requestId };
+            await audit(tx, { ...by, action: 'password_link.use', target: user.id, detail: { sessions } });
+          });
+          deps.tokensChanged({ kind: 'user', id: userId });
+          log.info({ userId, address }, 'password set by a link');
+          return { username };
+        }),
+      );
     }),
   ];
 }

@@ -6,14 +6,11 @@ import { Refusal } from '../../../proto/errors.ts';
 import { userAtNetwork } from '../../../storage/auth/attempts.ts';
 import { rehash, type UserRow } from '../../../storage/auth/users.ts';
 import type { AuthDeps } from '../deps.ts';
-import { HASH_QUEUE, hashesOverloaded, hashPassword, needsRehash, verifyNobody, verifyPassword } from './passwords.ts';
+import { hashesOverloaded, hashPassword, needsRehash, verifyNobody, verifyPassword } from './passwords.ts';
+import type { PlaceLimit } from './place-limit.ts';
 import { RefusalAudit } from './refusal-audit.ts';
 import { type Charge, Throttle } from './throttle.ts';
 import { keyOf } from './throttle-rules.ts';
-
-/** Passwords of one network, and of one site, that are worked on or wait at once: nobody fills the pool alone. */
-const MAX_PER_NETWORK = HASH_QUEUE / 2;
-const MAX_PER_SITE = HASH_QUEUE;
 
 /** What somebody claims, and from where. */
 interface Claim {
@@ -59,12 +56,10 @@ export interface PasswordProver {
 }
 
 /** Makes the one that proves passwords. There is one in a service: what it remembers bounds the work of this node. */
-export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): PasswordProver {
+export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>, places: PlaceLimit): PasswordProver {
   const { db, log, clock } = deps;
   const throttle = new Throttle(deps);
   const turns = new KeyedQueue();
-  /** How many each network and each site has here. */
-  const here = new Map<string, number>();
   // Blocks are rarer than refusals and tell more: a flood of the ones must not push out the others.
   const [refusals, blocks] = [new RefusalAudit(db, clock), new RefusalAudit(db, clock)];
 
@@ -125,24 +120,14 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pa
     return { user, hasSecurityKeys: found?.hasSecurityKeys ?? true, charge };
   };
 
-  const proveAndEnter: PasswordProver['proveAndEnter'] = async (claim, enter) => {
+  const proveAndEnter: PasswordProver['proveAndEnter'] = (claim, enter) => {
     // A name nobody can have is counted under one name, whatever was typed.
     const username = usernameSchema.safeParse(claim.username).success ? claim.username : '';
     const from = clientNetworkOf(claim.address);
-    const counted = new Set([from.network, from.site]);
-    if ((here.get(from.network) ?? 0) >= MAX_PER_NETWORK || (here.get(from.site) ?? 0) >= MAX_PER_SITE)
-      throw new Refusal('overloaded');
-    for (const key of counted) here.set(key, (here.get(key) ?? 0) + 1);
-    try {
-      // One after the other: right passwords sent at once do not count against each other while they are looked at.
-      return await turns.run(keyOf('pair', username, from), async () => enter(await prove(claim, username, from)));
-    } finally {
-      for (const key of counted) {
-        const left = (here.get(key) ?? 1) - 1;
-        if (left > 0) here.set(key, left);
-        else here.delete(key);
-      }
-    }
+    // One after the other: right passwords sent at once do not count against each other while they are looked at.
+    const inTurn = () =>
+      turns.run(keyOf('pair', username, from), async () => enter(await prove(claim, username, from)));
+    return places.run(from, inTurn);
   };
 
   return {

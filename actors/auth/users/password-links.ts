@@ -26,6 +26,11 @@ interface MadeLink {
   readonly expiresAt: Date;
 }
 
+/** Whether it can be the token of a link at all. */
+export function isLinkToken(text: string): boolean {
+  return /^[\w-]{43}$/.test(text);
+}
+
 /** What storage knows a token by. A plain hash is enough for 256 random bits. */
 export function hashOfLinkToken(token: string): string {
   return createHash('sha256').update(token).digest('base64url');
