@@ -62,19 +62,23 @@ export async function countWrongCode(tx: Tx, deviceHash: string): Promise<void> 
 }
 
 /**
- * Writes down what a user decided about a login that is held. The user's present epoch goes with it. `isProven`: their
- * own login was a recent one.
+ * Writes down what a user decided about a login that is held. `epoch`: the one in which their session counts.
+ * `isProven`: their own login was a recent one.
  */
 export async function decideDeviceLogin(
   tx: Tx,
   deviceHash: string,
-  { userId, approved, isProven }: { readonly userId: string; readonly approved: boolean; readonly isProven: boolean },
+  decided: {
+    readonly userId: string;
+    readonly epoch: number;
+    readonly approved: boolean;
+    readonly isProven: boolean;
+  },
 ): Promise<void> {
+  const { userId, epoch, approved, isProven } = decided;
   await tx.run(
-    `update device_logins set approved = $3, user_id = $2, is_proven = $4,
-       epoch = (select sessions_epoch from users where id = $2)
-     where device_hash = $1`,
-    [deviceHash, userId, approved, isProven],
+    'update device_logins set approved = $3, user_id = $2, is_proven = $4, epoch = $5 where device_hash = $1',
+    [deviceHash, userId, approved, isProven, epoch],
   );
 }
 

@@ -3,7 +3,8 @@ import { z } from 'zod';
 import type { Caller } from '../../proto/endpoint.ts';
 import { INTO_AUDIT } from '../audit.ts';
 import type { Queries, Tx } from '../db.ts';
-import { tellTokens } from './token-directory.ts';
+import { voidPasswordLink } from './password-links.ts';
+import { SESSION_COUNTS, sessionParameters, tellTokens } from './token-directory.ts';
 
 const sessionRow = z.object({
   id: z.number(),
@@ -91,17 +92,35 @@ export function listSessions(db: Queries, userId: string): Promise<SessionRow[]>
   );
 }
 
+/** A session, as its caller has it. */
+type SessionOfCaller = Pick<Caller, 'tokenId' | 'session'>;
+
 /**
- * Ends all sessions of a user but one (its token's id; null: all), on every node within a second of the commit; and
- * every login that is under way. Returns how many were known of.
+ * Ends all sessions of a user on every node within a second of the commit, and every login that is under way; voids
+ * their password link. Returns how many sessions were known of. The user is held from then on.
  */
-export async function endSessions(tx: Tx, userId: string, except: string | null): Promise<number> {
-  await tx.run('update users set sessions_epoch = sessions_epoch + 1, kept_session = $2 where id = $1', [
-    userId,
-    except,
-  ]);
+export async function endSessions(tx: Tx, userId: string): Promise<number> {
+  await tx.run('update users set sessions_epoch = sessions_epoch + 1, kept_session = null where id = $1', [userId]);
+  return endRecords(tx, userId, null);
+}
+
+/**
+ * The same for all but the one that asks. Undefined when something has ended that one since its caller was proven:
+ * then it ends none. Whoever holds the user goes first, and PostgreSQL asks again after that wait.
+ */
+export async function endOtherSessions(tx: Tx, userId: string, kept: SessionOfCaller): Promise<number | undefined> {
+  const held = await tx.run(
+    `update users set sessions_epoch = sessions_epoch + 1, kept_session = $4 where ${SESSION_COUNTS}`,
+    sessionParameters(userId, kept),
+  );
+  return held === 0 ? undefined : endRecords(tx, userId, kept.tokenId);
+}
+
+/** What goes with the epoch of a user who is held. */
+async function endRecords(tx: Tx, userId: string, kept: string | null): Promise<number> {
+  await voidPasswordLink(tx, userId);
   await tellTokens(tx, 'user', userId);
-  return tx.run('delete from login_sessions where user_id = $1 and token_id is distinct from $2', [userId, except]);
+  return tx.run('delete from login_sessions where user_id = $1 and token_id is distinct from $2', [userId, kept]);
 }
 
 const epochRow = z.object({ epoch: z.number() });
@@ -113,15 +132,11 @@ export async function sessionsEpoch(db: Queries, userId: string): Promise<number
 }
 
 /** The same, if nothing has ended this session of theirs: else null. What is noted with it ends with their sessions. */
-export async function epochOfSession(
-  db: Queries,
-  userId: string,
-  { tokenId, session }: Pick<Caller, 'tokenId' | 'session'>,
-): Promise<number | null> {
+export async function epochOfSession(db: Queries, userId: string, session: SessionOfCaller): Promise<number | null> {
   const row = await db.one(
     epochRow,
-    `select sessions_epoch as epoch from users where id = $1 and (sessions_epoch = $2::int or kept_session = $3)`,
-    [userId, session?.epoch ?? null, tokenId],
+    `select sessions_epoch as epoch from users where ${SESSION_COUNTS}`,
+    sessionParameters(userId, session),
   );
   return row?.epoch ?? null;
 }

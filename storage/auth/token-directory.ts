@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import type { TokenDirectory, TokenNews } from '../../proto/auth/tokens.ts';
+import type { Caller } from '../../proto/endpoint.ts';
 import type { Db, Queries } from '../db.ts';
 
 const anyRow = z.object({});
@@ -27,6 +28,23 @@ const newsSchema = z
     return { kind: kind === 'token' ? 'token' : kind === 'account' ? 'account' : 'user', id };
   });
 
+/**
+ * What holds for the row of a user while a session of theirs counts: nothing has ended it since it began. Parameters:
+ * `sessionParameters`.
+ */
+export const SESSION_COUNTS = `id = $1 and disabled_at is null
+  and (sessions_from is null or sessions_from <= to_timestamp($2::float8))
+  and (sessions_epoch = $3::int or kept_session = $4::text)
+  and not exists (select from ended_sessions where token_id = $4::text)`;
+
+/** Those of a session, given as a caller has it: none counts without `session`, but for the one that was kept. */
+export function sessionParameters(
+  userId: string,
+  { tokenId, session }: Pick<Caller, 'tokenId' | 'session'>,
+): readonly (string | number | null)[] {
+  return [userId, session?.issuedAt ?? null, session?.epoch ?? null, tokenId];
+}
+
 /** The directory in `db`. */
 export function tokenDirectory(db: Db): TokenDirectory {
   return {
@@ -40,14 +58,11 @@ export function tokenDirectory(db: Db): TokenDirectory {
          where t.id = $1 and u.disabled_at is null and (t.expires_at is null or t.expires_at > now())`,
         [tokenId],
       ),
-    knowsUser: async (userId, { tokenId, issuedAt, epoch }) =>
+    knowsUser: async (userId, { tokenId, ...session }) =>
       (await db.one(
         anyRow,
-        `select from users where id = $1 and disabled_at is null
-           and (sessions_from is null or sessions_from <= to_timestamp($2))
-           and (sessions_epoch = $3 or kept_session = $4)
-           and not exists (select from ended_sessions where token_id = $4)`,
-        [userId, issuedAt, epoch, tokenId],
+        `select from users where ${SESSION_COUNTS}`,
+        sessionParameters(userId, { tokenId, session }),
       )) !== undefined,
     onNews: (handler) => db.listen(CHANNEL, (payload) => handler(newsSchema.catch({ kind: 'all' }).parse(payload))),
   };

@@ -1,7 +1,6 @@
 /** SQL of users. */
 import { z } from 'zod';
 import { isConstraint, type Queries, type Tx } from '../db.ts';
-import { voidPasswordLink } from './password-links.ts';
 
 const anyRow = z.object({});
 const nameRow = z.object({ username: z.string() });
@@ -100,20 +99,28 @@ export function setDisplayName(db: Queries, id: string, displayName: string): Pr
 }
 
 /**
- * Changes the password hash, and voids the link that could set another; the user as it is now, or undefined when there
- * is none.
+ * Changes the password hash, if it is still `old` (null: whatever it is); the user as it is now, or undefined when
+ * nothing changed. Whoever does it ends sessions in the same transaction (storage/auth/sessions.ts).
  */
-export async function setPasswordHash(tx: Tx, id: string, passwordHash: string): Promise<UserRow | undefined> {
-  const row = await tx.one(
+export function setPasswordHash(
+  tx: Tx,
+  id: string,
+  passwordHash: string,
+  old: string | null,
+): Promise<UserRow | undefined> {
+  return tx.one(
     userRow,
-    `update users set password_hash = $2, password_changed_at = now() where id = $1 returning ${USER_COLUMNS}`,
-    [id, passwordHash],
+    `update users set password_hash = $2, password_changed_at = now()
+     where id = $1 and ($3::text is null or password_hash = $3) returning ${USER_COLUMNS}`,
+    [id, passwordHash, old],
   );
-  await voidPasswordLink(tx, id);
-  return row;
 }
 
-/** Replaces a hash by one of the same password with newer parameters, unless it changed meanwhile. */
-export async function rehash(db: Queries, id: string, old: string, passwordHash: string): Promise<void> {
-  await db.run('update users set password_hash = $3 where id = $1 and password_hash = $2', [id, old, passwordHash]);
+/**
+ * Replaces a hash by one of the same password with newer parameters. False when it changed meanwhile, and stays as it
+ * is.
+ */
+export async function rehash(db: Queries, id: string, old: string, passwordHash: string): Promise<boolean> {
+  const values = [id, old, passwordHash];
+  return (await db.run('update users set password_hash = $3 where id = $1 and password_hash = $2', values)) === 1;
 }

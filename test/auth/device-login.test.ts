@@ -126,7 +126,7 @@ test('an approval ends with a new password, and with the account', async (t) => 
   await setPassword(auth.outside, 'ann', 'another fine password');
   assert.deepEqual(await ask(stolen.device_code), { status: 'refused' });
   const again = await begin();
-  await decide(again.user_code, 'approve');
+  await decide(again.user_code, 'approve', await auth.enter('ann', 'another fine password'));
   await disableUser(auth.outside, 'ann', { stop: false });
   assert.deepEqual(await ask(again.device_code), { status: 'refused' });
   assert.equal(await rows(auth), 0);

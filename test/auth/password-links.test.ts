@@ -14,7 +14,7 @@ import {
   adminSetPassword,
 } from '../../proto/auth/admin.ts';
 import { createToken } from '../../proto/auth/api-tokens.ts';
-import { changePassword, listSessions, login } from '../../proto/auth/endpoints.ts';
+import { changePassword, endOtherSessions, listSessions, login } from '../../proto/auth/endpoints.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { passwordLink, purgePasswordLinks, takePasswordLink } from '../../storage/auth/password-links.ts';
@@ -96,7 +96,7 @@ test('a link ends when its time is over, which the administrator chooses within 
   assert.equal(await purgePasswordLinks(auth.db), 1);
 });
 
-test('a newer link voids the older, and so does every other change of the password', async (t) => {
+test('a newer link voids the older, and so does every other change of the password or end of sessions', async (t) => {
   const { auth, admin, ann, make, show, use } = await setting(t);
   const [first, second] = [await make(), await make()];
   assert.equal(await rows(auth), 1);
@@ -110,6 +110,13 @@ test('a newer link voids the older, and so does every other change of the passwo
   const fourth = await make();
   await auth.call(adminSetPassword, admin, { params: { id: ann.userId } });
   await refused('not_found', use(fourth));
+  await setPassword(auth.outside, 'ann', PASSWORD);
+  const fifth = await make();
+  await auth.call(adminEndSessions, admin, { params: { id: ann.userId } });
+  await refused('not_found', use(fifth));
+  const sixth = await make();
+  await auth.call(endOtherSessions, await auth.enter('ann'));
+  await refused('not_found', use(sixth));
   assert.equal(await rows(auth), 0);
 });
 

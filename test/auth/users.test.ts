@@ -151,7 +151,7 @@ describe('users changed from the command line', () => {
     await setPassword(auth.outside, 'ann', NEW);
     // The news makes it read the whole row again.
     await until(async () => (await auth.call(session, ann)).display_name === 'Ann of old');
-    await auth.call(changePassword, ann, body(NEW, PASSWORD));
+    await auth.call(changePassword, await auth.enter('ann', NEW), body(NEW, PASSWORD));
     await auth.enter('ann');
   });
 

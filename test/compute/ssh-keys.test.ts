@@ -180,7 +180,7 @@ describe('SSH keys that open the account', () => {
     const { id } = await add(compute, eve);
     const isLogin = async () => (await compute.call(listSshKeys, eve)).ssh_keys.map(({ login }) => login);
     assert.deepEqual(await isLogin(), [true]);
-    await compute.db.tx((tx) => endSessions(tx, eve.userId, null));
+    await compute.db.tx((tx) => endSessions(tx, eve.userId));
     assert.deepEqual(await isLogin(), [false]);
     // A request that was let in before.
     await refused('unauthorized', mark(compute, eve, id));

@@ -116,7 +116,7 @@ test('the name leads to its account, however many others marked the key before',
 
 test('a mark ends with the sessions of its user', async (t) => {
   const { db, ask } = await setup(t);
-  await db.tx((tx) => endSessions(tx, idOf('ann'), null));
+  await db.tx((tx) => endSessions(tx, idOf('ann')));
   assert.match(await ask('ann', 'F-ann'), /opens containers, but no account/);
 });
 
@@ -140,7 +140,7 @@ test('a login ends when its key is unmarked, its user is disabled, or the sessio
   });
   await ended(shared);
   assert.equal(first.reason(), undefined);
-  await db.tx((tx) => endSessions(tx, idOf('ann'), null));
+  await db.tx((tx) => endSessions(tx, idOf('ann')));
   await ended(first);
   // Marked anew.
   await db.run('update ssh_keys set login_epoch = 1 where user_id = $1', [idOf('ann')]);

@@ -25,6 +25,7 @@ import {
   endDeviceLogin,
   holdDeviceLogin,
 } from '../../../storage/auth/device-logins.ts';
+import { epochOfSession } from '../../../storage/auth/sessions.ts';
 import { userById } from '../../../storage/auth/users.ts';
 import type { Tx } from '../../../storage/db.ts';
 import { auditEntry } from '../../service/audit.ts';
@@ -143,7 +144,7 @@ export function deviceHandlers(deps: AuthDeps): readonly Handler<undefined>[] {
 
 /**
  * What a person says about a code, or undefined when it is wrong: then it is counted for them, and for the login whose
- * first half it has. Refuses `too_many_attempts` and `conflict`.
+ * first half it has. Refuses `too_many_attempts`, `conflict`, and `unauthorized` when their session ended meanwhile.
  */
 async function decide(tx: Tx, codes: DeviceCodes, call: CallOf<typeof approveDevice>, now: number) {
   const caller = callerOf(call);
@@ -172,7 +173,10 @@ async function decide(tx: Tx, codes: DeviceCodes, call: CallOf<typeof approveDev
   const view = { name, address, created_at: login.createdAt.toISOString(), expires_at: login.expiresAt.toISOString() };
   if (decision === 'show') return { status: 'pending' as const, ...view };
   const approved = decision === 'approve';
-  await decideDeviceLogin(tx, login.deviceHash, { userId, approved, isProven: isRecentLogin(caller, now) });
+  const epoch = await epochOfSession(tx, userId, caller);
+  // A password link or an administrator ended the session meanwhile.
+  if (epoch === null) throw new Refusal('unauthorized');
+  await decideDeviceLogin(tx, login.deviceHash, { userId, epoch, approved, isProven: isRecentLogin(caller, now) });
   await audit(tx, auditEntry(call, `device.${decision}`, userId, { name, address }));
   return { status: approved ? ('approved' as const) : ('refused' as const), ...view };
 }

@@ -116,8 +116,8 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>, pla
       await refusals.write({ ...entry, action: `${purpose}.refused`, detail: { reason: 'disabled' } });
       throw accountDisabled();
     }
-    if (needsRehash(user.passwordHash)) await renewHash(deps, user, password, from);
-    return { user, hasSecurityKeys: found?.hasSecurityKeys ?? true, charge };
+    const renewed = needsRehash(user.passwordHash) ? await renewHash(deps, user, password, from) : user;
+    return { user: renewed, hasSecurityKeys: found?.hasSecurityKeys ?? true, charge };
   };
 
   const proveAndEnter: PasswordProver['proveAndEnter'] = (claim, enter) => {
@@ -140,16 +140,18 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>, pla
   };
 }
 
-/** Replaces an old hash. Whoever could not be served now is served at the next login. */
+/** Replaces an old hash; the user as they are then. Whoever could not be served now is served at the next login. */
 async function renewHash(
   { db, log }: Pick<AuthDeps, 'db' | 'log'>,
   user: UserRow,
   password: string,
   client: ClientNetwork,
-): Promise<void> {
+): Promise<UserRow> {
   try {
-    await rehash(db, user.id, user.passwordHash, await hashPassword(password, client));
+    const passwordHash = await hashPassword(password, client);
+    if (await rehash(db, user.id, user.passwordHash, passwordHash)) return { ...user, passwordHash };
   } catch (error) {
     log.warn({ userId: user.id, err: error }, 'an old password hash could not be replaced');
   }
+  return user;
 }

@@ -106,7 +106,7 @@ export function adminHandlers({ db, adminUsername, domain }: AuthDeps) {
     handler(adminEndSessions, async (_: undefined, call) => {
       const { id, username } = await userOf(call.params.id);
       const ended = await db.tx(async (tx) => {
-        const count = await endSessions(tx, id, null);
+        const count = await endSessions(tx, id);
         await audit(tx, auditEntry(call, 'session.end_all', id, { username, sessions: count }));
         await append(tx, { msgId: randomUUID(), subject: userChanged.subject(id), data: new Uint8Array() });
         return count;

@@ -10,7 +10,7 @@ import { Refusal } from '../../../proto/errors.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import { audit } from '../../../storage/audit.ts';
 import {
-  endSessions,
+  endOtherSessions as endOthers,
   endSession as endStored,
   prolongSession,
   listSessions as sessionsOf,
@@ -80,7 +80,9 @@ export function sessionHandlers(deps: AuthDeps): readonly Handler<SessionOwner>[
     handler(endOtherSessions, async (state: SessionOwner, call) => {
       const { id } = state.row;
       const ended = await fenced(db, state.lease, async (tx) => {
-        const count = await endSessions(tx, id, callerOf(call).tokenId);
+        const count = await endOthers(tx, id, callerOf(call));
+        // A password link or an administrator ended this one meanwhile.
+        if (count === undefined) throw new Refusal('unauthorized');
         await audit(tx, auditEntry(call, 'session.end_others', id, { sessions: count }));
         return count;
       });

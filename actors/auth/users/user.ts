@@ -13,7 +13,7 @@ import { Refusal } from '../../../proto/errors.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import { audit } from '../../../storage/audit.ts';
 import { forgetNetworks } from '../../../storage/auth/attempts.ts';
-import { endSessions, noteSeen } from '../../../storage/auth/sessions.ts';
+import { endOtherSessions, noteSeen } from '../../../storage/auth/sessions.ts';
 import { setDisplayName, setPasswordHash, type UserRow, userById } from '../../../storage/auth/users.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { REMOVAL } from '../../../storage/offboarding.ts';
@@ -99,10 +99,13 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): Answerin
       if (proven.id !== id) throw new Refusal('unauthorized');
       const passwordHash = await hashPassword(body.new_password, clientNetworkOf(address));
       state.row = await fenced(db, state.lease, async (tx) => {
-        await audit(tx, auditEntry(call, 'password.change', id));
+        // A password link or an administrator may have been faster than the hash.
+        if ((await endOtherSessions(tx, id, callerOf(call))) === undefined) throw new Refusal('unauthorized');
+        const row = await setPasswordHash(tx, id, passwordHash, proven.passwordHash);
+        if (row === undefined) throw new Refusal('wrong_password');
         await forgetNetworks(tx, id, networkOf(address));
-        await endSessions(tx, id, callerOf(call).tokenId);
-        return present(await setPasswordHash(tx, id, passwordHash));
+        await audit(tx, auditEntry(call, 'password.change', id));
+        return row;
       });
       deps.tokensChanged({ kind: 'user', id });
       deps.log.info({ userId: state.row.id, address }, 'password changed');

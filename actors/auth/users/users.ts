@@ -91,9 +91,9 @@ export async function writePassword(
   passwordHash: string,
   network: string | null,
 ): Promise<number> {
-  await setPasswordHash(tx, userId, passwordHash);
+  await setPasswordHash(tx, userId, passwordHash, null);
   await forgetNetworks(tx, userId, network);
-  const ended = await endSessions(tx, userId, null);
+  const ended = await endSessions(tx, userId);
   await append(tx, { msgId: randomUUID(), subject: userChanged.subject(userId), data: new Uint8Array() });
   return ended;
 }
