@@ -76,6 +76,15 @@ describe('the settings of a workload in the console', {
     assert.doesNotMatch(await page.content(), /nobody-reads-this/);
     await console.button('Change API_KEY').click();
     assert.equal(await page.getByLabel('Value', { exact: true }).inputValue(), '');
+    // Neither as a secret nor as a variable is it emptied by accident.
+    for (const _ of ['secret', 'variable']) {
+      await page.locator('.field .wrong').getByText('Type the value: that of a secret is not shown.').waitFor();
+      assert.equal(await console.button('Set').getAttribute('aria-disabled'), 'true');
+      await page.getByLabel('Secret', { exact: false }).click();
+    }
+    await page.getByLabel('Value', { exact: true }).fill('x');
+    await page.locator('.field .wrong').waitFor({ state: 'detached' });
+    assert.equal(await console.button('Set').getAttribute('aria-disabled'), null);
     await console.button('Change GREETING').click();
     await page.getByLabel('Secret', { exact: false }).check();
     await console.button('Set').click();

@@ -54,6 +54,7 @@ export const WORKLOAD = {
   secret: 'Secret',
   secretHint: 'Nobody is shown its value again, you neither.',
   nameFirst: 'Give it a name first.',
+  valueFirst: 'Type the value: that of a secret is not shown.',
   set: (name: string) => `${name} is set`,
   setVerb: 'Set',
   program: 'Program',

@@ -118,9 +118,12 @@ function VariableFields({ container, settings, draft, onChange, onChanged }: Var
     onChanged();
   });
   const change = (part: Partial<VariableDraft>) => onChange({ ...draft, ...part });
+  // The form cannot show what a secret is now: it must not send that it is empty from then on.
+  const isMissing = name !== '' && value === '' && (isSecret || settings.secrets.includes(name));
+  const reason = name === '' ? t.workload.nameFirst : isMissing ? t.workload.valueFirst : undefined;
   const run = (event: Event) => {
     event.preventDefault();
-    void deed.run();
+    if (reason === undefined) void deed.run();
   };
   const shown = name === '' ? 'NAME' : name;
   return (
@@ -132,7 +135,13 @@ function VariableFields({ container, settings, draft, onChange, onChanged }: Var
         onInput={(to) => change({ name: to })}
         attributes={{ autocomplete: 'off', maxLength: 128 }}
       />
-      <TextField label={t.workload.value} rows={2} value={value} onInput={(to) => change({ value: to })} />
+      <TextField
+        label={t.workload.value}
+        error={isMissing ? t.workload.valueFirst : undefined}
+        rows={2}
+        value={value}
+        onInput={(to) => change({ value: to })}
+      />
       <Check
         label={t.workload.secret}
         hint={t.workload.secretHint}
@@ -142,13 +151,7 @@ function VariableFields({ container, settings, draft, onChange, onChanged }: Var
       {name !== '' && status === 'running' && <Note tone="warn">{t.storage.restartNote}</Note>}
       {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
       <div class="row">
-        <Button
-          type="submit"
-          kind="main"
-          busy={deed.isBusy}
-          reason={name === '' ? t.workload.nameFirst : undefined}
-          onClick={run}
-        >
+        <Button type="submit" kind="main" busy={deed.isBusy} reason={reason} onClick={run}>
           {t.workload.setVerb}
         </Button>
       </div>
