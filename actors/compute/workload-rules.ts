@@ -47,7 +47,10 @@ function merged(before: Variables, change: WorkloadChange['env'] = {}): Record<s
 export function refuseCommand(image: string | null, { command, entrypoint }: ContainerSettings): void {
   const field = command === null ? 'entrypoint' : 'command';
   if (image === null && (command ?? entrypoint) !== null)
-    throw invalidField(field, "is for other images: in the platform's own it would run in the place of the SSH server");
+    throw invalidField(
+      field,
+      "is for other images: the platform's own runs an executable file /root/.troupe/start beside its SSH server",
+    );
 }
 
 /** What differs, as the audit trail may have it: names, never values. Undefined when nothing does. */

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
+import { quotedWord } from '../../lib/shell-word.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
 import { parseImageReference } from '../../transports/engines/common/image-reference.ts';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
@@ -140,6 +141,25 @@ describe('the Debian base image', { skip: skip() }, () => {
     assert.equal(await ssh('cat /root/kept'), key.trim());
     assert.equal(await ssh('cat /etc/ssh/ssh_host_ed25519_key.pub'), hostKey);
     assert.match(await ssh('tree --version'), /^tree v/);
+
+    // A program of its owner's starts with it, prints to its log, and is told to end.
+    const program = `#!/bin/sh\ntrap 'echo told > /root/end; exit' TERM\necho begun\nwhile :; do sleep 0.1; done\n`;
+    await ssh(`mkdir -p .troupe; printf %s ${quotedWord(program)} > .troupe/start; chmod +x .troupe/start`);
+    await engine.stop('deb', 10);
+    await engine.start('deb', [key]);
+    const log: string[] = [];
+    const reading = new AbortController();
+    for await (const lines of engine.logs('deb', { follow: true, tail: 100, signal: reading.signal })) {
+      log.push(...lines);
+      if (log.some((line) => line.endsWith(' begun'))) break;
+    }
+    reading.abort();
+    await eventually(async () => (await engine.dial('deb', 22, { timeoutMs: 2000 })).destroy());
+    await engine.stop('deb', 10);
+    assert.equal((await engine.inspect('deb'))?.exitCode, 0);
+    await engine.start('deb', [key]);
+    await eventually(async () => (await engine.dial('deb', 22, { timeoutMs: 2000 })).destroy());
+    assert.equal(await ssh('cat end'), 'told');
   });
 });
 

@@ -1,0 +1,95 @@
+/** The main process of the base image, with this machine's shell: what it does with a program of the container's owner. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
+import { projectRoot } from '../support/project.ts';
+import { findProgram, skipUnless } from '../support/require.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
+
+const INIT = join(projectRoot, 'deploy/base-image/rootfs/usr/local/sbin/troupe-init');
+
+/** Runs it with paths below a folder, and something that stands still in the place of sshd. */
+async function startInit(t: TestContext, program: string | undefined, { mode = 0o755 } = {}) {
+  const running: ChildProcess[] = [];
+  t.after(async () => {
+    for (const child of running) {
+      if (child.exitCode !== null || child.signalCode !== null) continue;
+      child.kill('SIGTERM');
+      await once(child, 'exit');
+    }
+  });
+  const folder = await tempDir(t);
+  const at = (name: string) => join(folder, name);
+  const script = (await readFile(INIT, 'utf8'))
+    .replaceAll('/usr/sbin/sshd -D -e', at('sshd'))
+    .replaceAll('/root/.troupe/start', at('start'))
+    .replaceAll('/run/sshd', at('run'))
+    .replaceAll('/etc/ssh/', `${folder}/`);
+  const write = (name: string, text: string, mode: number) => writeFile(at(name), text, { mode });
+  await write('init', script, 0o755);
+  await write('sshd', '#!/bin/sh\nexec sleep 1000\n', 0o755);
+  await write('ssh_host_ed25519_key', 'is there', 0o600);
+  if (program !== undefined) await write('start', `#!/bin/sh\ncd ${folder}\n${program}\n`, mode);
+  const init = spawn(at('init'), { stdio: ['ignore', 'pipe', 'pipe'] });
+  running.push(init);
+  let said = '';
+  for (const stream of [init.stdout, init.stderr]) stream?.on('data', (chunk: Buffer) => (said += chunk));
+  const says = (words: RegExp) => until(() => words.test(said), { what: `it says ${words}` });
+  const stop = async () => {
+    const exit = once(init, 'exit');
+    init.kill('SIGTERM');
+    return (await exit)[0];
+  };
+  return { at, init, says, stop, said: () => said };
+}
+
+describe('the main process of the base image', {
+  skip: skipUnless(findProgram('setsid') !== undefined, 'setsid'),
+}, () => {
+  test('becomes the SSH server when the owner has no program', async (t) => {
+    const { init } = await startInit(t, undefined);
+    await until(async () => /^sleep\0/.test(await readFile(`/proc/${init.pid}/cmdline`, 'utf8')));
+  });
+
+  test('says what is missing when the program is not executable, and lets its owner in', async (t) => {
+    const { says, init } = await startInit(t, 'true', { mode: 0o644 });
+    await says(/start is not started: make it executable \(chmod \+x \S+\/start\)/);
+    await until(async () => /^sleep\0/.test(await readFile(`/proc/${init.pid}/cmdline`, 'utf8')));
+  });
+
+  test('starts a program again that fails, later each time, after it ended what that left', async (t) => {
+    const { at, says, stop } = await startInit(t, 'sleep 1000 & echo $! >> left; echo up; exit 3');
+    await says(/up\n.*start ended with exit code 3, and is started again in 1 s\nup\n.*in 2 s\n/);
+    const left = (await readFile(at('left'), 'utf8')).trim().split('\n').map(Number);
+    for (const pid of left) await until(() => !existsSync(`/proc/${pid}`), { what: `${pid} has ended` });
+    assert.equal(await stop(), 0);
+  });
+
+  test('leaves a program alone that ended well, and what that has begun', async (t) => {
+    const { at, says, stop } = await startInit(t, 'sleep 1000 & echo $! > left');
+    await says(/start ended with exit code 0, and is not started again/);
+    const pid = Number(await readFile(at('left'), 'utf8'));
+    assert.ok(existsSync(`/proc/${pid}`));
+    assert.equal(await stop(), 0);
+    await until(() => !existsSync(`/proc/${pid}`));
+  });
+
+  test('tells all of the program to end, and waits for it', async (t) => {
+    const child = `sh -c 'trap "sleep 0.3; echo child >> ended; exit" TERM; echo ready; while :; do sleep 0.05; done'`;
+    const { at, says, stop } = await startInit(t, child);
+    await says(/ready\n/);
+    assert.equal(await stop(), 0);
+    assert.equal(await readFile(at('ended'), 'utf8'), 'child\n');
+  });
+
+  test('ends soon whenever it is told, also while it waits to start the program again', async (t) => {
+    const { says, stop } = await startInit(t, 'exit 1');
+    await says(/in 2 s\n/);
+    assert.equal(await stop(), 0);
+  });
+});
