@@ -1,9 +1,10 @@
 /** `troupe env`: the variables and secrets of a container. */
+import { parseEnv } from 'node:util';
 import type { CallInput } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
 import { clean, type Output } from './output.ts';
-import { takeSecret } from './prompt.ts';
+import { readInput, takeSecret } from './prompt.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
 
 type ContainerChange = NonNullable<CallInput<'updateContainer'>['body']>;
@@ -19,6 +20,20 @@ export function parsePairs(pairs: readonly string[]): Record<string, string> {
   );
 }
 
+/** Variables of a file with `NAME=value` on each line (dotenv); `-`: of standard input. Throws ClientFailure. */
+export async function readEnvFile({ place }: Output, file: string): Promise<Record<string, string>> {
+  if (file !== '-' && place.machine === undefined)
+    throw new ClientFailure('usage', 'By SSH no files are read: name `-`, and redirect the file of your machine.');
+  const text = file === '-' || place.machine === undefined ? await readInput(place) : place.machine.readText(file);
+  const found = Object.entries(parseEnv(text)).flatMap(([key, value]) => (value === undefined ? [] : [[key, value]]));
+  if (found.length === 0) throw new ClientFailure('usage', `${clean(file)} has no line such as PORT=8080.`);
+  return Object.fromEntries(found);
+}
+
+export interface EnvFileOptions extends ClientCommandOptions {
+  readonly file?: string;
+}
+
 /** Lists the variables with their values, and the names of the secrets. */
 export async function listEnv(name: string | undefined, options: ClientCommandOptions): Promise<void> {
   const session = openSession(options);
@@ -32,13 +47,24 @@ export async function listEnv(name: string | undefined, options: ClientCommandOp
 }
 
 /** Sets variables. */
-export async function setEnv(name: string, pairs: readonly string[], options: ClientCommandOptions): Promise<void> {
-  await change(name, { env: parsePairs(pairs) }, options);
+export async function setEnv(name: string, pairs: readonly string[], options: EnvFileOptions): Promise<void> {
+  const named = parsePairs(pairs);
+  if (options.file === undefined && pairs.length === 0)
+    throw new ClientFailure('usage', 'Name a variable such as PORT=8080, or a file with --file.');
+  const read = options.file === undefined ? {} : await readEnvFile(openSession(options).out, options.file);
+  await change(name, { env: { ...read, ...named } }, options);
 }
 
-/** Sets a secret, which is never on the command line: others on the machine see that. */
-export async function setSecret(name: string, variable: string, options: ClientCommandOptions): Promise<void> {
-  await change(name, { secrets: { [variable]: await readSecret(openSession(options).out, variable) } }, options);
+/** Sets a secret, or all of a file. Their values are never on the command line: others on the machine see that. */
+export async function setSecret(name: string, variable: string | undefined, options: EnvFileOptions): Promise<void> {
+  const { out } = openSession(options);
+  if ((variable === undefined) === (options.file === undefined))
+    throw new ClientFailure('usage', 'Name one secret, or a file of them with --file.');
+  const secrets =
+    variable === undefined
+      ? await readEnvFile(out, options.file ?? '-')
+      : { [variable]: await readSecret(out, variable) };
+  await change(name, { secrets }, options);
 }
 
 /** A secret that is typed, or a line of standard input. Throws ClientFailure. */

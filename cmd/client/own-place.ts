@@ -1,5 +1,5 @@
 /** The person's own machine as the place of a command: this process, its files and programs. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline/promises';
@@ -15,6 +15,18 @@ const KEY_FILES = ['id_ed25519.pub', 'id_ecdsa.pub', 'id_rsa.pub'];
 
 const keyName = (): string => `${userInfo().username}@${hostname()}`.slice(0, 64);
 const sshFile = (name: string): string => join(userInfo().homedir, '.ssh', name);
+
+const MOST_READ = 1024 * 1024;
+
+function readText(path: string): string {
+  try {
+    if (statSync(path).size > MOST_READ) throw new ClientFailure('usage', `${path} is larger than 1 MiB.`);
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    if (cause instanceof ClientFailure) throw cause;
+    throw new ClientFailure('usage', `${path} cannot be read.`, { cause });
+  }
+}
 
 const MACHINE: OwnMachine = {
   keyName,
@@ -32,13 +44,9 @@ const MACHINE: OwnMachine = {
     writeFileSync(`${path}.pub`, `${publicKey}\n`, { flag: 'wx' });
     return `${path}.pub`;
   },
+  readText,
   readPublicKey(path) {
-    let text: string;
-    try {
-      text = readFileSync(path, 'utf8');
-    } catch (cause) {
-      throw new ClientFailure('usage', `${path} cannot be read.`, { cause });
-    }
+    const text = readText(path);
     if (text.includes('PRIVATE KEY')) throw new ClientFailure('usage', `${path} is the private key: name ${path}.pub.`);
     return text;
   },

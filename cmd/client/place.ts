@@ -56,6 +56,8 @@ export interface OwnMachine {
   readonly newKeyFile: string;
   /** A public key of a file. Throws ClientFailure. */
   readPublicKey(path: string): string;
+  /** The text of a file of at most 1 MiB. Throws ClientFailure. */
+  readText(path: string): string;
   /** Opens an address where there is a desktop. Whether it was tried. */
   openBrowser(url: string): boolean;
 }

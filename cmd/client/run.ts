@@ -1,6 +1,6 @@
 /** `troupe run`: a container with its ports, waited for, and entered. */
 import type { CallInput, Container } from '../../client/index.ts';
-import { parsePairs, readSecret } from './env.ts';
+import { parsePairs, readEnvFile, readSecret } from './env.ts';
 import { ClientFailure } from './failure.ts';
 import { pick } from './names.ts';
 import type { OwnMachine } from './place.ts';
@@ -18,6 +18,7 @@ export interface RunOptions extends ClientCommandOptions {
   readonly port?: readonly string[];
   readonly mount?: readonly string[];
   readonly env?: readonly string[];
+  readonly envFile?: string;
   readonly secret?: string;
   readonly restart?: 'always' | 'on-failure' | 'no';
   readonly pull?: 'always' | 'missing';
@@ -35,9 +36,10 @@ const SIZES: readonly Size[] = ['nano', 'micro', 'mini', 'tiny', 'small', 'mediu
 /** Makes a container. Without a name it gets one of two words. */
 export async function runContainer(name: string | undefined, options: RunOptions): Promise<void> {
   const ports = (options.port ?? []).map(parsePort);
-  const env = options.env && parsePairs(options.env);
+  const named = options.env && parsePairs(options.env);
   const session = openSession(options);
   const { client, out } = session;
+  const env = options.envFile === undefined ? named : { ...(await readEnvFile(out, options.envFile)), ...named };
   const ssh_key_ids = await keyIds(session, options.key);
   const size = SIZES.find((each) => each === options.size);
   if (options.size !== undefined && size === undefined)

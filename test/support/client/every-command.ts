@@ -171,6 +171,17 @@ function inside(): CommandStep[] {
     list('env ls box', 'VALUE,KIND,NAME', compute.getSettings.reply),
     deed('env set box PORT=8080 NAME=a=b', settings.updateContainer.reply),
     deed('env set box nothing', failure('usage'), { code: 2 }),
+    deed('env set box', failure('usage'), { code: 2 }),
+    deed('env set box --file - LEVEL=2', settings.updateContainer.reply, {
+      input: () => '# what it is\nexport LEVEL=1\nWORDS="two words"\n',
+    }),
+    deed('env secret box --file -', settings.updateContainer.reply, { input: () => 'TOKEN=canary-of-env\n' }),
+    deed('env secret box --file /none/such', failure('usage'), { code: 2 }),
+    said(
+      'env ls box',
+      /\n2\tvariable\tLEVEL\na=b\tvariable\tNAME\n8080\tvariable\tPORT\ntwo words\tvariable\tWORDS\n\*{8}\tsecret\tTOKEN\n$/,
+    ),
+    deed('env rm box LEVEL WORDS TOKEN', settings.updateContainer.reply),
     deed('env secret box KEY', settings.updateContainer.reply, { input: () => 'canary-of-env\n' }),
     said('env ls box', /\na=b\tvariable\tNAME\n8080\tvariable\tPORT\n\*{8}\tsecret\tKEY\n$/),
     deed('env rm box PORT NAME KEY', settings.updateContainer.reply),
