@@ -157,6 +157,10 @@ async function useAdministration({ call }: Api, token: string): Promise<void> {
   const own = { token, params };
   for (const name of ['adminSetPassword', 'adminForgetKeys', 'adminListSessions', 'adminEndSessions'])
     await call('auth', name, own);
+  const { hash } = new URL(text(await call('auth', 'adminPasswordLink', own), 'url'));
+  const link = { token: hash.slice(1) };
+  await call('auth', 'showPasswordLink', { body: link });
+  await call('auth', 'usePasswordLink', { body: { ...link, new_password: 'a password by a link' } });
   await call('auth', 'adminDisableUser', { ...own, query: '?stop=true' });
   await call('auth', 'adminEnableUser', own);
   await call('auth', 'adminRemoveUser', own);

@@ -44,12 +44,14 @@ async function open(t: TestContext) {
 
 test('a look reads the hostnames that there is news of, and no others', async (t) => {
   const { db, ids, source, mappings, rows } = await open(t);
-  const heard = new Set<string>();
+  const heard = new Set<string | undefined>();
   const watching = source.watch((hostname) => {
     mappings.suspect(hostname);
-    if (hostname !== undefined) heard.add(hostname);
+    heard.add(hostname);
   });
   t.after(() => watching.close());
+  // From then on nothing is missed.
+  await until(() => heard.delete(undefined), { what: 'it listens' });
   const both = await mappings.read(false);
   assert.deepEqual(both.get(B), { containerId: CONTAINER, targetPort: 8443 });
   await mapHostname(db, 'c.example.org');

@@ -118,6 +118,29 @@ describe('a console whose connection is lost', {
     await answers('echo "kept:$kept"', /^kept:yes/);
   });
 
+  /** Logs in where all tabs ask for it, and waits until they go on. */
+  const logInAgain = async (password: string) => {
+    for (const tab of tabs) await tab.getByRole('dialog', { name: 'Your session has ended' }).waitFor();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Password').fill(password);
+    await dialog.getByRole('button', { name: 'Log in', exact: true }).click();
+    for (const tab of tabs) {
+      await tab.getByRole('dialog').waitFor({ state: 'detached' });
+      await isLive(tab);
+    }
+    await goesOn(logged, 'the log');
+  };
+
+  test('a session that is ended elsewhere asks for a login in all tabs, and one is enough for all', async () => {
+    const { auth } = console.platform.ready.urls;
+    const { token } = container;
+    const ended = await request('DELETE', `${auth}/api/settings/sessions`, { token });
+    assert.ok(ended.status < 300, JSON.stringify(ended.json));
+    await logInAgain(PASSWORD);
+    await answers('echo "kept:$kept"', /^kept:$/);
+    await type('kept=yes');
+  });
+
   test('a password that is changed elsewhere asks for it in all tabs, and one login is enough for all', async () => {
     const { auth } = console.platform.ready.urls;
     const changed = await request('PUT', `${auth}/api/settings/password`, {
@@ -125,15 +148,7 @@ describe('a console whose connection is lost', {
       body: { current_password: PASSWORD, new_password: 'another password of ann' },
     });
     assert.ok(changed.status < 300, JSON.stringify(changed.json));
-    for (const tab of tabs) await tab.getByRole('dialog', { name: 'Your session has ended' }).waitFor();
-    const dialog = page.getByRole('dialog');
-    await dialog.getByLabel('Password').fill('another password of ann');
-    await dialog.getByRole('button', { name: 'Log in', exact: true }).click();
-    for (const tab of tabs) {
-      await tab.getByRole('dialog').waitFor({ state: 'detached' });
-      await isLive(tab);
-    }
-    await goesOn(logged, 'the log');
+    await logInAgain('another password of ann');
     // The shell ended with the session, and there is a new one.
     await answers('echo "kept:$kept"', /^kept:$/);
   });

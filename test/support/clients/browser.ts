@@ -1,5 +1,5 @@
 /** A real browser with a security key of its own making (DevTools protocol, domain WebAuthn). */
-import { type Browser, type CDPSession, chromium, type Page } from 'playwright-core';
+import { type Browser, type CDPSession, chromium, type Page, type Request } from 'playwright-core';
 import { z } from 'zod';
 import { findProgram } from '../require.ts';
 import type { Cleanup } from '../temp.ts';
@@ -59,14 +59,26 @@ export async function openBrowser(t: Cleanup, url: string, args: readonly string
   };
 }
 
-/** Leads `page` to `url`: again where a container's network came or went meanwhile, as a browser with a window does by itself. */
+/**
+ * Leads `page` to `url`: again where a container's network came or went meanwhile, as a browser with a window does by
+ * itself, and also when that cost the page a style sheet or a script.
+ */
 export async function visit(page: Page, url: string): Promise<void> {
   for (let left = 10; ; left--) {
+    const lost: string[] = [];
+    const onFailed = (request: Request) => {
+      const isPart = ['stylesheet', 'script'].includes(request.resourceType());
+      if (isPart && request.failure()?.errorText === 'net::ERR_NETWORK_CHANGED') lost.push(request.url());
+    };
+    page.on('requestfailed', onFailed);
     try {
       await page.goto(url);
-      return;
+      if (lost.length === 0) return;
+      if (left === 0) throw new Error(`${url} lacks ${lost.join(', ')}`);
     } catch (error) {
       if (left === 0 || !/ERR_NETWORK_CHANGED|chrome-error:/.test(String(error))) throw error;
+    } finally {
+      page.off('requestfailed', onFailed);
     }
   }
 }
