@@ -2,9 +2,9 @@
  * Does the console bear a log that nobody can read? `npm run soak -- console [MINUTES]`, with an engine in
  * DOCKER_HOST and a built console. First, the list of containers is loaded ten times, with nothing kept and with the
  * files kept. Then the page of a container is open that writes 200 lines a second, for MINUTES (10), while somebody
- * types into the log's search and the terminal. All goes through TLS. It fails when a line is missing, when lines
- * come again where Docker did not begin a file, when memory grows once the log is full, when one key in a hundred
- * waits for 100 ms, or when half of the first loads take a second.
+ * types into the log's search and the terminal. All goes through TLS. It fails when a line is missing or comes again,
+ * also where Docker begins a file, when memory grows once the log is full, when one key in a hundred waits for 100 ms,
+ * or when half of the first loads take a second.
  */
 import { tidily } from '../support/temp.ts';
 import { type FloodMinute, floodTrial } from '../support/web/flood-trial.ts';
@@ -20,10 +20,6 @@ const MOST_LOAD_MS = 1000;
  */
 const FULL_AFTER = 2;
 const MOST_GROWN = { heap: 4 * MIB, nodes: 3000, listeners: 20 } as const;
-
-/** As Docker keeps a line of the flood, and how much of them in a file. */
-const LINE_BYTES = 165;
-const LOG_FILE_BYTES = 10_000_000;
 
 const minutes = Number(process.argv[2] ?? 10);
 const row = (cells: readonly (string | number)[]) =>
@@ -42,9 +38,7 @@ const report = await tidily((t) =>
 );
 process.stdout.write(`lines again: ${JSON.stringify(report.repeats)}\n`);
 const broken = [...report.faults.slice(0, 20)];
-const files = Math.floor(((report.minutes.at(-1)?.last ?? 0) * LINE_BYTES) / LOG_FILE_BYTES);
-if (report.repeats.length > files)
-  broken.push(`lines come again at more places than the log has files before the last: ${files}`);
+if (report.repeats.length > 0) broken.push('lines come again');
 for (const place of ['filter', 'terminal'] as const) {
   const { keys, delay, shown } = report[place];
   process.stdout.write(`${place}: ${JSON.stringify({ keys, delay, shown })}\n`);

@@ -31,7 +31,7 @@ export interface FloodReport {
   readonly minutes: readonly FloodMinute[];
   /** Places where lines are missing, and what the browser complained about. */
   readonly faults: readonly string[];
-  /** Places where lines come again: Docker Engine 20.10 repeats some when it begins another file (streams.md). */
+  /** Places where lines come again. */
   readonly repeats: readonly string[];
   readonly filter: KeyTimes;
   readonly terminal: KeyTimes;
