@@ -7,6 +7,7 @@ import type { Log } from '../../proto/ports/log.ts';
 import type { Queries } from '../db.ts';
 import { getSetting, setSetting } from '../settings.ts';
 
+/** Named when it held the address of SSH alone: processes of earlier versions read it under this name. */
 const SETTING = 'ssh_address';
 /** What was read is believed for this long: a gateway seldom moves. */
 const BELIEVED_MS = 10_000;
