@@ -235,6 +235,8 @@ const emptyEngine: Engine = {
   kind: 'memory',
   keepsFiles: true,
   baseImage: 'bench',
+  builtIns: [],
+  isBuilt: async () => false,
   check: async () => 'none',
   ensureImage: nothing,
   create: nothing,

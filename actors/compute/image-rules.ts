@@ -1,20 +1,60 @@
 /**
- * Which image a user may name at creation: `{registry_host}/<repo>:<tag>`, as a pure function.
+ * Which image a user may name at creation: `{registry_host}/<repo>:<tag>`, or one that the platform builds. And what
+ * the image of a row means. Pure functions.
  */
+import { BASE_NAME, builtInName, builtInReference } from '../../proto/built-in-images.ts';
+import type { BuiltInImage } from '../../proto/ports/engine.ts';
 import { MAX_REPOSITORY, parseImage } from '../../proto/repositories.ts';
 
-/** What is wrong with the reference, if anything. `mayPull`: the registry lets this user pull it, whosever it is. */
+/** The images that need no registry. */
+interface OwnImages {
+  /** Of containers that name none. */
+  readonly defaultImage: string;
+  readonly engine: { readonly baseImage: string; readonly builtIns: readonly BuiltInImage[] };
+}
+
+/**
+ * The image that a row gets: null for the default one, whichever that is at the time, and a name that does not change
+ * for another one of the platform. Undefined when what the user names is neither.
+ */
+export function ownImage(given: string | undefined, { defaultImage, engine }: OwnImages): string | null | undefined {
+  if (given === undefined || given === defaultImage) return null;
+  const name = builtInName(given) ?? given;
+  if (name === BASE_NAME && defaultImage === engine.baseImage) return null;
+  return engine.builtIns.some((image) => image.name === name) ? builtInReference(name) : undefined;
+}
+
+/** The reference of a row's image now. */
+export function imageOf(row: { readonly image: string | null }, { defaultImage, engine }: OwnImages): string {
+  if (row.image === null) return defaultImage;
+  const name = builtInName(row.image);
+  return engine.builtIns.find((image) => image.name === name)?.reference ?? row.image;
+}
+
+/** Whether a row's image is the default one or another one of the platform. */
+export function isOwnImage(image: string | null): boolean {
+  return image === null || builtInName(image) !== undefined;
+}
+
+/**
+ * What is wrong with a reference to an image of the registry, if anything. `mayPull`: the registry lets this user pull
+ * it, whosever it is. `names`: of the platform's own images, which there are besides.
+ */
 export function imageProblem(
   image: string,
   registryHost: string | undefined,
   username: string,
-  mayPull = false,
+  { mayPull = false, names = [] }: { readonly mayPull?: boolean; readonly names?: readonly string[] } = {},
 ): string | undefined {
-  if (registryHost === undefined) return 'this platform has no image registry: leave the image out';
+  const others = names.length === 0 ? '' : `, or one of ${names.join(', ')}`;
+  if (registryHost === undefined) {
+    if (names.length > 0) return `must be one of ${names.join(', ')}: this platform has no image registry`;
+    return 'this platform has no image registry: leave the image out';
+  }
   const { repository } = parseImage(image, registryHost) ?? {};
   const [owner, ...rest] = repository?.split('/') ?? [];
   // A repository has an owner, or is in library.
-  if (repository === undefined || rest.length === 0) return `must be ${registryHost}/<repo>:<tag>`;
+  if (repository === undefined || rest.length === 0) return `must be ${registryHost}/<repo>:<tag>${others}`;
   if (repository.length > MAX_REPOSITORY) return `has a repository name of more than ${MAX_REPOSITORY} characters`;
   if (owner !== username && owner !== 'library' && !mayPull)
     return `must be in your own repositories (${registryHost}/${username}/...), in library, or public`;

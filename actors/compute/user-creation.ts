@@ -15,7 +15,7 @@ import { auditEntry } from '../service/audit.ts';
 import { callerOf, type Handler, handler } from '../service/dispatch.ts';
 import { keptReply } from '../service/kept.ts';
 import type { ComputeDeps } from './deps.ts';
-import { imageProblem } from './image-rules.ts';
+import { imageProblem, ownImage } from './image-rules.ts';
 import type { ComputeUserState } from './user-state.ts';
 import { pushStatus } from './user-status.ts';
 import { pushView } from './user-views.ts';
@@ -29,10 +29,7 @@ export function creationHandler(
 ): Handler<ComputeUserState> {
   return handler(createContainer, async (state: ComputeUserState, call) => {
     const { body } = call;
-    // The default image under its own name is still the default, whichever that is at the time.
-    const image = body.image === deps.defaultImage ? null : (body.image ?? null);
-    const problem = image === null ? undefined : await problemOf(deps, image, callerOf(call).username);
-    if (problem !== undefined) throw invalidField('image', problem);
+    const image = await imageFor(deps, body.image, callerOf(call).username);
     const wanted = [...new Set(body.ssh_key_ids)];
     const settings = changedSettings(NO_SETTINGS, body);
     refuseCommand(image, settings);
@@ -76,10 +73,16 @@ export function creationHandler(
   });
 }
 
-/** What is wrong with an image for this user; undefined when it may be used. */
-async function problemOf(deps: ComputeDeps, image: string, username: string): Promise<string | undefined> {
-  const { registryHost } = deps;
+/** The image for the row of a user's container. Rejects Refusal `invalid_request` when the user may not use it. */
+async function imageFor(deps: ComputeDeps, image: string | undefined, username: string): Promise<string | null> {
+  const own = ownImage(image, deps);
+  if (own !== undefined || image === undefined) return own ?? null;
+  const { registryHost, engine } = deps;
   const repository = registryHost === undefined ? undefined : parseImage(image, registryHost)?.repository;
   const pullable = repository === undefined ? [] : await deps.mayPull?.(username, [repository]);
-  return imageProblem(image, registryHost, username, pullable !== undefined && pullable.length > 0);
+  const mayPull = pullable !== undefined && pullable.length > 0;
+  const names = engine.builtIns.map(({ name }) => name);
+  const problem = imageProblem(image, registryHost, username, { mayPull, names });
+  if (problem !== undefined) throw invalidField('image', problem);
+  return image;
 }

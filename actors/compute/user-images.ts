@@ -1,8 +1,12 @@
 /** The call for the images that a user may make containers of. */
+import { withTimeout } from '../../lib/waiting.ts';
 import { type ImageView, listImages } from '../../proto/compute/endpoints.ts';
 import { callerOf, type Handler, handler } from '../service/dispatch.ts';
 import type { ComputeDeps } from './deps.ts';
 import type { ComputeUserState } from './user-state.ts';
+
+/** How long the engine may take to say whether an image is built, in milliseconds. */
+const BUILT_TIMEOUT_MS = 2000;
 
 /** Its handler. */
 export function imagesHandler(deps: ComputeDeps): Handler<ComputeUserState> {
@@ -26,6 +30,19 @@ export function imagesHandler(deps: ComputeDeps): Handler<ComputeUserState> {
         source: 'registry',
       }),
     );
-    return [builtin, ...registry];
+    return [builtin, ...(await catalogOf(deps)), ...registry];
   });
+}
+
+/** The images that the engine builds. Whether one is built is left out when the engine does not say so soon. */
+async function catalogOf({ engine, defaultImage }: ComputeDeps): Promise<ImageView[]> {
+  const others = engine.builtIns.filter(({ reference }) => reference !== defaultImage);
+  return Promise.all(
+    others.map(async ({ name, title, reference }): Promise<ImageView> => {
+      const view = { name: title, image: reference, source: 'builtin', alias: name } as const;
+      const asked = engine.isBuilt(reference).catch(() => undefined);
+      const built = await withTimeout(asked, BUILT_TIMEOUT_MS, () => undefined);
+      return built === undefined ? view : { ...view, built };
+    }),
+  );
 }

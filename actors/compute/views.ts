@@ -5,6 +5,7 @@ import type { ContainerRow, OwnedContainerRow } from '../../storage/compute/cont
 import type { ContainerSettings } from '../../storage/compute/settings.ts';
 import type { SshKeyRow } from '../../storage/compute/ssh-keys.ts';
 import type { ComputeDeps } from './deps.ts';
+import { imageOf } from './image-rules.ts';
 
 /** What a view is made with. */
 type ViewDeps = Pick<ComputeDeps, 'domain' | 'engine' | 'sshAddress' | 'defaultImage'>;
@@ -35,10 +36,8 @@ export function createdView(row: ContainerRow, domain: string): ContainerCreated
  * The container as list and get answer it: memory in MiB, storage in GiB with two digits, how it was made, how its last
  * run went, and why it failed.
  */
-export function containerView(
-  row: ContainerRow,
-  { domain, engine, sshAddress, defaultImage }: ViewDeps,
-): ContainerView {
+export function containerView(row: ContainerRow, deps: ViewDeps): ContainerView {
+  const { domain, engine, sshAddress } = deps;
   const usage = engine.usage(row.id);
   const at = row.sshEnabled ? sshAddress?.() : undefined;
   return {
@@ -46,7 +45,7 @@ export function containerView(
     ...usageView(row.status === 'running' ? usage : { ...usage, memoryBytes: 0 }),
     ssh_command: `ssh root@${hostnameOf(row.id, domain)}`,
     ...(at === undefined ? {} : { ssh: { command: sshCommand(row.id, at), ...at, user: row.id } }),
-    image: row.image ?? defaultImage,
+    image: imageOf(row, deps),
     ssh_key_ids: row.sshKeyIds,
     mount_paths: row.mountPaths,
     ports: row.ports,

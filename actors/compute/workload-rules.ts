@@ -4,6 +4,7 @@ import { MAX_VARIABLES, MAX_VARIABLES_BYTES, type WorkloadChange } from '../../p
 import type { Workload } from '../../proto/ports/engine.ts';
 import { invalidField } from '../../proto/validation-messages.ts';
 import type { ContainerSettings } from '../../storage/compute/settings.ts';
+import { isOwnImage } from './image-rules.ts';
 
 type Variables = Readonly<Record<string, string>>;
 
@@ -43,13 +44,13 @@ function merged(before: Variables, change: WorkloadChange['env'] = {}): Record<s
   return Object.fromEntries([...after].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Refuses `invalid_request` a command for the platform's own image: it would run in the place of the SSH server. */
+/** Refuses `invalid_request` a command for an image of the platform: it would run in the place of the SSH server. */
 export function refuseCommand(image: string | null, { command, entrypoint }: ContainerSettings): void {
   const field = command === null ? 'entrypoint' : 'command';
-  if (image === null && (command ?? entrypoint) !== null)
+  if (isOwnImage(image) && (command ?? entrypoint) !== null)
     throw invalidField(
       field,
-      "is for other images: the platform's own runs an executable file /root/.troupe/start beside its SSH server",
+      "is for other images: the platform's own run an executable file /root/.troupe/start beside their SSH server",
     );
 }
 

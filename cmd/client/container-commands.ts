@@ -34,7 +34,7 @@ export function addContainerCommands(program: Command, addSsh: (program: Command
 
 function addRun(program: Command): void {
   clientCommand(program, 'run [name]', 'make a container, and wait until it runs')
-    .option('--image <image>', 'an image of `troupe image ls` (default: Debian)')
+    .option('--image <image>', 'an image of `troupe image ls`, such as node or postgres-15 (default: Debian)')
     .option('--size <size>', 'nano, micro, mini, tiny, small or medium (default: nano)')
     .option('--memory <size>', 'such as 512M or 2G (default: 512M)', megabytes)
     .option('--storage <size>', 'such as 5G (default: 5G)', gigabytes)

@@ -188,6 +188,10 @@ async function all(
 export async function listOwnImages(options: ClientCommandOptions): Promise<void> {
   const { client, out } = openSession(options);
   const images = await client.call('listImages');
-  const rows = images.map(({ name, source, image }) => [name, source, image]);
+  const rows = images.map(({ name, source, image, alias, built }) => [
+    name,
+    built === false ? `${source} (not built yet)` : source,
+    alias ?? image,
+  ]);
   out.table(images, ['NAME', 'SOURCE', 'IMAGE'], rows, 'There are no images.');
 }

@@ -18,6 +18,10 @@ export const imageSchema = z.object({
   name: z.string(),
   image: z.string(),
   source: z.enum(['builtin', 'registry']),
+  /** A short name, by which it can be chosen as well. */
+  alias: z.string().optional(),
+  /** Whether it is built already. Otherwise the first container that names it waits for that. */
+  built: z.boolean().optional(),
 });
 export type ImageView = z.input<typeof imageSchema>;
 
@@ -37,7 +41,8 @@ export const listImages = endpoint({
   name: 'listImages',
   method: 'GET',
   path: '/compute/images',
-  summary: 'Images a container can be made from: the default one, and what the registry has for you',
+  summary:
+    "Images a container can be made from: the platform's own, the default first, and what the registry has for you",
   scope: containersScope('read'),
   reply: z.array(imageSchema),
   actor: byUser,

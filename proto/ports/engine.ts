@@ -154,11 +154,15 @@ export interface Engine {
   readonly fileAccess: ContainerFiles;
   /** The reference under which the built-in base image goes. */
   readonly baseImage: string;
+  /** Those that it builds beside the base image. */
+  readonly builtIns: readonly BuiltInImage[];
+  /** Whether one of `builtIns` is built already. Rejects with EngineError. */
+  isBuilt(reference: string): Promise<boolean>;
   /** Rejects `unavailable` with what is wrong; resolves with the engine's version for people. */
   check(): Promise<string>;
   /**
-   * Makes the image present: built (base image), or pulled. Reports progress. Rejects `image_not_found` with the
-   * registry's reason, `unavailable` when it may work later or `signal` aborted.
+   * Makes the image present: built (base image, `builtIns`), or pulled. Reports progress. Rejects `image_not_found`
+   * with the registry's reason, `unavailable` when it may work later or `signal` aborted.
    */
   ensureImage(image: string, options: EnsureImageOptions): Promise<void>;
   /** `fence` throws once another node may look after it: asked before each removal; `create` rejects with that. */
@@ -225,7 +229,17 @@ export const SSH_SERVERS: readonly string[] = [
   '/usr/bin/dropbear',
 ];
 
-/** Images that users have beside the built-in one. */
+/** An image that the engine builds on its machine when it is first asked for. */
+export interface BuiltInImage {
+  /** By which users choose it, such as `node`. */
+  readonly name: string;
+  /** What people read, with its version. */
+  readonly title: string;
+  /** `troupe.invalid/<name>:<hash of the recipe>` (proto/built-in-images.ts). */
+  readonly reference: string;
+}
+
+/** Images that users have beside the built-in ones. */
 export interface ImageCatalog {
   /** Full references (`{registry_host}/<repo>:<tag>`) this user may pull, sorted. Rejects without an answer. */
   list(user: { readonly userId: string; readonly username: string }): Promise<readonly string[]>;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { imageProblem } from '../../actors/compute/image-rules.ts';
+import { imageOf, imageProblem, isOwnImage, ownImage } from '../../actors/compute/image-rules.ts';
 
 const problem = (image: string, host: string | undefined = 'registry.example.com:5000') =>
   imageProblem(image, host, 'ann');
@@ -46,4 +46,49 @@ test('anything but <registry>/<repo>:<tag> is refused', () => {
 
 test('without a registry no image can be named', () => {
   assert.match(imageProblem('x/ann/app:1', undefined, 'ann') ?? '', /no image registry/);
+});
+
+const HASH = '0123456789abcdef';
+const platform = {
+  defaultImage: `troupe.invalid/base:${HASH}`,
+  engine: {
+    baseImage: `troupe.invalid/base:${HASH}`,
+    builtIns: ['node', 'postgres-15'].map((name) => {
+      return { name, title: name, reference: `troupe.invalid/${name}:${HASH}` };
+    }),
+  },
+};
+
+test('an image of the platform is chosen by its name, or by a reference of whatever recipe, and its row keeps the name', () => {
+  const older = 'f'.repeat(16);
+  for (const given of ['node', 'troupe.invalid/node', `troupe.invalid/node:${HASH}`, `troupe.invalid/node:${older}`])
+    assert.equal(ownImage(given, platform), 'troupe.invalid/node', given);
+  for (const given of [undefined, platform.defaultImage, `troupe.invalid/base:${older}`])
+    assert.equal(ownImage(given, platform), null, given);
+  for (const given of ['', 'Node', 'node:18', 'postgres', 'postgres-16', 'docker.io/library/node:18', 'x/node'])
+    assert.equal(ownImage(given, platform), undefined, given);
+  // The operator gave another default image: the base image is none of those that can be named.
+  assert.equal(ownImage(platform.defaultImage, { ...platform, defaultImage: 'x/y:1' }), undefined);
+});
+
+test('the image of a row is that of the recipe of today, and no other major of a database', () => {
+  assert.equal(imageOf({ image: null }, platform), platform.defaultImage);
+  assert.equal(imageOf({ image: 'troupe.invalid/node' }, platform), `troupe.invalid/node:${HASH}`);
+  assert.equal(imageOf({ image: 'troupe.invalid/postgres-13' }, platform), 'troupe.invalid/postgres-13');
+  assert.equal(imageOf({ image: 'r.example/a/b:1' }, platform), 'r.example/a/b:1');
+  assert.deepEqual([null, 'troupe.invalid/node', 'troupe.invalid/postgres-13', 'r.example/a/b:1'].map(isOwnImage), [
+    true,
+    true,
+    true,
+    false,
+  ]);
+});
+
+test('a refusal names the images of the platform', () => {
+  const names = ['node', 'postgres-15'];
+  assert.match(imageProblem('nod', 'r.example', 'ann', { names }) ?? '', /r\.example\/<repo>:<tag>, or one of node, p/);
+  assert.match(
+    imageProblem('nod', undefined, 'ann', { names }) ?? '',
+    /must be one of node, postgres-15: .*no image r/,
+  );
 });

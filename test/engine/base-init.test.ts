@@ -14,7 +14,11 @@ import { until } from '../support/until.ts';
 const INIT = join(projectRoot, 'deploy/base-image/rootfs/usr/local/sbin/troupe-init');
 
 /** Runs it with paths below a folder, and something that stands still in the place of sshd. */
-async function startInit(t: TestContext, program: string | undefined, { mode = 0o755 } = {}) {
+async function startInit(
+  t: TestContext,
+  program: string | undefined,
+  { mode = 0o755, own = '' }: { readonly mode?: number; readonly own?: string } = {},
+) {
   const running: ChildProcess[] = [];
   t.after(async () => {
     for (const child of running) {
@@ -28,12 +32,14 @@ async function startInit(t: TestContext, program: string | undefined, { mode = 0
   const script = (await readFile(INIT, 'utf8'))
     .replaceAll('/usr/sbin/sshd -D -e', at('sshd'))
     .replaceAll('/root/.troupe/start', at('start'))
+    .replaceAll('/usr/local/lib/troupe/start', at('own'))
     .replaceAll('/run/sshd', at('run'))
     .replaceAll('/etc/ssh/', `${folder}/`);
   const write = (name: string, text: string, mode: number) => writeFile(at(name), text, { mode });
   await write('init', script, 0o755);
   await write('sshd', '#!/bin/sh\nexec sleep 1000\n', 0o755);
   await write('ssh_host_ed25519_key', 'is there', 0o600);
+  if (own !== '') await write('own', `#!/bin/sh\n${own}\n`, 0o755);
   if (program !== undefined) await write('start', `#!/bin/sh\ncd ${folder}\n${program}\n`, mode);
   const init = spawn(at('init'), { stdio: ['ignore', 'pipe', 'pipe'] });
   running.push(init);
@@ -54,6 +60,19 @@ describe('the main process of the base image', {
   test('becomes the SSH server when the owner has no program', async (t) => {
     const { init } = await startInit(t, undefined);
     await until(async () => /^sleep\0/.test(await readFile(`/proc/${init.pid}/cmdline`, 'utf8')));
+  });
+
+  test('starts the program of its image when the owner has none, and else that of the owner', async (t) => {
+    const image = await startInit(t, undefined, { own: 'echo of the image' });
+    await image.says(/of the image\n.*own ended with exit code 0/);
+    assert.equal(await image.stop(), 0);
+    const owner = await startInit(t, 'echo of the owner', { own: 'echo of the image' });
+    await owner.says(/of the owner\n.*start ended with exit code 0/);
+    assert.equal(await owner.stop(), 0);
+    assert.doesNotMatch(owner.said(), /of the image/);
+    const broken = await startInit(t, 'true', { mode: 0o644, own: 'echo of the image' });
+    await broken.says(/start is not started/);
+    assert.doesNotMatch(broken.said(), /of the image/);
   });
 
   test('says what is missing when the program is not executable, and lets its owner in', async (t) => {

@@ -2,21 +2,24 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
+import { builtInName } from '../../proto/built-in-images.ts';
 import type { ContainerSpec } from '../../proto/ports/engine.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
-import { isBuiltIn } from '../../transports/engines/docker/image/base-image.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
 import { dockerSkip, dockerUnderTest, silentLog } from '../support/engine/docker-under-test.ts';
 
 it('is known by any of its names, and no other image is taken for it', () => {
   const hash = '0123456789abcdef';
   for (const name of [`troupe.invalid/base:${hash}`, `troupe/base:${hash}`, `docker.io/troupe/base:${hash}`])
-    assert.equal(isBuiltIn(name), true, name);
+    assert.equal(builtInName(name), 'base', name);
+  assert.equal(builtInName(`troupe.invalid/postgres-15:${hash}`), 'postgres-15');
+  assert.equal(builtInName('troupe.invalid/node'), 'node');
   for (const name of [
     ...['troupe/base:1', 'troupe/base', `troupe/base:${hash}0`, `x/troupe/base:${hash}`, `troupe/other:${hash}`],
     ...[`registry.example.com/troupe/base:${hash}`, `troupe/base@sha256:${hash}`, `troupexinvalid/base:${hash}`],
+    ...['troupe.invalid/helper:1', 'node', 'troupe.invalid/x/node', `troupe.invalid/node@sha256:${hash}`],
   ])
-    assert.equal(isBuiltIn(name), false, name);
+    assert.equal(builtInName(name), undefined, name);
 });
 
 describe('the built-in base image', { skip: dockerSkip() }, () => {

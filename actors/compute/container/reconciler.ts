@@ -40,6 +40,7 @@ import { dispatch } from '../../../supervision/index.ts';
 import { refusalOf } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { closeTerminals } from './attached-terminals.ts';
+import { beginMaking, endMaking } from './making.ts';
 import {
   afterFailure,
   crashDelay,
@@ -61,7 +62,7 @@ import {
   waitsForReady,
   withKeysApplied,
 } from './rules.ts';
-import { type ContainerActorState, type ContainerContext, endMaking, type Job, noteDrift } from './state.ts';
+import { type ContainerActorState, type ContainerContext, type Job, noteDrift } from './state.ts';
 import { StatusWriter } from './status.ts';
 import type { EngineHealth } from './sweeps.ts';
 import { type Report, type Work, work } from './work.ts';
@@ -95,7 +96,7 @@ export class ContainerReconciler {
     if (state.job === undefined) return this.#begin(state, ctx, 'observe');
     state.reconcileAgain = true;
     const now = this.#deps.clock.now();
-    if (isMakingFor(state, now, MAKING_NOTED_MS)) {
+    if (!state.isBuilding && isMakingFor(state, now, MAKING_NOTED_MS)) {
       if (!state.job.abort.signal.aborted) await this.#noteProgress(state, MAKING);
       return;
     }
@@ -117,9 +118,9 @@ export class ContainerReconciler {
       if (!job.abort.signal.aborted) await this.#noteProgress(state, report.line);
       return;
     }
-    if (report.type === 'making') {
-      state.makingSince = this.#deps.clock.now();
-      this.#reconcileIn(state, ctx, MAKING_NOTED_MS);
+    if (report.type === 'building' || report.type === 'making') {
+      beginMaking(state, report.type === 'building', this.#deps.clock.now());
+      if (report.type === 'making') this.#reconcileIn(state, ctx, MAKING_NOTED_MS);
       return;
     }
     endMaking(state, this.#deps.clock.now());
@@ -171,6 +172,7 @@ export class ContainerReconciler {
     const { row } = state;
     switch (report.type) {
       case 'progress':
+      case 'building':
       case 'making':
         return;
       case 'accepted':

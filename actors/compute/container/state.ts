@@ -61,8 +61,10 @@ export interface ContainerActorState {
    * one of them does not. A new owner of the container counts anew.
    */
   triedSince: number | undefined;
-  /** Since when the engine has been making the container, which has limits of its own; undefined: it is not. */
+  /** Since when the engine has been making the container or its image, within limits of its own, if it is. */
   makingSince: number | undefined;
+  /** It makes the image. */
+  isBuilding: boolean;
   /** Failed pieces of work in a row. */
   failures: number;
   /** What the last of them said, for a start that never comes about. */
@@ -108,18 +110,13 @@ export function freshState(lease: ShardLease, row: ContainerRow): ContainerActor
     silentRestarts: 0,
     triedSince: undefined,
     makingSince: undefined,
+    isBuilding: false,
     failures: 0,
     problem: undefined,
     progress: undefined,
     progressNotedAt: 0,
     terminals: new Set(),
   };
-}
-
-/** The time in which the engine made the container is no time of the start. */
-export function endMaking(state: Pick<ContainerActorState, 'makingSince' | 'triedSince'>, now: number): void {
-  if (state.makingSince !== undefined && state.triedSince !== undefined) state.triedSince += now - state.makingSince;
-  state.makingSince = undefined;
 }
 
 /** A start that waits for its image says how far that is. */

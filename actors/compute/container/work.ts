@@ -1,6 +1,7 @@
 /** The pieces of work on the engine, run beside the mailbox of the container's actor. Each is safe to repeat. */
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { builtInName } from '../../../proto/built-in-images.ts';
 import { type ContainerState, type Engine, EngineError, type EnsureImageOptions } from '../../../proto/ports/engine.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import { type ContainerRow, containerById, noteKeysApplied } from '../../../storage/compute/containers.ts';
@@ -9,6 +10,7 @@ import { keysOfContainer } from '../../../storage/compute/ssh-keys.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { mustHold } from '../../service/placement.ts';
 import type { ComputeDeps } from '../deps.ts';
+import { imageOf, isOwnImage } from '../image-rules.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { hostnameOf } from '../views.ts';
 import { workloadOf } from '../workload-rules.ts';
@@ -17,11 +19,13 @@ import { inOneLine, MAX_CRASHES, type Step, specOf, WORKLOAD_READY_MS } from './
 /** A piece of work: a step, or a first look at what there is. */
 export type Work = Exclude<Step, 'settled'> | 'observe';
 
-/** What work tells the actor. All but `making`, `accepted` and `progress` end it. */
+/** What work tells the actor. All but `building`, `making`, `accepted` and `progress` end it. */
 export type Report =
   | { readonly type: 'accepted' }
   /** How far the image is, for its owner. */
   | { readonly type: 'progress'; readonly line: string }
+  /** The engine builds the image, which may take longer than a start. */
+  | { readonly type: 'building' }
   /** The image is there, and the engine makes the container: with what it keeps, it may copy for half an hour. */
   | { readonly type: 'making' }
   /** What there is, and what the row says by now. */
@@ -60,7 +64,7 @@ const LAST_WORDS_MS = 3000;
 
 type OwnEngine = Pick<
   Engine,
-  'create' | 'start' | 'stop' | 'remove' | 'renewKeys' | 'inspect' | 'ensureImage' | 'baseImage'
+  'create' | 'start' | 'stop' | 'remove' | 'renewKeys' | 'inspect' | 'ensureImage' | 'isBuilt' | 'baseImage'
 >;
 
 /**
@@ -84,6 +88,7 @@ function ownEngine({ engine, placement }: ComputeDeps, { id }: ContainerRow, lea
     renewKeys: ours(engine.renewKeys),
     inspect: engine.inspect.bind(engine),
     ensureImage: engine.ensureImage.bind(engine),
+    isBuilt: engine.isBuilt.bind(engine),
     baseImage: engine.baseImage,
   };
 }
@@ -144,10 +149,8 @@ async function keysOf({ db, platformKey }: ComputeDeps, { id }: ContainerRow) {
   return { keys: [platformKey, ...keys], revision };
 }
 
-const imageOf = (deps: ComputeDeps, row: ContainerRow) => row.image ?? deps.defaultImage;
-
 function spec(deps: ComputeDeps, row: ContainerRow, authorizedKeys: readonly string[]) {
-  return specOf(row, { image: imageOf(deps, row), hostname: hostnameOf(row.id, deps.domain), authorizedKeys });
+  return specOf(row, { image: imageOf(row, deps), hostname: hostnameOf(row.id, deps.domain), authorizedKeys });
 }
 
 async function launch(
@@ -158,8 +161,10 @@ async function launch(
   progress: (report: Report) => void,
 ): Promise<Report> {
   const { log } = deps;
-  const image = imageOf(deps, row);
-  const pullsAlways = row.pullPolicy === 'Always' && image !== engine.baseImage;
+  const image = imageOf(row, deps);
+  const isBuiltHere = builtInName(image) !== undefined;
+  const pullsAlways = row.pullPolicy === 'Always' && image !== engine.baseImage && !isBuiltHere;
+  if (isBuiltHere && !(await engine.isBuilt(image))) progress({ type: 'building' });
   const auth = authFor(deps, row, image);
   await engine.ensureImage(image, {
     always: pullsAlways,
@@ -242,14 +247,15 @@ async function probe(deps: ComputeDeps, row: ContainerRow, signal: AbortSignal):
   const { startedAt, address, externalAddress = null } = actual;
   if (expectsSsh === false) return { type: 'ready', address, externalAddress, startedAt };
   const upForMs = startedAt === null ? 0 : clock.now() - startedAt;
-  if (row.image !== null && upForMs >= WORKLOAD_READY_MS) return { type: 'ready', address, externalAddress, startedAt };
+  if (!isOwnImage(row.image) && upForMs >= WORKLOAD_READY_MS)
+    return { type: 'ready', address, externalAddress, startedAt };
   return { type: 'not-ready', startedAt, upForMs };
 }
 
 /** Whether SSH is to be waited for. The base image has a server, and others are looked into. */
 async function hasSshServer(deps: ComputeDeps, row: ContainerRow): Promise<boolean> {
   const { engine } = deps;
-  if (imageOf(deps, row) === engine.baseImage) return true;
+  if (imageOf(row, deps) === engine.baseImage) return true;
   try {
     return await engine.hasSshServer(row.id);
   } catch (error) {

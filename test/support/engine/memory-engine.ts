@@ -1,5 +1,6 @@
 import { Duplex, PassThrough } from 'node:stream';
 import {
+  type BuiltInImage,
   type ContainerSpec,
   type ContainerState,
   type ContainerUsage,
@@ -26,6 +27,7 @@ export type PortHandler = (stream: Duplex) => void;
 export type FailingCall =
   | 'check'
   | 'ensureImage'
+  | 'isBuilt'
   | 'create'
   | 'start'
   | 'renewKeys'
@@ -65,6 +67,8 @@ export interface MemoryCommand {
 export interface MemoryEngineOptions {
   /** Images that can be "pulled". The base image always can. */
   readonly images?: readonly string[];
+  /** Images that it "builds". */
+  readonly builtIns?: readonly BuiltInImage[];
   /** Who may pull: without it, everybody. The base image needs nobody. */
   readonly mayPull?: (image: string, auth: RegistryAuth | undefined) => boolean;
   /** What `exec` begins. Default: the image has no shell. */
@@ -151,7 +155,12 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
   const published = new Map<string, number>();
   const present = new Map<string, number>();
   const calls: string[] = [];
-  const pullable = new Set([base, ...(options.images ?? [])].map((image) => parseImageReference(image).full));
+  const builtIns = options.builtIns ?? [];
+  const pullable = new Set(
+    [base, ...builtIns.map(({ reference }) => reference), ...(options.images ?? [])].map(
+      (image) => parseImageReference(image).full,
+    ),
+  );
   let lastStamp = 0n;
   let addresses = 0;
 
@@ -199,6 +208,11 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     kind: 'memory',
     keepsFiles: options.keepsFiles ?? true,
     baseImage: base,
+    builtIns,
+    isBuilt: async (reference) => {
+      await begin('isBuilt', reference);
+      return present.has(parseImageReference(reference).full);
+    },
     fileAccess: memoryFiles((id) => mustHave(id).files),
     calls,
     check: async () => {

@@ -63,6 +63,7 @@ type Replaced =
   | 'commands'
   | 'commandLingerMs'
   | 'defaultImage'
+  | 'registryHost'
   | 'registryAuth'
   | 'lingerMs'
   | 'sshAddress'

@@ -1,9 +1,9 @@
 import { z } from 'zod';
+import { BASE_NAME, builtInName } from '../../../proto/built-in-images.ts';
 import type { ContainerSpec, ContainerState } from '../../../proto/ports/engine.ts';
 import { checkedMountPaths } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { type DockerClient, unlessReply } from './api/client.ts';
-import { isBuiltIn } from './image/base-image.ts';
 import { type FoundContainer, KEYS_FOLDER, labels, type Naming } from './naming.ts';
 import type { ImageCommand } from './workload.ts';
 
@@ -123,7 +123,7 @@ export function hasMounts(naming: Naming, view: DockerContainerView, spec: Conta
   return wanted.length === mounted.length && wanted.every((name) => mounted.includes(name));
 }
 
-/** Whether a container is of the image of `spec`; a base image of another build is the same. */
+/** Whether a container is of the image of `spec`; a built-in image of another build is the same. */
 export async function hasImage(
   { client, baseRepository }: { readonly client: DockerClient; readonly baseRepository: string },
   view: DockerContainerView,
@@ -131,9 +131,10 @@ export async function hasImage(
 ): Promise<boolean> {
   const image = parseImageReference(spec.image);
   const made = view.Config.Labels?.[labels.image] || view.Config.Image;
-  // What people installed into a container lives in its own layer: a newer base image is no reason to lose it.
-  const isBase = made.startsWith(`${baseRepository}:`) || isBuiltIn(made);
-  const sameImage = made === image.full || (image.repository === baseRepository && isBase);
+  // What people installed into a container lives in its own layer: a newer built-in image is no reason to lose it.
+  const nameOf = (one: string) => (one.startsWith(`${baseRepository}:`) ? BASE_NAME : builtInName(one));
+  const name = nameOf(image.full);
+  const sameImage = made === image.full || (name !== undefined && name === nameOf(made));
   if (!sameImage || spec.followImage !== true) return sameImage;
   const madeId = view.Config.Labels?.[labels.imageId] || view.Image;
   return madeId === (await imageIdOf(client, image.full, madeId));

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { z } from 'zod';
 import { errorText } from '../../../lib/errors.ts';
+import { builtInName } from '../../../proto/built-in-images.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import { type Engine, EngineError, SSH_SERVERS } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
@@ -16,7 +17,9 @@ import { dockerFiles } from './files.ts';
 import { HostFirewall, systemFirewall } from './host/firewall.ts';
 import { LostTasks } from './host/lost-tasks.ts';
 import { machineScript } from './host/machine-script.ts';
-import { type BaseImage, debianBaseImage, isBuiltIn } from './image/base-image.ts';
+import { type BaseImage, debianBaseImage } from './image/base-image.ts';
+import { BuiltIns } from './image/built-ins.ts';
+import { type CatalogImage, debianCatalog } from './image/catalog.ts';
 import { Images } from './image/images.ts';
 import { readLogs } from './logs.ts';
 import { type Naming, namingOf } from './naming.ts';
@@ -31,8 +34,8 @@ export interface DockerEngineOptions {
   /** Tells this platform's containers from others' on the same Docker: 1 to 32 of `[a-z0-9-]`. */
   readonly installation: string;
   readonly log: Log;
-  /** Default: Debian, built on this machine (base-image.ts). */
-  readonly images?: { readonly base: BaseImage };
+  /** Default: Debian, built on this machine (base-image.ts, catalog.ts). */
+  readonly images?: { readonly base: BaseImage; readonly catalog?: readonly CatalogImage[] };
   /** Private addresses for the networks of containers, eight each: `a.b.c.d/n`. Default 10.192.0.0/10. */
   readonly subnetPool?: string;
   /** Networks that containers may reach although they are closed by default (confinement.ts). */
@@ -55,11 +58,10 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
   const { log } = options;
   const client = new DockerClient(options.host);
   const naming = namingOf(options.installation);
-  const base = options.images?.base ?? (await debianBaseImage());
+  const { base, catalog = [] } = options.images ?? { base: await debianBaseImage(), catalog: await debianCatalog() };
   const containers = containersOn(client, naming, base, options);
-  // A name that it had before is not to be asked of a registry.
-  const current = (image: string): string => (isBuiltIn(image) ? base.reference : image);
-  const images = new Images(client, base, log);
+  const builtIns = new BuiltIns(client, base, catalog);
+  const images = new Images(client, builtIns, log);
   const usage = new UsageSampler(client, containers, naming, log, options.usageTimes ?? defaultUsageTimes);
   const watches = new Set<Ending>();
   let swept = false;
@@ -87,16 +89,20 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     keepsFiles: true,
     fileAccess: dockerFiles(client, containers, (...asked) => runInContainer(client, containers, ...asked)),
     baseImage: base.reference,
+    builtIns: catalog.map(({ name, title, reference }) => ({ name, title, reference })),
+    isBuilt: (reference) => images.isBuilt(reference),
     check: async () => {
       const answer = await client.json('GET', '/version', versionAnswer);
       const podman = answer.Components?.some((part) => part.Name.startsWith('Podman')) === true;
       return `${podman ? 'Podman' : 'Docker Engine'} ${answer.Version} (API ${answer.ApiVersion})`;
     },
-    ensureImage: (image, imageOptions) => images.ensure(current(image), imageOptions),
-    create: (spec, fence) => {
-      const image = current(spec.image);
+    ensureImage: (image, imageOptions) => images.ensure(image, imageOptions),
+    create: async (spec, fence) => {
+      const { image } = spec;
       // What has an older recipe keeps it, as what names no image does.
-      return containers.create(image === spec.image ? spec : { ...spec, image, followImage: false }, fence);
+      const isOurs = builtInName(image) !== undefined;
+      const current = isOurs ? { ...spec, image: await builtIns.current(image), followImage: false } : spec;
+      await containers.create(current, fence);
     },
     start: async (id, authorizedKeys, workload) => {
       await containers.start(id, authorizedKeys, workload);

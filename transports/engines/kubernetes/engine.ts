@@ -79,6 +79,9 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     keepsFiles: false,
     fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
     baseImage: options.baseImage,
+    // Nothing is built here.
+    builtIns: [],
+    isBuilt: async () => false,
     check: async () =>
       `Kubernetes ${(await client.json('GET', '/version', versionAnswer, { timeoutMs: 30_000 })).gitVersion}`,
     // The nodes pull; what they say of it comes with the start.

@@ -18,7 +18,10 @@ const BUILTIN = '';
 export function ImageField({ draft, change, error }: ImageFieldProps) {
   const [isOther, setOther] = useState(false);
   const images = useLoaded((signal) => client.call('listImages', undefined, { signal }));
-  const own = (images.value ?? []).filter(({ source }) => source === 'registry');
+  // The first is the default one, which has a choice of its own.
+  const others = (images.value ?? []).slice(1).map(({ name, image, alias = image, built }) => {
+    return [alias, built === false ? t.create.toBuild(name) : name] as const;
+  });
   const choose = (value: string) => {
     setOther(value === OTHER);
     change({ image: value === OTHER ? '' : value });
@@ -30,11 +33,7 @@ export function ImageField({ draft, change, error }: ImageFieldProps) {
         hint={t.create.imageHint}
         error={isOther ? undefined : error}
         value={isOther ? OTHER : draft.image}
-        choices={[
-          [BUILTIN, t.create.builtin],
-          ...own.map(({ name, image }) => [image, name] as const),
-          [OTHER, t.create.otherImage],
-        ]}
+        choices={[[BUILTIN, t.create.builtin], ...others, [OTHER, t.create.otherImage]]}
         onChange={choose}
       />
       {isOther && (

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
+import { BASE_NAME, builtInReference } from '../../../../proto/built-in-images.ts';
 import { EngineError } from '../../../../proto/ports/engine.ts';
 import { cleanReason, jsonLines } from '../../common/calls.ts';
 import { parseImageReference } from '../../common/image-reference.ts';
@@ -27,17 +28,8 @@ export const contractChanges: readonly string[] = [
   'EXPOSE 22',
 ];
 
-/** No registry can be asked for it (RFC 2606, section 2), so nobody can put another in the place of a missing one. */
-const REPOSITORY = 'troupe.invalid/base';
 /** Its name in versions before, which stands for one of a public registry. */
 const FORMER_REPOSITORY = 'docker.io/troupe/base';
-const MADE_NAME = /^(?:troupe\.invalid\/|(?:docker\.io\/)?troupe\/)base:[0-9a-f]{16}$/;
-
-/**
- * Whether `image` is a name of the built-in base image, of whatever recipe and version: containers and their rows may
- * have an older one. It means the one of today, and is asked of no registry.
- */
-export const isBuiltIn = (image: string): boolean => MADE_NAME.test(image);
 
 /**
  * The base image made from Debian packages with mmdebstrap, from the mirror this machine's own apt uses, else
@@ -47,12 +39,12 @@ export const isBuiltIn = (image: string): boolean => MADE_NAME.test(image);
 export async function debianBaseImage(settings?: AptSettings): Promise<BaseImage> {
   const recipe: DebianRecipe = await debianRecipe(settings ?? (await hostAptSettings()));
   const hash = recipeHash(recipe, contractChanges);
-  const reference = `${REPOSITORY}:${hash}`;
+  const reference = builtInReference(BASE_NAME, hash);
   return {
     reference,
     former: `${FORMER_REPOSITORY}:${hash}`,
     build: (client, onProgress, signal) =>
-      debianRootArchive(recipe, onProgress, signal, (archive) =>
+      debianRootArchive('base image', recipe, onProgress, signal, (archive) =>
         importImage(client, reference, archive, contractChanges, signal),
       ),
   };

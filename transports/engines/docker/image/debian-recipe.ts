@@ -6,41 +6,54 @@ import { fileURLToPath } from 'node:url';
 import { type TarEntry, tar } from '../../../../lib/tar.ts';
 import type { AptSettings } from './apt-sources.ts';
 
-/** The folder deploy/base-image, from the sources as from the built files, which lie one level deeper. */
-function baseImageFolder(): string {
-  const candidates = ['../../../../deploy/base-image/', '../../../../../deploy/base-image/'];
-  const found = candidates
-    .map((path) => fileURLToPath(new URL(path, import.meta.url)))
+/** A folder of deploy, from the sources as from the built files, which lie one level deeper. */
+function deployFolder(name: string): string {
+  const found = ['../../../../deploy/', '../../../../../deploy/']
+    .map((path) => fileURLToPath(new URL(`${path}${name}/`, import.meta.url)))
     .find((path) => existsSync(path));
-  if (found === undefined) throw new Error('the folder deploy/base-image is missing from this installation');
+  if (found === undefined) throw new Error(`the folder deploy/${name} is missing from this installation`);
   return found;
 }
 
-/**
- * The files every base image gets, as archive entries (owner root, modes by place: programs in `sbin` may be run, all
- * may be read). Folders come along only where they need a mode of their own.
- */
+/** The files of every base image as archive entries. Folders come along only where they need an own mode. */
 export async function rootfsFiles(): Promise<TarEntry[]> {
-  const root = join(baseImageFolder(), 'rootfs');
+  return [
+    { kind: 'directory', path: 'etc/troupe', mode: 0o755 },
+    { kind: 'directory', path: 'root', mode: 0o700 },
+    ...(await filesBelow(join(deployFolder(BASE_FOLDER), 'rootfs'))),
+  ];
+}
+
+/** Files below a folder, if there is one: owner root, all may be read, and programs be run, as their place says. */
+async function filesBelow(root: string): Promise<TarEntry[]> {
+  if (!existsSync(root)) return [];
   const found = await readdir(root, { recursive: true, withFileTypes: true });
   const paths = found
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(root.length + 1))
     .sort();
-  const files = await Promise.all(
+  return Promise.all(
     paths.map(async (path): Promise<TarEntry> => {
-      const mode = /(?:^|\/)sbin\//.test(path) ? 0o755 : 0o644;
+      const mode = /(?:^|\/)(?:sbin|lib\/troupe)\//.test(path) ? 0o755 : 0o644;
       return { kind: 'file', path, mode, data: await readFile(join(root, path)) };
     }),
   );
-  return [
-    { kind: 'directory', path: 'etc/troupe', mode: 0o755 },
-    { kind: 'directory', path: 'root', mode: 0o700 },
-    ...files,
-  ];
 }
 
-/** Everything that goes into the Debian base image. */
+async function packagesOf(folder: string): Promise<string[]> {
+  return (await readFile(join(folder, 'packages'), 'utf8')).split('\n').filter((line) => line !== '');
+}
+
+/** What an image has beside the base image's parts. */
+export interface DebianAddition {
+  /** Its folder of deploy, with `packages` and perhaps `rootfs`. */
+  readonly folder: string;
+  /** Commands before its packages are installed, and after, with the new root in `$1`. */
+  readonly firstSteps?: readonly string[];
+  readonly lastSteps?: readonly string[];
+}
+
+/** Everything that goes into a Debian image. */
 export interface DebianRecipe {
   readonly suite: string;
   readonly architecture: string;
@@ -49,18 +62,24 @@ export interface DebianRecipe {
   readonly sources: string | undefined;
   /** apt settings that only the build has. */
   readonly buildSettings: readonly string[];
-  /** Options of dpkg, kept inside: what is stripped stays stripped. */
+  /** Options of dpkg. Those of paths are kept inside: what is stripped stays stripped. */
   readonly dpkgOptions: readonly string[];
-  /** Commands of the build's last step, with the new root in `$1`. */
+  /** Commands before the packages are installed, and of the build's last step, with the new root in `$1`. */
+  readonly firstSteps: readonly string[];
   readonly lastSteps: readonly string[];
   /** Archive laid over the new root. */
   readonly files: Buffer;
 }
 
 const SUITE = 'bookworm';
+const BASE_FOLDER = 'base-image';
+
+/** Of the build alone: what a power cut leaves of it is thrown away, so no file has to be on the disk at once. */
+const UNSAFE_IO = 'force-unsafe-io';
 
 /** Documentation and translations are left out, licences kept. */
 const dpkgOptions = [
+  UNSAFE_IO,
   'path-exclude=/usr/share/doc/*',
   'path-include=/usr/share/doc/*/copyright',
   'path-exclude=/usr/share/man/*',
@@ -69,7 +88,7 @@ const dpkgOptions = [
   'path-include=/usr/share/locale/locale.alias',
 ];
 
-const lastSteps = [
+const LAST_STEPS = [
   // Every container makes its own.
   'rm -f "$1"/etc/ssh/ssh_host_*',
   // A copy without file capabilities: with them ping cannot be run where NET_RAW is not given, without them the
@@ -77,11 +96,12 @@ const lastSteps = [
   'cp "$1"/bin/ping "$1"/bin/ping.new && mv "$1"/bin/ping.new "$1"/bin/ping',
   // Settings of the build: a proxy may name credentials.
   'rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap',
+  `sed -i '/^${UNSAFE_IO}$/d' "$1"/etc/dpkg/dpkg.cfg.d/99mmdebstrap`,
   'rm -rf "$1"/var/log/apt "$1"/var/log/*.log "$1"/var/cache/debconf/*-old "$1"/var/lib/dpkg/*-old',
 ];
 
-/** The recipe of deploy/base-image on this machine. */
-export async function debianRecipe(settings: AptSettings): Promise<DebianRecipe> {
+/** The recipe of deploy/base-image on this machine, with what another image has beside it. */
+export async function debianRecipe(settings: AptSettings, addition?: DebianAddition): Promise<DebianRecipe> {
   const { mirror, securityMirror, build, inside } = settings;
   const option = '[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]';
   const archives = [
@@ -90,11 +110,11 @@ export async function debianRecipe(settings: AptSettings): Promise<DebianRecipe>
     ...(securityMirror === undefined ? [] : [[securityMirror, `${SUITE}-security`]]),
   ];
   const sources = archives.map(([address, release]) => `deb ${option} ${address} ${release} main\n`).join('');
-  const packages = (await readFile(join(baseImageFolder(), 'packages'), 'utf8'))
-    .split('\n')
-    .filter((line) => line !== '');
+  const folders = [BASE_FOLDER, ...(addition === undefined ? [] : [addition.folder])].map(deployFolder);
+  const packages = (await Promise.all(folders.map(packagesOf))).flat();
   const insideSettings = inside.length === 0 ? [] : [`${inside.join('\n')}\n`];
-  const files = await rootfsFiles();
+  const more = folders.slice(1).map((folder) => filesBelow(join(folder, 'rootfs')));
+  const files = [...(await rootfsFiles()), ...(await Promise.all(more)).flat()];
   return {
     suite: SUITE,
     architecture: process.arch,
@@ -102,7 +122,8 @@ export async function debianRecipe(settings: AptSettings): Promise<DebianRecipe>
     sources: mirror === undefined ? undefined : sources,
     buildSettings: build,
     dpkgOptions,
-    lastSteps,
+    firstSteps: addition?.firstSteps ?? [],
+    lastSteps: [...(addition?.lastSteps ?? []), ...LAST_STEPS],
     files: tar([
       ...files,
       ...insideSettings.map((text) => ({

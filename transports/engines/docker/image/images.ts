@@ -1,11 +1,13 @@
 import { z } from 'zod';
-import { SharedTasks } from '../../../../lib/concurrency.ts';
+import { Semaphore, SharedTasks } from '../../../../lib/concurrency.ts';
+import { builtInName } from '../../../../proto/built-in-images.ts';
 import { EngineError, type EnsureImageOptions, type RegistryAuth } from '../../../../proto/ports/engine.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
 import { cleanReason, jsonLines, toEngineError } from '../../common/calls.ts';
 import { type ImageReference, parseImageReference, pullError } from '../../common/image-reference.ts';
 import { type DockerClient, DockerReplyError, isReply, unlessReply } from '../api/client.ts';
 import { type BaseImage, progressLine } from './base-image.ts';
+import type { BuiltIns } from './built-ins.ts';
 
 /** A registry that says nothing for so long is given up, in milliseconds. */
 const SILENCE_MS = 5 * 60_000;
@@ -21,17 +23,19 @@ const digestsView = z.object({
     .transform((digests) => digests ?? []),
 });
 
-/** Makes images present: builds the base image, pulls the others. */
+/** Makes images present: builds the built-in ones, pulls the others. */
 export class Images {
   readonly #client: DockerClient;
-  readonly #base: BaseImage;
+  readonly #builtIns: BuiltIns;
   readonly #log: Log;
   readonly #tasks = new SharedTasks();
+  readonly #builds = new Semaphore(1);
+  #isBuilding = false;
   #pulls = 0;
 
-  constructor(client: DockerClient, base: BaseImage, log: Log) {
+  constructor(client: DockerClient, builtIns: BuiltIns, log: Log) {
     this.#client = client;
-    this.#base = base;
+    this.#builtIns = builtIns;
     this.#log = log;
   }
 
@@ -41,18 +45,35 @@ export class Images {
    */
   async ensure(image: string, options: EnsureImageOptions): Promise<void> {
     const { always, auth, signal: given } = options;
-    const reference = parseImageReference(image);
-    const base = image === this.#base.reference;
-    // The base image's name holds the hash of its recipe: what is present is what would be built.
-    if ((base || !always) && (await imagePresent(this.#client, reference))) return;
+    // A name that one had before is not to be asked of a registry.
+    const current = await this.#builtIns.current(image).catch((error: unknown) => Promise.reject(toEngineError(error)));
+    const reference = parseImageReference(current);
+    const made = this.#builtIns.made(current);
+    // Its name holds the hash of its recipe: what is present is what would be built.
+    if (
+      (builtInName(current) !== undefined || made !== undefined || !always) &&
+      (await imagePresent(this.#client, reference))
+    )
+      return;
     this.#pulls += 1;
     const key = auth === undefined ? reference.full : `${reference.full} ${this.#pulls}`;
     try {
       await this.#tasks.run(key, options, (onProgress, signal) =>
-        base ? this.#build(reference, onProgress, signal) : this.#pull(reference, auth, onProgress, signal),
+        made !== undefined
+          ? this.#build(made, reference, onProgress, signal)
+          : this.#pull(reference, auth, onProgress, signal),
       );
     } catch (error) {
       if (given?.aborted === true) throw new EngineError('unavailable', 'Given up.', { cause: error });
+      throw toEngineError(error);
+    }
+  }
+
+  /** `Engine.isBuilt` on Docker. */
+  async isBuilt(reference: string): Promise<boolean> {
+    try {
+      return await imagePresent(this.#client, parseImageReference(reference));
+    } catch (error) {
       throw toEngineError(error);
     }
   }
@@ -61,19 +82,35 @@ export class Images {
     return this.#tasks.close();
   }
 
-  async #build(reference: ImageReference, onProgress: (line: string) => void, signal: AbortSignal): Promise<void> {
+  /** One after the other: each takes all that the machine has to give. */
+  async #build(
+    image: BaseImage,
+    reference: ImageReference,
+    onProgress: (line: string) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
     // Somebody may have finished it while this call was on its way.
-    if ((await imagePresent(this.#client, reference)) || (await this.#renamed(reference))) return;
-    this.#log.info({ image: reference.full }, 'building the base image');
-    await this.#base.build(this.#client, onProgress, signal);
+    if ((await imagePresent(this.#client, reference)) || (await this.#renamed(image, reference))) return;
+    if (this.#isBuilding) onProgress('0% waiting for the build of another image');
+    await this.#builds.run(
+      async () => {
+        this.#isBuilding = true;
+        try {
+          this.#log.info({ image: reference.full }, 'building the image');
+          await image.build(this.#client, onProgress, signal);
+        } finally {
+          this.#isBuilding = false;
+        }
+      },
+      { signal },
+    );
     if (!(await imagePresent(this.#client, reference))) {
-      throw new EngineError('unavailable', 'The base image was built, but the container engine does not have it.');
+      throw new EngineError('unavailable', 'The image was built, but the container engine does not have it.');
     }
   }
 
   /** Renames the base image from its former name, if it was built here: a registry's has a digest there. */
-  async #renamed(reference: ImageReference): Promise<boolean> {
-    const { former } = this.#base;
+  async #renamed({ former }: BaseImage, reference: ImageReference): Promise<boolean> {
     if (former === undefined) return false;
     try {
       const { RepoDigests } = await this.#client.json('GET', `/images/${former}/json`, digestsView);

@@ -24,9 +24,10 @@ const steps: readonly (readonly [begins: string, percent: number, name: string])
  * Builds a Debian root file system and hands `use` its tar archive as a stream, which ends only when the build has
  * succeeded: a failed build breaks it, so nobody takes half a system for a whole one. Resolves when `use` has. Rejects
  * with EngineError `refused` when mmdebstrap is not installed, else `unavailable` with its last lines. Removes its
- * temporary folder.
+ * temporary folder. `what` names the image in all that it says, such as "base image".
  */
 export async function debianRootArchive(
+  what: string,
   recipe: DebianRecipe,
   onProgress: (line: string) => void,
   signal: AbortSignal,
@@ -34,15 +35,15 @@ export async function debianRootArchive(
 ): Promise<void> {
   const program = findProgram('mmdebstrap');
   if (program === undefined) {
-    throw new EngineError('refused', 'The base image is built with mmdebstrap: apt-get install mmdebstrap');
+    throw new EngineError('refused', `The ${what} is built with mmdebstrap: apt-get install mmdebstrap`);
   }
   const folder = await mkdtemp(join(tmpdir(), 'troupe-base-'));
   let build: Build | undefined;
   try {
     const args = await writeInputs(folder, recipe);
-    build = startBuild(program, args, folder, onProgress, signal);
+    build = startBuild({ what, program, args, folder }, onProgress, signal);
     await use(build.archive);
-    onProgress('100% base image ready');
+    onProgress(`100% ${what} ready`);
   } catch (error) {
     // Why the build failed says more than that its stream broke.
     throw toEngineError(build?.failure() ?? error);
@@ -65,6 +66,7 @@ async function writeInputs(folder: string, recipe: DebianRecipe): Promise<string
     options.push(`--aptopt=${settings}`);
   }
   options.push(...recipe.dpkgOptions.map((option) => `--dpkgopt=${option}`));
+  options.push(...recipe.firstSteps.map((step) => `--essential-hook=${step}`));
   options.push(`--customize-hook=tar-in ${files} /`, ...recipe.lastSteps.map((step) => `--customize-hook=${step}`));
   return [...options, recipe.suite, '-', ...(recipe.sources === undefined ? [] : [sources])];
 }
@@ -78,9 +80,12 @@ interface Build {
 }
 
 function startBuild(
-  program: string,
-  args: readonly string[],
-  folder: string,
+  {
+    what,
+    program,
+    args,
+    folder,
+  }: { readonly what: string; readonly program: string; readonly args: readonly string[]; readonly folder: string },
   onProgress: (line: string) => void,
   signal: AbortSignal,
 ): Build {
@@ -106,7 +111,7 @@ function startBuild(
   let failure: EngineError | undefined;
   const ended = new Promise<void>((resolve) => {
     const fail = (reason: string, cause?: unknown): void => {
-      failure ??= new EngineError('unavailable', `The base image cannot be built: ${reason}`, { cause });
+      failure ??= new EngineError('unavailable', `The ${what} cannot be built: ${reason}`, { cause });
     };
     child.once('error', (cause) => {
       fail(errorText(cause), cause);
