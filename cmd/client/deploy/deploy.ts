@@ -103,9 +103,8 @@ async function filesOf({ out }: FileSession, root: string, plan: DeployPlan, opt
   if (secrets.length > 0 && !out.json) {
     const more = secrets.length > 5 ? `, and ${secrets.length - 5} more` : '';
     out.note(`Left here, as they look like secrets: ${secrets.slice(0, 5).join(', ')}${more}.`);
-    out.note(
-      `  troupe env secret ${plan.name} --file .env   gives them to the app as secrets; --with-secrets takes the files along`,
-    );
+    out.note(`  troupe env secret ${plan.name} --file .env   gives variables to the app as secrets`);
+    out.note('  --with-secrets   takes the files along');
   }
   return files;
 }

@@ -29,8 +29,11 @@ interface StepEnd {
   readonly output: string;
 }
 
+/** Runs the script, where it is. */
+const GUARD = `[ -f ${SCRIPT_PATH} ] || exit 9; exec /bin/sh ${SCRIPT_PATH} "$@"`;
 /** Exit codes of the script that mean more than "it failed, and standard error says why". */
 const STATE = 6;
+const NOTHING = 9;
 const UNHEALTHY = 10;
 /** Lines of a failed step, and of the container's log, that a person is told. */
 const TOLD_LINES = 20;
@@ -51,8 +54,12 @@ export async function runStep(
     if (said.length > TOLD_LINES) said.shift();
     options.onLine?.(line);
   };
-  const { code, output } = await runInside(session, id, ['/bin/sh', SCRIPT_PATH, ...words], { ...options, onLine });
+  const { code, output } = await runInside(session, id, ['/bin/sh', '-c', GUARD, 'release', ...words], {
+    ...options,
+    onLine,
+  });
   if (code === 0) return output;
+  if (code === NOTHING) throw new ClientFailure('state', `Nothing is deployed to ${name}: \`troupe deploy\`.`);
   if (code === UNHEALTHY) await lastLines(session, id);
   const isTold = options.onLine !== undefined && !session.out.json;
   const why = isTold && code !== STATE ? `${name} is not changed: see above.` : said.join('\n');
