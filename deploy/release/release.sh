@@ -78,6 +78,7 @@ build() {
   if [ "$(killed)" != "$before" ] || [ "$code" = 137 ]; then
     fail 11 "The build was ended because the container has no memory left for it. Give the container more memory."
   fi
+  [ "$code" != 127 ] || say 'A program that the build calls is not in the container: its image is another than the app needs.'
   fail 11 "The build failed with exit code $code."
 }
 
@@ -181,6 +182,7 @@ well() {
     "ended "*)
       code=${state#ended }
       say "The program ended with exit code ${code% *}."
+      [ "${code% *}" != 127 ] || say 'A program that it calls is not in the container: its image is another than the app needs.'
       return 1
       ;;
     esac
@@ -260,6 +262,7 @@ activate() {
 }
 
 rollback() {
+  [ -d "$root/releases" ] || fail 6 'Nothing is deployed here.'
   lock
   recover
   isnew=no

@@ -18,7 +18,7 @@ export interface FolderFile {
 }
 
 /** What a walk has found. */
-export interface FolderWalk {
+interface FolderWalk {
   readonly files: readonly FolderFile[];
   /** What stays behind because it looks like a secret. */
   readonly secrets: readonly string[];

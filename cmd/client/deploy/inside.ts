@@ -61,8 +61,8 @@ export async function runStep(
   if (code === 0) return output;
   if (code === NOTHING) throw new ClientFailure('state', `Nothing is deployed to ${name}: \`troupe deploy\`.`);
   if (code === UNHEALTHY) await lastLines(session, id);
-  const isTold = options.onLine !== undefined && !session.out.json;
-  const why = isTold && code !== STATE ? `${name} is not changed: see above.` : said.join('\n');
+  const isTold = options.onLine !== undefined && said.length > 0 && !session.out.json;
+  const why = isTold ? `${name} is not changed: see above.` : said.join('\n');
   throw new ClientFailure(code === STATE ? 'state' : 'failed', why === '' ? `It failed with exit code ${code}.` : why);
 }
 

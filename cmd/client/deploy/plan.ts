@@ -3,7 +3,7 @@ import { ClientFailure } from '../failure.ts';
 import type { FolderSettings } from './settings.ts';
 
 /** How it is known that a release is well. */
-export interface ReleaseCheck {
+interface ReleaseCheck {
   /** `http`: a status from 200 to 399 at `path`. `tcp`: a connection. `none`: nothing is looked at. */
   readonly kind: 'http' | 'tcp' | 'none';
   readonly path: string;
@@ -51,7 +51,7 @@ export type TellingTexts = Readonly<Partial<Record<TellingFile, string>>>;
 /** Seconds that a release has until it must be well. */
 const GRACE_SECONDS = 30;
 
-interface Kind {
+interface FolderKind {
   readonly image: string | undefined;
   readonly build?: string | undefined;
   readonly start?: string | undefined;
@@ -98,7 +98,7 @@ function checkOf(health: string): ReleaseCheck {
   return { kind: 'http', path: health };
 }
 
-function kindOf(texts: TellingTexts): Kind {
+function kindOf(texts: TellingTexts): FolderKind {
   if (texts['package.json'] !== undefined) return nodeKind(texts, texts['package.json']);
   if (texts['requirements.txt'] !== undefined || texts['pyproject.toml'] !== undefined) return pythonKind(texts);
   for (const file of ['main.py', 'app.py'] as const)
@@ -111,7 +111,7 @@ function kindOf(texts: TellingTexts): Kind {
   return { image: undefined, found };
 }
 
-function nodeKind(texts: TellingTexts, text: string): Kind {
+function nodeKind(texts: TellingTexts, text: string): FolderKind {
   const { scripts, main } = manifestOf(text);
   const file = main ?? (texts['server.js'] !== undefined ? 'server.js' : undefined);
   const fallback = file ?? (texts['index.js'] !== undefined ? 'index.js' : undefined);
@@ -125,7 +125,7 @@ function nodeKind(texts: TellingTexts, text: string): Kind {
   };
 }
 
-function pythonKind(texts: TellingTexts): Kind {
+function pythonKind(texts: TellingTexts): FolderKind {
   const isProject = texts['requirements.txt'] === undefined;
   const file = (['main.py', 'app.py'] as const).find((name) => texts[name] !== undefined);
   return {

@@ -22,24 +22,24 @@ export interface FolderSettings {
 }
 
 /** A setting: what it must be, in words, and whether a value is that. */
-interface Rule {
+interface SettingRule {
   readonly must: string;
   isRight(value: unknown): boolean;
 }
 
-const line: Rule = {
+const line: SettingRule = {
   must: 'a text of one line',
   isRight: (value) => typeof value === 'string' && value !== '' && !/\p{Cc}/u.test(value),
 };
-const script: Rule = {
+const script: SettingRule = {
   must: 'a text',
   isRight: (value) => typeof value === 'string' && value.length <= 32_768 && !value.includes('\0'),
 };
-const whole = (from: number, to: number): Rule => ({
+const whole = (from: number, to: number): SettingRule => ({
   must: `a whole number from ${from} to ${to}`,
   isRight: (value) => typeof value === 'number' && Number.isInteger(value) && value >= from && value <= to,
 });
-const lines: Rule = {
+const lines: SettingRule = {
   must: 'a list of texts',
   isRight: (value) => Array.isArray(value) && value.length <= 1000 && value.every((each) => line.isRight(each)),
 };
@@ -56,7 +56,7 @@ const RULES = {
   storage: whole(1, 9_999_999),
   size: line,
   exclude: lines,
-} as const satisfies Record<keyof FolderSettings, Rule>;
+} as const satisfies Record<keyof FolderSettings, SettingRule>;
 
 const isSetting = (name: string): name is keyof FolderSettings => Object.hasOwn(RULES, name);
 

@@ -5,7 +5,7 @@ import { ClientFailure } from '../failure.ts';
 import type { openFiles } from '../own-client.ts';
 import type { FolderFile } from './files.ts';
 
-export interface SentFiles {
+interface SentFiles {
   /** The folder here. */
   readonly root: string;
   /** The folder in the container. */
