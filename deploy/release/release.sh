@@ -11,10 +11,11 @@ mark='Written by troupe deploy'
 keep=5
 
 say() { echo "$*" >&2; }
+# Ends with a code. What the present state does not allow (6) is the result of the step: it goes to standard output.
 fail() {
   code=$1
   shift
-  say "$*"
+  if [ "$code" = 6 ]; then echo "$*"; else say "$*"; fi
   exit "$code"
 }
 

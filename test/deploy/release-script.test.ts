@@ -27,10 +27,14 @@ interface Ended {
   readonly said: string;
 }
 
-/** An app that answers with a text. `on`: where it listens. */
-const app = (text: string, { on = '0.0.0.0', status = 200 } = {}) =>
-  `require('node:http').createServer((q, r) => { r.statusCode = ${status}; r.end(${JSON.stringify(text)}); })` +
-  `.listen(process.env.PORT, '${on}');`;
+/** An app that answers with a text. `on`: where it listens. In Perl, which is there at once. */
+const app = (text: string, { on = '0.0.0.0', status = 200 } = {}) => `use IO::Socket::INET;
+my $server = IO::Socket::INET->new(LocalAddr => '${on}', LocalPort => $ENV{PORT}, Listen => 9, ReuseAddr => 1) or die;
+while (my $client = $server->accept) {
+  while (<$client>) { last if /^\\r?$/ }
+  print $client "HTTP/1.1 ${status} X\\r\\nContent-Length: ${text.length}\\r\\nConnection: close\\r\\n\\r\\n${text}";
+}
+`;
 
 /** A container's worth of folders, with the main process in it. */
 async function machine(t: TestContext) {
@@ -78,7 +82,7 @@ async function machine(t: TestContext) {
   };
   const steps = {
     /** Sends files; resolves with the new folder. */
-    async send(files: Readonly<Record<string, string>>, { start = 'exec node app.js', build = '', grace = 20 } = {}) {
+    async send(files: Readonly<Record<string, string>>, { start = 'exec perl app.pl', build = '', grace = 20 } = {}) {
       const source = at('source');
       await rm(source, { recursive: true, force: true });
       for (const [name, text] of Object.entries(files)) {
@@ -100,7 +104,7 @@ async function machine(t: TestContext) {
       return { dir, sent };
     },
     async deploy(text: string, more?: { start?: string; grace?: number }) {
-      const { dir } = await steps.send({ 'app.js': app(text) }, more);
+      const { dir } = await steps.send({ 'app.pl': app(text) }, more);
       return run(['activate', dir]);
     },
   };
@@ -144,7 +148,7 @@ async function freePort(): Promise<number> {
   return address.port;
 }
 
-const tools = ['flock', 'curl', 'ss', 'setsid', 'sha256sum'];
+const tools = ['perl', 'flock', 'curl', 'ss', 'setsid', 'sha256sum'];
 
 describe('a release of an app', {
   skip: skipUnless(
@@ -171,31 +175,31 @@ describe('a release of an app', {
     assert.equal((await run(['rollback', '3'])).out, '3\n');
     assert.equal(await answer(), 'three');
     const same = await run(['rollback', '3']);
-    assert.deepEqual([same.code, same.said], [6, 'Release 3 runs already.\n']);
+    assert.deepEqual([same.code, same.out], [6, 'Release 3 runs already.\n']);
     const none = await run(['rollback', '9']);
-    assert.deepEqual([none.code, none.said], [6, 'There is no release 9: there are 1 2 3 \n']);
+    assert.deepEqual([none.code, none.out], [6, 'There is no release 9: there are 1 2 3 \n']);
     assert.equal(await answer(), 'three');
   });
 
   test('that is not well makes way for the one before, and is told why', async (t) => {
     const { send, deploy, answer, run, releases, port, at } = await machine(t);
     const failing = async (source: string, grace: number, start?: string) => {
-      const { dir } = await send({ 'app.js': source }, { grace, ...(start && { start }) });
+      const { dir } = await send({ 'app.pl': source }, { grace, ...(start && { start }) });
       const { code, said } = await run(['activate', dir]);
       assert.equal(code, 10, said);
       return said;
     };
     // Nothing to go back to: nothing runs, and nothing is left.
-    assert.match(await failing('process.exit(7)', 20), /The program ended with exit code 7\.\n$/);
+    assert.match(await failing('exit 7', 20), /The program ended with exit code 7\.\n$/);
     assert.deepEqual(await releases(), []);
     assert.ok(!existsSync(at('home', 'start')));
 
     assert.equal((await deploy('good')).code, 0);
-    assert.match(await failing('process.exit(7)', 20), /exit code 7\.\nRelease 1 runs again\.\n$/);
+    assert.match(await failing('exit 7', 20), /exit code 7\.\nRelease 1 runs again\.\n$/);
     assert.match(
       await failing(app('bad', { on: '127.0.0.1' }), 2),
       new RegExp(
-        `After 2 s nothing answers on port ${port}\\.\n[\\s\\S]*node listens on 127\\.0\\.0\\.1:${port}\n[\\s\\S]*` +
+        `After 2 s nothing answers on port ${port}\\.\n[\\s\\S]*perl listens on 127\\.0\\.0\\.1:${port}\n[\\s\\S]*` +
           `It must listen on 0\\.0\\.0\\.0:${port}\\. The variable PORT has the port\\.\nRelease 1 runs again\\.`,
       ),
     );
@@ -220,9 +224,9 @@ describe('a release of an app', {
 
   test('gets the files that are new, and keeps those that are not', async (t) => {
     const { send, run, at } = await machine(t);
-    const files = { 'app.js': app('x'), 'sub/with space.txt': 'same', 'b.txt': 'first' };
+    const files = { 'app.pl': app('x'), 'sub/with space.txt': 'same', 'b.txt': 'first' };
     const first = await send(files);
-    assert.deepEqual(first.sent.sort(), ['app.js', 'b.txt', 'sub/with space.txt']);
+    assert.deepEqual(first.sent.sort(), ['app.pl', 'b.txt', 'sub/with space.txt']);
     assert.equal((await run(['activate', first.dir])).code, 0);
     const second = await send({ ...files, 'b.txt': 'second' });
     assert.deepEqual(second.sent, ['b.txt']);
@@ -241,12 +245,12 @@ describe('a release of an app', {
   test('does not come while another does', async (t) => {
     const { send, deploy, begin, at, answers } = await machine(t);
     assert.equal((await deploy('one')).code, 0);
-    const slow = await send({ 'app.js': app('slow') }, { start: 'sleep 3; exec node app.js' });
+    const slow = await send({ 'app.pl': app('slow') }, { start: 'sleep 3; exec perl app.pl' });
     const first = ended(begin('/bin/sh', [at('home', 'release.sh'), 'activate', slow.dir]));
     await until(() => existsSync(at('app', 'pending')));
     const second = await deploy('other');
     assert.deepEqual(
-      [second.code, second.said],
+      [second.code, second.out],
       [6, 'Another release is being switched to in this container. Try again in a minute.\n'],
     );
     assert.equal((await first).code, 0);
@@ -256,7 +260,7 @@ describe('a release of an app', {
   test('that is interrupted makes way for the one before', async (t) => {
     const { send, deploy, begin, at, answers, releases } = await machine(t);
     assert.equal((await deploy('one')).code, 0);
-    const { dir } = await send({ 'app.js': app('two') }, { start: 'sleep 1000' });
+    const { dir } = await send({ 'app.pl': app('two') }, { start: 'sleep 1000' });
     const child = begin('/bin/sh', [at('home', 'release.sh'), 'activate', dir]);
     const end = ended(child);
     await until(() => existsSync(at('app', 'pending')));
@@ -269,7 +273,7 @@ describe('a release of an app', {
   test('that is cut short by the end of everything is undone at the next start', async (t) => {
     const { send, deploy, begin, at, answers, restart, current } = await machine(t);
     assert.equal((await deploy('one')).code, 0);
-    const { dir } = await send({ 'app.js': app('two') }, { start: 'sleep 1000' });
+    const { dir } = await send({ 'app.pl': app('two') }, { start: 'sleep 1000' });
     const child = begin('/bin/sh', [at('home', 'release.sh'), 'activate', dir]);
     const end = ended(child);
     await until(async () => (await current()) === 'releases/2');
@@ -287,11 +291,11 @@ describe('a release of an app', {
     await writeFile(at('home', 'start'), '#!/bin/sh\n');
     const own = await run(['begin']);
     assert.equal(own.code, 6);
-    assert.match(own.said, /has a program of its own, \S+\/start\. Remove that file/);
+    assert.match(own.out, /has a program of its own, \S+\/start\. Remove that file/);
     await rm(at('home', 'start'));
     await rm(at('troupe-init.pid'));
     const other = await run(['begin']);
     assert.equal(other.code, 6);
-    assert.match(other.said, /Deploy to a new container/);
+    assert.match(other.out, /Deploy to a new container/);
   });
 });

@@ -59,11 +59,12 @@ export async function runStep(
     onLine,
   });
   if (code === 0) return output;
+  if (code === STATE) throw new ClientFailure('state', output.trim());
   if (code === NOTHING) throw new ClientFailure('state', `Nothing is deployed to ${name}: \`troupe deploy\`.`);
   if (code === UNHEALTHY) await lastLines(session, id);
   const isTold = options.onLine !== undefined && said.length > 0 && !session.out.json;
   const why = isTold ? `${name} is not changed: see above.` : said.join('\n');
-  throw new ClientFailure(code === STATE ? 'state' : 'failed', why === '' ? `It failed with exit code ${code}.` : why);
+  throw new ClientFailure('failed', why === '' ? `It failed with exit code ${code}.` : why);
 }
 
 /** What the container printed last. */
