@@ -161,9 +161,8 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     if (this.#hasLeft) answer.sink?.abort();
     if (this.#hasLeft) return void this.#cutShort();
     const client = forwardedOf(head, this.context, this.#address, decision);
-    const isContainer = tenantOf !== undefined;
-    const isTold = isService === true || isContainer;
-    const address = isTold ? { ...forward, isService: isService === true, isContainer } : forward;
+    const [isOurs, isContainer] = [isService === true, tenantOf !== undefined];
+    const address = isOurs || isContainer ? { ...forward, isService: isOurs, isContainer } : forward;
     const begin = () => {
       const about = { head, address, target, client, keepAlive, sink: answer.sink };
       const exchange = new Exchange(this, this.context.upstreams, about);

@@ -1,10 +1,15 @@
 /** One request on its way to an origin and its response on the way back, with backpressure both ways. */
-
 import { BodyReader, ChunkError } from '../../wire/h1/body.ts';
 import { HeadBuffer } from '../../wire/h1/head-reader.ts';
 import type { RequestHead } from '../../wire/h1/request-head.ts';
 import type { CacheSink } from './cache-hook.ts';
-import { type BorrowedConnection, type ExchangeClient, GONE, type ResponseReader } from './exchange-sides.ts';
+import {
+  type BorrowedConnection,
+  type ExchangeClient,
+  GONE,
+  type ResponseReader,
+  writeChunk,
+} from './exchange-sides.ts';
 import { type ResponseHead, readResponseHead } from './response-head.ts';
 import { withoutOurCookies } from './tenant-cookies.ts';
 import { UpstreamError } from './upstream-error.ts';
@@ -140,12 +145,12 @@ export class Exchange implements ResponseReader {
   }
 
   #open(isLater = false): void {
-    const giveUp = new AbortController();
-    this.#giveUp = giveUp;
+    this.#giveUp = new AbortController();
+    const { signal } = this.#giveUp;
     const { address, client } = this.#forward;
     const opening = isLater
-      ? this.#upstreams.openLater(address, client.address, giveUp.signal)
-      : this.#upstreams.open(address, client.address, giveUp.signal);
+      ? this.#upstreams.openLater(address, client.address, signal)
+      : this.#upstreams.open(address, client.address, signal);
     opening.then(
       (borrowed) => {
         this.#giveUp = undefined;
@@ -392,14 +397,4 @@ export class Exchange implements ResponseReader {
   #detach(): void {
     this.#borrowed?.detach();
   }
-}
-
-/** One chunk of a chunked body. */
-function writeChunk(to: Pick<ExchangeClient, 'cork' | 'uncork' | 'write'>, data: Buffer): boolean {
-  to.cork();
-  to.write(`${data.length.toString(16)}\r\n`);
-  to.write(data);
-  const more = to.write('\r\n');
-  to.uncork();
-  return more;
 }
