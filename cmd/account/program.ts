@@ -3,6 +3,7 @@ import { Command, Option } from 'commander';
 import { addAccountCommands, addApi, addWhoAmI } from '../client/account-commands.ts';
 import { clientCommand, nameHelp } from '../client/common.ts';
 import { addContainerCommands } from '../client/container-commands.ts';
+import { addReleases } from '../client/deploy-commands.ts';
 import { ClientFailure } from '../client/failure.ts';
 import type { CommandPlace } from '../client/place.ts';
 import type { SshOptions } from '../client/ssh-switch.ts';
@@ -46,6 +47,7 @@ export function accountProgram(place: CommandPlace, { json }: { readonly json: b
     action.setOptionValue('place', place);
   });
   addContainerCommands(program.commandsGroup('Your containers:'), addSwitch);
+  addReleases(program.commandsGroup('Your apps:'));
   addAccountCommands(program.commandsGroup('What is yours:'));
   addWhoAmI(program);
   addApi(program);

@@ -2,12 +2,16 @@
 import type { Command } from 'commander';
 import { addAccountCommands } from './account-commands.ts';
 import { addContainerCommands } from './container-commands.ts';
+import { addDeploy, addReleases } from './deploy-commands.ts';
 import { addLoginCommands, addOwnSsh } from './own-commands.ts';
 import type { CommandPlace } from './place.ts';
 
 /** Adds them, in the order of the help. `place`: resolves with where they run. */
 export function addClientCommands(program: Command, place: () => Promise<CommandPlace>): void {
   addContainerCommands(program.commandsGroup('Your containers:'), addOwnSsh);
+  const apps = program.commandsGroup('Your apps:');
+  addDeploy(apps);
+  addReleases(apps);
   addAccountCommands(program.commandsGroup('What is yours:'));
   addLoginCommands(program.commandsGroup('Your login:'));
   const own = new Set(program.commands);

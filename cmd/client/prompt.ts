@@ -12,8 +12,9 @@ const TOO_LONG = 'Standard input is longer than 1 MiB.';
 
 /** Asks without an echo. */
 export async function askSecret({ stdin, stderr }: CommandPlace, question: string): Promise<string> {
-  stderr.write(question);
+  // Before the question: what is typed at once must not be shown either.
   stdin.setRawMode?.(true);
+  stderr.write(question);
   stdin.resume();
   const decoder = new StringDecoder('utf8');
   let text = '';

@@ -33,6 +33,14 @@ type Size = NonNullable<Body['instance_type']>;
 
 const SIZES: readonly Size[] = ['nano', 'micro', 'mini', 'tiny', 'small', 'medium'];
 
+/** The size of that name. Throws ClientFailure. */
+export function sizeOf(name: string | undefined): Size | undefined {
+  const size = SIZES.find((each) => each === name);
+  if (name !== undefined && size === undefined)
+    throw new ClientFailure('usage', `There is no size ${name}: the sizes are ${SIZES.join(', ')}.`);
+  return size;
+}
+
 /** Makes a container. Without a name it gets one of two words. */
 export async function runContainer(name: string | undefined, options: RunOptions): Promise<void> {
   const ports = (options.port ?? []).map(parsePort);
@@ -41,9 +49,7 @@ export async function runContainer(name: string | undefined, options: RunOptions
   const { client, out } = session;
   const env = options.envFile === undefined ? named : { ...(await readEnvFile(out, options.envFile)), ...named };
   const ssh_key_ids = await keyIds(session, options.key);
-  const size = SIZES.find((each) => each === options.size);
-  if (options.size !== undefined && size === undefined)
-    throw new ClientFailure('usage', `There is no size ${options.size}: the sizes are ${SIZES.join(', ')}.`);
+  const size = sizeOf(options.size);
   const secrets =
     options.secret === undefined ? undefined : { [options.secret]: await readSecret(out, options.secret) };
   const body: Body = {
@@ -100,7 +106,7 @@ function next({ out }: ClientSession, { name, ssh }: Container, hasPorts: boolea
 }
 
 /** The ids of the named keys; of all keys when none is named; of a new one when there is none yet. */
-async function keyIds(session: ClientSession, named: readonly string[] | undefined): Promise<number[]> {
+export async function keyIds(session: ClientSession, named: readonly string[] | undefined): Promise<number[]> {
   const { ssh_keys } = await session.client.call('listSshKeys');
   if (named !== undefined) return named.map((text) => pick(ssh_keys, text, 'SSH key').id);
   if (ssh_keys.length > 0) return ssh_keys.map(({ id }) => id);

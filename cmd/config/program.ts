@@ -19,6 +19,9 @@ function find(): string {
 /** The folder with package.json, from the sources as from dist/. */
 const packageRoot = find();
 
+/** A file that comes with this program, by its path below the folder of package.json. */
+export const packageFile = (path: string): string => join(packageRoot, path);
+
 /** The version of this Troupe. Without zod, which takes longer to load than most commands take. */
 export const version = versionIn(JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')));
 

@@ -34,10 +34,11 @@ async function startInit(
     .replaceAll('/root/.troupe/start', at('start'))
     .replaceAll('/usr/local/lib/troupe/start', at('own'))
     .replaceAll('/run/sshd', at('run'))
+    .replaceAll('/run/troupe-', `${folder}/troupe-`)
     .replaceAll('/etc/ssh/', `${folder}/`);
   const write = (name: string, text: string, mode: number) => writeFile(at(name), text, { mode });
   await write('init', script, 0o755);
-  await write('sshd', '#!/bin/sh\nexec sleep 1000\n', 0o755);
+  await write('sshd', '#!/bin/sh\necho sshd\nexec sleep 1000\n', 0o755);
   await write('ssh_host_ed25519_key', 'is there', 0o600);
   if (own !== '') await write('own', `#!/bin/sh\n${own}\n`, 0o755);
   if (program !== undefined) await write('start', `#!/bin/sh\ncd ${folder}\n${program}\n`, mode);
@@ -51,15 +52,22 @@ async function startInit(
     init.kill('SIGTERM');
     return (await exit)[0];
   };
-  return { at, init, says, stop, said: () => said };
+  /** How the program is, as the container's own programs read it. */
+  const state = async () => (await readFile(at('troupe-program'), 'utf8').catch(() => '')).trim();
+  return { at, init, says, state, stop, write };
 }
 
 describe('the main process of the base image', {
   skip: skipUnless(findProgram('setsid') !== undefined, 'setsid'),
 }, () => {
-  test('becomes the SSH server when the owner has no program', async (t) => {
-    const { init } = await startInit(t, undefined);
-    await until(async () => /^sleep\0/.test(await readFile(`/proc/${init.pid}/cmdline`, 'utf8')));
+  test('runs the SSH server alone when the owner has no program, and ends with it', async (t) => {
+    const { init, says, state } = await startInit(t, undefined);
+    await says(/sshd\n/);
+    await until(async () => (await state()) === 'none');
+    const exit = once(init, 'exit');
+    const children = await readFile(`/proc/${init.pid}/task/${init.pid}/children`, 'utf8');
+    process.kill(Number(children.trim()), 'SIGKILL');
+    assert.deepEqual(await exit, [1, null]);
   });
 
   test('starts the program of its image when the owner has none, and else that of the owner', async (t) => {
@@ -76,9 +84,9 @@ describe('the main process of the base image', {
   });
 
   test('says what is missing when the program is not executable, and lets its owner in', async (t) => {
-    const { says, init } = await startInit(t, 'true', { mode: 0o644 });
+    const { says } = await startInit(t, 'true', { mode: 0o644 });
     await says(/start is not started: make it executable \(chmod \+x \S+\/start\)/);
-    await until(async () => /^sleep\0/.test(await readFile(`/proc/${init.pid}/cmdline`, 'utf8')));
+    await says(/sshd\n/);
   });
 
   test('starts a program again that fails, later each time, after it ended what that left', async (t) => {
@@ -104,6 +112,47 @@ describe('the main process of the base image', {
     await says(/ready\n/);
     assert.equal(await stop(), 0);
     assert.equal(await readFile(at('ended'), 'utf8'), 'child\n');
+  });
+
+  test('starts a program that came later when it is told to, and a running one again', async (t) => {
+    const { at, init, says, state, stop, write } = await startInit(t, undefined);
+    await until(async () => (await state()) === 'none');
+    assert.equal(Number(await readFile(at('troupe-init.pid'), 'utf8')), init.pid);
+    await write('start', '#!/bin/sh\necho first $$\nsleep 1000\n', 0o755);
+    init.kill('SIGHUP');
+    await says(/first \d+\n/);
+    await until(async () => /^running \d+ 1$/.test(await state()));
+    const first = /\d+/.exec(await state())?.[0];
+    await write('start', '#!/bin/sh\necho second\nexec sleep 1000\n', 0o755);
+    init.kill('SIGHUP');
+    await says(/start is started again, as asked\nsecond\n/);
+    assert.ok(!existsSync(`/proc/${first}`));
+    await until(async () => /^running \d+ 2$/.test(await state()));
+    assert.equal(await stop(), 0);
+  });
+
+  test('starts a program at once that it would have started later, or no more', async (t) => {
+    const { init, says, state, stop, write } = await startInit(t, 'exit 0');
+    await says(/is not started again/);
+    await until(async () => (await state()) === 'ended 0 1');
+    await write('start', '#!/bin/sh\nexit 3\n', 0o755);
+    init.kill('SIGHUP');
+    await says(/again in 1 s\n[\s\S]*again in 2 s\n[\s\S]*again in 4 s\n/);
+    await until(async () => (await state()) === 'ended 3 4');
+    await write('start', '#!/bin/sh\necho up\nexec sleep 1000\n', 0o755);
+    init.kill('SIGHUP');
+    await says(/up\n/);
+    await until(async () => /^running \d+ 5$/.test(await state()));
+    assert.equal(await stop(), 0);
+  });
+
+  test('ends a program that does not end by itself when another takes its place', async (t) => {
+    const { init, says, stop, write } = await startInit(t, 'trap "" TERM; echo deaf; while :; do sleep 0.1; done');
+    await says(/deaf\n/);
+    await write('start', '#!/bin/sh\necho next\nexec sleep 1000\n', 0o755);
+    init.kill('SIGHUP');
+    await says(/next\n/);
+    assert.equal(await stop(), 0);
   });
 
   test('ends soon whenever it is told, also while it waits to start the program again', async (t) => {

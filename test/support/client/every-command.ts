@@ -14,6 +14,7 @@ import * as notify from '../../../proto/notify/endpoints.ts';
 import * as mail from '../../../proto/notify/mail.ts';
 import * as webhooks from '../../../proto/notify/webhooks.ts';
 import { generateKeyPair } from '../../../transports/ssh/keys.ts';
+import { projectRoot } from '../project.ts';
 import { until } from '../until.ts';
 
 /** What the commands are tried on. */
@@ -138,6 +139,16 @@ function containers(): CommandStep[] {
     deed('rm boxes --yes', done),
     list('image ls', 'NAME,SOURCE,IMAGE', listImages.reply),
     deed('pull-policy box missing', settings.setPullPolicy.reply),
+    // Its image is none of the platform's own.
+    {
+      words: ['deploy', join(projectRoot, 'examples'), '--name', 'box', '--start', 'node x.js', '--build', ''],
+      code: 6,
+      json: failure('state'),
+    },
+    said('deploy /nowhere', /There is no folder \/nowhere\./, { code: 5 }),
+    list('releases box', 'CURRENT,DEPLOYED,NOTE,RELEASE', z.strictObject({ releases: z.array(z.never()) })),
+    said('rollback box', /Nothing is deployed here\./, { code: 6 }),
+    said('rollback box x', /x is no release: `troupe releases` lists them\./, { code: 2 }),
     list('top', 'NAME,CPU,MEMORY,DISK,NODE,ID', monitor.podMetrics.reply),
   ];
 }

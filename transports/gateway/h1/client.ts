@@ -149,7 +149,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
       if (answer.kind === 'forward') answer.sink?.abort();
       return;
     }
-    const { forward, target, isService } = decision;
+    const { forward, target, isService, tenantOf } = decision;
     const keepAlive = head.keepAlive && !this.#isDraining;
     if (answer.kind === 'hit') {
       this.#upstream = 'cache';
@@ -161,7 +161,8 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     if (this.#hasLeft) answer.sink?.abort();
     if (this.#hasLeft) return void this.#cutShort();
     const client = forwardedOf(head, this.context, this.#address, decision);
-    const address = isService === true ? { ...forward, isService } : forward;
+    const [isOurs, isContainer] = [isService === true, tenantOf !== undefined];
+    const address = isOurs || isContainer ? { ...forward, isService: isOurs, isContainer } : forward;
     const begin = () => {
       const about = { head, address, target, client, keepAlive, sink: answer.sink };
       const exchange = new Exchange(this, this.context.upstreams, about);

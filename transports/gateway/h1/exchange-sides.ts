@@ -74,3 +74,13 @@ export interface BorrowedConnection {
   /** Gives it back. `keep`: the exchange is over on both sides, and the origin takes another. */
   release(keep: boolean): void;
 }
+
+/** One chunk of a chunked body. */
+export function writeChunk(to: Pick<ExchangeClient, 'cork' | 'uncork' | 'write'>, data: Buffer): boolean {
+  to.cork();
+  to.write(`${data.length.toString(16)}\r\n`);
+  to.write(data);
+  const more = to.write('\r\n');
+  to.uncork();
+  return more;
+}

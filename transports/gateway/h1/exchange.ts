@@ -1,13 +1,19 @@
 /** One request on its way to an origin and its response on the way back, with backpressure both ways. */
-
 import { BodyReader, ChunkError } from '../../wire/h1/body.ts';
 import { HeadBuffer } from '../../wire/h1/head-reader.ts';
 import type { RequestHead } from '../../wire/h1/request-head.ts';
 import type { CacheSink } from './cache-hook.ts';
-import { type BorrowedConnection, type ExchangeClient, GONE, type ResponseReader } from './exchange-sides.ts';
+import {
+  type BorrowedConnection,
+  type ExchangeClient,
+  GONE,
+  type ResponseReader,
+  writeChunk,
+} from './exchange-sides.ts';
 import { type ResponseHead, readResponseHead } from './response-head.ts';
 import { withoutOurCookies } from './tenant-cookies.ts';
-import { type Destination, UpstreamError, type Upstreams } from './upstreams.ts';
+import { UpstreamError } from './upstream-error.ts';
+import type { Destination, Upstreams } from './upstreams.ts';
 import {
   type ClientFraming,
   clientFraming,
@@ -28,6 +34,7 @@ const LAST_CHUNK = '0\r\n\r\n';
 const MAX_UNWANTED = 65_536;
 
 const BUSY = 'The service behind this address is busy: try again soon.';
+const STARTING = 'The service behind this address is starting: try again soon.';
 
 /** What a finished exchange has sent, for the log. */
 export interface Sent {
@@ -63,6 +70,7 @@ export class Exchange implements ResponseReader {
   #isBodySent: boolean;
   #hasBodyBegun = false;
   #hasAnswered = false;
+  #isSentAgain = false;
   #interim = 0;
   #response: ResponseHead | undefined;
   #framing: ClientFraming = 'as_is';
@@ -136,9 +144,14 @@ export class Exchange implements ResponseReader {
     } else this.#end(false);
   }
 
-  #open(): void {
+  #open(isLater = false): void {
     this.#giveUp = new AbortController();
-    this.#upstreams.open(this.#forward.address, this.#forward.client.address, this.#giveUp.signal).then(
+    const { signal } = this.#giveUp;
+    const { address, client } = this.#forward;
+    const opening = isLater
+      ? this.#upstreams.openLater(address, client.address, signal)
+      : this.#upstreams.open(address, client.address, signal);
+    opening.then(
       (borrowed) => {
         this.#giveUp = undefined;
         if (this.#isOver) borrowed.release(false);
@@ -147,7 +160,9 @@ export class Exchange implements ResponseReader {
       (error: unknown) => {
         if (this.#isOver) return;
         const code = error instanceof UpstreamError ? error.code : 'connect_failed';
-        if (code === 'too_many') this.#fail(503, BUSY);
+        if (code === 'connect_failed' && !isLater && this.#upstreams.mayWait(address)) this.#open(true);
+        else if (code === 'too_many') this.#fail(503, BUSY);
+        else if (code === 'held_too_long') this.#fail(503, STARTING);
         else if (code === 'connect_timeout') this.#fail(504, 'The service behind this address did not answer in time.');
         else this.#fail(502, 'The service behind this address does not answer.');
       },
@@ -315,17 +330,19 @@ export class Exchange implements ResponseReader {
       this.#fail(503, BUSY);
       return;
     }
+    const isReused = this.#borrowed?.isReused === true;
     if (
-      this.#borrowed?.isReused &&
+      (isReused || (this.#forward.address.isContainer === true && !this.#isSentAgain)) &&
       this.#client !== GONE &&
       !this.#hasAnswered &&
       !this.#hasBodyBegun &&
       head.framing.kind === 'none' &&
       SAFE.has(head.method)
     ) {
-      // It was closed while it was idle; a connection of its own tells more.
+      // It was closed while it was idle, or its program was ended; a connection of its own tells more.
+      this.#isSentAgain ||= !isReused;
       this.#detach();
-      this.#borrowed.release(false);
+      this.#borrowed?.release(false);
       this.#borrowed = undefined;
       this.#open();
       return;
@@ -380,14 +397,4 @@ export class Exchange implements ResponseReader {
   #detach(): void {
     this.#borrowed?.detach();
   }
-}
-
-/** One chunk of a chunked body. */
-function writeChunk(to: Pick<ExchangeClient, 'cork' | 'uncork' | 'write'>, data: Buffer): boolean {
-  to.cork();
-  to.write(`${data.length.toString(16)}\r\n`);
-  to.write(data);
-  const more = to.write('\r\n');
-  to.uncork();
-  return more;
 }

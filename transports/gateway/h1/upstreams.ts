@@ -1,19 +1,14 @@
 /** Connections to origins: kept alive, bounded, and never used again once anything unasked came over them. */
-import { CodedError } from '../../../lib/errors.ts';
 import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
 import { NOBODY, type Wire, type WireReader } from '../../wire/wire.ts';
 import { dial } from '../tcp/dial.ts';
 import { type Holder, type Place, type PlaceLimits, Places } from '../tcp/places.ts';
 import type { BorrowedConnection, ResponseReader } from './exchange-sides.ts';
 import { Pipes } from './pipes.ts';
+import { HOLD_LIMITS, type HoldLimits, RestartingOrigins } from './restarting-origins.ts';
+import { UpstreamError } from './upstream-error.ts';
 
-/** What goes wrong on the way to an origin. */
-type UpstreamErrorCode = 'connect_failed' | 'connect_timeout' | 'too_many';
-
-/** The one error `acquire` rejects with. */
-export class UpstreamError extends CodedError<UpstreamErrorCode> {}
-
-export interface UpstreamLimits {
+export interface UpstreamLimits extends HoldLimits {
   /** Most connections to one origin that carry a request; past it, clients with fewer get those of others. */
   readonly maxPerOrigin: number;
   /** The same to a service of the platform: strangers must not fill it. */
@@ -39,6 +34,7 @@ export const UPSTREAM_LIMITS: UpstreamLimits = {
   maxIdle: 64,
   idleMs: 4000,
   connectMs: 5000,
+  ...HOLD_LIMITS,
 };
 
 /** A connection lent whole. */
@@ -47,9 +43,10 @@ interface ExclusiveConnection extends BorrowedConnection {
   outlives(): boolean;
 }
 
-/** Where a request goes: `isService`, to a service of the platform. */
+/** Where a request goes: `isService`, to a service of the platform; `isContainer`, to a user's program. */
 export interface Destination extends UpstreamAddress {
   readonly isService?: boolean;
+  readonly isContainer?: boolean;
 }
 
 /** What one client has, as a share of what one site, an IPv6 /48, has. */
@@ -60,6 +57,8 @@ interface Origin {
   readonly address: UpstreamAddress;
   /** Open or opening. */
   connections: number;
+  /** When it took a connection or had ended an exchange last; -Infinity: it never did. */
+  seenAt: number;
   /** Of connections in use or opening. */
   readonly places: Places;
   /** Of those that live on their own; made when there is one. */
@@ -78,6 +77,9 @@ export class Upstreams {
   readonly #limits: UpstreamLimits;
   readonly #origins = new Map<string, Origin>();
   readonly #pipelined: ReadonlySet<string>;
+  readonly #restarting: RestartingOrigins<ExclusiveConnection>;
+  /** Origins without a connection that took one lately, and when. */
+  readonly #lately = new Map<string, number>();
   readonly #sweep: NodeJS.Timeout;
   readonly #rested = (connection: UpstreamConnection) => this.#rest(connection);
   #closed = false;
@@ -85,6 +87,7 @@ export class Upstreams {
   /** `pipelined`: origins that are asked for several things at a time on one connection. */
   constructor(limits: Partial<UpstreamLimits> = {}, pipelined: readonly UpstreamAddress[] = []) {
     this.#limits = { ...UPSTREAM_LIMITS, ...limits };
+    this.#restarting = new RestartingOrigins(this.#limits);
     this.#pipelined = new Set(pipelined.map(keyOf));
     this.#sweep = setInterval(() => this.#expire(), 1000);
     this.#sweep.unref();
@@ -147,6 +150,7 @@ export class Upstreams {
       const cancel = dial(address.host, address.port, {
         onOpen: (wire) => {
           done();
+          origin.seenAt = performance.now();
           connection = new UpstreamConnection(origin, wire, this.#limits, this.#rested);
           place.holder = connection;
           resolve(connection.lend(client, place));
@@ -164,6 +168,22 @@ export class Upstreams {
     });
   }
 
+  /**
+   * Whether a request may wait for this container, whose program has just refused a connection: it took one lately, so
+   * that it may be starting again.
+   */
+  mayWait(address: Destination): boolean {
+    const key = keyOf(address);
+    const seenAt = this.#origins.get(key)?.seenAt ?? this.#lately.get(key) ?? Number.NEGATIVE_INFINITY;
+    const isLately = performance.now() - seenAt < this.#limits.holdMs;
+    return address.isContainer === true && !this.#closed && (isLately || this.#restarting.has(key));
+  }
+
+  /** As `open`, but waits while the container's program takes no connections. Rejects with UpstreamError. */
+  openLater(address: Destination, client: string, signal: AbortSignal): Promise<ExclusiveConnection> {
+    return this.#restarting.hold(keyOf(address), () => this.open(address, client, signal), signal);
+  }
+
   /** How many connections there are to each origin, and how many of them are idle. */
   counts(): { readonly address: string; readonly connections: number; readonly idle: number }[] {
     return [...this.#origins.values()].map(({ key, connections, idle, pipes }) => ({
@@ -177,6 +197,7 @@ export class Upstreams {
   close(): void {
     this.#closed = true;
     clearInterval(this.#sweep);
+    this.#restarting.close();
     for (const { idle, pipes } of this.#origins.values()) {
       for (const { own } of idle.splice(0)) own.destroy();
       pipes?.close();
@@ -191,6 +212,7 @@ export class Upstreams {
       return;
     }
     connection.since = performance.now();
+    origin.seenAt = connection.since;
     own.reader = connection;
     own.resume();
     origin.idle.push(connection);
@@ -205,7 +227,9 @@ export class Upstreams {
         : undefined;
       const { maxPerService, maxPerOrigin, maxPerClient } = this.#limits;
       const places = new Places(limitsOf(address.isService === true ? maxPerService : maxPerOrigin, maxPerClient));
-      origin = { key, address, connections: 0, places, long: undefined, idle: [], pipes };
+      const seenAt = this.#lately.get(key) ?? Number.NEGATIVE_INFINITY;
+      this.#lately.delete(key);
+      origin = { key, address, connections: 0, seenAt, places, long: undefined, idle: [], pipes };
       this.#origins.set(key, origin);
     }
     return origin;
@@ -215,11 +239,14 @@ export class Upstreams {
     const dead = origin.idle.findIndex(({ own }) => own.isDestroyed);
     if (dead >= 0) origin.idle.splice(dead, 1);
     // Of the few with pipes it is remembered what they take.
-    if (origin.connections === 0 && origin.pipes === undefined) this.#origins.delete(origin.key);
+    if (origin.connections > 0 || origin.pipes !== undefined || !this.#origins.delete(origin.key)) return;
+    if (origin.seenAt > performance.now() - this.#limits.holdMs) this.#lately.set(origin.key, origin.seenAt);
   }
 
   #expire(): void {
-    const before = performance.now() - this.#limits.idleMs;
+    const now = performance.now();
+    for (const [key, seenAt] of this.#lately) if (seenAt < now - this.#limits.holdMs) this.#lately.delete(key);
+    const before = now - this.#limits.idleMs;
     for (const origin of this.#origins.values()) {
       const { idle, pipes } = origin;
       while (idle[0] !== undefined && idle[0].since < before) idle.shift()?.own.destroy();

@@ -1,0 +1,232 @@
+/** `troupe deploy`: a folder becomes the next release of an app in a container. */
+import { stat } from 'node:fs/promises';
+import { basename, join, resolve } from 'node:path';
+import { Readable } from 'node:stream';
+import type { Container } from '../../../client/index.ts';
+import { addressOf } from '../../config/page-address.ts';
+import { ClientFailure } from '../failure.ts';
+import { openFiles } from '../own-client.ts';
+import { keyIds, sizeOf } from '../run.ts';
+import type { ClientCommandOptions } from '../session.ts';
+import { waitFor } from '../wait.ts';
+import { manifestOf, walk } from './files.ts';
+import { releaseScript, runStep, SCRIPT_FILE } from './inside.ts';
+import { type DeployPlan, planOf, TELLING_FILES, type TellingFile } from './plan.ts';
+import { checked, type FolderSettings, SETTINGS_FILE, settingsOf } from './settings.ts';
+import { sendFiles } from './upload.ts';
+
+export interface DeployOptions extends ClientCommandOptions {
+  readonly name?: string;
+  readonly image?: string;
+  readonly build?: string;
+  readonly start?: string;
+  readonly port?: number;
+  readonly health?: string;
+  readonly grace?: number;
+  readonly memory?: number;
+  readonly storage?: number;
+  readonly size?: string;
+  readonly note?: string;
+  readonly withSecrets?: boolean;
+  readonly timeout: number;
+}
+
+type FileSession = ReturnType<typeof openFiles>;
+
+/** The port that an app gets which names none. */
+const PORT = 8080;
+const MOST_TEXT = 1024 * 1024;
+
+/** Deploys a folder: the present one unless another is named. */
+export async function deploy(folder: string | undefined, options: DeployOptions): Promise<void> {
+  const session = openFiles(options);
+  const root = resolve(folder ?? '.');
+  const found = await stat(root).catch(() => undefined);
+  if (!found?.isDirectory()) throw new ClientFailure('missing', `There is no folder ${root}.`);
+  const { settings, plan } = await planFor(session, root, options);
+  const files = await filesOf(session, root, plan, options);
+  const container = await containerFor(session, plan, { ...settings, ...typedOf(options) }, options);
+  const port = plan.port ?? (await portOf(session, container.id));
+  const release = await install(session, container, root, { ...plan, port, note: options.note ?? '' }, files);
+  await finish(session, container, port, release);
+}
+
+function typedOf(options: DeployOptions): FolderSettings {
+  const { name, image, build, start, port, health, grace, memory, storage, size } = options;
+  const all = { name, image, build, start, port, health, grace, memory, storage, size };
+  return checked(
+    Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)),
+    (setting) => `--${setting}`,
+  );
+}
+
+async function planFor(session: FileSession, root: string, options: DeployOptions) {
+  const { out } = session;
+  const text = (name: string) => textIn(out.place.machine, root, name);
+  const toml = await text(SETTINGS_FILE);
+  const settings = toml === undefined ? {} : await settingsOf(toml);
+  const texts: Partial<Record<TellingFile, string>> = {};
+  for (const name of TELLING_FILES) {
+    const content = await text(name);
+    if (content !== undefined) texts[name] = content;
+  }
+  const plan = planOf(basename(root), texts, settings, typedOf(options));
+  if (plan.start !== undefined) return { settings, plan };
+  const hint = `It must listen on the port in PORT. Name it with --start, or in ${SETTINGS_FILE}: start = "..."`;
+  const dockerfile =
+    texts.Dockerfile === undefined ? '' : ' A Dockerfile is not built: push its image, or say how it starts.';
+  if (!out.canAsk)
+    throw new ClientFailure('usage', `Which command starts it? ${root} has ${plan.found}.${dockerfile} ${hint}`);
+  out.note(`${root} has ${plan.found}.${dockerfile}`);
+  const start = await out.place.ask('Which command starts it, listening on $PORT? ');
+  if (start === '') throw new ClientFailure('usage', hint);
+  return { settings, plan: { ...plan, start } };
+}
+
+/** The text of a file of the folder; undefined if it is not there. */
+async function textIn(
+  machine: FileSession['out']['place']['machine'],
+  root: string,
+  name: string,
+): Promise<string | undefined> {
+  const path = join(root, name);
+  const found = await stat(path).catch(() => undefined);
+  if (!found?.isFile() || found.size > MOST_TEXT) return undefined;
+  return machine?.readText(path);
+}
+
+async function filesOf({ out }: FileSession, root: string, plan: DeployPlan, options: DeployOptions) {
+  const ignored = (await textIn(out.place.machine, root, '.troupeignore')) ?? '';
+  const exclude = [...plan.exclude, ...ignored.split(/\r?\n/)];
+  const { files, secrets } = await walk(root, { exclude, withSecrets: options.withSecrets === true });
+  if (files.length === 0) throw new ClientFailure('usage', `${root} has no file to deploy.`);
+  if (secrets.length > 0 && !out.json) {
+    const more = secrets.length > 5 ? `, and ${secrets.length - 5} more` : '';
+    out.note(`Left here, as they look like secrets: ${secrets.slice(0, 5).join(', ')}${more}.`);
+    out.note(`  troupe env secret ${plan.name} --file .env   gives variables to the app as secrets`);
+    out.note('  --with-secrets   takes the files along');
+  }
+  return files;
+}
+
+/** The container of that name, which runs; a new one if there is none. */
+async function containerFor(
+  session: FileSession,
+  plan: DeployPlan,
+  settings: FolderSettings,
+  { timeout }: DeployOptions,
+): Promise<Container> {
+  const { client, out } = session;
+  const { containers } = await client.call('listContainers');
+  const [container, another] = containers.filter(({ name, id }) => name === plan.name || id === plan.name);
+  if (another !== undefined)
+    throw new ClientFailure('usage', `You have several containers ${plan.name}: name one by its id, with --name.`);
+  const goal = { until: 'running', seconds: timeout, goesOn: 'it goes on starting' } as const;
+  if (container === undefined) {
+    const size = sizeOf(settings.size);
+    const made = await client.call('createContainer', {
+      body: {
+        name: plan.name,
+        ssh_key_ids: await keyIds(session, undefined),
+        ssh_enabled: false,
+        ...(plan.image === undefined ? undefined : { image: plan.image }),
+        ...(size === undefined ? undefined : { instance_type: size }),
+        ...(settings.memory === undefined ? undefined : { memory_mb: settings.memory }),
+        ...(settings.storage === undefined ? undefined : { storage_gb: settings.storage }),
+      },
+    });
+    if (!out.json) out.note(`${made.name} is a new container (${made.id}).`);
+    return (await waitFor(session, made, goal)) ?? gone(made.name);
+  }
+  if (container.status === 'running') return container;
+  if (container.status === 'stopped' || container.status === 'failed')
+    await client.call('startContainer', { params: { id: container.id }, query: { discard: 'false' } });
+  return (await waitFor(session, container, goal)) ?? gone(container.name);
+}
+
+function gone(name: string): never {
+  throw new ClientFailure('missing', `${name} was deleted meanwhile.`);
+}
+
+/** The port that the container's variables say. */
+async function portOf({ client }: FileSession, id: string): Promise<number> {
+  const { env } = await client.call('getSettings', { params: { id } });
+  const port = Number(env.PORT);
+  return Number.isInteger(port) && port > 0 && port < 65_536 ? port : PORT;
+}
+
+type ReleasePlan = DeployPlan & { readonly port: number; readonly note: string };
+
+/** Sends the files, builds, and switches. Resolves with the number of the release. Throws ClientFailure. */
+async function install(
+  session: FileSession,
+  container: Container,
+  root: string,
+  plan: ReleasePlan,
+  files: Awaited<ReturnType<typeof filesOf>>,
+): Promise<string> {
+  const { out } = session;
+  const { id, hostname } = container;
+  const say = (line: string) => {
+    if (!out.json) out.note(line);
+  };
+  await sendText(session, id, SCRIPT_FILE, await releaseScript());
+  const folder = (await runStep(session, container, ['begin'])).trim();
+  const missing = new Set(
+    (await runStep(session, container, ['fill', folder], { input: await manifestOf(root, files) })).split('\n'),
+  );
+  const sent = files.filter(({ path, kind }) => kind === 'link' || missing.has(path));
+  const bytes = sent.reduce((sum, { size }) => sum + size, 0);
+  say(`Sending ${sent.length} of ${files.length} files, ${sized(bytes)}.`);
+  if (sent.length > 0) await sendFiles(session, id, { root, folder: `${folder}/app`, files: sent });
+  const about = [
+    `port=${plan.port}`,
+    `check=${plan.check.kind}`,
+    `path=${plan.check.path}`,
+    `host=${hostname}`,
+    `grace=${plan.grace}`,
+    `note=${plan.note.replace(/\p{Cc}/gu, ' ')}`,
+  ].join('\n');
+  await sendText(session, id, { path: `${folder}/about`, mode: '644' }, Buffer.from(`${about}\n`));
+  await sendText(session, id, { path: `${folder}/start`, mode: '644' }, Buffer.from(`${plan.start}\n`));
+  if (plan.build !== undefined) {
+    await sendText(session, id, { path: `${folder}/build`, mode: '644' }, Buffer.from(`${plan.build}\n`));
+    say(`Building: ${plan.build.replaceAll('\n', '; ')}`);
+    await runStep(session, container, ['build', folder], { onLine: (line) => say(out.paint(`  ${line}`, 'dim')) });
+  }
+  return (await runStep(session, container, ['activate', folder], { onLine: say })).trim();
+}
+
+function sendText(
+  { files }: FileSession,
+  id: string,
+  query: { readonly path: string; readonly mode: string },
+  text: Buffer,
+): Promise<unknown> {
+  const path = `/compute/containers/${encodeURIComponent(id)}/files?${new URLSearchParams(query)}`;
+  return files('PUT', path, { body: Readable.from([text]), length: text.length });
+}
+
+/** Opens the ports that lead to the app, unless its owner has some, and says where it is. */
+async function finish(session: FileSession, container: Container, port: number, release: string): Promise<void> {
+  const { client, out, profile } = session;
+  const { id, hostname, name } = container;
+  let { rules } = await client.call('listIngress', { params: { id } });
+  if (rules.length === 0) {
+    await client.call('addIngress', { params: { id }, body: { port: 80, target_port: port } });
+    await client.call('addIngress', { params: { id }, body: { port: 443, target_port: port, tls: 'platform' } });
+    ({ rules } = await client.call('listIngress', { params: { id } }));
+  }
+  const leading = rules.filter(({ target_port }) => target_port === port);
+  const rule = leading.find((each) => each.port === 443) ?? leading.find((each) => each.port === 80) ?? leading[0];
+  const url = rule === undefined ? undefined : `${addressOf(rule, hostname, profile.url, profile.plainUrl)}/`;
+  out.done({ container_id: id, name, release: Number(release), url }, `${name} runs release ${release}.`);
+  if (out.json) return;
+  if (url !== undefined) out.line(url);
+  else out.note(`No port leads to ${port}: \`troupe port add ${name} 80:${port}\` opens one.`);
+}
+
+function sized(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  return bytes < 1024 * 1024 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+}

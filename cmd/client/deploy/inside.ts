@@ -1,0 +1,139 @@
+/** Steps of a deployment that run in the container, by deploy/release/release.sh. */
+import { readFile } from 'node:fs/promises';
+import type { Container } from '../../../client/index.ts';
+import { packageFile } from '../../config/program.ts';
+import { ClientFailure } from '../failure.ts';
+import type { ClientSession } from '../session.ts';
+
+/** Where the script lies in a container. */
+const SCRIPT_PATH = '/root/.troupe/release.sh';
+
+/** The script. It is written anew by each deployment. */
+export const releaseScript = (): Promise<Buffer> => readFile(packageFile('deploy/release/release.sh'));
+
+export const SCRIPT_FILE = { path: SCRIPT_PATH, mode: '644' } as const;
+
+/** Most that a step may print on standard output, bytes: a line for each file. */
+const MOST_OUTPUT = 16 * 1024 * 1024;
+const INPUT_BYTES = 64 * 1024;
+
+interface StepOptions {
+  /** Standard input. */
+  readonly input?: string;
+  /** Gets standard error, line by line. */
+  readonly onLine?: (line: string) => void;
+}
+
+interface StepEnd {
+  readonly code: number;
+  readonly output: string;
+}
+
+/** Runs the script, where it is. */
+const GUARD = `[ -f ${SCRIPT_PATH} ] || exit 9; exec /bin/sh ${SCRIPT_PATH} "$@"`;
+/** Exit codes of the script that mean more than "it failed, and standard error says why". */
+const STATE = 6;
+const NOTHING = 9;
+const UNHEALTHY = 10;
+/** Lines of a failed step, and of the container's log, that a person is told. */
+const TOLD_LINES = 20;
+
+/**
+ * Runs a step, and resolves with its standard output. It goes on after a lost connection; Ctrl-C ends it. Rejects with
+ * ClientFailure if it fails, with what it said on standard error unless `onLine` has told that.
+ */
+export async function runStep(
+  session: ClientSession,
+  { id, name }: Pick<Container, 'id' | 'name'>,
+  words: readonly string[],
+  options: StepOptions = {},
+): Promise<string> {
+  const said: string[] = [];
+  const onLine = (line: string) => {
+    said.push(line);
+    if (said.length > TOLD_LINES) said.shift();
+    options.onLine?.(line);
+  };
+  const { code, output } = await runInside(session, id, ['/bin/sh', '-c', GUARD, 'release', ...words], {
+    ...options,
+    onLine,
+  });
+  if (code === 0) return output;
+  if (code === STATE) throw new ClientFailure('state', output.trim());
+  if (code === NOTHING) throw new ClientFailure('state', `Nothing is deployed to ${name}: \`troupe deploy\`.`);
+  if (code === UNHEALTHY) await lastLines(session, id);
+  const isTold = options.onLine !== undefined && said.length > 0 && !session.out.json;
+  const why = isTold ? `${name} is not changed: see above.` : said.join('\n');
+  throw new ClientFailure('failed', why === '' ? `It failed with exit code ${code}.` : why);
+}
+
+/** What the container printed last. */
+async function lastLines({ client, out }: ClientSession, id: string): Promise<void> {
+  if (out.json) return;
+  const lines = await client.readLog({ id, tail: TOLD_LINES });
+  out.note('The end of its log:');
+  for (const { text } of lines) out.note(out.paint(`  ${text}`, 'dim'));
+}
+
+async function runInside(
+  { client, out }: ClientSession,
+  id: string,
+  command: readonly string[],
+  { input, onLine }: StepOptions = {},
+): Promise<StepEnd> {
+  const output: Uint8Array[] = [];
+  let size = 0;
+  const lines = new Lines(onLine ?? (() => {}));
+  const running = client.follow.command({
+    id,
+    command,
+    onOpen() {
+      const bytes = Buffer.from(input ?? '');
+      for (let at = 0; at < bytes.length; at += INPUT_BYTES) running.write(bytes.subarray(at, at + INPUT_BYTES));
+      running.end();
+    },
+    onOutput(bytes, stream) {
+      if (stream === 2) {
+        lines.add(bytes);
+        return;
+      }
+      size += bytes.length;
+      if (size <= MOST_OUTPUT) output.push(bytes);
+    },
+  });
+  let isInterrupted = false;
+  const release = out.place.onEnd(() => {
+    isInterrupted = true;
+    running.close();
+  });
+  try {
+    const code = await running.done;
+    lines.end();
+    if (isInterrupted || code === undefined) throw new ClientFailure('interrupted', 'Interrupted.');
+    return { code, output: Buffer.concat(output).toString('utf8') };
+  } finally {
+    release();
+  }
+}
+
+/** Bytes as lines. */
+class Lines {
+  readonly #tell: (line: string) => void;
+  readonly #decoder = new TextDecoder();
+  #rest = '';
+
+  constructor(tell: (line: string) => void) {
+    this.#tell = tell;
+  }
+
+  add(bytes: Uint8Array): void {
+    const lines = (this.#rest + this.#decoder.decode(bytes, { stream: true })).split(/\r?\n|\r/);
+    // Without a line end, what a program says is cut.
+    this.#rest = (lines.pop() ?? '').slice(-8192);
+    for (const line of lines) this.#tell(line);
+  }
+
+  end(): void {
+    if (this.#rest !== '') this.#tell(this.#rest);
+  }
+}

@@ -1,0 +1,294 @@
+#!/bin/sh
+# troupe: releases of the app in this container. The next "troupe deploy" writes this file anew.
+set -eu
+export LC_ALL=C
+umask 022
+root=${TROUPE_APP_ROOT:-/root/app}
+run=${TROUPE_RUN:-/run}
+home=${TROUPE_HOME:-/root/.troupe}
+start=$home/start
+images=/usr/local/lib/troupe/start
+mark='Written by troupe deploy'
+keep=5
+
+say() { echo "$*" >&2; }
+# Ends with a code. What the present state does not allow (6) is the result of the step: it goes to standard output.
+fail() {
+  code=$1
+  shift
+  if [ "$code" = 6 ]; then echo "$*"; else say "$*"; fi
+  exit "$code"
+}
+
+# A setting of a release.
+about() { sed -n "s/^$2=//p" "$root/releases/$1/about" | head -n 1; }
+
+begin() {
+  [ -s "$run/troupe-init.pid" ] || fail 6 "This container cannot start its program again by itself: its image is not one of the platform's own, or of an older version. Deploy to a new container."
+  for tool in flock curl ss sha256sum comm; do
+    command -v "$tool" >/dev/null || fail 6 "The container has no $tool, which a deployment needs: deploy to one that runs an image of the platform."
+  done
+  [ ! -e "$images" ] || fail 6 'The image of the container runs a program of its own: deploy to another container.'
+  if [ -e "$start" ] && ! grep -q "$mark" "$start"; then
+    fail 6 "The container has a program of its own, $start. Remove that file, or deploy to another container."
+  fi
+  mkdir -p "$root/releases"
+  # What was begun and never finished.
+  find "$root/releases" -mindepth 1 -maxdepth 1 -name 'new-*' -mmin +1440 -exec rm -rf {} +
+  dir=$(mktemp -d "$root/releases/new-XXXXXXXX")
+  chmod 755 "$dir"
+  mkdir "$dir/app"
+  echo "$dir"
+}
+
+fill() {
+  cat >"$1/files"
+  : >"$1/have"
+  if [ -s "$root/current/files" ]; then
+    # The app may have changed its own files: what they are now counts.
+    comm -12 "$root/current/files" "$1/files" | cut -d ' ' -f 2- >"$1/same"
+    if [ -s "$1/same" ]; then
+      (cd "$root/current/app" && sha256sum --check "$1/same" 2>/dev/null) | sed -n 's/: OK$//p' | sort >"$1/have" || :
+    fi
+    # Copies, not links: an app that writes into its files must not change the release to go back to.
+    (cd "$root/current/app" && xargs -r -d '\n' cp -p --parents --reflink=auto -t "$1/app" --) <"$1/have"
+  fi
+  # MODE, a space, 64 digits, two spaces.
+  sed 's/^[0-7]* [0-9a-f]*  //' "$1/files" | sort | comm -23 - "$1/have"
+  rm -f "$1/same" "$1/have"
+}
+
+killed() {
+  for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+    [ ! -r "$file" ] || sed -n 's/^oom_kill //p' "$file"
+  done 2>/dev/null | head -n 1
+}
+
+build() {
+  touch "$1"
+  [ -s "$1/build" ] || return 0
+  before=$(killed)
+  cd "$1/app"
+  # Of all that runs here, the build is ended first when memory is short, and waits for everything else.
+  code=0
+  (
+    echo 1000 >/proc/self/oom_score_adj || :
+    PORT=$(sed -n 's/^port=//p' "$1/about") PATH="$1/app/.venv/bin:$1/app/node_modules/.bin:$PATH"
+    export PORT PATH
+    exec nice -n 19 /bin/sh -e "$1/build" </dev/null
+  ) >&2 || code=$?
+  [ "$code" != 0 ] || return 0
+  if [ "$(killed)" != "$before" ] || [ "$code" = 137 ]; then
+    fail 11 "The build was ended because the container has no memory left for it. Give the container more memory."
+  fi
+  [ "$code" != 127 ] || say 'A program that the build calls is not in the container: its image is another than the app needs.'
+  fail 11 "The build failed with exit code $code."
+}
+
+lock() {
+  exec 9>"$root/.lock"
+  flock -n 9 || fail 6 'Another release is being switched to in this container. Try again in a minute.'
+}
+
+lead() {
+  ln -sfn "releases/$1" "$root/current.new"
+  mv -Tf "$root/current.new" "$root/current"
+}
+
+current() { readlink "$root/current" 2>/dev/null | sed 's|^releases/||' || :; }
+
+starts() { sed -n 's/^[a-z]* -\{0,1\}[0-9]* //p' "$run/troupe-program" 2>/dev/null || :; }
+
+# Starts the program again, and waits until that has happened.
+again() {
+  before=$(starts)
+  kill -HUP "$(cat "$run/troupe-init.pid")"
+  tries=0
+  while [ "$(starts)" = "$before" ] && [ "$tries" -lt 200 ]; do
+    tries=$((tries + 1))
+    sleep 0.1
+  done
+}
+
+# What a switch that was cut short had begun.
+recover() {
+  [ -e "$root/pending" ] || return 0
+  old=$(cat "$root/pending")
+  new=$(current)
+  if [ -n "$old" ] && [ -d "$root/releases/$old" ]; then lead "$old"; fi
+  rm -f "$root/pending"
+  say "A change to release $new was cut short: release ${old:-none} is the current one again."
+}
+
+write_start() {
+  mkdir -p "$home"
+  cat >"$start.new" <<END
+#!/bin/sh
+# $mark: runs the release that $root/current leads to.
+cd $root || exit
+[ ! -e pending ] || flock -n .lock /bin/sh $home/release.sh recover
+cd current/app || exit
+PATH="\$PWD/.venv/bin:\$PWD/node_modules/.bin:\$PATH" PORT=\$(sed -n "s/^port=//p" ../about) HOST=0.0.0.0
+export PATH PORT HOST
+exec /bin/sh ../start
+END
+  chmod 755 "$start.new"
+  mv -f "$start.new" "$start"
+}
+
+address() { hostname -I | cut -d ' ' -f 1; }
+
+# Looks once. Prints what was seen when it is not well.
+look() {
+  case $check in
+  none) return 0 ;;
+  tcp)
+    timeout 2 bash -c "exec 3<>/dev/tcp/$(address)/$port" 2>/dev/null || { echo "nothing answers on port $port"; return 1; }
+    ;;
+  *)
+    answer=$(curl -s -o /dev/null -m 5 -w '%{http_code}' -H "Host: $host" "http://$(address):$port$path" 2>/dev/null) || :
+    case $answer in
+    2?? | 3??) return 0 ;;
+    000) echo "nothing answers on port $port" ;;
+    *) echo "it answers $answer at $path" ;;
+    esac
+    return 1
+    ;;
+  esac
+}
+
+# Who listens inside, but for SSH: "node listens on 127.0.0.1:3000".
+listeners() {
+  ss -H -l -t -n -p 2>/dev/null | awk '{
+    name = $6
+    sub(/^users:\(\("/, "", name)
+    sub(/".*/, "", name)
+    if (name == "sshd" || name == "") next
+    print name " listens on " $4
+  }' | sort -u
+}
+
+# Waits until the release is well. Fails with a sentence.
+well() {
+  port=$(about "$1" port)
+  check=$(about "$1" check)
+  path=$(about "$1" path)
+  host=$(about "$1" host)
+  grace=$(about "$1" grace)
+  began=$(starts)
+  end=$(($(date +%s) + grace))
+  while :; do
+    seen=$(look) && return 0
+    state=$(cat "$run/troupe-program")
+    case $state in
+    "ended 0 "*) ;;
+    "ended "*)
+      code=${state#ended }
+      say "The program ended with exit code ${code% *}."
+      [ "${code% *}" != 127 ] || say 'A program that it calls is not in the container: its image is another than the app needs.'
+      return 1
+      ;;
+    esac
+    if [ "$(starts)" != "$began" ]; then
+      say 'The program ended, and was started again.'
+      return 1
+    fi
+    [ "$(date +%s)" -lt "$end" ] || break
+    sleep 1
+  done
+  say "After $grace s $seen."
+  case $state in "ended 0 "*) say 'The program has ended with exit code 0: it must stay in the foreground.' ;; esac
+  case $seen in
+  nothing*)
+    found=$(listeners)
+    [ -z "$found" ] || say "$found"
+    say "It must listen on 0.0.0.0:$port. The variable PORT has the port."
+    ;;
+  *) say "The check wants a status from 200 to 399. Another path is named with --health, and --health tcp wants a connection only." ;;
+  esac
+  return 1
+}
+
+back() {
+  trap '' HUP INT TERM
+  if [ -n "$old" ]; then
+    lead "$old"
+    again
+    rm -f "$root/pending"
+    if well "$old"; then say "Release $old runs again."; else say "Release $old was started again, and is not well either."; fi
+  else
+    rm -f "$start" "$root/current" "$root/pending"
+    again
+  fi
+  # One that has run before stays.
+  [ "$isnew" = no ] || rm -rf "$root/releases/${1:?}"
+  exit 10
+}
+
+# Makes a release the current one, or goes back.
+switch() {
+  new=$1
+  old=$(current)
+  trap 'say Interrupted.; back "$new"' HUP INT TERM
+  echo "$old" >"$root/pending.new"
+  mv -f "$root/pending.new" "$root/pending"
+  lead "$new"
+  write_start
+  say "Starting release $new."
+  again
+  well "$new" || back "$new"
+  trap '' HUP INT TERM
+  touch "$root/releases/$new"
+  rm -f "$root/pending"
+  prune
+  echo "$new"
+}
+
+numbers() {
+  for each in "$root"/releases/*; do echo "${each##*/}"; done | grep -E '^[0-9]+$' | sort -n || :
+}
+
+prune() {
+  numbers | head -n -"$keep" | while read -r n; do
+    [ "$n" = "$(current)" ] || rm -rf "$root/releases/${n:?}"
+  done
+}
+
+activate() {
+  lock
+  recover
+  isnew=yes
+  n=$(($(numbers | tail -n 1) + 1))
+  mv "$1" "$root/releases/$n"
+  sync -f "$root"
+  switch "$n"
+}
+
+rollback() {
+  [ -d "$root/releases" ] || fail 6 'Nothing is deployed here.'
+  lock
+  recover
+  isnew=no
+  now=$(current)
+  [ -n "$now" ] || fail 6 'Nothing is deployed here.'
+  n=${1:-$(numbers | awk -v now="$now" '$1 < now' | tail -n 1)}
+  [ -n "$n" ] || fail 6 "There is no release before $now."
+  [ "$n" != "$now" ] || fail 6 "Release $n runs already."
+  [ -d "$root/releases/$n" ] || fail 6 "There is no release $n: there are $(numbers | tr '\n' ' ')"
+  switch "$n"
+}
+
+list() {
+  for n in $(numbers); do
+    mark=
+    [ "$n" != "$(current)" ] || mark=current
+    printf '%s\t%s\t%s\t%s\n' "$n" "$(stat -c %Y "$root/releases/$n/about")" "$mark" "$(about "$n" note)"
+  done
+}
+
+verb=$1
+shift
+case $verb in
+begin | fill | build | activate | rollback | list | recover) "$verb" "$@" ;;
+*) fail 2 "no such step: $verb" ;;
+esac

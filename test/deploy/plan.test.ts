@@ -1,0 +1,132 @@
+/** What a folder is taken for when it is deployed, and which of its files go along. */
+import assert from 'node:assert/strict';
+import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { excluding, manifestOf, walk } from '../../cmd/client/deploy/files.ts';
+import { planOf, type TellingTexts } from '../../cmd/client/deploy/plan.ts';
+import { type FolderSettings, settingsOf } from '../../cmd/client/deploy/settings.ts';
+import { tempDir } from '../support/temp.ts';
+
+const plan = (texts: TellingTexts, settings: FolderSettings = {}, typed: FolderSettings = {}) =>
+  planOf('My Shop', texts, settings, typed);
+
+describe('a folder that is deployed', () => {
+  test('says by its files what it is made from, how it is built and how it starts', () => {
+    const cases: [TellingTexts, string | undefined, string | undefined, string | undefined][] = [
+      [
+        { 'package.json': '{"scripts":{"start":"x","build":"y"}}', 'package-lock.json': '{}' },
+        'node',
+        'npm ci\nnpm run build',
+        'npm start',
+      ],
+      [{ 'package.json': '{"main":"src/main.js"}' }, 'node', 'npm install --no-audit --no-fund', 'node src/main.js'],
+      [{ 'package.json': '{}', 'index.js': '' }, 'node', 'npm install --no-audit --no-fund', 'node index.js'],
+      [{ 'package.json': '[]' }, 'node', 'npm install --no-audit --no-fund', undefined],
+      [
+        { 'requirements.txt': '', 'app.py': '' },
+        'python',
+        'python3 -m venv .venv\n.venv/bin/pip install -r requirements.txt',
+        'python app.py',
+      ],
+      [{ 'pyproject.toml': '' }, 'python', 'python3 -m venv .venv\n.venv/bin/pip install .', undefined],
+      [{ 'main.py': '' }, 'python', undefined, 'python3 main.py'],
+      [{ 'server.js': '' }, 'node', undefined, 'node server.js'],
+      [{ 'index.html': '' }, 'python', undefined, 'python3 -m http.server "$PORT" --bind 0.0.0.0'],
+      [{ Procfile: 'worker: x\nweb:  ./run --port $PORT\n' }, undefined, undefined, './run --port $PORT'],
+      [{ Dockerfile: '' }, undefined, undefined, undefined],
+    ];
+    for (const [texts, image, build, start] of cases) {
+      const found = plan(texts);
+      assert.deepEqual([found.image, found.build, found.start], [image, build, start], JSON.stringify(texts));
+    }
+  });
+
+  test('is overruled by troupe.toml, and that by what was typed', () => {
+    const texts = { 'package.json': '{"scripts":{"start":"x"}}' };
+    const settings = { start: 'a', build: 'b', port: 1, health: '/up', name: 'of-toml' };
+    assert.deepEqual(plan(texts, settings, { start: 'typed', build: '' }), {
+      name: 'of-toml',
+      image: 'node',
+      build: undefined,
+      start: 'typed',
+      port: 1,
+      check: { kind: 'http', path: '/up' },
+      grace: 30,
+      exclude: [],
+      found: 'package.json',
+    });
+    assert.equal(plan(texts).name, 'my-shop');
+    assert.deepEqual(plan(texts, { health: 'tcp' }).check, { kind: 'tcp', path: '/' });
+  });
+
+  test('is refused with a sentence where it contradicts itself', async () => {
+    assert.throws(() => plan({ 'package.json': '{' }), /package\.json is no JSON/);
+    assert.throws(() => plan({}, { health: 'http://x' }), /must be a path such as \/healthz, tcp or none/);
+    assert.throws(() => planOf('...', {}, {}, {}), /What is the app called\?/);
+    await assert.rejects(settingsOf('port = "x"'), /troupe\.toml: port must be a whole number from 1 to 65535/);
+    await assert.rejects(settingsOf('prot = 1'), /troupe\.toml: prot is not known: there is name, image/);
+    await assert.rejects(settingsOf('exclude = "a"'), /exclude must be a list of texts/);
+    await assert.rejects(settingsOf('port = '), /troupe\.toml cannot be read: /);
+    assert.deepEqual(await settingsOf('port = 80\nexclude = ["a"]'), { port: 80, exclude: ['a'] });
+  });
+
+  test('leaves behind what is made anew, what is excluded, and what looks like a secret', async (t) => {
+    const folder = await tempDir(t);
+    const key = `-----BEGIN OPENSSH PRIVATE KEY-----\nx\n`;
+    const files = {
+      'app.js': '1',
+      'sub/deep/a.txt': '2',
+      'sub/a.log': '3',
+      'node_modules/x/index.js': '4',
+      '.git/config': '5',
+      '.env': 'SECRET=1',
+      '.env.local': 'SECRET=2',
+      '.env.example': 'SECRET=',
+      deploy_key: key,
+      'cert.pem': 'x',
+      'big/data.bin': '6',
+    };
+    for (const [name, text] of Object.entries(files)) {
+      await mkdir(join(folder, name, '..'), { recursive: true });
+      await writeFile(join(folder, name), text);
+    }
+    await chmod(join(folder, 'app.js'), 0o755);
+    await symlink('app.js', join(folder, 'link'));
+    const found = await walk(folder, { exclude: ['*.log', '/big/'], withSecrets: false });
+    assert.deepEqual(
+      found.files.map(({ path, kind, mode }) => [path, kind, mode]),
+      [
+        ['.env.example', 'file', '644'],
+        ['app.js', 'file', '755'],
+        ['link', 'link', '777'],
+        ['sub/deep/a.txt', 'file', '644'],
+      ],
+    );
+    assert.deepEqual(found.secrets, ['.env', '.env.local', 'cert.pem', 'deploy_key']);
+    const all = await walk(folder, { exclude: [], withSecrets: true });
+    assert.equal(all.secrets.length, 0);
+    assert.match(
+      await manifestOf(folder, found.files),
+      /^644 [0-9a-f]{64} {2}\.env\.example\n644 [0-9a-f]{64} {2}sub\/deep\/a\.txt\n755 [0-9a-f]{64} {2}app\.js\n$/,
+    );
+    await writeFile(join(folder, 'new\nline'), '');
+    await assert.rejects(walk(folder, { exclude: [], withSecrets: false }), /"new\\nline" has a name/);
+  });
+
+  test('excludes by name at any depth, and by path from the top', () => {
+    const isExcluded = excluding(['*.log', 'dist/', '/only/top', 'a/**/z', '# words', '']);
+    const cases: [string, boolean][] = [
+      ['x.log', true],
+      ['a/b/x.log', true],
+      ['x.logs', false],
+      ['dist', true],
+      ['sub/dist/x', true],
+      ['distant', false],
+      ['only/top', true],
+      ['sub/only/top', false],
+      ['a/b/c/z', true],
+    ];
+    for (const [path, isIt] of cases) assert.equal(isExcluded(path), isIt, path);
+  });
+});
