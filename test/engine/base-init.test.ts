@@ -54,7 +54,7 @@ async function startInit(
   };
   /** How the program is, as the container's own programs read it. */
   const state = async () => (await readFile(at('troupe-program'), 'utf8').catch(() => '')).trim();
-  return { at, init, says, state, stop, write };
+  return { at, init, says, said: () => said, state, stop, write };
 }
 
 describe('the main process of the base image', {
