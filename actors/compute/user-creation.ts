@@ -77,7 +77,7 @@ export function creationHandler(
 }
 
 /** What is wrong with an image for this user; undefined when it may be used. */
-async function problemOf(deps: ComputeDeps, image: string, username: string): Promise<string | undefined> {
+export async function problemOf(deps: ComputeDeps, image: string, username: string): Promise<string | undefined> {
   const { registryHost } = deps;
   const repository = registryHost === undefined ? undefined : parseImage(image, registryHost)?.repository;
   const pullable = repository === undefined ? [] : await deps.mayPull?.(username, [repository]);

@@ -47,6 +47,7 @@ export function containerView(
     ssh_command: `ssh root@${hostnameOf(row.id, domain)}`,
     ...(at === undefined ? {} : { ssh: { command: sshCommand(row.id, at), ...at, user: row.id } }),
     image: row.image ?? defaultImage,
+    ...(row.nextImage === undefined ? {} : { next_image: row.nextImage ?? defaultImage }),
     ssh_key_ids: row.sshKeyIds,
     mount_paths: row.mountPaths,
     ports: row.ports,

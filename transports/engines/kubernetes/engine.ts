@@ -77,6 +77,8 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   return {
     kind: 'kubernetes',
     keepsFiles: false,
+    resizesRunning: false,
+    shrinksStorage: false,
     fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
     baseImage: options.baseImage,
     check: async () =>
