@@ -41,9 +41,7 @@ export async function runContainer(name: string | undefined, options: RunOptions
   const { client, out } = session;
   const env = options.envFile === undefined ? named : { ...(await readEnvFile(out, options.envFile)), ...named };
   const ssh_key_ids = await keyIds(session, options.key);
-  const size = SIZES.find((each) => each === options.size);
-  if (options.size !== undefined && size === undefined)
-    throw new ClientFailure('usage', `There is no size ${options.size}: the sizes are ${SIZES.join(', ')}.`);
+  const size = sizeOf(options.size);
   const secrets =
     options.secret === undefined ? undefined : { [options.secret]: await readSecret(out, options.secret) };
   const body: Body = {
@@ -77,6 +75,14 @@ export async function runContainer(name: string | undefined, options: RunOptions
   if (!options.shell || !out.json) out.done(running, `${made.name} is running (${made.id}), after ${seconds} s.`);
   if (options.shell) await (await import('./shell.ts')).openShell(session, running, {});
   else if (!out.json) next(session, running, ports.length > 0);
+}
+
+/** The size of that name; undefined without one. Throws ClientFailure. */
+export function sizeOf(name: string | undefined): Size | undefined {
+  const size = SIZES.find((each) => each === name);
+  if (name !== undefined && size === undefined)
+    throw new ClientFailure('usage', `There is no size ${name}: the sizes are ${SIZES.join(', ')}.`);
+  return size;
 }
 
 /** Says that a name means several containers from now on, before a command is refused for that. */

@@ -43,7 +43,7 @@ import { type ActiveContainer, ownedRow, withProgress } from './state.ts';
 import { comingImage, differences, type ImageStep, imageStep, sizesProblem } from './update-rules.ts';
 
 type UpdateCall = CallOf<typeof updateContainer>;
-type UpdateBody = UpdateCall['body'];
+type ChangedFields = UpdateCall['body'];
 
 /** What a call changes, as far as its row says. */
 interface Plan {
@@ -194,7 +194,7 @@ async function changeRow(tx: Tx, plan: Plan): Promise<boolean> {
 }
 
 /** How the workload is run after a change. */
-interface SettingsChange {
+interface WorkloadChanges {
   readonly wanted: ContainerSettings;
   /** What differs from what is run, or is to be run with the image that waits; undefined: nothing. */
   readonly news: ReturnType<typeof newsOfSettings>;
@@ -203,7 +203,7 @@ interface SettingsChange {
 }
 
 /** What the call says of the workload. Throws Refusal `invalid_request` for settings that do not fit the image. */
-async function settingsChange({ sealKey }: ComputeDeps, tx: Tx, plan: Plan): Promise<SettingsChange> {
+async function settingsChange({ sealKey }: ComputeDeps, tx: Tx, plan: Plan): Promise<WorkloadChanges> {
   const { row, step, image } = plan;
   const change = workloadOf(plan.call.body);
   const isChange = Object.keys(change).length > 0;
@@ -217,7 +217,9 @@ async function settingsChange({ sealKey }: ComputeDeps, tx: Tx, plan: Plan): Pro
   return { wanted, news: newsOfSettings(before, wanted), isKept: newsOfSettings(present, wanted) === undefined };
 }
 
-function workloadOf(body: UpdateBody): Pick<UpdateBody, 'env' | 'secrets' | 'command' | 'entrypoint' | 'working_dir'> {
+function workloadOf(
+  body: ChangedFields,
+): Pick<ChangedFields, 'env' | 'secrets' | 'command' | 'entrypoint' | 'working_dir'> {
   const { env, secrets, command, entrypoint, working_dir } = body;
   return {
     ...(env === undefined ? {} : { env }),
