@@ -13,13 +13,13 @@ import { Panel } from '../../parts/panel.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 
-interface OfContainer {
+interface OfMachine {
   readonly container: Container;
 }
 
 type MachineChange = NonNullable<CallInput<'updateContainer'>['body']>;
 
-export function SizeForm({ container }: OfContainer) {
+export function SizeForm({ container }: OfMachine) {
   const { id, name, instance_type, memory_mb, storage_gb } = container;
   const [size, setSize] = useState(instance_type);
   const [memory, setMemory] = useState(String(memory_mb));
@@ -87,7 +87,7 @@ export function SizeForm({ container }: OfContainer) {
   );
 }
 
-export function ImagePanel({ container }: OfContainer) {
+export function ImagePanel({ container }: OfMachine) {
   const { id, name, image = '', next_image, status, status_reason, pull_policy } = container;
   const [value, setValue] = useState(next_image ?? image);
   const wanted = value.trim();
