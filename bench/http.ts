@@ -234,6 +234,8 @@ const nothing = async () => {};
 const emptyEngine: Engine = {
   kind: 'memory',
   keepsFiles: true,
+  resizesRunning: true,
+  shrinksStorage: true,
   baseImage: 'bench',
   builtIns: [],
   isBuilt: async () => false,

@@ -225,6 +225,8 @@ create table containers (
   restarts integer not null default 0,
   stop_grace integer not null default 10,
   restart_policy text not null default 'always'::text,
+  next_image text,
+  next_settings bytea,
   constraint containers_pkey PRIMARY KEY (id),
   constraint containers_desired_check CHECK ((desired = ANY (ARRAY['running'::text, 'stopped'::text, 'deleted'::text]))),
   constraint containers_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),

@@ -74,7 +74,7 @@ export function creationHandler(
 }
 
 /** The image for the row of a user's container. Rejects Refusal `invalid_request` when the user may not use it. */
-async function imageFor(deps: ComputeDeps, image: string | undefined, username: string): Promise<string | null> {
+export async function imageFor(deps: ComputeDeps, image: string | undefined, username: string): Promise<string | null> {
   const own = ownImage(image, deps);
   if (own !== undefined || image === undefined) return own ?? null;
   const { registryHost, engine } = deps;

@@ -46,6 +46,7 @@ export function containerView(row: ContainerRow, deps: ViewDeps): ContainerView 
     ssh_command: `ssh root@${hostnameOf(row.id, domain)}`,
     ...(at === undefined ? {} : { ssh: { command: sshCommand(row.id, at), ...at, user: row.id } }),
     image: imageOf(row, deps),
+    ...(row.nextImage === undefined ? {} : { next_image: imageOf({ image: row.nextImage }, deps) }),
     ssh_key_ids: row.sshKeyIds,
     mount_paths: row.mountPaths,
     ports: row.ports,

@@ -8,6 +8,7 @@ import type { MountOptions } from './ports.ts';
 import type { RunOptions } from './run.ts';
 import type { ClientCommandOptions } from './session.ts';
 import type { ShellOptions } from './shell.ts';
+import type { UpdateOptions } from './update.ts';
 
 const WAIT_SECONDS = 300;
 const timeout = ['--timeout <seconds>', 'how long to wait', count, WAIT_SECONDS] as const;
@@ -22,6 +23,7 @@ export function addContainerCommands(program: Command, addSsh: (program: Command
       (await import('./containers.ts')).showOne(name, options),
   );
   addRun(program);
+  addUpdate(program);
   addEnvCommands(program);
   addPower(program);
   addInside(program);
@@ -55,6 +57,28 @@ function addRun(program: Command): void {
     .option(...timeout)
     .action(async (name: string | undefined, options: RunOptions) =>
       (await import('./run.ts')).runContainer(name, options),
+    );
+}
+
+function addUpdate(program: Command): void {
+  clientCommand(program, 'update <container>', 'change a container, and wait until it runs with the change')
+    .option('--image <image>', 'another image, which is pulled first (`default`: Debian)')
+    .option('--size <size>', 'nano, micro, mini, tiny, small or medium')
+    .option('--memory <size>', 'such as 512M or 2G', megabytes)
+    .option('--storage <size>', 'such as 5G', gigabytes)
+    .option('--key <key>', 'the SSH keys that are let in, instead of those that are; may be repeated', several)
+    .addOption(new Option('--pull <policy>', 'when the image is pulled').choices(['always', 'missing']))
+    .addOption(
+      new Option('--restart <when>', 'what follows when it ends by itself').choices(['always', 'on-failure', 'no']),
+    )
+    .option('--stop-grace <seconds>', 'how long it may take to stop', count)
+    .option('--name <name>', 'another name')
+    .option('--discard', 'although a restart loses files outside the kept paths, where it does')
+    .addOption(new Option('--wait', 'wait until it runs, as always').default(true).hideHelp())
+    .option('--no-wait', 'do not wait until it runs')
+    .option(...timeout)
+    .action(async (name: string, options: UpdateOptions) =>
+      (await import('./update.ts')).updateContainer(name, options),
     );
 }
 

@@ -33,14 +33,6 @@ type Size = NonNullable<Body['instance_type']>;
 
 const SIZES: readonly Size[] = ['nano', 'micro', 'mini', 'tiny', 'small', 'medium'];
 
-/** The size of that name. Throws ClientFailure. */
-export function sizeOf(name: string | undefined): Size | undefined {
-  const size = SIZES.find((each) => each === name);
-  if (name !== undefined && size === undefined)
-    throw new ClientFailure('usage', `There is no size ${name}: the sizes are ${SIZES.join(', ')}.`);
-  return size;
-}
-
 /** Makes a container. Without a name it gets one of two words. */
 export async function runContainer(name: string | undefined, options: RunOptions): Promise<void> {
   const ports = (options.port ?? []).map(parsePort);
@@ -83,6 +75,14 @@ export async function runContainer(name: string | undefined, options: RunOptions
   if (!options.shell || !out.json) out.done(running, `${made.name} is running (${made.id}), after ${seconds} s.`);
   if (options.shell) await (await import('./shell.ts')).openShell(session, running, {});
   else if (!out.json) next(session, running, ports.length > 0);
+}
+
+/** The size of that name; undefined without one. Throws ClientFailure. */
+export function sizeOf(name: string | undefined): Size | undefined {
+  const size = SIZES.find((each) => each === name);
+  if (name !== undefined && size === undefined)
+    throw new ClientFailure('usage', `There is no size ${name}: the sizes are ${SIZES.join(', ')}.`);
+  return size;
 }
 
 /** Says that a name means several containers from now on, before a command is refused for that. */

@@ -15,13 +15,15 @@ interface WaitGoal {
   readonly seconds: number;
   /** What goes on when the wait is interrupted: "it goes on starting". */
   readonly goesOn: string;
+  /** Not before an image that waits is its image, or is given up. */
+  readonly awaitsImage?: boolean;
 }
 
 /** Resolves with the container; undefined when it is gone. Throws ClientFailure: `failed`, `timeout`, `interrupted`. */
 export async function waitFor(
   session: ClientSession,
   { id, name }: Pick<Container, 'id' | 'name'>,
-  { until, seconds, goesOn }: WaitGoal,
+  { until, seconds, goesOn, awaitsImage = false }: WaitGoal,
 ): Promise<Container | undefined> {
   const line = new StatusLine(session);
   const deadline = performance.now() + seconds * 1000;
@@ -34,7 +36,7 @@ export async function waitFor(
       if (found === 'gone') return undefined;
       if (found !== undefined) {
         const { status, status_reason: reason = '' } = found;
-        if (status === until) return found;
+        if (status === until && !(awaitsImage && found.next_image !== undefined)) return found;
         if (status === 'failed' && until !== 'gone') {
           const why = reason === '' ? `${name} failed.` : `${name} failed: ${reason}`;
           throw new ClientFailure('failed', `${why}\n\`troupe logs ${name}\` may say more.`);

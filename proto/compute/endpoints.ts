@@ -13,11 +13,15 @@ import {
   containerSchema,
   containerScope,
   containersScope,
+  imageSchema,
   instanceTypeSchema,
+  memorySchema,
   mountPathsSchema,
   ok,
   pullPolicySchema,
+  sshKeyIdsSchema,
   statusSchema,
+  storageSchema,
   waitQuery,
 } from './fields.ts';
 import { readFiles, removeFiles, writeFiles } from './files.ts';
@@ -46,6 +50,7 @@ export {
   INSTANCE_TYPES,
   type InstanceType,
   instanceTypeSchema,
+  MAX_SSH_KEYS,
   mountPathSchema,
   type PullPolicy,
   pullPolicySchema,
@@ -76,7 +81,6 @@ export { getSettings } from './workload.ts';
 
 /** What one user may have. */
 export const MAX_CONTAINERS = 3;
-export const MAX_SSH_KEYS = 10;
 /** How often the mount paths of one container can be changed: each time adds a layer to its files. */
 export const MAX_MOUNT_CHANGES = 64;
 /** An id that a client chose for its terminal, so that it can come back to it: at random, of 16 characters or more. */
@@ -114,15 +118,12 @@ export const listContainers = endpoint({
 export const newContainerSchema = z.strictObject({
   name: containerNameSchema,
   instance_type: instanceTypeSchema.default('nano'),
-  memory_mb: z.int().min(128).max(65_536).default(512),
-  storage_gb: z.int().min(1).max(1024).default(5),
-  ssh_key_ids: z
-    .array(z.int().min(1).max(2_147_483_647))
-    .min(1, 'must name at least one of your SSH keys')
-    .max(MAX_SSH_KEYS),
+  memory_mb: memorySchema.default(512),
+  storage_gb: storageSchema.default(5),
+  ssh_key_ids: sshKeyIdsSchema,
   ssh_enabled: z.boolean().default(false),
   mount_paths: mountPathsSchema.default(['/root']),
-  image: z.string().max(512).optional(),
+  image: imageSchema.optional(),
   pull_policy: pullPolicySchema.default('IfNotPresent'),
   ...workloadFields,
   ...endingFields,

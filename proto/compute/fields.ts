@@ -28,6 +28,18 @@ export const containerNameSchema = z
     'must be 1 to 63 letters, digits, spaces, ".", "_", "-", starting with a letter or digit',
   );
 
+/** SSH keys that one user may have. */
+export const MAX_SSH_KEYS = 10;
+
+/** What a container may use, the keys that are let in, and its image: as at creation, so when it is changed. */
+export const memorySchema = z.int().min(128).max(65_536);
+export const storageSchema = z.int().min(1).max(1024);
+export const sshKeyIdsSchema = z
+  .array(z.int().min(1).max(2_147_483_647))
+  .min(1, 'must name at least one of your SSH keys')
+  .max(MAX_SSH_KEYS);
+export const imageSchema = z.string().max(512);
+
 /** Paths of the kernel, the system or the platform: persisting them would break the container, or let it out. */
 const RESERVED_TREES = [
   '/proc',
@@ -117,6 +129,8 @@ export const containerSchema = z.object({
    */
   status_reason: z.string().optional(),
   image: z.string().optional(),
+  /** The image that is being pulled for it: it is made anew from that, and restarted, once it is there. */
+  next_image: z.string().optional(),
   ssh_key_ids: z.array(z.int()).optional(),
   mount_paths: z.array(z.string()).optional(),
   /** Its ingress rules: external port, and the port in the container. */

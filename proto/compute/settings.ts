@@ -1,4 +1,4 @@
-/** What can be changed about a container after its creation: its name, SSH, ingress, mounts, pull policy. */
+/** What can be changed about a container after its creation: its name, image, sizes, SSH, ingress, mounts. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { idSchema } from '../ids.ts';
@@ -10,10 +10,15 @@ import {
   containerSchema,
   containerScope,
   externalPortSchema,
+  imageSchema,
   ingressTlsSchema,
+  instanceTypeSchema,
+  memorySchema,
   mountPathsSchema,
   ok,
   pullPolicySchema,
+  sshKeyIdsSchema,
+  storageSchema,
 } from './fields.ts';
 import { endingFields, workloadFields } from './workload.ts';
 
@@ -37,14 +42,30 @@ export const updateContainer = endpoint({
   method: 'PATCH',
   path: '/compute/containers/{id}',
   summary:
-    'Give a container another name, or its workload other settings: a container that runs is restarted for these. ' +
-    'Variables are merged by name, and null takes one away',
+    'Change a container: its name, its image, its sizes, its SSH keys, its pull policy, and the settings of its ' +
+    'workload. A container that runs is restarted for another image, once that is pulled, and for settings. ' +
+    'Variables are merged by name, and null takes one away. Where the engine restarts it for other sizes, and ' +
+    'cannot carry over the files outside its mount paths, `discard` must say that they may go',
   scope: containerScope('update'),
   params: containerParams,
   body: z
-    .strictObject({ name: containerNameSchema.optional(), ...workloadFields, ...endingFields })
+    .strictObject({
+      name: containerNameSchema.optional(),
+      /** Null: the platform's own. The files outside the mount paths are those of the new image then. */
+      image: imageSchema.nullable().optional(),
+      memory_mb: memorySchema.optional(),
+      instance_type: instanceTypeSchema.optional(),
+      storage_gb: storageSchema.optional(),
+      /** All that are let in from then on. */
+      ssh_key_ids: sshKeyIdsSchema.optional(),
+      pull_policy: pullPolicySchema.optional(),
+      discard: z.boolean().optional(),
+      ...workloadFields,
+      ...endingFields,
+    })
     .refine((body) => Object.keys(body).length > 0, { error: 'is missing: it is a string', path: ['name'] }),
   reply: containerSchema,
+  refuses: ['discards_files'],
   actor: byContainer,
 });
 

@@ -69,7 +69,12 @@ export interface ContainerState {
   /** Where its persistent data is mounted; absent when the engine does not say. */
   readonly mountPaths?: readonly string[];
   /** What it may use; absent when the engine does not say. */
-  readonly limits?: { readonly cpus: number; readonly memoryMb: number };
+  readonly limits?: {
+    readonly cpus: number;
+    readonly memoryMb: number;
+    /** Absent where storage has no limit that is enforced. */
+    readonly storageGb?: number;
+  };
 }
 
 /** Last sample; zeros until there is one. */
@@ -90,6 +95,11 @@ export interface EnsureImageOptions {
   readonly always: boolean;
   readonly onProgress?: (line: string) => void;
   readonly signal?: AbortSignal;
+  /**
+   * The container that is to get the image while it runs: where the engine has many machines, the image is made present
+   * on that of the container, or the call does nothing when it does not run.
+   */
+  readonly forContainer?: string;
   /** Asked when something is pulled, right before it: tokens are short-lived. Undefined pulls as anybody. */
   readonly auth?: () => Promise<RegistryAuth | undefined>;
 }
@@ -151,6 +161,10 @@ export interface Engine {
   readonly kind: 'docker' | 'kubernetes' | 'memory';
   /** Whether a container that is made anew with other mount paths, or stopped, has the files it had outside them. */
   readonly keepsFiles: boolean;
+  /** Whether `create` gives one that runs other processors and memory. Without it, they count from its next start. */
+  readonly resizesRunning: boolean;
+  /** Whether its storage can become smaller. */
+  readonly shrinksStorage: boolean;
   readonly fileAccess: ContainerFiles;
   /** The reference under which the built-in base image goes. */
   readonly baseImage: string;

@@ -39,10 +39,12 @@ const containerColumns = z.object({
   restarts: z.number(),
   stop_grace: z.number(),
   restart_policy: restartPolicySchema,
+  next_image: z.string().nullable(),
   ssh_key_ids: z.array(z.number()),
   ports: z.array(z.object({ port: z.number(), target_port: z.number(), tls: z.literal('platform').optional() })),
 });
-const containerRow = containerColumns.transform((row) => ({
+/** Reads `COLUMNS`. */
+export const containerRow = containerColumns.transform((row) => ({
   id: row.id,
   userId: row.user_id,
   name: row.name,
@@ -85,6 +87,8 @@ const containerRow = containerColumns.transform((row) => ({
   stopGrace: row.stop_grace,
   /** When it is started again after its workload ended by itself. */
   restartPolicy: row.restart_policy,
+  /** The image that it gets once that is pulled. Null: the platform's own; undefined: it keeps its image. */
+  nextImage: row.next_image === null ? undefined : row.next_image || null,
   sshKeyIds: row.ssh_key_ids,
   /** Its ingress rules, by external port. */
   ports: row.ports,
@@ -101,7 +105,8 @@ const JOINED: Readonly<Record<string, string>> = {
       'tls', nullif(tls, 'container'))) order by port)
     from ingress_rules where container_id = containers.id), '[]')`,
 };
-const COLUMNS = Object.keys(containerColumns.shape)
+/** What of `containers` makes a row. */
+export const COLUMNS = Object.keys(containerColumns.shape)
   .map((name) => (name in JOINED ? `${JOINED[name]} as ${name}` : name))
   .join(', ');
 

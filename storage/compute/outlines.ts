@@ -14,6 +14,8 @@ const outlineColumns = z.object({
   external_address: z.string().nullable(),
   instance_type: instanceTypeSchema,
   memory_mb: z.number(),
+  storage_gb: z.number(),
+  next_image: z.string().nullable(),
   mount_paths: z.array(z.string()),
   restart: z.boolean(),
   keys_revision: z.number(),
@@ -32,6 +34,9 @@ const outlineRow = outlineColumns.transform((row) => ({
   restart: row.restart,
   keysRevision: row.keys_revision,
   keysApplied: row.keys_applied,
+  /** As of a container's row. */
+  nextImage: row.next_image === null ? undefined : row.next_image || null,
+  storageGb: row.storage_gb,
 }));
 
 /** What reconciliation needs to know of a container to see whether somebody should look. */

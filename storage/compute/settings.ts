@@ -36,6 +36,26 @@ export async function settingsOf(
   return contentSchema.parse(JSON.parse(open(sealKey, settingsContext(containerId), row.sealed).toString()));
 }
 
+/** The settings that wait for another image of the container; undefined when there are none. As `settingsOf`. */
+export async function nextSettingsOf(
+  db: Queries,
+  containerId: string,
+  sealKey: KeyObject,
+): Promise<ContainerSettings | undefined> {
+  const row = await db.one(
+    sealedRow,
+    'select next_settings as sealed from containers where id = $1 and next_settings is not null',
+    [containerId],
+  );
+  if (row === undefined) return undefined;
+  return contentSchema.parse(JSON.parse(open(sealKey, settingsContext(containerId), row.sealed).toString()));
+}
+
+/** Seals them for where they are kept. */
+export function sealedSettings(containerId: string, settings: ContainerSettings, sealKey: KeyObject): Buffer {
+  return seal(sealKey, settingsContext(containerId), Buffer.from(JSON.stringify(settings)));
+}
+
 /** Writes them. */
 export async function putSettings(
   tx: Tx,
@@ -43,7 +63,7 @@ export async function putSettings(
   settings: ContainerSettings,
   sealKey: KeyObject,
 ): Promise<void> {
-  const sealed = seal(sealKey, settingsContext(containerId), Buffer.from(JSON.stringify(settings)));
+  const sealed = sealedSettings(containerId, settings, sealKey);
   await tx.run(
     `insert into container_settings (container_id, sealed) values ($1, $2)
      on conflict (container_id) do update set sealed = $2, changed_at = now()`,

@@ -28,6 +28,8 @@ const row = (
   restart: false,
   keysRevision: 1,
   keysApplied: 1,
+  nextImage: undefined,
+  storageGb: 5,
 });
 
 test('the next step follows from what is wanted and what is', () => {
@@ -66,6 +68,11 @@ test('a container that runs, but not as its row says, is mended', () => {
   assert.equal(nextStep(runs, { ...is, address: null }), 'restart');
   assert.equal(nextStep(runs, { ...is, externalAddress: '192.0.2.1' }), 'probe');
   assert.equal(nextStep({ ...runs, externalAddress: '192.0.2.1' }, { ...is, externalAddress: '192.0.2.1' }), 'settled');
+  assert.equal(nextStep({ ...runs, nextImage: 'a/b:2' }, is), 'image');
+  assert.equal(nextStep({ ...runs, nextImage: null, keysRevision: 2 }, is), 'keys');
+  assert.equal(nextStep({ ...row('stopped', 'stopped'), nextImage: null }, actual('exited')), 'image');
+  assert.equal(nextStep(runs, { ...is, limits: { cpus: 1, memoryMb: 512, storageGb: 5 } }), 'settled');
+  assert.equal(nextStep(runs, { ...is, limits: { cpus: 1, memoryMb: 512, storageGb: 4 } }), 'adjust');
   // Not while nobody wants it to run, and each only as long as it may help.
   assert.equal(
     nextStep({ ...runs, restart: true, desired: 'stopped', status: 'stopped' }, actual('exited')),

@@ -76,7 +76,7 @@ describe('the name', () => {
   test('is checked as at creation, and is its owner’s to change', async (t) => {
     const compute = await openCompute(t);
     const id = await compute.create(ann);
-    for (const body of [{}, { name: '' }, { name: '-x' }, { name: 'x'.repeat(64) }, { name: 'x', memory_mb: 512 }])
+    for (const body of [{}, { name: '' }, { name: '-x' }, { name: 'x'.repeat(64) }, { name: 'x', mounts: [] }])
       await refused('invalid_request', (async () => rename(compute, id, body))());
     await refused('not_found', rename(compute, id, { name: 'mine' }, bob));
     assert.equal((await compute.view(ann, id)).name, 'box');

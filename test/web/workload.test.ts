@@ -103,12 +103,12 @@ describe('the settings of a workload in the console', {
 
   test('how it stops and what follows its end are changed, and only what is changed is sent', async () => {
     await page.getByLabel('Seconds to stop in').fill('999');
-    await console.button('Save').nth(1).click();
+    await console.button('Save').nth(3).click();
     await page.locator('.field .wrong').waitFor();
     await page.getByLabel('Seconds to stop in').fill('3');
     await page.getByLabel('When it ends by itself').selectOption('on-failure');
     const sent = page.waitForRequest((asked) => asked.method() === 'PATCH');
-    await console.button('Save').nth(1).click();
+    await console.button('Save').nth(3).click();
     assert.deepEqual((await sent).postDataJSON(), { stop_grace: 3, restart: 'on-failure' });
     await until(async () => (await settings()).restart === 'on-failure', { what: 'it is saved' });
   });
@@ -118,23 +118,23 @@ describe('the settings of a workload in the console', {
     const folder = page.getByLabel('Working folder');
     await command.fill("sh -c 'echo it");
     await console.text('A quote is not closed.').waitFor();
-    assert.equal(await console.button('Save').nth(1).getAttribute('aria-disabled'), 'true');
+    assert.equal(await console.button('Save').nth(3).getAttribute('aria-disabled'), 'true');
     await command.fill("sh -c 'echo it is $PWD; exec sleep 999'");
     const sent = page.waitForRequest((asked) => asked.method() === 'PATCH');
-    await console.button('Save').nth(1).click();
+    await console.button('Save').nth(3).click();
     assert.deepEqual((await sent).postDataJSON(), { command: ['sh', '-c', 'echo it is $PWD; exec sleep 999'] });
     await page.locator('.field .wrong, .note.bad').waitFor();
     assert.deepEqual(await console.findings(), []);
     await command.fill('');
     await folder.fill('/srv');
-    await console.button('Save').nth(1).click();
+    await console.button('Save').nth(3).click();
     await until(async () => (await settings()).working_dir === '/srv', { what: 'it is saved' });
     await runs();
     await page.reload();
     await folder.waitFor();
     assert.equal(await folder.inputValue(), '/srv');
     await folder.fill('');
-    await console.button('Save').nth(1).click();
+    await console.button('Save').nth(3).click();
     await until(async () => (await settings()).working_dir === null, { what: 'it is saved' });
   });
 

@@ -29,7 +29,7 @@ import { fenced } from '../../../storage/fenced.ts';
 import { isUserActive } from '../../../storage/offboarding.ts';
 import { append } from '../../../storage/outbox.ts';
 import { auditEntry } from '../../service/audit.ts';
-import { handleCall, handler, handlers } from '../../service/dispatch.ts';
+import { type Handler, handleCall, handler, handlers } from '../../service/dispatch.ts';
 import { keptReply } from '../../service/kept.ts';
 import type { AnsweringKind } from '../../service/parts.ts';
 import type { ComputeDeps } from '../deps.ts';
@@ -37,6 +37,7 @@ import { execHandler } from '../exec/exec-handler.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { containerView, createdView } from '../views.ts';
 import { attachTerminal } from './attached-terminals.ts';
+import { endPull, ImageChanges } from './image-change.ts';
 import { ingressHandlers } from './ingress.ts';
 import { stoppedNotice } from './notices.ts';
 import { ContainerReconciler } from './reconciler.ts';
@@ -75,6 +76,7 @@ export function containerKind(
 ): AnsweringKind<ContainerMessage, ContainerActorState> {
   const { db, clock } = deps;
   const reconciler = new ContainerReconciler(deps, onStatus, health);
+  const images = new ImageChanges(deps, reconciler);
 
   /** Writes the desired state, its audit entry and its news, and begins to reconcile. */
   async function change({ state, ctx }: ActiveContainer, call: Call, desired: Desired, discard = false): Promise<void> {
@@ -98,17 +100,11 @@ export function containerKind(
     await reconciler.setDesired(state, ctx, written);
   }
 
-  /** Writes down that files are changed, before they are. */
-  async function auditFiles({ state }: ActiveContainer, call: Call, action: string, path: string): Promise<undefined> {
-    const { id } = ownedRow(state, call);
-    await fenced(db, state.lease, (tx) => audit(tx, auditEntry(call, action, id, { path })));
-    return undefined;
-  }
-
   const table = handlers<ActiveContainer>(
-    handler(getContainer, ({ state }: ActiveContainer, call) =>
-      containerView(withProgress(ownedRow(state, call), state.progress), deps),
-    ),
+    handler(getContainer, ({ state }: ActiveContainer, call) => {
+      ownedRow(state, call);
+      return containerView(withProgress(state), deps);
+    }),
     handler(startContainer, async ({ state, ctx }: ActiveContainer, call) => {
       const { status } = ownedRow(state, call);
       if (status !== 'stopped' && status !== 'failed') {
@@ -135,15 +131,7 @@ export function containerKind(
     ...settingsHandlers(deps, reconciler),
     ...updateHandlers(deps, reconciler),
     ...ingressHandlers(deps),
-    handler(readFiles, ({ state }: ActiveContainer, call) => void ownedRow(state, call)),
-    handler(writeFiles, async (active: ActiveContainer, call) => {
-      await auditFiles(active, call, 'container.write_files', call.query.path);
-      return { status: 'ok' as const };
-    }),
-    handler(removeFiles, async (active: ActiveContainer, call) => {
-      await auditFiles(active, call, 'container.remove_files', call.query.path);
-      return { status: 'ok' as const };
-    }),
+    ...fileHandlers(deps),
     handler(terminal, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call))),
     execHandler(deps),
     handler(logs, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call), LOG_OTHERWISE)),
@@ -159,7 +147,10 @@ export function containerKind(
       const row = await containerById(deps.db, id);
       return row === undefined ? undefined : freshState(lease, row);
     },
-    onSleep: ({ job }) => cancelJob(job),
+    onSleep: (state) => {
+      endPull(state);
+      return cancelJob(state.job);
+    },
     handle: async (state, message, ctx) => {
       const before = state.row;
       switch (message.type) {
@@ -181,13 +172,41 @@ export function containerKind(
         case 'detached':
           state.terminals.delete(message.terminal);
           break;
+        case 'pull-progress':
+        case 'pulled':
+        case 'pull-again':
+          await images.onNews(state, ctx, message);
+          break;
       }
+      await images.tend(state, ctx);
       const type = changeOfView(before, state.row);
       if (type !== undefined) onView({ type, userId: state.row.userId, containerId: state.row.id });
-      ctx.keepAwake(state.job !== undefined || state.timer !== undefined || state.terminals.size > 0);
+      const isAtWork = state.job !== undefined || state.timer !== undefined || state.pull !== undefined;
+      ctx.keepAwake(isAtWork || state.terminals.size > 0);
       return state;
     },
   };
+}
+
+/** What is asked before bytes of files go to or from a container. */
+function fileHandlers({ db }: ComputeDeps): readonly Handler<ActiveContainer>[] {
+  /** Writes down that files are changed, before they are. */
+  async function auditFiles({ state }: ActiveContainer, call: Call, action: string, path: string): Promise<undefined> {
+    const { id } = ownedRow(state, call);
+    await fenced(db, state.lease, (tx) => audit(tx, auditEntry(call, action, id, { path })));
+    return undefined;
+  }
+  return [
+    handler(readFiles, ({ state }: ActiveContainer, call) => void ownedRow(state, call)),
+    handler(writeFiles, async (active: ActiveContainer, call) => {
+      await auditFiles(active, call, 'container.write_files', call.query.path);
+      return { status: 'ok' as const };
+    }),
+    handler(removeFiles, async (active: ActiveContainer, call) => {
+      await auditFiles(active, call, 'container.remove_files', call.query.path);
+      return { status: 'ok' as const };
+    }),
+  ];
 }
 
 /** Ends work whose container moves, so that two nodes do not do it at once. What takes too long is idempotent. */

@@ -14,6 +14,11 @@ export function stoppedNotice(row: Named, now: number, why: string) {
   return notice(row, now, 'Container stopped', `"${row.name}": ${why}.`);
 }
 
+/** It keeps the image it has. `why`: whole sentences. */
+export function imageKeptNotice(row: Named, now: number, why: string) {
+  return notice(row, now, 'Image not changed', `"${row.name}": ${why}`);
+}
+
 function notice({ id, userId }: Named, now: number, title: string, message: string) {
   return notificationEvent('compute', now, {
     userId,

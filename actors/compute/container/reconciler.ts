@@ -268,7 +268,8 @@ export class ContainerReconciler {
     if (actual !== undefined) await this.#status.noteRun(state, actual);
     if (runs) noteDrift(state, actual, this.#deps.log);
     const step = nextStep(state.row, actual, state.tolerated);
-    if (step === 'settled') return;
+    // `image`: that waits in the row for what tends it (image-change.ts).
+    if (step === 'settled' || step === 'image') return;
     if (step === 'restart') {
       // The end that follows is our doing.
       state.countedStart = actual?.startedAt ?? state.countedStart;

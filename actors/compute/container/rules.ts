@@ -32,15 +32,27 @@ const BACKOFF = { minMs: 500, maxMs: 30_000 };
 
 /**
  * What to do next. `launch`: image, create, start. `probe`: is it ready? `restart`: stop it, although it is to run.
- * `resume`: it was frozen. `adjust`: its limits are others. `keys`: others may log in. `settled`: nothing differs.
+ * `resume`: it was frozen. `adjust`: its limits are others. `keys`: others may log in. `image`: another one is to
+ * be pulled for it (image-change.ts), or, of one that does not run, is its image now. `settled`: nothing differs.
  */
-export type Step = 'launch' | 'probe' | 'restart' | 'resume' | 'adjust' | 'keys' | 'stop' | 'remove' | 'settled';
+export type Step =
+  | 'launch'
+  | 'probe'
+  | 'restart'
+  | 'resume'
+  | 'adjust'
+  | 'keys'
+  | 'stop'
+  | 'remove'
+  | 'image'
+  | 'settled';
 
 /** The next step from what is wanted to what is. Drift that is `tolerated` (`driftOf`) could not be mended before. */
 export function nextStep(row: ContainerOutline, actual: ContainerState | undefined, tolerated?: string): Step {
   if (row.desired === 'deleted') return 'remove';
   const runs = actual?.phase === 'running';
-  if (row.desired === 'stopped' || row.status === 'failed') return runs ? 'stop' : 'settled';
+  const settled = row.nextImage === undefined ? 'settled' : 'image';
+  if (row.desired === 'stopped' || row.status === 'failed') return runs ? 'stop' : settled;
   if (actual === undefined || !runs) return 'launch';
   if (row.restart) return 'restart';
   const drift = driftOf(row, actual);
@@ -48,19 +60,22 @@ export function nextStep(row: ContainerOutline, actual: ContainerState | undefin
   if (actual.paused === true) return 'resume';
   if (row.keysApplied < row.keysRevision) return 'keys';
   if (row.status !== 'running') return 'probe';
-  if (row.address === actual.address && row.externalAddress === (actual.externalAddress ?? null)) return 'settled';
+  if (row.address === actual.address && row.externalAddress === (actual.externalAddress ?? null)) return settled;
   // Without an address it was taken from its network, and finds back when it is started.
   return actual.address === null ? 'restart' : 'probe';
 }
 
 /** How a running container differs from its row: a text that changes with either; undefined when it fits. */
 export function driftOf(
-  row: Pick<ContainerOutline, 'instanceType' | 'memoryMb' | 'mountPaths'>,
+  row: Pick<ContainerOutline, 'instanceType' | 'memoryMb' | 'storageGb' | 'mountPaths'>,
   actual: ContainerState,
 ): string | undefined {
-  const wanted = { cpus: INSTANCE_TYPES[row.instanceType].cpus, memoryMb: row.memoryMb };
+  const { cpus } = INSTANCE_TYPES[row.instanceType];
+  const wanted = { cpus, memoryMb: row.memoryMb, storageGb: row.storageGb };
   const { limits = wanted } = actual;
-  const fits = limits.cpus === wanted.cpus && limits.memoryMb === wanted.memoryMb && hasMounts(row, actual);
+  const { storageGb = wanted.storageGb } = limits;
+  const isSized = limits.cpus === cpus && limits.memoryMb === row.memoryMb && storageGb === row.storageGb;
+  const fits = isSized && hasMounts(row, actual);
   return fits ? undefined : JSON.stringify([row.mountPaths, actual.mountPaths, wanted, limits]);
 }
 
@@ -231,6 +246,7 @@ export function isTooLate({ row, triedSince, makingSince }: StartTimes, now: num
 const shown = (row: ContainerRow) => [
   ...[row.name, row.status, row.statusReason, row.address, row.externalAddress, row.sshEnabled, row.sshKeyIds],
   ...[row.mountPaths, row.ports, row.pullPolicy, row.startedAt, row.endedAt, row.exitCode, row.restarts],
+  ...[row.image, row.nextImage, row.instanceType, row.memoryMb, row.storageGb],
 ];
 
 /** Whether a view is another than before, or is gone; undefined: it is the same. */

@@ -19,6 +19,7 @@ export type ContainerMessage =
   | { readonly type: 'backoff-over' }
   /** From the work beside the mailbox. */
   | { readonly type: 'report'; readonly job: Job; readonly report: Report }
+  | PullNews
   /** A terminal is gone. */
   | { readonly type: 'detached'; readonly terminal: Ref<ConnectionMessage> };
 
@@ -30,6 +31,31 @@ export interface Job {
   readonly abort: AbortController;
   /** Resolves when it has ended, whatever it came to. */
   done: Promise<void>;
+}
+
+/** A pull of the image that a container is to get. */
+export interface ImagePull {
+  /** Null: the platform's own. */
+  readonly image: string | null;
+  /** Since when it is tried, Unix ms. */
+  readonly since: number;
+  readonly abort: AbortController;
+}
+
+/** What is told of a pull: how far it is, that it is over, or that it is time to try again. */
+export type PullNews =
+  | { readonly type: 'pull-progress'; readonly pull: ImagePull; readonly line: string }
+  | { readonly type: 'pulled'; readonly pull: ImagePull; readonly error?: unknown }
+  | { readonly type: 'pull-again'; readonly pull: ImagePull };
+
+/** How a pull goes. */
+export interface PullState {
+  readonly job: ImagePull;
+  failures: number;
+  /** How far it is, for its user. */
+  line: string | undefined;
+  /** Cancels the timer of the next try. */
+  timer: (() => void) | undefined;
 }
 
 /** What the actor keeps of its container. */
@@ -73,6 +99,8 @@ export interface ContainerActorState {
   progress: string | undefined;
   /** When that was written, Unix ms. */
   progressNotedAt: number;
+  /** Under way while its row names an image that waits, and it runs. */
+  pull: PullState | undefined;
   /** Terminals that depend on it. A log ends by itself when the engine has no more of it. */
   readonly terminals: Set<Ref<ConnectionMessage>>;
 }
@@ -115,13 +143,15 @@ export function freshState(lease: ShardLease, row: ContainerRow): ContainerActor
     problem: undefined,
     progress: undefined,
     progressNotedAt: 0,
+    pull: undefined,
     terminals: new Set(),
   };
 }
 
-/** A start that waits for its image says how far that is. */
-export function withProgress(row: ContainerRow, progress: string | undefined): ContainerRow {
-  return row.status === 'pending' && progress !== undefined ? { ...row, statusReason: progress } : row;
+/** The row of a container that says how far the image is that it waits for, for a start or a change. */
+export function withProgress({ row, progress, pull }: ContainerActorState): ContainerRow {
+  const line = row.status === 'pending' ? progress : row.status === 'running' ? pull?.line : undefined;
+  return line === undefined ? row : { ...row, statusReason: line };
 }
 
 /** Refuses `not_running`. `otherwise`: what to do in place of waiting. */

@@ -1,18 +1,65 @@
-/** Another name, and other settings of the workload; and what these are. */
+/** What is changed about a container after its creation in one call, and how its workload is run. */
 import { getSettings, updateContainer } from '../../../proto/compute/endpoints.ts';
+import type { CallOf } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
+import { invalidField } from '../../../proto/validation-messages.ts';
 import { audit } from '../../../storage/audit.ts';
-import { containerById, setEnding, setName, setRestart } from '../../../storage/compute/containers.ts';
-import { NO_SETTINGS, putSettings, settingsOf } from '../../../storage/compute/settings.ts';
+import {
+  dropNextImage,
+  replaceKeys,
+  type Sizes,
+  setImage,
+  setNextImage,
+  setSizes,
+} from '../../../storage/compute/changes.ts';
+import {
+  type ContainerRow,
+  containerById,
+  setEnding,
+  setName,
+  setPullPolicy,
+  setRestart,
+} from '../../../storage/compute/containers.ts';
+import { tellCompute } from '../../../storage/compute/news.ts';
+import {
+  type ContainerSettings,
+  NO_SETTINGS,
+  nextSettingsOf,
+  putSettings,
+  sealedSettings,
+  settingsOf,
+} from '../../../storage/compute/settings.ts';
+import type { Tx } from '../../../storage/db.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { auditEntry } from '../../service/audit.ts';
-import { type Handler, handler } from '../../service/dispatch.ts';
+import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
+import { imageOf } from '../image-rules.ts';
+import { imageFor } from '../user-creation.ts';
 import { containerView, settingsView } from '../views.ts';
 import { changedSettings, newsOfSettings, refuseCommand } from '../workload-rules.ts';
 import type { ContainerReconciler } from './reconciler.ts';
 import { isStarting } from './rules.ts';
 import { type ActiveContainer, ownedRow, withProgress } from './state.ts';
+import { comingImage, differences, type ImageStep, imageStep, sizesProblem } from './update-rules.ts';
+
+type UpdateCall = CallOf<typeof updateContainer>;
+type ChangedFields = UpdateCall['body'];
+
+/** What a call changes, as far as its row says. */
+interface Plan {
+  readonly call: UpdateCall;
+  readonly row: ContainerRow;
+  /** What the image is in the end. */
+  readonly image: string | null;
+  readonly step: ImageStep;
+  readonly sizes: Sizes;
+  readonly isResized: boolean;
+  /** Undefined: those that it has. */
+  readonly keyIds: readonly number[] | undefined;
+  /** It is restarted for its sizes. */
+  readonly restarts: boolean;
+}
 
 /** The handlers. What is so already changes nothing, and restarts nothing. */
 export function updateHandlers(
@@ -22,36 +69,12 @@ export function updateHandlers(
   const { db, sealKey } = deps;
   return [
     handler(updateContainer, async ({ state, ctx }: ActiveContainer, call) => {
-      const { id, name: before, stopGrace, restartPolicy } = ownedRow(state, call);
-      const { name = before, stop_grace = stopGrace, restart = restartPolicy, ...change } = call.body;
-      const ending = [
-        ...(stop_grace === stopGrace ? [] : ['stop_grace']),
-        ...(restart === restartPolicy ? [] : ['restart']),
-      ];
-      const isChange = Object.keys(change).length > 0;
-      const written = await fenced(db, state.lease, async (tx) => {
-        if (name !== before) {
-          await setName(tx, id, name);
-          await audit(tx, auditEntry(call, 'container.rename', id, { name, before }));
-        }
-        const settings = isChange ? ((await settingsOf(tx, id, sealKey)) ?? NO_SETTINGS) : NO_SETTINGS;
-        const wanted = changedSettings(settings, change);
-        refuseCommand(state.row.image, wanted);
-        const news = newsOfSettings(settings, wanted);
-        if (ending.length > 0) await setEnding(tx, id, { stopGrace: stop_grace, restartPolicy: restart });
-        if (news === undefined && ending.length === 0 && name === before) return undefined;
-        const row = await containerById(tx, id);
-        if (row === undefined || row.desired === 'deleted') throw new Refusal('not_found');
-        const restarted = news !== undefined && isStarting(row);
-        const replaced = [...(news?.replaced ?? []), ...ending];
-        const detail = { ...news, ...(replaced.length > 0 && { replaced }), restarted };
-        if (news !== undefined || ending.length > 0)
-          await audit(tx, auditEntry(call, 'container.settings', id, detail));
-        if (news !== undefined) await putSettings(tx, id, wanted, sealKey);
-        return restarted ? await setRestart(tx, id) : row;
-      });
+      ownedRow(state, call);
+      const image = await wantedImage(deps, call);
+      const plan = planOf(deps, ownedRow(state, call), call, image);
+      const written = await fenced(db, state.lease, (tx) => change(deps, tx, plan));
       if (written !== undefined) await reconciler.onSettingsChanged(state, ctx, written);
-      return containerView(withProgress(state.row, state.progress), deps);
+      return containerView(withProgress(state), deps);
     }),
 
     handler(getSettings, async ({ state }: ActiveContainer, call) => {
@@ -59,4 +82,168 @@ export function updateHandlers(
       return settingsView((await settingsOf(db, row.id, sealKey)) ?? NO_SETTINGS, row);
     }),
   ];
+}
+
+/** The image that is asked for; undefined: none is. Throws Refusal `invalid_request` for one that may not be used. */
+async function wantedImage(deps: ComputeDeps, call: UpdateCall): Promise<string | null | undefined> {
+  const { image } = call.body;
+  return image === undefined || image === null ? image : imageFor(deps, image, callerOf(call).username);
+}
+
+/** What the call changes. Throws Refusal for sizes that cannot be, and for what would lose files. */
+function planOf(deps: ComputeDeps, row: ContainerRow, call: UpdateCall, wanted: string | null | undefined): Plan {
+  const { engine } = deps;
+  const { body } = call;
+  const { memory_mb = row.memoryMb, instance_type = row.instanceType, storage_gb = row.storageGb } = body;
+  const sizes = { memoryMb: memory_mb, instanceType: instance_type, storageGb: storage_gb };
+  const problem = sizesProblem(row, sizes, engine, engine.usage(row.id));
+  if (problem !== undefined) throw invalidField(problem.path, problem.message);
+  const step = imageStep(row, wanted);
+  const isLimited = sizes.memoryMb !== row.memoryMb || sizes.instanceType !== row.instanceType;
+  const isResized = isLimited || sizes.storageGb !== row.storageGb;
+  // With another image it is made anew anyway.
+  const restarts = isLimited && !engine.resizesRunning && isStarting(row) && !waits(row, step);
+  if (restarts && step === 'keep' && !engine.keepsFiles && body.discard !== true)
+    throw new Refusal('discards_files', {
+      message:
+        `The container is restarted for this, and loses all files outside ${row.mountPaths.join(' and ')}: ` +
+        'send "discard": true if that is meant.',
+    });
+  const keyIds = body.ssh_key_ids === undefined ? undefined : [...new Set(body.ssh_key_ids)].sort((a, b) => a - b);
+  const isSame = keyIds?.join() === row.sshKeyIds.join();
+  return {
+    call,
+    row,
+    image: wanted === undefined ? comingImage(row) : wanted,
+    step,
+    sizes,
+    isResized,
+    keyIds: isSame ? undefined : keyIds,
+    restarts,
+  };
+}
+
+/** Whether another image waits once the step is done. */
+function waits({ nextImage }: Pick<ContainerRow, 'nextImage'>, step: ImageStep): boolean {
+  return step === 'wait' || (step === 'keep' && nextImage !== undefined);
+}
+
+/** Writes what differs, with its audit entries. Resolves with the row; undefined when nothing does. */
+async function change(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<ContainerRow | undefined> {
+  const { call, row, step } = plan;
+  const { id, name: before } = row;
+  const { name = before } = call.body;
+  if (name !== before) {
+    await setName(tx, id, name);
+    await audit(tx, auditEntry(call, 'container.rename', id, { name, before }));
+  }
+  const ending = await changeEnding(tx, plan);
+  const settings = await settingsChange(deps, tx, plan);
+  const isMade = await changeRow(tx, plan);
+  if (step === 'wait' || (waits(row, step) && settings.news !== undefined)) {
+    const image = imageOf(plan, deps);
+    const reason = `The image ${image} is being pulled. The container runs on until it is there.`;
+    const sealed = settings.isKept ? null : sealedSettings(id, settings.wanted, deps.sealKey);
+    await setNextImage(tx, id, { image: plan.image, settings: sealed, reason });
+  } else if (!settings.isKept && !waits(row, step)) await putSettings(tx, id, settings.wanted, deps.sealKey);
+  const now = await containerById(tx, id);
+  if (now === undefined || now.desired === 'deleted') throw new Refusal('not_found');
+  const isOther = (settings.news !== undefined && !waits(row, step)) || step === 'set' || plan.restarts;
+  const restarted = isOther && isStarting(now);
+  if (settings.news !== undefined || ending.length > 0) {
+    const replaced = [...(settings.news?.replaced ?? []), ...ending];
+    const detail = { ...settings.news, ...(replaced.length > 0 && { replaced }), restarted };
+    await audit(tx, auditEntry(call, 'container.settings', id, detail));
+  }
+  if (isMade) {
+    const was = { ...valuesOf(row), image: comingImage(row) };
+    await audit(tx, auditEntry(call, 'container.update', id, { ...differences(was, wantedValues(plan)), restarted }));
+  }
+  if (settings.news === undefined && ending.length === 0 && name === before && !isMade) return undefined;
+  return restarted ? setRestart(tx, id) : now;
+}
+
+/** How it stops, and what follows when it ends. Resolves with the names of what is another now. */
+async function changeEnding(tx: Tx, { call, row }: Plan): Promise<readonly string[]> {
+  const { stop_grace = row.stopGrace, restart = row.restartPolicy } = call.body;
+  const ending = [
+    ...(stop_grace === row.stopGrace ? [] : ['stop_grace']),
+    ...(restart === row.restartPolicy ? [] : ['restart']),
+  ];
+  if (ending.length > 0) await setEnding(tx, row.id, { stopGrace: stop_grace, restartPolicy: restart });
+  return ending;
+}
+
+/** Its sizes, its keys, its pull policy, and its image unless that waits. Resolves with whether anything is another. */
+async function changeRow(tx: Tx, plan: Plan): Promise<boolean> {
+  const { call, row, step, keyIds } = plan;
+  const { pull_policy = row.pullPolicy } = call.body;
+  if (plan.isResized) await setSizes(tx, row.id, plan.sizes);
+  if (pull_policy !== row.pullPolicy) await setPullPolicy(tx, row.id, pull_policy);
+  if (keyIds !== undefined) {
+    const replaced = await replaceKeys(tx, row, keyIds);
+    if ('missing' in replaced) throw invalidField('ssh_key_ids', `you have no SSH key ${replaced.missing}`);
+    for (const fingerprint of replaced.removed) await tellCompute(tx, { kind: 'key', userId: row.userId, fingerprint });
+  }
+  if (step === 'set') await setImage(tx, row.id, plan.image);
+  if (step === 'drop') await dropNextImage(tx, row.id, row.nextImage ?? null, null);
+  return plan.isResized || pull_policy !== row.pullPolicy || keyIds !== undefined || step !== 'keep';
+}
+
+/** How the workload is run after a change. */
+interface WorkloadChanges {
+  readonly wanted: ContainerSettings;
+  /** What differs from what is run, or is to be run with the image that waits; undefined: nothing. */
+  readonly news: ReturnType<typeof newsOfSettings>;
+  /** The row of settings stays as it is. */
+  readonly isKept: boolean;
+}
+
+/** What the call says of the workload. Throws Refusal `invalid_request` for settings that do not fit the image. */
+async function settingsChange({ sealKey }: ComputeDeps, tx: Tx, plan: Plan): Promise<WorkloadChanges> {
+  const { row, step, image } = plan;
+  const change = workloadOf(plan.call.body);
+  const isChange = Object.keys(change).length > 0;
+  if (!isChange && step === 'keep') return { wanted: NO_SETTINGS, news: undefined, isKept: true };
+  const present = (await settingsOf(tx, row.id, sealKey)) ?? NO_SETTINGS;
+  // What came with an image goes with it.
+  const next = step === 'drop' ? undefined : await nextSettingsOf(tx, row.id, sealKey);
+  const before = next ?? present;
+  const wanted = changedSettings(before, change);
+  refuseCommand(image, wanted);
+  return { wanted, news: newsOfSettings(before, wanted), isKept: newsOfSettings(present, wanted) === undefined };
+}
+
+function workloadOf(
+  body: ChangedFields,
+): Pick<ChangedFields, 'env' | 'secrets' | 'command' | 'entrypoint' | 'working_dir'> {
+  const { env, secrets, command, entrypoint, working_dir } = body;
+  return {
+    ...(env === undefined ? {} : { env }),
+    ...(secrets === undefined ? {} : { secrets }),
+    ...(command === undefined ? {} : { command }),
+    ...(entrypoint === undefined ? {} : { entrypoint }),
+    ...(working_dir === undefined ? {} : { working_dir }),
+  };
+}
+
+function valuesOf(row: ContainerRow) {
+  return {
+    memory_mb: row.memoryMb,
+    instance_type: row.instanceType,
+    storage_gb: row.storageGb,
+    ssh_key_ids: row.sshKeyIds,
+    pull_policy: row.pullPolicy,
+  };
+}
+
+function wantedValues({ call, row, image, sizes, keyIds }: Plan) {
+  return {
+    image,
+    memory_mb: sizes.memoryMb,
+    instance_type: sizes.instanceType,
+    storage_gb: sizes.storageGb,
+    ssh_key_ids: keyIds ?? row.sshKeyIds,
+    pull_policy: call.body.pull_policy ?? row.pullPolicy,
+  };
 }

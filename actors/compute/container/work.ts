@@ -17,7 +17,7 @@ import { workloadOf } from '../workload-rules.ts';
 import { inOneLine, MAX_CRASHES, type Step, specOf, WORKLOAD_READY_MS } from './rules.ts';
 
 /** A piece of work: a step, or a first look at what there is. */
-export type Work = Exclude<Step, 'settled'> | 'observe';
+export type Work = Exclude<Step, 'settled' | 'image'> | 'observe';
 
 /** What work tells the actor. All but `building`, `making`, `accepted` and `progress` end it. */
 export type Report =
@@ -194,9 +194,9 @@ async function launch(
 }
 
 /** Credentials are shown to the platform's own registry only. */
-function authFor(
-  { registryAuth, registryHost }: ComputeDeps,
-  { userId }: ContainerRow,
+export function authFor(
+  { registryAuth, registryHost }: Pick<ComputeDeps, 'registryAuth' | 'registryHost'>,
+  { userId }: Pick<ContainerRow, 'userId'>,
   image: string,
 ): EnsureImageOptions['auth'] | undefined {
   if (registryAuth === undefined || registryHost === undefined || !image.startsWith(`${registryHost}/`))

@@ -14,6 +14,42 @@ export function imageConformance(suite: () => Suite, hasRegistry: boolean): void
     );
   });
 
+  it('makes an image present for a container that runs, or says why it cannot, and the container runs on', async () => {
+    const { engine, under } = suite();
+    const id = await suite().started();
+    const before = await engine.inspect(id);
+    await engine.ensureImage(under.image, { always: false, forContainer: id });
+    if (under.missingImage !== undefined)
+      await rejectsWith(engine.ensureImage(under.missingImage, { always: true, forContainer: id }), 'image_not_found');
+    const now = await engine.inspect(id);
+    assert.deepEqual([now?.phase, now?.startedAt], ['running', before?.startedAt]);
+    await engine.stop(id, 1);
+    await engine.ensureImage(under.image, { always: false, forContainer: id });
+    await engine.remove(id);
+  });
+
+  it('gives one that runs other limits where it can, and one that is started anew in any case', async () => {
+    const { engine } = suite();
+    const spec = suite().spec();
+    await engine.create(spec);
+    await engine.start(spec.id, keys);
+    await suite().answers(spec.id);
+    const before = await engine.inspect(spec.id);
+    const other = { ...spec, cpus: 0.25, memoryMb: 192, storageGb: 2 };
+    await engine.create(other);
+    const now = await engine.inspect(spec.id);
+    assert.deepEqual([now?.phase, now?.startedAt], ['running', before?.startedAt]);
+    const { cpus, memoryMb, storageGb = 2 } = now?.limits ?? {};
+    assert.deepEqual([cpus, memoryMb, storageGb], engine.resizesRunning ? [0.25, 192, 2] : [0.5, 128, 2]);
+    await engine.stop(spec.id, 1);
+    await engine.create(other);
+    await engine.start(spec.id, keys);
+    await suite().answers(spec.id);
+    const { limits } = (await engine.inspect(spec.id)) ?? {};
+    assert.deepEqual([limits?.cpus, limits?.memoryMb], [0.25, 192]);
+    await engine.remove(spec.id);
+  });
+
   if (!hasRegistry) return;
 
   it('pulls with the credentials it is given, and passes the registry’s reason on', async () => {
@@ -61,6 +97,27 @@ export function imageConformance(suite: () => Suite, hasRegistry: boolean): void
     ]);
     assert.equal(allowed.status, 'fulfilled');
     assert.equal(other.status, 'rejected');
+  });
+
+  it('makes a container anew from another image, with the files at its mount paths and no others', async () => {
+    const { engine, under } = suite();
+    const { image, auth } = part(suite());
+    const spec = suite().spec();
+    await engine.create(spec);
+    await engine.start(spec.id, keys);
+    await suite().answers(spec.id);
+    await under.writeFile(spec.id, '/root/data', 'kept');
+    await under.writeFile(spec.id, '/tmp/installed', 'here');
+    await engine.ensureImage(image, { always: false, auth: async () => auth, forContainer: spec.id });
+    await engine.stop(spec.id, 1);
+    await engine.create({ ...spec, image });
+    // As after a platform that ended in between.
+    await (await under.again()).create({ ...spec, image });
+    await engine.start(spec.id, keys);
+    await suite().answers(spec.id);
+    assert.equal(await under.readFile(spec.id, '/root/data'), 'kept');
+    assert.equal(await under.readFile(spec.id, '/tmp/installed'), undefined);
+    await engine.remove(spec.id);
   });
 
   it('makes a container anew from another image of the name only when it is to follow it', async () => {

@@ -81,6 +81,9 @@ export interface MemoryEngineOptions {
   readonly hasSshServer?: boolean;
   /** What `Engine.keepsFiles` says. Default true. */
   readonly keepsFiles?: boolean;
+  /** What `Engine.resizesRunning` and `Engine.shrinksStorage` say. Default true. */
+  readonly resizesRunning?: boolean;
+  readonly shrinksStorage?: boolean;
 }
 
 /** An Engine in this process, and hands to play the world outside with. */
@@ -207,6 +210,8 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
   const engine: MemoryEngine = {
     kind: 'memory',
     keepsFiles: options.keepsFiles ?? true,
+    resizesRunning: options.resizesRunning ?? true,
+    shrinksStorage: options.shrinksStorage ?? true,
     baseImage: base,
     builtIns,
     isBuilt: async (reference) => {
@@ -241,7 +246,8 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
         throw new EngineError('image_not_found', `The image ${spec.image} is not on this machine.`);
       const old = held.get(spec.id);
       const limits = { cpus: spec.cpus, memoryMb: spec.memoryMb };
-      if (old !== undefined) old.state = { ...old.state, limits };
+      if (old !== undefined && (engine.resizesRunning || old.state.phase !== 'running'))
+        old.state = { ...old.state, limits };
       if (old?.state.phase === 'running') return;
       const missing = paths.filter((path) => spec.dataPaths?.includes(path) && lost.has(spec.id));
       if (old === undefined && missing.length > 0) throw dataGone(missing);

@@ -87,6 +87,8 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
   return {
     kind: 'docker',
     keepsFiles: true,
+    resizesRunning: true,
+    shrinksStorage: true,
     fileAccess: dockerFiles(client, containers, (...asked) => runInContainer(client, containers, ...asked)),
     baseImage: base.reference,
     builtIns: catalog.map(({ name, title, reference }) => ({ name, title, reference })),

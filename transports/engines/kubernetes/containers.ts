@@ -189,7 +189,7 @@ export class KubeContainers {
       return;
     }
     if (before !== undefined && (isGoing || hasEnded(before))) await this.pods.delete(namespace);
-    const hasPullSecret = await this.#ensurePullSecret(found);
+    const hasPullSecret = await this.ensurePullSecret(found);
     const pod = await this.#writes.run(async () => {
       if (found.run !== undefined) await this.#note(namespace, null);
       return this.#applyPod(found, { prepares: true, hasPullSecret, keysHash: keys, workload });
@@ -206,7 +206,7 @@ export class KubeContainers {
   }
 
   /** Writes what the node pulls the image with. Resolves with whether there is such a thing. */
-  async #ensurePullSecret({ id, userId, namespace, spec }: Found): Promise<boolean> {
+  async ensurePullSecret({ id, userId, namespace, spec }: Found): Promise<boolean> {
     const auth = await this.#options.pullAuth?.({ userId, image: spec.image }).catch((cause: unknown) => {
       throw new EngineError('unavailable', `There is no permission to pull ${spec.image} to be had.`, { cause });
     });
@@ -372,7 +372,8 @@ export class KubeContainers {
     if (pod === undefined && found.run === 'running') return undefined;
     // A pod that runs may be of an earlier wish.
     const annotated = parseJson(pod?.metadata.annotations[SPEC_ANNOTATION], keptSpecView);
-    const state = stateOf(found.id, annotated ?? found.spec, pod, found.run === 'running' ? undefined : found.run);
+    const spec = { ...(annotated ?? found.spec), storageGb: found.spec.storageGb };
+    const state = stateOf(found.id, spec, pod, found.run === 'running' ? undefined : found.run);
     return state.phase === 'running' ? { ...state, externalAddress: externalAddressOf(service) } : state;
   }
 

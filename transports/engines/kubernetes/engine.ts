@@ -13,6 +13,7 @@ import { KubeContainers, type KubeContainersOptions } from './containers.ts';
 import { isReply } from './errors.ts';
 import { execInPod, runCommand, runInPod } from './exec.ts';
 import type { Found } from './find.ts';
+import { pullBeside } from './image-pull.ts';
 import { readKubeLogs } from './logs.ts';
 import { type ClusterSettings, keysText } from './manifests.ts';
 import { kubeNaming } from './naming.ts';
@@ -77,6 +78,8 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   return {
     kind: 'kubernetes',
     keepsFiles: false,
+    resizesRunning: false,
+    shrinksStorage: false,
     fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
     baseImage: options.baseImage,
     // Nothing is built here.
@@ -84,10 +87,12 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     isBuilt: async () => false,
     check: async () =>
       `Kubernetes ${(await client.json('GET', '/version', versionAnswer, { timeoutMs: 30_000 })).gitVersion}`,
-    // The nodes pull; what they say of it comes with the start.
-    ensureImage: async (image, { signal }) => {
-      parseImageReference(image);
+    // The nodes pull; what they say of it comes with the start, unless that is not to fail.
+    ensureImage: async (image, imageOptions) => {
+      const { signal, forContainer } = imageOptions;
+      const { full } = parseImageReference(image);
       if (signal?.aborted === true) throw new EngineError('unavailable', 'Given up.', { cause: signal.reason });
+      if (forContainer !== undefined) await pullBeside(client, containers, forContainer, full, imageOptions);
     },
     create: (spec, fence) => containers.create(spec, fence),
     start: async (id, keys, workload) => {

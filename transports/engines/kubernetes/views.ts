@@ -152,7 +152,8 @@ export function stateOf(
   pod: PodView | undefined,
   ended: Ended | undefined,
 ): ContainerState {
-  const wanted = { mountPaths: spec.mountPaths, limits: { cpus: spec.cpus, memoryMb: spec.memoryMb } };
+  const { cpus, memoryMb, storageGb, mountPaths } = spec;
+  const wanted = { mountPaths, limits: { cpus, memoryMb, storageGb } };
   if (pod === undefined && ended !== undefined) {
     const { endedAt, ...how } = ended;
     const when = endedAt === undefined ? {} : { endedAt };

@@ -7,13 +7,14 @@ import { call } from '../../core/platform.ts';
 import type { ScreenProps } from '../../core/router.ts';
 import { Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
-import { SelectField, TextField } from '../../parts/field.tsx';
+import { TextField } from '../../parts/field.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 import { DeleteContainer } from './deeds.tsx';
 import { ContainerFrame } from './frame.tsx';
+import { ImagePanel, SizeForm } from './machine.tsx';
 import { Workload } from './workload/workload.tsx';
 
 export function ContainerSettings({ params: { id = '' } }: ScreenProps) {
@@ -22,7 +23,8 @@ export function ContainerSettings({ params: { id = '' } }: ScreenProps) {
       {(container) => (
         <div class="stack">
           <NameForm key={container.name} container={container} />
-          <PullPolicy container={container} />
+          <SizeForm key={sizeOf(container)} container={container} />
+          <ImagePanel key={`${container.image} ${container.next_image}`} container={container} />
           <Workload container={container} />
           <Ending container={container} />
         </div>
@@ -30,6 +32,10 @@ export function ContainerSettings({ params: { id = '' } }: ScreenProps) {
     </ContainerFrame>
   );
 }
+
+/** What the form of its size begins with. */
+const sizeOf = ({ instance_type, memory_mb, storage_gb }: Container) =>
+  [instance_type, memory_mb, storage_gb].join(' ');
 
 interface OfContainer {
   readonly container: Container;
@@ -69,30 +75,6 @@ function NameForm({ container: { id, name } }: OfContainer) {
         </div>
         <AsCommand curl={curlLine('PATCH', `/compute/containers/${id}`, body)} />
       </form>
-    </Panel>
-  );
-}
-
-function PullPolicy({ container: { id, pull_policy } }: OfContainer) {
-  const deed = useDeed(async (policy: Container['pull_policy']) => {
-    await call('setPullPolicy', { params: { id }, body: { pull_policy: policy } });
-    toast(t.settings.saved);
-  });
-  return (
-    <Panel title={t.container.image}>
-      <div class="inside stack">
-        <SelectField
-          label={t.create.pull}
-          hint={t.settings.pullHint}
-          value={pull_policy}
-          choices={[
-            ['IfNotPresent', t.create.pullMissing],
-            ['Always', t.create.pullAlways],
-          ]}
-          onChange={(policy) => void deed.run(policy === 'Always' ? 'Always' : 'IfNotPresent')}
-        />
-        <Failure error={deed.error} />
-      </div>
     </Panel>
   );
 }

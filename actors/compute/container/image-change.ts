@@ -1,0 +1,171 @@
+/**
+ * Another image for a container that runs. Its row names the image that waits (`nextImage`). It is pulled beside all
+ * other work, while the container runs on; then it becomes the container's image, and the reconciler makes the
+ * container anew. An image that cannot be had is dropped, and the user reads why.
+ *
+ *   nothing --an image waits, and the container runs--> pulling --there--> nothing: a restart is written
+ *                                                      --cannot be pulled, or 10 minutes over--> nothing: dropped
+ *                                                      --may work later--> waiting --> pulling
+ *           --an image waits, and it does not run and is not to--> nothing: it is its image now
+ */
+import { backoffMs } from '../../../lib/waiting.ts';
+import { builtInName } from '../../../proto/built-in-images.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
+import { isFenced } from '../../../proto/ports/placement.ts';
+import { dropNextImage, takeNextImage } from '../../../storage/compute/changes.ts';
+import type { ContainerRow } from '../../../storage/compute/containers.ts';
+import { fenced } from '../../../storage/fenced.ts';
+import { append } from '../../../storage/outbox.ts';
+import { dispatch } from '../../../supervision/index.ts';
+import { refusalOf } from '../../service/dispatch.ts';
+import type { ComputeDeps } from '../deps.ts';
+import { imageOf } from '../image-rules.ts';
+import { imageKeptNotice } from './notices.ts';
+import type { ContainerReconciler } from './reconciler.ts';
+import { OWN_ERROR, triedAgain } from './rules.ts';
+import type { ContainerActorState, ContainerContext, ImagePull, PullNews, PullState } from './state.ts';
+import { authFor } from './work.ts';
+
+/** Longest time for which a pull that may work later is tried again. */
+const PULL_LIMIT_MS = 10 * 60_000;
+const BACKOFF = { minMs: 1000, maxMs: 30_000 };
+
+/** Pulls the images that wait for containers. What it does for one is in the state of that one's actor. */
+export class ImageChanges {
+  readonly #deps: ComputeDeps;
+  readonly #reconciler: Pick<ContainerReconciler, 'onSettingsChanged'>;
+
+  constructor(deps: ComputeDeps, reconciler: Pick<ContainerReconciler, 'onSettingsChanged'>) {
+    this.#deps = deps;
+    this.#reconciler = reconciler;
+  }
+
+  /** Begins to pull what waits, and ends a pull that nobody waits for any more. Called after each message. */
+  async tend(state: ContainerActorState, ctx: ContainerContext): Promise<void> {
+    const { nextImage, desired, status } = state.row;
+    const { pull } = state;
+    const isIdle = desired === 'stopped' || (desired === 'running' && status === 'failed');
+    const isWanted = nextImage !== undefined && desired === 'running' && status === 'running';
+    if (pull !== undefined && (!isWanted || pull.job.image !== nextImage)) endPull(state);
+    if (nextImage !== undefined && isIdle) return this.#take(state, ctx, nextImage);
+    if (!isWanted || state.pull !== undefined) return;
+    const { clock } = this.#deps;
+    const job: ImagePull = { image: nextImage, since: clock.now(), abort: new AbortController() };
+    state.pull = { job, failures: 0, line: undefined, timer: undefined };
+    this.#pull(state, ctx, job);
+  }
+
+  /** Takes what is told of a pull. What is told of a former one means nothing. */
+  async onNews(state: ContainerActorState, ctx: ContainerContext, news: PullNews): Promise<void> {
+    const { pull } = state;
+    if (pull === undefined || pull.job !== news.pull) return;
+    if (news.type === 'pull-progress') pull.line = news.line;
+    else if (news.type === 'pull-again') this.#pull(state, ctx, pull.job);
+    else if (!('error' in news)) await this.#take(state, ctx, pull.job.image);
+    else await this.#failed(state, ctx, pull, news.error);
+  }
+
+  #pull(state: ContainerActorState, ctx: ContainerContext, pull: ImagePull): void {
+    const { engine, log } = this.#deps;
+    const { row } = state;
+    const image = imageOf(pull, this.#deps);
+    const auth = authFor(this.#deps, row, image);
+    const { self } = ctx;
+    const pulling = engine.ensureImage(image, {
+      always: row.pullPolicy === 'Always' && image !== engine.baseImage && builtInName(image) === undefined,
+      signal: pull.abort.signal,
+      forContainer: row.id,
+      onProgress: (line) => {
+        log.debug({ containerId: row.id, image }, line);
+        dispatch(self, { type: 'pull-progress', pull, line });
+      },
+      ...(auth === undefined ? {} : { auth }),
+    });
+    // As for jobs of the reconciler: the actor's own signal keeps no trace of it.
+    const giveUp = (): void => pull.abort.abort(ctx.signal.reason);
+    ctx.signal.addEventListener('abort', giveUp, { once: true });
+    void pulling
+      .finally(() => ctx.signal.removeEventListener('abort', giveUp))
+      .then(
+        () => dispatch(self, { type: 'pulled', pull }),
+        (error: unknown) => dispatch(self, { type: 'pulled', pull, error }),
+      );
+  }
+
+  /** It is its image from now on. */
+  async #take(state: ContainerActorState, ctx: ContainerContext, image: string | null): Promise<void> {
+    const { id } = state.row;
+    const written = await this.#write(state, ctx, () =>
+      fenced(this.#deps.db, state.lease, (tx) => takeNextImage(tx, id, image)),
+    );
+    if (written === undefined) return;
+    endPull(state);
+    this.#deps.log.info({ containerId: id, image }, 'a container gets another image');
+    await this.#reconciler.onSettingsChanged(state, ctx, written);
+  }
+
+  async #failed(state: ContainerActorState, ctx: ContainerContext, pull: PullState, error: unknown): Promise<void> {
+    const { clock, log } = this.#deps;
+    const { row } = state;
+    const { job } = pull;
+    const known = error instanceof EngineError ? error : undefined;
+    const problem = known?.message ?? OWN_ERROR;
+    pull.failures += 1;
+    log.warn({ containerId: row.id, failures: pull.failures, err: error }, 'the image of a change cannot be pulled');
+    const isFinal = known !== undefined && known.code !== 'unavailable';
+    if (!isFinal && clock.now() - job.since < PULL_LIMIT_MS) {
+      const retryMs = backoffMs(pull.failures, BACKOFF);
+      pull.line = triedAgain(problem, clock.now() + retryMs);
+      pull.timer = ctx.after(retryMs, { type: 'pull-again', pull: job });
+      return;
+    }
+    const reason = keptReason(imageOf(job, this.#deps), imageOf(row, this.#deps), problem);
+    const written = await this.#write(state, ctx, () =>
+      fenced(this.#deps.db, state.lease, async (tx) => {
+        const dropped = await dropNextImage(tx, row.id, job.image, reason);
+        if (dropped !== undefined) await append(tx, imageKeptNotice(row, clock.now(), reason));
+        return dropped;
+      }),
+    );
+    if (written === undefined) return;
+    endPull(state);
+    await this.#reconciler.onSettingsChanged(state, ctx, written);
+  }
+
+  /** Writes; while the database is away, it is tried again. Resolves with undefined when nothing was written. */
+  async #write(
+    state: ContainerActorState,
+    ctx: ContainerContext,
+    work: () => Promise<ContainerRow | undefined>,
+  ): Promise<ContainerRow | undefined> {
+    try {
+      const written = await work();
+      // Its row is another than was thought: nothing waits any more.
+      if (written === undefined) endPull(state);
+      return written;
+    } catch (error) {
+      if (isFenced(error) || refusalOf(error).code !== 'unavailable') throw error;
+      this.#deps.log.warn({ containerId: state.row.id, err: error }, 'the image of a container could not be written');
+      const { pull } = state;
+      if (pull !== undefined) pull.timer = ctx.after(BACKOFF.minMs, { type: 'pull-again', pull: pull.job });
+      return undefined;
+    }
+  }
+}
+
+/** Ends a pull, if there is one. */
+export function endPull(state: Pick<ContainerActorState, 'pull'>): void {
+  const { pull } = state;
+  state.pull = undefined;
+  pull?.timer?.();
+  pull?.job.abort.abort(new Error('the image is not waited for any more'));
+}
+
+/** Why a container has the image it had, and what to do. */
+function keptReason(wanted: string, kept: string, problem: string): string {
+  const sentence = /[.!?]$/.test(problem) ? problem : `${problem}.`;
+  return (
+    `The image was not changed to ${wanted}. ${sentence} The container runs on with ${kept}. Push the image or ` +
+    'correct its name, and change it again.'
+  );
+}

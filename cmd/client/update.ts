@@ -1,0 +1,94 @@
+/** `troupe update`: changes a container, and waits until it runs with the change. */
+import type { CallInput, Container } from '../../client/index.ts';
+import { ClientFailure } from './failure.ts';
+import { containerOf, pick } from './names.ts';
+import { sizeOf } from './run.ts';
+import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
+import { waitFor } from './wait.ts';
+
+export interface UpdateOptions extends ClientCommandOptions {
+  readonly image?: string;
+  readonly memory?: number;
+  readonly size?: string;
+  readonly storage?: number;
+  readonly key?: readonly string[];
+  readonly pull?: 'always' | 'missing';
+  readonly restart?: 'always' | 'on-failure' | 'no';
+  readonly stopGrace?: number;
+  readonly name?: string;
+  readonly discard?: boolean;
+  readonly wait?: boolean;
+  readonly timeout: number;
+}
+
+type ContainerUpdate = NonNullable<CallInput<'updateContainer'>['body']>;
+
+/** Changes a container. Throws ClientFailure, `failed` when its image was not changed. */
+export async function updateContainer(name: string, options: UpdateOptions): Promise<void> {
+  const session = openSession(options);
+  const { client, out } = session;
+  const size = sizeOf(options.size);
+  const { image, memory, storage, key, pull, restart, stopGrace } = options;
+  const keys = key === undefined ? undefined : (await client.call('listSshKeys')).ssh_keys;
+  const body: ContainerUpdate = {
+    ...(options.name === undefined ? undefined : { name: options.name }),
+    ...(image === undefined ? undefined : { image: image === 'default' ? null : image }),
+    ...(memory === undefined ? undefined : { memory_mb: memory }),
+    ...(size === undefined ? undefined : { instance_type: size }),
+    ...(storage === undefined ? undefined : { storage_gb: storage }),
+    ...(keys === undefined ? undefined : { ssh_key_ids: key?.map((text) => pick(keys, text, 'SSH key').id) }),
+    ...(pull === undefined ? undefined : { pull_policy: pull === 'always' ? 'Always' : 'IfNotPresent' }),
+    ...(restart === undefined ? undefined : { restart }),
+    ...(stopGrace === undefined ? undefined : { stop_grace: stopGrace }),
+  };
+  if (Object.keys(body).length === 0)
+    throw new ClientFailure('usage', 'Say what to change, such as --image or --memory: see `troupe update --help`.');
+  const before = await containerOf(session, name);
+  const asked = await client.call('updateContainer', {
+    params: { id: before.id },
+    body: { ...body, ...(options.discard ? { discard: true } : {}) },
+  });
+  const now = options.wait === false ? asked : await settled(session, before, asked, options.timeout);
+  out.done(now, sentence(before, now, body));
+}
+
+/** Waits until it runs with the change, if it ran before. */
+async function settled(
+  session: ClientSession,
+  before: Container,
+  asked: Container,
+  seconds: number,
+): Promise<Container> {
+  const isOver = asked.next_image === undefined && asked.status === before.status;
+  if (isOver || asked.status === 'stopped' || asked.status === 'failed') return asked;
+  const goal = { until: 'running', seconds, goesOn: 'the change goes on', awaitsImage: true } as const;
+  const now = await waitFor(session, asked, goal);
+  if (now === undefined) throw new ClientFailure('missing', `${asked.name} was deleted meanwhile.`);
+  if (asked.next_image !== undefined && now.image !== asked.next_image)
+    throw new ClientFailure(
+      'failed',
+      `${now.name}: ${now.status_reason ?? 'its image was changed otherwise meanwhile.'}`,
+    );
+  return now;
+}
+
+/** What was changed, and whether it was restarted. */
+function sentence(before: Container, now: Container, body: ContainerUpdate): string {
+  const { name } = now;
+  const changed = [
+    before.name === name ? '' : `the name (was ${before.name})`,
+    before.image === (now.next_image ?? now.image) ? '' : `the image (${now.next_image ?? now.image})`,
+    before.memory_mb === now.memory_mb ? '' : `memory (${before.memory_mb} to ${now.memory_mb} MB)`,
+    before.instance_type === now.instance_type ? '' : `size (${before.instance_type} to ${now.instance_type})`,
+    before.storage_gb === now.storage_gb ? '' : `storage (${before.storage_gb} to ${now.storage_gb} GB)`,
+    before.ssh_key_ids?.join() === now.ssh_key_ids?.join() ? '' : 'the SSH keys',
+    before.pull_policy === now.pull_policy ? '' : 'when the image is pulled',
+    body.restart === undefined && body.stop_grace === undefined ? '' : 'how it ends',
+  ].filter((each) => each !== '');
+  if (changed.length === 0) return `${name} was so already: nothing is changed.`;
+  const what = `Changed ${name}: ${changed.join(', ')}.`;
+  if (now.next_image !== undefined) return `${what} It is restarted once the image is pulled.`;
+  if (now.status === 'stopped' || now.status === 'failed') return `${what} It counts from the next start.`;
+  const restarted = now.status !== 'running' || before.started_at !== now.started_at;
+  return `${what} It was ${restarted ? '' : 'not '}restarted.`;
+}

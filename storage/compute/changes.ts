@@ -1,0 +1,125 @@
+/** SQL of what is changed about a container after its creation: its sizes, its SSH keys, its image. */
+import { z } from 'zod';
+import type { Queries, Tx } from '../db.ts';
+import { COLUMNS, type ContainerRow, containerRow } from './containers.ts';
+
+/** What a container may use. */
+export type Sizes = Pick<ContainerRow, 'memoryMb' | 'instanceType' | 'storageGb'>;
+
+/** Sets its sizes. Returns the row; undefined when it is gone or being deleted. */
+export function setSizes(tx: Tx, id: string, sizes: Sizes): Promise<ContainerRow | undefined> {
+  return tx.one(
+    containerRow,
+    `update containers set memory_mb = $2, instance_type = $3, storage_gb = $4
+     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+    [id, sizes.memoryMb, sizes.instanceType, sizes.storageGb],
+  );
+}
+
+const keyIdRow = z.object({ id: z.number() });
+const fingerprintRow = z.object({ fingerprint: z.string() });
+
+/**
+ * Lets these keys of its user into a container, and no others. Resolves with the fingerprints of those that are not let
+ * in any more, or with the id of a key that the user does not have.
+ */
+export async function replaceKeys(
+  tx: Tx,
+  { id, userId }: Pick<ContainerRow, 'id' | 'userId'>,
+  keyIds: readonly number[],
+): Promise<{ readonly removed: readonly string[] } | { readonly missing: number }> {
+  const owned = await tx.many(
+    keyIdRow,
+    // Locked: another transaction may be about to delete one.
+    'select id from ssh_keys where user_id = $1 and id = any($2::int[]) for key share',
+    [userId, keyIds],
+  );
+  const missing = keyIds.find((one) => !owned.some((key) => key.id === one));
+  if (missing !== undefined) return { missing };
+  const removed = await tx.many(
+    fingerprintRow,
+    `with removed as (
+       delete from container_keys where container_id = $1 and key_id <> all($2::int[]) returning key_id
+     ) select fingerprint from ssh_keys join removed on key_id = id order by id`,
+    [id, keyIds],
+  );
+  await tx.run(
+    'insert into container_keys (container_id, key_id) select $1, unnest($2::int[]) on conflict do nothing',
+    [id, keyIds],
+  );
+  await tx.run('update containers set keys_revision = keys_revision + 1 where id = $1', [id]);
+  return { removed: removed.map(({ fingerprint }) => fingerprint) };
+}
+
+/** Sets its image now, and drops one that waits. As `setSizes` otherwise. */
+export function setImage(tx: Tx, id: string, image: string | null): Promise<ContainerRow | undefined> {
+  return tx.one(
+    containerRow,
+    `update containers set image = $2, next_image = null, next_settings = null
+     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+    [id, image],
+  );
+}
+
+/** What a running container becomes once an image is pulled. */
+interface NextImage {
+  /** Null: the platform's own. */
+  readonly image: string | null;
+  /** Sealed (`sealedSettings`); null: as they are. */
+  readonly settings: Buffer | null;
+  /** What its user reads until then. */
+  readonly reason: string;
+}
+
+/** Writes down the image that it gets once that is pulled. As `setSizes` otherwise. */
+export function setNextImage(tx: Tx, id: string, next: NextImage): Promise<ContainerRow | undefined> {
+  return tx.one(
+    containerRow,
+    `update containers set next_image = $2, next_settings = $3,
+       status_reason = case when status = 'running' then $4 else status_reason end
+     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+    [id, next.image ?? '', next.settings, next.reason],
+  );
+}
+
+/** It keeps the image it has. As `setSizes` otherwise; undefined, too, when another image waits than `image`. */
+export function dropNextImage(
+  db: Queries,
+  id: string,
+  image: string | null,
+  reason: string | null,
+): Promise<ContainerRow | undefined> {
+  return db.one(
+    containerRow,
+    `update containers set next_image = null, next_settings = null,
+       status_reason = case when status = 'running' then $3 else status_reason end
+     where id = $1 and desired <> 'deleted' and next_image = $2 returning ${COLUMNS}`,
+    [id, image ?? '', reason],
+  );
+}
+
+/**
+ * The image that waited is its image from now on, with the settings that waited. One that is to run goes back to
+ * pending, and is to be stopped once. As `dropNextImage` otherwise.
+ */
+export async function takeNextImage(tx: Tx, id: string, image: string | null): Promise<ContainerRow | undefined> {
+  await tx.run(
+    `insert into container_settings (container_id, sealed)
+     select id, next_settings from containers where id = $1 and next_image = $2 and next_settings is not null
+     on conflict (container_id) do update set sealed = excluded.sealed, changed_at = now()`,
+    [id, image ?? ''],
+  );
+  const runs = `desired = 'running' and status <> 'failed'`;
+  return tx.one(
+    containerRow,
+    `update containers set image = nullif(next_image, ''), next_image = null, next_settings = null,
+       restart = restart or (${runs}),
+       status = case when ${runs} then 'pending' else status end,
+       status_reason = case when ${runs} then null else status_reason end,
+       status_since = case when ${runs} then now() else status_since end,
+       address = case when ${runs} then null else address end,
+       external_address = case when ${runs} then null else external_address end
+     where id = $1 and desired <> 'deleted' and next_image = $2 returning ${COLUMNS}`,
+    [id, image ?? ''],
+  );
+}

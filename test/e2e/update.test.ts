@@ -1,0 +1,186 @@
+/** A container that is changed: by the command line and by tokens, with a real registry and Docker, and over SIGKILL. */
+import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { z } from 'zod';
+import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { docker, inDocker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { DockerCli, startRegistry } from '../support/engine/troupe-registry.ts';
+import { skipWithout } from '../support/require.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
+import { freePort, tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
+
+const ADMIN_PASSWORD = 'the admin of this test';
+const JWT_SECRET = 'the shared secret of this test, long enough';
+const ISSUER = 'https://auth.registry.test';
+const view = z.object({
+  status: z.string(),
+  image: z.string(),
+  next_image: z.string().optional(),
+  memory_mb: z.number(),
+  status_reason: z.string().optional(),
+});
+const limits = z.object({ HostConfig: z.object({ Memory: z.number() }), State: z.object({ StartedAt: z.string() }) });
+const skip = skipWithoutDocker() || skipWithout('docker', 'docker-registry');
+
+describe('a container that is changed', { skip, timeout: 240_000 }, () => {
+  const ends: (() => unknown)[] = [];
+  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  let platform: RunningPlatform;
+  let token: string;
+  let id: string;
+  let host: string;
+  let start: () => Promise<void>;
+  /** An operator's command, and one of people. */
+  let cli: (...args: string[]) => ReturnType<typeof troupe>;
+  let run: typeof cli;
+  const tag = (version: string) => `${host}/admin/app:${version}`;
+  const api = (method: string, path: string, body?: object, by = token) =>
+    request(method, `${platform.ready.urls.compute}${path}`, { token: by, ...(body === undefined ? {} : { body }) });
+  const change = (body: object, by = token) => api('PATCH', `/compute/containers/${id}`, body, by);
+  const seen = async () => view.parse((await api('GET', `/compute/containers/${id}`)).json);
+  const settled = () =>
+    until(
+      async () => {
+        const now = await seen();
+        return now.status === 'running' && now.next_image === undefined ? now : undefined;
+      },
+      { what: 'it runs, and no image waits', timeoutMs: 60_000 },
+    );
+  const inside = async () => {
+    const [found] = await inDocker(id);
+    assert.ok(found);
+    return docker().json('GET', `/containers/${found.id}/json`, limits);
+  };
+  const exec = async (command: string) => {
+    const { code, stdout, stderr } = await run('exec', 'one', '--', command);
+    assert.equal(code, 0, stderr);
+    return stdout;
+  };
+
+  before(async () => {
+    const folder = await tempDir(cleanup);
+    const image = await tinyImage();
+    const database = await testDatabase();
+    cleanup.after(() => database.close());
+    const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+    const keyFile = join(folder, 'key.pem');
+    await writeFile(keyFile, privateKey.export({ type: 'pkcs8', format: 'pem' }), { mode: 0o600 });
+    const port = await freePort();
+    host = `127.0.0.1:${port}`;
+    const env = {
+      ...{ DATABASE_URL: database.url, DEFAULT_IMAGE: image, ADMIN_PASSWORD, JWT_SECRET },
+      ...{ REGISTRY_HOST: host, REGISTRY_ISSUER: ISSUER, REGISTRY_SIGNING_KEY: keyFile },
+      ...{ XDG_CONFIG_HOME: folder },
+    };
+    const data = join(folder, 'data');
+    start = async () => {
+      platform = await startPlatform({ data, env });
+      token = await logIn(platform.ready.urls.auth, 'admin', ADMIN_PASSWORD);
+    };
+    await start();
+    cleanup.after(async () => {
+      await deleteAll(platform.ready.urls.compute, token);
+      await platform.stop();
+    });
+    cli = (...args) => troupe([...args, '--data', data], { env });
+    run = (...args) => troupe(args, { env });
+    const certificate = await cli('registry', 'certificate');
+    await startRegistry(cleanup, {
+      ...{ port, service: host, issuer: ISSUER, bundle: certificate.stdout },
+      realm: `${platform.ready.urls.auth}/v2/token`,
+    });
+    const program = new DockerCli(folder);
+    assert.equal((await program.login(host, 'admin', ADMIN_PASSWORD)).code, 0);
+    for (const version of ['1', '2', '3']) {
+      assert.equal((await program.run(['tag', image, tag(version)])).code, 0);
+      assert.equal((await program.run(['push', tag(version)])).code, 0);
+      await program.run(['image', 'rm', '--no-prune', tag(version)]);
+      cleanup.after(() => program.run(['image', 'rm', '--no-prune', tag(version)]));
+    }
+    const key = await api('POST', '/compute/ssh-keys', { name: 'k', public_key: publicKey() });
+    const body = { name: 'one', image: tag('1'), ssh_key_ids: [key.json.id] };
+    id = z.object({ id: z.string() }).parse((await api('POST', '/compute/containers?wait=running', body)).json).id;
+    await settled();
+    const login = await troupe(['login', '--user', 'admin', '--password-stdin', '--data', data], {
+      env,
+      input: `${ADMIN_PASSWORD}\n`,
+    });
+    assert.equal(login.code, 0, login.stderr);
+  });
+  after(async () => {
+    for (const end of ends) await end();
+  });
+
+  test('gets another image by the command line, which waits and says what came of it', async () => {
+    await exec('echo kept > /root/kept; echo lost > /opt-lost');
+    const { code, stderr } = await run('update', 'one', '--image', tag('2'));
+    assert.equal(code, 0, stderr);
+    assert.ok(stderr.endsWith(`Changed one: the image (${tag('2')}). It was restarted.\n`), stderr);
+    assert.match(stderr, /is being pulled|present|pending|initializing/);
+    assert.equal(await exec('cat /root/kept; [ -e /opt-lost ] || echo gone'), 'kept\ngone\n');
+  });
+
+  test('runs on from the image it has when another cannot be pulled', async () => {
+    const before = await inside();
+    const { code, stderr } = await run('update', 'one', '--image', tag('none'));
+    assert.notEqual(code, 0);
+    assert.match(stderr, /The image was not changed to \S+:none\. .* runs on with \S+:2\. Push the image/s);
+    assert.deepEqual(await inside(), before);
+    assert.equal((await seen()).image, tag('2'));
+  });
+
+  test('gets other limits while it runs', async () => {
+    const before = await inside();
+    const { code, stderr } = await run('update', 'one', '--memory', '768M', '--size', 'micro');
+    assert.equal(code, 0, stderr);
+    assert.equal(stderr, 'Changed one: memory (512 to 768 MB), size (nano to micro). It was not restarted.\n');
+    await until(async () => (await inside()).HostConfig.Memory === 768 * 2 ** 20, { what: 'the limit is there' });
+    assert.equal((await inside()).State.StartedAt, before.State.StartedAt);
+  });
+
+  test('is changed by tokens that may update it, and by no others', async () => {
+    const { json } = await request('GET', `${platform.ready.urls.auth}/api/session`, { token });
+    const { user_id: uid } = z.object({ user_id: z.string() }).parse(json);
+    const tokenOf = async (scopes: Record<string, string[]>) => {
+      const made = await request('POST', `${platform.ready.urls.auth}/api/tokens`, {
+        token,
+        body: { name: 'narrow', scopes },
+      });
+      return z.object({ token: z.string() }).parse(made.json).token;
+    };
+    const narrow: Record<string, string[]>[] = [
+      { [`compute.${uid}.containers.${id}`]: ['read', 'start', 'stop'] },
+      { [`compute.${uid}.containers.aaaaaaaaaaaa`]: ['update'] },
+      { [`compute.${uid}.keys`]: ['update'] },
+    ];
+    for (const scopes of narrow)
+      for (const body of [{ image: null }, { memory_mb: 1024 }, { ssh_key_ids: [1] }])
+        assert.equal((await change(body, await tokenOf(scopes))).status, 403, JSON.stringify(scopes));
+    const may = await tokenOf({ [`compute.${uid}.containers.${id}`]: ['update'] });
+    assert.equal((await change({ memory_mb: 640 }, may)).status, 200);
+    assert.equal((await seen()).memory_mb, 640);
+  });
+
+  test('has the image that was asked for after the platform was killed, wherever it was', async () => {
+    // While the image waits.
+    assert.equal((await change({ image: tag('3') })).status, 200);
+    await platform.kill();
+    await start();
+    assert.equal((await settled()).image, tag('3'));
+    // While the container is made anew.
+    assert.equal((await change({ image: tag('1') })).status, 200);
+    await until(async () => (await seen()).next_image === undefined, { what: 'it was pulled', everyMs: 5 });
+    await platform.kill();
+    await start();
+    assert.equal((await settled()).image, tag('1'));
+    const kept = await fetch(`${platform.ready.urls.compute}/compute/containers/${id}/files?path=/root/kept`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    assert.equal(await kept.text(), 'kept\n');
+  });
+});

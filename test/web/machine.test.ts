@@ -1,0 +1,60 @@
+/** The size and the image of a container, changed in the console. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { z } from 'zod';
+import { request } from '../support/cluster/platform.ts';
+import { skipWithoutDocker } from '../support/engine/docker-client.ts';
+import { skipWithout } from '../support/require.ts';
+import { until } from '../support/until.ts';
+import { buildOfConsole } from '../support/web/console-build.ts';
+import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+import { makeContainer, type OwnContainer } from '../support/web/own-container.ts';
+
+const view = z.object({ memory_mb: z.number(), instance_type: z.string(), started_at: z.string() });
+
+describe('the size and the image in the console', {
+  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  timeout: 240_000,
+}, () => {
+  const ends: (() => unknown)[] = [];
+  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  let opened: OpenedConsole;
+  let container: OwnContainer;
+  const seen = async () => view.parse((await request('GET', container.url, { token: container.token })).json);
+  const save = (panel: string) =>
+    opened.page.getByRole('region', { name: panel, exact: true }).getByRole('button', { name: 'Save', exact: true });
+
+  before(async () => {
+    opened = await openConsole(cleanup);
+    container = await makeContainer(cleanup, opened, 'box');
+    await opened.open(`/containers/${container.id}/settings`, 'Log in to troupe.localhost');
+    await opened.logIn();
+    await opened.heading('box').waitFor();
+  });
+  after(async () => {
+    for (const end of ends) await end();
+  });
+
+  test('another size is saved, sends only what is another, and restarts nothing', async () => {
+    const before = await seen();
+    await opened.page.getByLabel('Memory (MB)').fill('640');
+    const sent = opened.page.waitForRequest((asked) => asked.method() === 'PATCH');
+    await save('Size').click();
+    assert.deepEqual((await sent).postDataJSON(), { memory_mb: 640 });
+    await until(async () => (await seen()).memory_mb === 640, { what: 'it is saved' });
+    assert.equal((await seen()).started_at, before.started_at);
+    await until(async () => (await save('Size').getAttribute('aria-disabled')) === 'true', { what: 'it is shown' });
+  });
+
+  test('what is out of bounds is said at its field, and so is an image that may not be used', async () => {
+    const wrong = opened.page.locator('.field .wrong');
+    await opened.page.getByLabel('Memory (MB)').fill('99');
+    await save('Size').click();
+    await wrong.getByText(/at least 128/i).waitFor();
+    await opened.page.getByLabel('Name of the image').fill('nowhere.test/a/b:1');
+    await opened.text('all others come from the new image').waitFor();
+    await save('Image').click();
+    await wrong.getByText(/has no image registry/i).waitFor();
+    assert.deepEqual(await opened.findings(), []);
+  });
+});

@@ -1,0 +1,148 @@
+/** What a container is made of: its size, and its image. */
+import { useState } from 'preact/hooks';
+import type { CallInput, Container } from '../../../client/index.ts';
+import { curlLine, troupeLine } from '../../core/command.ts';
+import { fieldError, useDeed } from '../../core/deed.ts';
+import { call } from '../../core/platform.ts';
+import { coresOf, SIZES } from '../../core/sizes.ts';
+import { Button } from '../../parts/button.tsx';
+import { AsCommand } from '../../parts/copy.tsx';
+import { Check, SelectField, TextField } from '../../parts/field.tsx';
+import { Failure, Note } from '../../parts/note.tsx';
+import { Panel } from '../../parts/panel.tsx';
+import { toast } from '../../parts/toast.tsx';
+import { t } from '../../text/text.ts';
+
+interface OfMachine {
+  readonly container: Container;
+}
+
+type MachineChange = NonNullable<CallInput<'updateContainer'>['body']>;
+
+export function SizeForm({ container }: OfMachine) {
+  const { id, name, instance_type, memory_mb, storage_gb } = container;
+  const [size, setSize] = useState(instance_type);
+  const [memory, setMemory] = useState(String(memory_mb));
+  const [storage, setStorage] = useState(String(storage_gb));
+  const [discard, setDiscard] = useState(false);
+  const [memoryMb, storageGb] = [Number(memory), Number(storage)];
+  const body: MachineChange = {
+    ...(size === instance_type ? {} : { instance_type: size }),
+    ...(memoryMb === memory_mb ? {} : { memory_mb: memoryMb }),
+    ...(storageGb === storage_gb ? {} : { storage_gb: storageGb }),
+  };
+  const isSame = Object.keys(body).length === 0;
+  const sent = discard ? { ...body, discard } : body;
+  const deed = useDeed(async () => {
+    await call('updateContainer', { params: { id }, body: sent });
+    toast(t.settings.saved);
+  });
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (!isSame) void deed.run();
+  };
+  // Only where the platform says that it is needed.
+  const asksDiscard = deed.error?.code === 'discards_files' || discard;
+  return (
+    <Panel title={t.create.size}>
+      <form class="inside stack" onSubmit={submit}>
+        <SelectField
+          label={t.create.size}
+          value={size}
+          error={fieldError(deed.error, 'instance_type')}
+          choices={SIZES.map(({ type, architecture }) => [type, `${type}: ${coresOf(type)}, ${architecture}`])}
+          onChange={(to) => setSize(SIZES.find(({ type }) => type === to)?.type ?? size)}
+        />
+        <div class="inline">
+          <TextField
+            label={t.machine.memory}
+            hint={t.machine.memoryHint}
+            error={fieldError(deed.error, 'memory_mb')}
+            value={memory}
+            onInput={setMemory}
+            attributes={{ inputMode: 'numeric', required: true, maxLength: 5, autocomplete: 'off' }}
+          />
+          <TextField
+            label={t.machine.storage}
+            hint={t.machine.storageHint}
+            error={fieldError(deed.error, 'storage_gb')}
+            value={storage}
+            onInput={setStorage}
+            attributes={{ inputMode: 'numeric', required: true, maxLength: 4, autocomplete: 'off' }}
+          />
+        </div>
+        {asksDiscard && <Check label={t.machine.discard} checked={discard} onChange={setDiscard} />}
+        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
+        <div class="row">
+          <Button type="submit" kind="main" busy={deed.isBusy} reason={isSame ? t.settings.unchanged : undefined}>
+            {t.settings.save}
+          </Button>
+        </div>
+        <AsCommand
+          troupe={troupeLine('update', name, '--size', size, '--memory', `${memory}M`, '--storage', `${storage}G`)}
+          curl={curlLine('PATCH', `/compute/containers/${id}`, sent)}
+        />
+      </form>
+    </Panel>
+  );
+}
+
+export function ImagePanel({ container }: OfMachine) {
+  const { id, name, image = '', next_image, status, status_reason, pull_policy } = container;
+  const [value, setValue] = useState(next_image ?? image);
+  const wanted = value.trim();
+  const body: MachineChange = { image: wanted === '' ? null : wanted };
+  const change = useDeed(async () => {
+    await call('updateContainer', { params: { id }, body });
+    toast(t.settings.saved);
+  });
+  const pull = useDeed(async (policy: Container['pull_policy']) => {
+    await call('setPullPolicy', { params: { id }, body: { pull_policy: policy } });
+    toast(t.settings.saved);
+  });
+  const isSame = wanted === (next_image ?? image);
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (!isSame) void change.run();
+  };
+  return (
+    <Panel title={t.container.image}>
+      <form class="inside stack" onSubmit={submit}>
+        {next_image !== undefined && <Note tone="busy">{t.machine.waits(next_image, status_reason)}</Note>}
+        {next_image === undefined && status === 'running' && status_reason !== undefined && (
+          <Note tone="warn">{status_reason}</Note>
+        )}
+        <TextField
+          label={t.create.imageName}
+          hint={t.machine.imageHint}
+          error={fieldError(change.error, 'image')}
+          value={value}
+          onInput={setValue}
+          attributes={{ maxLength: 512, autocomplete: 'off' }}
+        />
+        {!isSame && status === 'running' && <Note tone="warn">{t.machine.imageNote}</Note>}
+        {change.error?.fields.some(({ path }) => path === 'image') !== true && <Failure error={change.error} />}
+        <div class="row">
+          <Button type="submit" kind="main" busy={change.isBusy} reason={isSame ? t.settings.unchanged : undefined}>
+            {t.settings.save}
+          </Button>
+        </div>
+        <SelectField
+          label={t.create.pull}
+          hint={t.settings.pullHint}
+          value={pull_policy}
+          choices={[
+            ['IfNotPresent', t.create.pullMissing],
+            ['Always', t.create.pullAlways],
+          ]}
+          onChange={(policy) => void pull.run(policy === 'Always' ? 'Always' : 'IfNotPresent')}
+        />
+        <Failure error={pull.error} />
+        <AsCommand
+          troupe={troupeLine('update', name, '--image', wanted === '' ? 'default' : wanted)}
+          curl={curlLine('PATCH', `/compute/containers/${id}`, body)}
+        />
+      </form>
+    </Panel>
+  );
+}
