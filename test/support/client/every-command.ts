@@ -147,6 +147,7 @@ function inside(): CommandStep[] {
     said('logs box --tail 1', /\S/),
     deed('logs box --tail 2 --until 0s', logLine, { isLines: true }),
     said('shell box', /6 \* 7 is 42/, { input: () => 'echo "6 * 7 is $((6 * 7))"; exit\n', isForeign: true }),
+    { words: ['shell', 'box'], code: 7, input: () => 'echo there; exit 7\n', says: /there/, isForeign: true },
     said('exec box -- ls /root', /^$/, { input: () => '' }),
     said('exec box ls -l', /\(put -- before .*: exec NAME -- ls -l\)/, { code: 2 }),
     { words: ['exec', 'box', '--', 'echo out; echo err >&2; exit 7'], code: 7, says: /out\nerr\n/, isForeign: true },
