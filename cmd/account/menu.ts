@@ -21,10 +21,10 @@ const START_SECONDS = 300;
 const LOG_LINES = 100;
 
 /** Calls `work` after so many ms, until what comes back is called. */
-export type After = (ms: number, work: () => void) => () => void;
+export type MenuTimer = (ms: number, work: () => void) => () => void;
 
 /** Shows it until it is left. */
-export async function showMenu(place: AccountPlace, after: After): Promise<void> {
+export async function showMenu(place: AccountPlace, after: MenuTimer): Promise<void> {
   await new Menu(openSession({ place }), place, after).show();
   place.exitWith(0);
 }
@@ -43,10 +43,10 @@ class Menu {
   #wasAside = false;
   #wake: () => void = () => {};
   #isOver = false;
-  readonly #after: After;
+  readonly #after: MenuTimer;
   #stopIdle: () => void = () => {};
 
-  constructor(session: ClientSession, place: AccountPlace, after: After) {
+  constructor(session: ClientSession, place: AccountPlace, after: MenuTimer) {
     this.#after = after;
     this.#session = session;
     this.#place = place;

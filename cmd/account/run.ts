@@ -3,7 +3,7 @@ import { CommanderError } from 'commander';
 import { TroupeError } from '../../client/index.ts';
 import type { AccountChannel } from '../../proto/ports/account-commands.ts';
 import { ClientFailure, EXIT, report, reportUsage } from '../client/failure.ts';
-import type { After } from './menu.ts';
+import type { MenuTimer } from './menu.ts';
 import { AccountPlace, type AccountPlaceParts } from './place.ts';
 import { accountProgram } from './program.ts';
 import { wordsOf } from './words.ts';
@@ -15,10 +15,10 @@ interface AccountRunParts extends AccountPlaceParts {
   /** Told of what is no failure that its user could understand. */
   readonly onFault: (error: unknown) => void;
   /** Times what a person at the menu leaves undone; tests hand in one of their own. */
-  readonly after?: After;
+  readonly after?: MenuTimer;
 }
 
-const afterPause: After = (ms, work) => {
+const afterPause: MenuTimer = (ms, work) => {
   const timer = setTimeout(work, ms);
   return () => clearTimeout(timer);
 };
