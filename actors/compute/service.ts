@@ -87,8 +87,9 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
       streamHandler(terminal, async (call, caller) => {
         // Whether this user may, and whether the container runs.
         await containers.call(terminal, call);
-        const { session, input } = call.query;
-        const request = { caller, containerId: call.params.id, session, lines: input === 'lines' };
+        const { session, input, exit } = call.query;
+        const how = { lines: input === 'lines', tellsExit: exit === 'true' };
+        const request = { caller, containerId: call.params.id, session, ...how };
         terminals.admit(request);
         const shown = limits.limited(caller.userId, 'terminals', terminalConnection(terminals, request));
         return connections.open('compute/terminal', caller, shown);

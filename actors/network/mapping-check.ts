@@ -175,8 +175,9 @@ export class MappingCheck {
   }
 }
 
-function noticeOf({ id, userId }: MappingRow, now: number, title: string, message: string) {
-  const link = `/domains/${id}`;
+function noticeOf({ userId }: MappingRow, now: number, title: string, message: string) {
+  // The page of the console that lists hostnames.
+  const link = '/hostnames';
   return notificationEvent('network', now, { userId, title, message, link, category: 'networking', scope: '' });
 }
 

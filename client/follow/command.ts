@@ -7,6 +7,7 @@ import { TroupeError } from '../errors.ts';
 import { ENDPOINTS } from '../generated/endpoints.ts';
 import { fill } from '../path.ts';
 import type { StreamState } from '../socket.ts';
+import type { CallReply } from '../types.ts';
 import { InputToCommand } from './command-input.ts';
 import { type ClientCore, type FollowOptions, message } from './core.ts';
 import type { TerminalSize } from './terminal.ts';
@@ -15,6 +16,8 @@ import type { TerminalSize } from './terminal.ts';
 const BOUNDS = { minMs: 250, maxMs: 5000 };
 /** How long the platform keeps a command for a client that is away, ms, and a little more. */
 const KEPT_MS = 630_000;
+/** Without a word for so long the platform may be one of before sessions, which says nothing first, ms. */
+const SILENT_MS = 2000;
 /** Output that is confirmed together, bytes: with 1 MiB that is not, the command waits. */
 const CONFIRM_BYTES = 128 * 1024;
 /** What ends the input of a program on a terminal: Ctrl-D. */
@@ -75,8 +78,11 @@ class ReturningCommand implements CommandInContainer {
   #confirmed = 0;
   #wasOpen = false;
   #lostAt: number | undefined;
+  readonly #core: ClientCore;
+  #silence: ReturnType<typeof setTimeout> | undefined;
 
   constructor(core: ClientCore, options: CommandRunOptions) {
+    this.#core = core;
     this.#options = options;
     this.#size = options.size;
     this.#stream = core.stream({
@@ -88,6 +94,7 @@ class ReturningCommand implements CommandInContainer {
     });
     this.#input = new InputToCommand((frame) => this.#stream.send(frame));
     this.done = this.#stream.done.then(({ error }) => {
+      clearTimeout(this.#silence);
       this.#input.over();
       if (this.#code === undefined && error?.code === 'not_found' && this.#phase === 'kept')
         throw noResult(error.message);
@@ -134,7 +141,7 @@ class ReturningCommand implements CommandInContainer {
     const size = this.#size;
     const terminal = size === undefined ? undefined : { tty: true, cols: size.cols, rows: size.rows };
     const query = this.#phase === 'kept' ? { session, since: this.#cursor } : { command, session, ...terminal };
-    return fill(ENDPOINTS.execContainer.slice('WS '.length), { id }, query);
+    return fill(EXEC_PATH, { id }, query);
   }
 
   #hear(said: ExecSession | ExecInput | ExecExit): void {
@@ -148,6 +155,13 @@ class ReturningCommand implements CommandInContainer {
   }
 
   #begun(said: ExecSession): void {
+    clearTimeout(this.#silence);
+    if (this.#phase === 'plain') {
+      // A platform that is being renewed gave two answers: which input it counts is not known.
+      this.#lost = noResult('the platform was renewed meanwhile');
+      this.#stream.close();
+      return;
+    }
     const isFirst = this.#phase === 'asked';
     this.#lostAt = undefined;
     if (!said.resumable) {
@@ -162,6 +176,17 @@ class ReturningCommand implements CommandInContainer {
     if (!isFirst && this.#size !== undefined) this.resize(this.#size);
     this.#input.joined(said.input.received, said.input.written);
     if (isFirst) this.#options.onOpen?.();
+  }
+
+  /** The command may wait for input, and we for a word that a platform of before sessions does not have. */
+  async #afterSilence(): Promise<void> {
+    const knowsSessions = await this.#core.call('showPlatformApi').then(
+      hasSessions,
+      (error: unknown) =>
+        // One that has no such document is of before. Of others nothing is learned.
+        !(error instanceof TroupeError && error.status === 404),
+    );
+    if (!knowsSessions && this.#phase === 'asked' && this.#lostAt === undefined) this.#plainly();
   }
 
   /** It runs without being kept. */
@@ -182,7 +207,11 @@ class ReturningCommand implements CommandInContainer {
   }
 
   #state(state: StreamState): void {
-    if (state.state === 'open') this.#wasOpen = true;
+    clearTimeout(this.#silence);
+    if (state.state === 'open') {
+      this.#wasOpen = true;
+      if (this.#phase === 'asked') this.#silence = setTimeout(() => void this.#afterSilence(), SILENT_MS);
+    }
     if (state.state === 'waiting' && this.#code === undefined) {
       this.#input.away();
       this.#lostAt ??= performance.now();
@@ -196,6 +225,14 @@ class ReturningCommand implements CommandInContainer {
     }
     this.#options.onState?.(state);
   }
+}
+
+const EXEC_PATH = ENDPOINTS.execContainer.slice('WS '.length);
+
+/** Whether the document of a platform knows commands with a session. */
+function hasSessions({ paths }: CallReply<'showPlatformApi'>): boolean {
+  const inPaths: unknown = typeof paths === 'object' && paths !== null ? Reflect.get(paths, EXEC_PATH) : undefined;
+  return JSON.stringify(inPaths ?? '').includes('"name":"session"');
 }
 
 function noResult(why: string): TroupeError {

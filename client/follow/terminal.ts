@@ -1,8 +1,9 @@
 /** A terminal in a container, whose shell is joined again after a lost connection. */
+import type { ExecExit } from '../../proto/compute/exec.ts';
 import { ENDPOINTS } from '../generated/endpoints.ts';
 import { fill } from '../path.ts';
 import type { Following } from '../socket.ts';
-import type { ClientCore, FollowOptions } from './core.ts';
+import { type ClientCore, type FollowOptions, message } from './core.ts';
 import { aboutToRun } from './logs.ts';
 
 /** A shell waits for 30 s, so its client does not pause for long. */
@@ -36,6 +37,8 @@ export interface TerminalFollowOptions extends FollowOptions {
 /** A terminal. */
 export interface Terminal extends Following {
   readonly session: string;
+  /** How the shell ended, once it has; undefined where that is not known, as of platforms of before. */
+  readonly exitCode: number | undefined;
   /** Types. Without a connection a little is kept until the shell is back. */
   write(data: string | Uint8Array): void;
   resize(size: TerminalSize): void;
@@ -49,6 +52,7 @@ export function followTerminal(core: ClientCore, options: TerminalFollowOptions)
   const { id, session = crypto.randomUUID(), onOutput, onReturn, onState } = options;
   const encoder = new TextEncoder();
   let { size } = options;
+  let exitCode: number | undefined;
   let held: Uint8Array[] = [];
   let heldBytes = 0;
   let lostAt = performance.now();
@@ -57,7 +61,7 @@ export function followTerminal(core: ClientCore, options: TerminalFollowOptions)
   };
   const stream = core.stream({
     bounds: BOUNDS,
-    path: () => fill(ENDPOINTS.terminal.slice('WS '.length), { id }, { session }),
+    path: () => fill(ENDPOINTS.terminal.slice('WS '.length), { id }, { session, exit: 'true' }),
     opened(again) {
       control();
       if (again) onReturn?.();
@@ -67,6 +71,10 @@ export function followTerminal(core: ClientCore, options: TerminalFollowOptions)
       heldBytes = 0;
     },
     binary: onOutput,
+    text(data) {
+      const said = message<ExecExit>(data);
+      if (said.type === 'exit') exitCode = said.code;
+    },
     check: () => aboutToRun(core, id),
     onState(state) {
       if (state.state === 'waiting' && held.length === 0) lostAt = performance.now();
@@ -76,6 +84,9 @@ export function followTerminal(core: ClientCore, options: TerminalFollowOptions)
   return {
     session,
     done: stream.done,
+    get exitCode() {
+      return exitCode;
+    },
     write(data) {
       const bytes = typeof data === 'string' ? encoder.encode(data) : data;
       for (let at = 0; at < bytes.length; at += FRAME_BYTES) {

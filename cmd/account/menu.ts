@@ -20,9 +20,12 @@ const BELOW = '\x1b[999;1H\r\n';
 const START_SECONDS = 300;
 const LOG_LINES = 100;
 
+/** Calls `work` after so many ms, until what comes back is called. */
+export type MenuTimer = (ms: number, work: () => void) => () => void;
+
 /** Shows it until it is left. */
-export async function showMenu(place: AccountPlace): Promise<void> {
-  await new Menu(openSession({ place }), place).show();
+export async function showMenu(place: AccountPlace, after: MenuTimer): Promise<void> {
+  await new Menu(openSession({ place }), place, after).show();
   place.exitWith(0);
 }
 
@@ -40,9 +43,11 @@ class Menu {
   #wasAside = false;
   #wake: () => void = () => {};
   #isOver = false;
-  #idle: NodeJS.Timeout | undefined;
+  readonly #after: MenuTimer;
+  #stopIdle: () => void = () => {};
 
-  constructor(session: ClientSession, place: AccountPlace) {
+  constructor(session: ClientSession, place: AccountPlace, after: MenuTimer) {
+    this.#after = after;
     this.#session = session;
     this.#place = place;
   }
@@ -84,7 +89,7 @@ class Menu {
         await this.#act(key, onData);
       }
     } finally {
-      clearTimeout(this.#idle);
+      this.#stopIdle();
       following.close();
       release();
       stdout.off('resize', onResize);
@@ -99,8 +104,8 @@ class Menu {
   }
 
   async #nextKey(): Promise<MenuKey | undefined> {
-    clearTimeout(this.#idle);
-    this.#idle = setTimeout(() => this.#leave(), IDLE_MS);
+    this.#stopIdle();
+    this.#stopIdle = this.#after(IDLE_MS, () => this.#leave());
     while (!this.#isOver && this.#queue.length === 0) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
@@ -202,7 +207,7 @@ class Menu {
 
   /** Does work on the screen of before, and comes back with what it says. */
   async #aside(onData: (data: Uint8Array) => void, work: () => Promise<string>): Promise<void> {
-    clearTimeout(this.#idle);
+    this.#stopIdle();
     this.#wasAside = true;
     this.#exit(onData);
     try {

@@ -3,6 +3,7 @@ import { CommanderError } from 'commander';
 import { TroupeError } from '../../client/index.ts';
 import type { AccountChannel } from '../../proto/ports/account-commands.ts';
 import { ClientFailure, EXIT, report, reportUsage } from '../client/failure.ts';
+import type { MenuTimer } from './menu.ts';
 import { AccountPlace, type AccountPlaceParts } from './place.ts';
 import { accountProgram } from './program.ts';
 import { wordsOf } from './words.ts';
@@ -13,7 +14,14 @@ const MOST_OF_OPTION = 100;
 interface AccountRunParts extends AccountPlaceParts {
   /** Told of what is no failure that its user could understand. */
   readonly onFault: (error: unknown) => void;
+  /** Times what a person at the menu leaves undone; tests hand in one of their own. */
+  readonly after?: MenuTimer;
 }
+
+const afterPause: MenuTimer = (ms, work) => {
+  const timer = setTimeout(work, ms);
+  return () => clearTimeout(timer);
+};
 
 /** A command that was started. */
 interface AccountRun {
@@ -36,7 +44,8 @@ export function runAccountCommand(channel: AccountChannel, parts: AccountRunPart
 }
 
 /** Never rejects. */
-async function execute(channel: AccountChannel, place: AccountPlace, { onFault }: AccountRunParts): Promise<void> {
+async function execute(channel: AccountChannel, place: AccountPlace, parts: AccountRunParts): Promise<void> {
+  const { onFault, after = afterPause } = parts;
   const { command = '', account } = channel;
   // Whoever gave that name knows. The menu says it in its title.
   if (account.asked !== account.username) place.stderr.write(`account ${account.username}\n`);
@@ -51,7 +60,7 @@ async function execute(channel: AccountChannel, place: AccountPlace, { onFault }
       throw new ClientFailure('usage', 'An option of one dash is too long: put a blank before its value.');
     isJson = options.includes('--json');
     if (words.length === 0 && place.stdin.isTTY) {
-      await (await import('./menu.ts')).showMenu(place);
+      await (await import('./menu.ts')).showMenu(place, after);
       return;
     }
     const program = accountProgram(place, { json: isJson });

@@ -53,10 +53,10 @@ function addHostnames(program: Command): void {
   listCommand(dns, 'ls', 'list the connections').action(async (options: ClientCommandOptions) =>
     (await work()).listDns(options),
   );
-  clientCommand(dns, 'connect', 'connect one by its API token, from standard input').action(
+  clientCommand(dns, 'connect', 'connect Cloudflare by an API token, from standard input').action(
     async (options: ClientCommandOptions) => (await work()).connectDns(options),
   );
-  clientCommand(dns, 'refresh <connection>', 'read its zones again').action(
+  clientCommand(dns, 'refresh <connection>', 'read its zones again; by a zone of it, or its id').action(
     async (text: string, options: ClientCommandOptions) => (await work()).refreshDns(text, options),
   );
   clientCommand(dns, 'rm <connection>', 'forget its token; records stay').action(

@@ -3,6 +3,7 @@ import { type Container, type TroupeClient, TroupeError } from '../../client/ind
 import { ClientFailure } from './failure.ts';
 import { containerOf, containersOf } from './names.ts';
 import { age, type Output } from './output.ts';
+import { outlookOf, pageOf } from './outside.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 import { waitFor } from './wait.ts';
 
@@ -40,8 +41,9 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
     return;
   }
   const params = { id: container.id };
-  const [{ rules }, { mount_paths }, hostnames] = await Promise.all([
+  const [{ rules }, from, { mount_paths }, hostnames] = await Promise.all([
     client.call('listIngress', { params }),
+    outlookOf(session, out.place),
     client.call('getMounts', { params }),
     hostnamesOf(client, container.id),
   ]);
@@ -59,6 +61,7 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
       'ports',
       rules.map(({ port, target_port }) => (port === target_port ? port : `${port} -> ${target_port}`)).join(', '),
     ],
+    ['page', pageOf(rules, container.hostname, from)],
     ['hostnames', hostnames],
     ['kept paths', mount_paths.join(', ')],
     ['pull policy', container.pull_policy === 'Always' ? 'always' : 'missing'],

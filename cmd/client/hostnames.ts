@@ -119,18 +119,25 @@ export async function listDns(options: ClientCommandOptions): Promise<void> {
 export async function connectDns(options: ClientCommandOptions): Promise<void> {
   const { client, out } = openSession(options);
   const otherwise = 'The token comes on standard input: `troupe dns connect < FILE`.';
-  const token = await takeSecret(out, 'API token of the DNS provider: ', otherwise);
+  const token = await takeSecret(out, 'API token of Cloudflare, to read zones and edit DNS records: ', otherwise);
+  if (token === '') throw new ClientFailure('usage', otherwise);
   const answer = await client.call('connectDomain', { body: { token } });
   out.done(answer, `Connected ${answer.zones.join(', ')} (${answer.id}). Their records are made for you from now on.`);
 }
 
-async function connectionOf({ client }: ClientSession, text: string) {
+type DnsConnection = CallReply<'listOwnedDomains'>['connections'][number];
+
+/** The one that has the zone, or the id. */
+async function connectionOf({ client }: ClientSession, text: string): Promise<DnsConnection> {
   const { connections } = await client.call('listOwnedDomains');
-  return pick(
-    connections.map((each) => ({ id: each.id, name: each.zones[0] ?? each.id })),
-    text,
-    'connection',
-  );
+  if (connections.length === 0)
+    throw new ClientFailure('missing', 'No DNS provider is connected: `troupe dns connect`.');
+  const byZone = connections.flatMap((each) => each.zones.map((name) => ({ id: each.id, name, connection: each })));
+  // An id, or a beginning of several zones of one connection, means that connection.
+  const meant = byZone.filter(({ id, name }) => id.startsWith(text) || name.startsWith(text));
+  const [one] = meant;
+  if (one !== undefined && meant.every(({ id }) => id === one.id)) return one.connection;
+  return pick(byZone, text, 'connection').connection;
 }
 
 /** Has the zones of a connection read again. */
@@ -144,7 +151,7 @@ export async function refreshDns(text: string, options: ClientCommandOptions): P
 /** Forgets the token of a connection. */
 export async function removeDns(text: string, options: ClientCommandOptions): Promise<void> {
   const session = openSession(options);
-  const { id, name } = await connectionOf(session, text);
+  const { id, zones } = await connectionOf(session, text);
   await session.client.call('disconnectDomain', { params: { id } });
-  session.out.done({ id }, `The connection to ${name} is gone; hostnames and records stay.`);
+  session.out.done({ id }, `The connection to ${zones.join(', ')} is gone; hostnames and records stay.`);
 }

@@ -29,7 +29,6 @@ interface LoginPlace {
   readonly authority: string | undefined;
   /** The file the authority was read from, if it was now. */
   readonly authorityFile: string | undefined;
-  readonly plainUrl: string | undefined;
 }
 
 /** Logs in and keeps the token in a profile, which becomes the current one. */
@@ -45,8 +44,8 @@ export async function logIn(address: string | undefined, options: LoginOptions):
     : await byPerson(place, options, out, before?.username ?? userInfo().username);
   const name =
     options.profile ?? before?.name ?? (file.profiles.length === 0 ? 'default' : new URL(place.url).hostname);
-  const { authority, plainUrl, url } = place;
-  const profile: Profile = { name, url, authority, plainUrl, ...found };
+  const { authority, url } = place;
+  const profile: Profile = { name, url, authority, ...found };
   writeProfiles({ current: name, profiles: [...file.profiles.filter((each) => each.name !== name), profile] });
   const who = profile.username === undefined ? 'with an API token' : `as ${profile.username}`;
   out.done({ profile: name, url, username: profile.username ?? null }, `Logged in at ${url} ${who} (profile ${name}).`);
@@ -55,12 +54,12 @@ export async function logIn(address: string | undefined, options: LoginOptions):
 function placeOf(address: string | undefined, options: LoginOptions, profiles: readonly Profile[]): LoginPlace {
   const here = platformHere(options.data);
   const given =
-    address ?? (process.env.TROUPE_URL || profiles.find(({ name }) => name === options.profile)?.url || here?.https);
+    address ?? (process.env.TROUPE_URL || profiles.find(({ name }) => name === options.profile)?.url || here);
   if (given === undefined)
     throw new ClientFailure('usage', 'Which platform? `troupe login URL`, such as https://cloud.example.com.');
   const url = checkedUrl(given);
   const known = profiles.find((profile) => profile.url === url);
-  const isHere = here !== undefined && new URL(here.https).origin === url;
+  const isHere = here !== undefined && new URL(here).origin === url;
   const caFile = options.ca ?? (isHere ? join(options.data, 'ca.pem') : undefined);
   const authorityFile = caFile !== undefined && (options.ca !== undefined || existsSync(caFile)) ? caFile : undefined;
   const authority = authorityFile === undefined ? known?.authority : readAuthority(authorityFile);
@@ -69,18 +68,16 @@ function placeOf(address: string | undefined, options: LoginOptions, profiles: r
     url,
     authority,
     authorityFile: isNew ? authorityFile : undefined,
-    plainUrl: isHere ? here.http : known?.plainUrl,
   };
 }
 
-/** The addresses of a platform that runs on this machine's data folder; undefined without one, or without the right. */
-function platformHere(data: string): { readonly https: string; readonly http: string } | undefined {
+/** The address of a platform that runs on this machine's data folder; undefined without one, or without the right. */
+function platformHere(data: string): string | undefined {
   try {
     const value: unknown = JSON.parse(readFileSync(join(data, 'up.json'), 'utf8'));
     const urls = typeof value === 'object' && value !== null && 'urls' in value ? value.urls : undefined;
-    if (typeof urls !== 'object' || urls === null || !('https' in urls) || !('http' in urls)) return undefined;
-    const { https, http } = urls;
-    return typeof https === 'string' && typeof http === 'string' ? { https, http } : undefined;
+    if (typeof urls !== 'object' || urls === null || !('https' in urls)) return undefined;
+    return typeof urls.https === 'string' ? urls.https : undefined;
   } catch {
     // Not there, or another user's: the address has to be given.
     return undefined;

@@ -1,12 +1,15 @@
 /** `troupe mcp`: the platform's work as tools for programs that act for people. */
-import { addressOf, type OpenPort } from '../config/page-address.ts';
+import type { Outlook } from '../../client/index.ts';
 import { serveStdio } from '../mcp/stdio.ts';
+import { outlookOf } from './outside.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
 
 /** Serves until the input ends. */
 export async function serveTools(options: ClientCommandOptions): Promise<void> {
-  const { client, profile, out } = openSession(options);
-  const address = (rule: OpenPort, hostname: string) => addressOf(rule, hostname, profile.url, profile.plainUrl);
-  await serveStdio({ client, address }, (error) => out.note(`troupe: ${String(error)}`));
+  const session = openSession(options);
+  const { client, out } = session;
+  let known: Outlook | undefined;
+  const outlook = async () => (known ??= await outlookOf(session, out.place));
+  await serveStdio({ client, outlook }, (error) => out.note(`troupe: ${String(error)}`));
   client.close();
 }

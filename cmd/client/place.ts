@@ -15,8 +15,6 @@ export interface Profile {
   readonly userId?: string | undefined;
   /** PEM of the platform's own authority: its certificate must come from this one. */
   readonly authority?: string | undefined;
-  /** Where the gateway of this machine serves plain HTTP. */
-  readonly plainUrl?: string | undefined;
 }
 
 /** What a command reads: a pipe, or a terminal. */

@@ -1,8 +1,8 @@
 /** `troupe port`, `open`, `mount`, `pull-policy`. */
 import type { CallInput } from '../../client/index.ts';
-import { addressOf } from '../config/page-address.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
+import { outlookOf, outsideOf, pageOf } from './outside.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
 
 /**
@@ -24,12 +24,15 @@ export function parsePort(text: string): CallInput<'addIngress'>['body'] {
 export async function listPorts(name: string | undefined, options: ClientCommandOptions): Promise<void> {
   const session = openSession(options);
   const { id, hostname } = await containerOf(session, name);
-  const answer = await session.client.call('listIngress', { params: { id } });
-  const rows = answer.rules.map(({ target_port, created_at, port, tls }) => [
-    `${hostname}:${port}`,
-    tls === 'platform' ? `${target_port}/https` : String(target_port),
-    session.out.when(created_at),
-    String(port),
+  const [answer, from] = await Promise.all([
+    session.client.call('listIngress', { params: { id } }),
+    outlookOf(session, options.place),
+  ]);
+  const rows = answer.rules.map((rule) => [
+    outsideOf(rule, hostname, from),
+    rule.tls === 'platform' ? `${rule.target_port}/https` : String(rule.target_port),
+    session.out.when(rule.created_at),
+    String(rule.port),
   ]);
   session.out.table(
     answer,
@@ -45,8 +48,10 @@ export async function addPort(name: string, text: string, options: ClientCommand
   const session = openSession(options);
   const { id, hostname } = await containerOf(session, name);
   const rule = await session.client.call('addIngress', { params: { id }, body });
-  const how = rule.tls === 'platform' ? ", over HTTPS with the platform's certificate" : '';
-  session.out.done(rule, `${hostname}:${rule.port} leads to port ${rule.target_port}${how}, within 5 s.`);
+  if (session.out.json) return session.out.line(JSON.stringify(rule));
+  const outside = outsideOf(rule, hostname, await outlookOf(session, options.place));
+  const how = rule.tls === 'platform' ? ", with the platform's certificate" : '';
+  session.out.note(`${outside} leads to port ${rule.target_port}${how}, within 5 s.`);
 }
 
 /** Closes a port. */
@@ -61,16 +66,18 @@ export async function removePort(name: string, text: string, options: ClientComm
 /** Opens the page of a container in a browser, or prints its address where there is none. */
 export async function openPage(name: string | undefined, options: ClientCommandOptions): Promise<void> {
   const session = openSession(options);
-  const { client, out, profile } = session;
+  const { client, out } = session;
   const container = await containerOf(session, name);
-  const { rules } = await client.call('listIngress', { params: { id: container.id } });
-  const rule = rules.find(({ port }) => port === 443) ?? rules.find(({ port }) => port === 80) ?? rules[0];
-  if (rule === undefined)
+  const [{ rules }, from] = await Promise.all([
+    client.call('listIngress', { params: { id: container.id } }),
+    outlookOf(session, out.place),
+  ]);
+  const url = pageOf(rules, container.hostname, from);
+  if (url === undefined)
     throw new ClientFailure(
       'state',
       `${container.name} has no port: \`troupe port add ${container.name} 80:8080\` opens one.`,
     );
-  const url = `${addressOf(rule, container.hostname, profile.url, profile.plainUrl)}/`;
   if (out.json) {
     out.line(JSON.stringify({ url }));
     return;

@@ -90,7 +90,7 @@ function parse(text: string): ProfileFile | undefined {
   return { current, profiles };
 }
 
-const OPTIONAL = ['username', 'userId', 'authority', 'plainUrl'];
+const OPTIONAL = ['username', 'userId', 'authority'];
 
 function isProfile(value: unknown): value is Profile {
   if (typeof value !== 'object' || value === null) return false;

@@ -94,6 +94,7 @@ export async function openShell(
     if (error !== undefined) throw error;
     if (left) out.note(`The shell waits for 30 s: \`troupe shell ${name} --session ${terminal.session}\`.`);
     else if (reason !== '' && reason !== 'session ended') out.note(`The shell has ended: ${reason}.`);
+    out.place.exitWith(terminal.exitCode ?? 0);
   } finally {
     stdin.off('data', onData);
     stdin.off('end', onEnd);

@@ -1,6 +1,6 @@
 /** Tools for what leads to a container from outside: ports, and hostnames of the user. */
 import { z } from 'zod';
-import { type CallReply, TroupeError } from '../../client/index.ts';
+import { addressOfPort, type CallReply, TroupeError } from '../../client/index.ts';
 import { ingressSchema } from '../../proto/compute/settings.ts';
 import { mappingSchema } from '../../proto/network/endpoints.ts';
 import { containerField, idOf } from './fields.ts';
@@ -71,12 +71,15 @@ const PORT_TOOLS: readonly Tool[] = [
 type Rule = CallReply<'addIngress'>;
 
 /** A token that may open a port may not see the container: the address stays unknown then. */
-async function withUrls(id: string, rules: readonly Rule[], { client, signal, address }: ToolContext) {
+async function withUrls(id: string, rules: readonly Rule[], { client, signal, outlook }: ToolContext) {
+  const from = await outlook();
   const container = await client.call('getContainer', { params: { id } }, { signal }).catch((error: unknown) => {
     if (error instanceof TroupeError && error.code === 'missing_scope') return undefined;
     throw error;
   });
-  const urlOf = (rule: Rule) => (container === undefined ? '' : `${address(rule, container.hostname)}/`);
+  const hostname = container?.hostname;
+  const urlOf = (rule: Rule) =>
+    hostname === undefined ? '' : (addressOfPort(hostname, rule, from) ?? `http://${hostname}:${rule.port}/`);
   return rules.map((rule) => ({ ...rule, url: urlOf(rule) }));
 }
 

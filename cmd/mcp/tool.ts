@@ -1,15 +1,14 @@
 /** What a tool of the MCP server is. */
 import { z } from 'zod';
-import { type TroupeClient, TroupeError } from '../../client/index.ts';
+import { type Outlook, type TroupeClient, TroupeError } from '../../client/index.ts';
 import { validationMessage } from '../../proto/validation-messages.ts';
-import type { OpenPort } from '../config/page-address.ts';
 
 /** What a tool works with. */
 export interface ToolContext {
   /** Calls the platform as whoever uses the tools. */
   readonly client: TroupeClient;
-  /** Where a port of a container's hostname is reached. */
-  readonly address: (rule: OpenPort, hostname: string) => string;
+  /** From where containers are called. */
+  readonly outlook: () => Outlook | Promise<Outlook>;
   /** Aborted when the client gives the call up. */
   readonly signal: AbortSignal;
 }

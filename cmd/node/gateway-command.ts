@@ -146,7 +146,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       jwtSecret,
       processRegistry,
     });
-    tools.reach(gateway.control);
+    tools.reach(gateway.control, gateway.ports);
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));
     if (sshKeys !== undefined) await noteGateway(db, domain, options.listen, gateway.ports);
     process.stdout.write(readyLine(options, domain, gateway.ports, sshKeys !== undefined));

@@ -141,7 +141,7 @@ async function openEntrance(core: PlatformCore, services: PlatformServices) {
     jwtSecret: secrets.jwtSecret,
     log: log.child({ service: 'gateway' }),
   });
-  services.tools.reach(gateway.control);
+  services.tools.reach(gateway.control, gateway.ports);
   teardown.add('gateway', () => gateway.stop(DRAIN_MS));
   return { gateway, net, address: await noteGateway(db, domain, host, gateway.ports) };
 }

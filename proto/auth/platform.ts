@@ -30,7 +30,8 @@ export const showPlatformFacts = endpoint({
   name: 'showPlatformFacts',
   method: 'GET',
   path: '/api/platform/facts',
-  access: 'session',
+  // A token of a single container needs no more: addresses of what it opens are made of it.
+  access: 'token',
   summary: 'What the platform offers its users: names, ports and limits',
   reply: z.object({
     name: z.literal('troupe'),

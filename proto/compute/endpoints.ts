@@ -325,6 +325,8 @@ export const terminal = endpoint({
       .optional(),
     /** `lines`: each text frame is a line, and Enter is pressed after it: for clients that send lines without ends. */
     input: z.enum(['bytes', 'lines']).default('bytes'),
+    /** Whether a last text frame {"type":"exit","code"} tells how the shell ended. */
+    exit: z.enum(['true', 'false']).default('false'),
   }),
   refuses: ['not_running', 'limit_reached'],
   actor: byContainer,

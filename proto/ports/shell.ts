@@ -1,4 +1,5 @@
 /** Shells in containers, and who opens them. */
+import { constants } from 'node:os';
 import type { Duplex, Readable, Writable } from 'node:stream';
 
 /** How a shell ended. Both are null when it was closed from this side, or its connection was lost. */
@@ -7,6 +8,16 @@ export interface ShellEnd {
   readonly code: number | null;
   /** `SIGHUP` and the like; null when it exited. */
   readonly signal: string | null;
+}
+
+const SIGNALS: ReadonlyMap<string, number> = new Map(Object.entries(constants.signals));
+
+/** The exit code as a shell has it: 128 and the number of a signal. Undefined when it is not known. */
+export function exitCodeOf({ code, signal }: ShellEnd): number | undefined {
+  if (code !== null) return code;
+  // SSH names signals without `SIG`.
+  const number = signal === null ? undefined : (SIGNALS.get(signal) ?? SIGNALS.get(`SIG${signal}`));
+  return number === undefined ? undefined : 128 + number;
 }
 
 /** A running shell in a container: bytes in and out, a window size, and an end with a reason. */

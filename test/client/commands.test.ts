@@ -1,6 +1,7 @@
 /** Commands that are followed over real sockets, to a server that cuts and answers them as it is told. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { TroupeClient, TroupeError } from '../../client/index.ts';
@@ -11,12 +12,20 @@ import { until } from '../support/until.ts';
 /** What the server does with a connection. */
 type Script = (socket: WebSocket) => void;
 
-/** A server that runs these scripts, one for each connection, and notes what it is told. */
-async function server(t: Cleanup, scripts: readonly Script[]) {
+/**
+ * A server that runs these scripts, one for each connection, and notes what it is told. `query`: what its document has
+ * of the query of a command; without it there is no document.
+ */
+async function server(t: Cleanup, scripts: readonly Script[], query?: readonly string[]) {
   const queries: URLSearchParams[] = [];
   /** By connection: text as it is, input as its bytes. */
   const told: (string | Buffer)[][] = [];
-  const sockets = new WebSocketServer({ host: '127.0.0.1', port: 0 });
+  const http = createServer((_, response) => {
+    if (query === undefined) return response.writeHead(404).end('{"error":"not found","code":"not_found"}');
+    const parameters = query.map((name) => ({ name, in: 'query' }));
+    return response.end(JSON.stringify({ paths: { '/compute/containers/{id}/exec': { get: { parameters } } } }));
+  });
+  const sockets = new WebSocketServer({ server: http });
   sockets.on('connection', (socket, request) => {
     queries.push(new URL(request.url ?? '', 'http://x').searchParams);
     const mine: (string | Buffer)[] = [];
@@ -28,14 +37,17 @@ async function server(t: Cleanup, scripts: readonly Script[]) {
     socket.on('close', (code) => mine.push(`closed with ${code}`));
     scripts[place]?.(socket);
   });
-  await once(sockets, 'listening');
-  const address = sockets.address();
+  http.listen(0, '127.0.0.1');
+  await once(http, 'listening');
+  const address = http.address();
   const port = typeof address === 'object' && address !== null ? address.port : 0;
   const client = new TroupeClient({ url: `http://127.0.0.1:${port}`, token: 'secret', transport: nodeTransport() });
   t.after(() => {
     client.close();
     for (const socket of sockets.clients) socket.terminate();
     sockets.close();
+    http.close();
+    http.closeAllConnections();
   });
   const inputOf = (place: number) => Buffer.concat((told[place] ?? []).filter((each) => Buffer.isBuffer(each)));
   return { client, queries, told, inputOf };
@@ -262,4 +274,55 @@ test('a platform that knows no sessions runs it as it always did', async (t) => 
   };
   assert.equal(await client.follow.command({ id: 'x', command: ['a'], onOutput }).done, 5);
   assert.equal(out, 'out');
+});
+
+test('a platform that knows no sessions gets input that its command waits for before it says anything', async (t) => {
+  const answers: Script = (socket) =>
+    socket.on('message', (data, isBinary) => {
+      if (isBinary) return;
+      assert.equal(String(data), '{"type":"eof"}');
+      prints(socket, 'read all');
+      exits(socket, 0);
+      socket.close(1000, 'command ended');
+    });
+  for (const query of [undefined, ['command', 'tty']]) {
+    const { client, inputOf } = await server(t, [answers], query);
+    let out = '';
+    const command = client.follow.command({
+      id: 'x',
+      command: ['cat'],
+      onOpen() {
+        command.write(Buffer.alloc(300_000, 'x'));
+        command.end();
+      },
+      onOutput: (bytes) => {
+        out += Buffer.from(bytes).toString();
+      },
+    });
+    assert.equal(await command.done, 0);
+    assert.deepEqual([out, inputOf(0).length], ['read all', 300_000]);
+  }
+});
+
+test('a platform that knows sessions gets no input before it says that the command is there, however long that takes', async (t) => {
+  let asked = () => {};
+  const isAsked = new Promise<void>((resolve) => {
+    asked = resolve;
+  });
+  const slow: Script = (socket) => {
+    void isAsked.then(() => {
+      begun(socket);
+      socket.on('message', (_, isBinary) => isBinary && exits(socket, 0));
+    });
+  };
+  const { client, told } = await server(t, [slow], ['command', 'session']);
+  const call = t.mock.method(client, 'call', client.call.bind(client));
+  const command = client.follow.command({ id: 'x', command: ['cat'], onOutput() {} });
+  command.write(Buffer.from('typed'));
+  await until(() => call.mock.callCount() > 0, { what: 'the platform is asked what it knows' });
+  await call.mock.calls[0]?.result;
+  assert.deepEqual(told[0], []);
+  asked();
+  assert.equal(await command.done, 0);
+  assert.equal(String(told[0]?.[0]), 'typed');
 });

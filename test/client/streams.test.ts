@@ -124,7 +124,11 @@ test('a terminal returns to its shell, with its size and with what was typed mea
     (socket) => {
       take(socket);
       socket.send(Buffer.from('one, again'));
-      socket.on('message', (data) => String(data) === 'bye' && socket.close(1000, 'session ended'));
+      socket.on('message', (data) => {
+        if (String(data) !== 'bye') return;
+        socket.send('{"type":"exit","code":3}');
+        socket.close(1000, 'session ended');
+      });
     },
   ]);
   let output = '';
@@ -142,11 +146,13 @@ test('a terminal returns to its shell, with its size and with what was typed mea
   await until(() => output !== '', { what: 'the shell is back' });
   terminal.resize({ cols: 80, rows: 24 });
   terminal.write('bye');
+  assert.equal(terminal.exitCode, undefined);
   assert.equal((await terminal.done).how, 'ended');
+  assert.equal(terminal.exitCode, 3);
   const size = (cols: number, rows: number) => `{"type":"resize","cols":${cols},"rows":${rows}}`;
   assert.deepEqual(got, [size(100, 30), 'one', size(100, 30), 'two', size(80, 24), 'bye']);
   assert.equal(returns, 1);
-  const path = `/compute/containers/x/terminal?session=${terminal.session}`;
+  const path = `/compute/containers/x/terminal?session=${terminal.session}&exit=true`;
   assert.deepEqual(paths, [path, path]);
 });
 

@@ -12,7 +12,11 @@ import { AccountOutput, TerminalInput } from '../../cmd/account/terminal.ts';
 import { wordsOf } from '../../cmd/account/words.ts';
 import { Output } from '../../cmd/client/output.ts';
 import type { CommandPlace } from '../../cmd/client/place.ts';
+import { PlatformAccounts } from '../../cmd/node/accounts.ts';
+import { movableClock } from '../support/clock.ts';
+import { silentLog } from '../support/log.ts';
 import { projectRoot } from '../support/project.ts';
+import { until } from '../support/until.ts';
 
 test('nothing that a command by SSH can load reads files, starts programs, or uses the process', () => {
   const waiting = readdirSync(join(projectRoot, 'cmd/account')).map((name) => join('cmd/account', name));
@@ -42,8 +46,8 @@ test('a line is split as a shell does, without anything else that a shell does',
   for (const text of ["'open", '"open', 'end\\', 'x'.repeat(32_769)]) assert.equal(wordsOf(text), undefined);
 });
 
-/** What a command without a terminal writes to standard error, for a login of ann by this name. */
-async function saidTo(asked: string): Promise<string> {
+/** A session by SSH, and what it was told: on its terminal if it has one, else on standard error. */
+function channelOf({ asked = 'ann', command = '', userId = 'a00000000000', isAtTerminal = false } = {}) {
   let said = '';
   const sink = (take: (text: string) => void) =>
     new Writable({
@@ -55,24 +59,100 @@ async function saidTo(asked: string): Promise<string> {
   const add = (text: string) => {
     said += text;
   };
-  const account = { userId: 'a00000000000', username: 'ann', sessionsEpoch: 0, fingerprint: 'F', keyName: 'x', asked };
+  const account = { userId, username: 'ann', sessionsEpoch: 0, fingerprint: 'F', keyName: 'x', asked };
+  const size = { name: 'xterm', cols: 80, rows: 24 };
+  const input = new PassThrough();
   const channel = {
-    ...{ account, address: '192.0.2.1', command: 'version', terminal: () => undefined, isPlain: true },
-    ...{ input: new PassThrough(), output: sink(() => {}), errors: sink(add) },
+    ...{ account, address: '192.0.2.1', command, terminal: () => (isAtTerminal ? size : undefined), isPlain: true },
+    ...{ input, output: sink(isAtTerminal ? add : () => {}), errors: sink(add) },
     ...{ onEvent: () => {}, gone: new AbortController().signal },
   };
+  return { channel, input, said: () => said };
+}
+
+/** What a command without a terminal writes to standard error, for a login of ann by this name. */
+async function saidTo(asked: string): Promise<string> {
+  const { channel, said } = channelOf({ asked, command: 'version' });
   const unused = () => assert.fail('nothing is asked of the platform');
   const transport = { socketHeaders: true, send: unused, connect: unused };
   const onFault = (error: unknown) => assert.fail(String(error));
   const { code, ended } = runAccountCommand(channel, { domain: 'x.test', token: '', transport, onFault });
   assert.equal(await code, 0);
   await ended;
-  return said;
+  return said();
 }
 
 test('a command says whose account it is in where another name was given, and else nothing', async () => {
   assert.equal(await saidTo('anything'), 'account ann\n');
   assert.equal(await saidTo('ann'), '');
+});
+
+test('the menu is left after an hour without a key, and each key begins a new hour', async () => {
+  const { channel, input, said } = channelOf({ isAtTerminal: true });
+  const timers: { readonly ms: number; readonly work: () => void; isStopped: boolean }[] = [];
+  const after = (ms: number, work: () => void) => {
+    const timer = { ms, work, isStopped: false };
+    timers.push(timer);
+    return () => {
+      timer.isStopped = true;
+    };
+  };
+  const connect = () => ({ send() {}, close() {}, waitingBytes: 0 });
+  const transport = { socketHeaders: true, send: () => assert.fail('nothing is asked'), connect };
+  const onFault = (error: unknown) => assert.fail(String(error));
+  const { code, ended } = runAccountCommand(channel, { domain: 'x.test', token: '', transport, onFault, after });
+  await until(() => timers.length === 1, { what: 'the menu waits for a key' });
+  input.write('j');
+  await until(() => timers.length === 2, { what: 'the key was taken' });
+  assert.deepEqual(
+    timers.map(({ ms, isStopped }) => [ms, isStopped]),
+    [
+      [3_600_000, true],
+      [3_600_000, false],
+    ],
+  );
+  timers[1]?.work();
+  assert.equal(await code, 0);
+  await ended;
+  // The screen of before is back.
+  assert.ok(said().endsWith('\x1b[?1049l'), JSON.stringify(said().slice(-20)));
+});
+
+describe('commands by SSH that run at a time', () => {
+  const TOO_MANY = 'troupe: Too many commands run by SSH: end one, or try again later.\n';
+  const jwtSecret = 'the shared secret of this test, over 32 bytes';
+
+  /** A command that reads until its input ends, and then is refused: no key has its form. */
+  function begin(accounts: PlatformAccounts, userId: string) {
+    const { channel, input, said } = channelOf({ userId, command: 'key add -' });
+    return { code: accounts.run(channel), input, said };
+  }
+  const open = () => new PlatformAccounts({ domain: 'x.test', jwtSecret, clock: movableClock(), log: silentLog });
+
+  test('are twenty of a user: one more is refused, until another has ended', async () => {
+    const accounts = open();
+    const running = Array.from({ length: 20 }, () => begin(accounts, 'a00000000000'));
+    const refused = begin(accounts, 'a00000000000');
+    assert.deepEqual([await refused.code, refused.said()], [7, TOO_MANY]);
+    const other = begin(accounts, 'b00000000000');
+    running[0]?.input.end();
+    assert.notEqual(await running[0]?.code, 7);
+    const next = begin(accounts, 'a00000000000');
+    for (const { input } of [...running, other, next]) input.end();
+    for (const { code, said } of [...running, other, next]) assert.notEqual(await code, 7, said());
+  });
+
+  test('are five hundred in all', async () => {
+    const accounts = open();
+    const running = Array.from({ length: 500 }, (_, at) => begin(accounts, `u${Math.floor(at / 20)}`));
+    const refused = begin(accounts, 'another');
+    assert.deepEqual([await refused.code, refused.said()], [7, TOO_MANY]);
+    for (const { input } of running) input.end();
+    for (const { code, said } of running) assert.notEqual(await code, 7, said());
+    const next = begin(accounts, 'another');
+    next.input.end();
+    assert.notEqual(await next.code, 7);
+  });
 });
 
 function terminal() {

@@ -19,8 +19,8 @@ const serviceWith = (env: Record<string, string>, gateway?: GatewayAddress): Ser
   ...platformFacts({ environment: readEnvironment(env), domain: 'cloud.test', gatewayAddress: () => gateway }),
 });
 
-test('anybody learns what it is; whoever is logged in, what it offers', async () => {
-  assert.deepEqual([showPlatform.access, showPlatformFacts.access], ['none', 'session']);
+test('anybody learns what it is; whoever is logged in, and every API token, what it offers', async () => {
+  assert.deepEqual([showPlatform.access, showPlatformFacts.access], ['none', 'token']);
   const plain = serviceWith({});
   const who = await call(plain, showPlatform, undefined);
   assert.equal(who.name, 'troupe');

@@ -174,6 +174,27 @@ describe('a terminal', () => {
     await idle(compute, 'compute/terminal');
   });
 
+  test('tells the exit code to a client that asks for it, and to no other', async (t) => {
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    for (const [query, end, told] of [
+      [{ exit: 'true' }, { code: 3, signal: null }, ['{"type":"exit","code":3}']],
+      [{ exit: 'true' }, { code: null, signal: 'HUP' }, ['{"type":"exit","code":129}']],
+      [{ exit: 'true' }, { code: null, signal: 'SIGKILL' }, ['{"type":"exit","code":137}']],
+      [{ exit: 'true' }, { code: null, signal: null }, []],
+      [{}, { code: 3, signal: null }, []],
+    ] as const) {
+      const count = compute.shells.opened.length;
+      const socket = await compute.connect(terminal, ann, { params: { id }, query });
+      const shell = await until(() => compute.shells.opened[count]);
+      shell.endsWith(end);
+      shell.far.resume();
+      shell.far.end('logout\n');
+      assert.deepEqual(await socket.end(), { code: 1000, reason: 'session ended' });
+      assert.deepEqual([socket.bytes.join(''), socket.texts], ['logout\n', told]);
+    }
+  });
+
   test('asks its client to come back when the connection to the shell is lost', async (t) => {
     const compute = await openCompute(t);
     const { socket, shell } = await terminalIn(compute);

@@ -36,7 +36,10 @@ const shownEscapes = (text: string): string => text.replaceAll('\x1b', '<esc>');
 async function openWorld(t: Cleanup): Promise<CommandWorld & { readonly token: string }> {
   const data = await tempDir(t);
   const provider = await standIn(t);
-  provider.zones.set('dns-token', [{ id: 'z1', name: 'example.net', status: 'active' }]);
+  provider.zones.set('dns-token', [
+    { id: 'z1', name: 'example.net', status: 'active' },
+    { id: 'z2', name: 'example.org', status: 'active' },
+  ]);
   const [mail, receiver] = [await startMailServer(t), await startReceiver(t)];
   const platform = await startPlatform({
     data,
@@ -129,6 +132,39 @@ function assertJson(step: CommandStep, { stdout, stderr, told }: Readonly<Record
   }
 }
 
+type Opened = Awaited<ReturnType<typeof atTerminal>>;
+
+/** A provider's token is asked for without an echo, and its zones are named from then on. */
+async function connectsProvider(
+  open: (...words: string[]) => Promise<Opened>,
+  shown: (...words: string[]) => Promise<{ readonly code: number | null; readonly screen: string }>,
+): Promise<void> {
+  const connect = async (token: string) => {
+    const opened = await open('dns', 'connect');
+    await until(() => opened.screen().includes('API token of Cloudflare'), { what: 'it asks', timeoutMs: 60_000 });
+    opened.type(`${token}\r`);
+    const code = await opened.ended;
+    assert.ok(!opened.screen().includes(token), opened.screen());
+    return { code, screen: opened.screen() };
+  };
+  const none = 'No DNS provider is connected: `troupe dns connect`.\r\n';
+  assert.equal((await shown('dns', 'ls')).screen, none);
+  assert.equal((await connect('another-token')).code, 2);
+  const connected = await connect('dns-token');
+  assert.equal(connected.code, 0, connected.screen);
+  assert.match(connected.screen, /\r\nConnected example\.net, example\.org \(\S+\)\. Their records are made for you/);
+  assert.match((await shown('dns', 'ls')).screen, /ZONES .*\r\nexample\.net, example\.org {2,}\d+s {2,}\S+\r\n$/);
+  assert.equal((await shown('dns', 'refresh', 'example.org')).screen, 'Its zones are example.net, example.org.\r\n');
+  const missing = await shown('dns', 'rm', 'other');
+  assert.equal(missing.code, 5);
+  assert.equal(missing.screen, 'troupe: There is no connection other: there is example.net, example.org.\r\n');
+  assert.equal(
+    (await shown('dns', 'rm', 'example.org')).screen,
+    'The connection to example.net, example.org is gone; hostnames and records stay.\r\n',
+  );
+  assert.equal((await shown('dns', 'ls')).screen, none);
+}
+
 interface Terminals {
   readonly world: CommandWorld;
   readonly env: Readonly<Record<string, string>>;
@@ -177,6 +213,8 @@ async function atTerminals(t: Cleanup, { world: { data, password }, env, box }: 
   secret.type(`${password}\r`);
   assert.equal(await secret.ended, 0, secret.screen());
   assert.ok(!secret.screen().includes(password));
+
+  await connectsProvider(open, shown);
 
   // Busybox asks for the place of the cursor at each prompt: a terminal answers, and ~ is at the beginning all the same.
   const shell = await open('shell', box);

@@ -63,10 +63,11 @@ describe('a terminal with a session id outlives the process it was opened at', {
   const open = async (
     t: Cleanup,
     place: Process | undefined,
-    options: { session?: string; token?: string; id?: string } = {},
+    options: { session?: string; token?: string; id?: string; exit?: boolean } = {},
   ): Promise<TestSocket> => {
-    const { session = SESSION, token = ann, id = box.id } = options;
-    const url = `${at(place).url.replace('http', 'ws')}/compute/containers/${id}/terminal?session=${session}`;
+    const { session = SESSION, token = ann, id = box.id, exit = false } = options;
+    const path = `/compute/containers/${id}/terminal?session=${session}&exit=${exit}`;
+    const url = `${at(place).url.replace('http', 'ws')}${path}`;
     let refused: unknown;
     const socket = await until(
       () =>
@@ -123,6 +124,17 @@ describe('a terminal with a session id outlives the process it was opened at', {
     for (const isEnabled of [false, true]) assert.equal((await ssh(isEnabled)).status, 200);
     await does(third, 'echo "<$marker again>"', /<kept again>/);
     await third.close(1000);
+    await noHolders(box);
+  });
+
+  test('the exit code of the shell is told to a client that asked for it, also at another process', async (t) => {
+    const first = await open(t, one);
+    await does(first, 'echo th""ere', /there/);
+    const second = await open(t, two, { exit: true });
+    second.send(Buffer.from('exit 5\n'));
+    const told = await second.find((frame) => 'text' in frame);
+    assert.deepEqual(told, { text: '{"type":"exit","code":5}' });
+    assert.deepEqual(await second.closed, { code: 1000, reason: 'session ended' });
     await noHolders(box);
   });
 

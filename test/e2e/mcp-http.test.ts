@@ -104,10 +104,15 @@ describe('the MCP server over HTTP', { skip: skipWithoutDocker(), timeout: 900_0
         .map(({ id }) => id),
       [own],
     );
-    const opened = await done(all, 'open_port', { container: 'box', port: 443, target_port: 8443 });
-    const { url } = z.looseObject({ url: z.string() }).parse(opened.port);
-    assert.equal(new URL(url).port, new URL(platform.urls.https).port);
-    await done(all, 'close_port', { container: 'box', port: 443 });
+    for (const [port, own] of [
+      [443, platform.urls.https],
+      [80, platform.urls.http],
+    ] as const) {
+      const opened = await done(all, 'open_port', { container: 'box', port, target_port: 8443 });
+      const { url } = z.looseObject({ url: z.string() }).parse(opened.port);
+      assert.equal(new URL(url).port, new URL(own).port);
+      await done(all, 'close_port', { container: 'box', port });
+    }
 
     // The trail has the client's address, not that of the service that called for it.
     await done(await overHttp(t, token, '127.0.0.9'), 'write_file', { container: own, path: '/root/n', content: '' });

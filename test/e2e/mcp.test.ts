@@ -93,6 +93,7 @@ describe('the MCP server', { skip: skipWithoutDocker(), timeout: 900_000 }, () =
     const opened = await done(client, 'open_port', { container, port: 80, target_port: 8080 });
     const { url } = z.looseObject({ url: z.string() }).parse(opened.port);
     const { host } = new URL(url);
+    assert.equal(new URL(url).port, new URL(platform.urls.http).port);
     await until(async () => (await page(host)) === 'a page\n', { what: 'the page is there', timeoutMs: 20_000 });
     await done(client, 'close_port', { container, port: 80 });
     assert.deepEqual((await done(client, 'list_ports', { container })).ports, []);

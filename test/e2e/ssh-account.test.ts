@@ -122,6 +122,9 @@ describe('SSH to an account', { skip: skipWithoutDocker() || skipWithout('ssh', 
     assert.equal(ran.stdout.length, 'typed\n'.length * 20_000);
     assert.equal((await ssh(['port', 'add', 'box', '8080:80'])).code, 0);
     assert.match((await ssh(['port', 'ls', 'box'])).stdout.toString(), /:8080\t80\t/);
+    const { port } = new URL(platform.ready.urls.http);
+    const opened = await ssh(['port', 'add', 'box', '80']);
+    assert.match(opened.stderr, new RegExp(`^http://\\S+:${port}/ leads to port 80, within 5 s\\.\\n$`));
     const kept = await ssh(['rm', 'box']);
     assert.deepEqual([kept.code, kept.stderr], [2, 'troupe: This deletes box with all data: add --yes.\n']);
     const stopped = await ssh(['stop', 'box', '--wait']);

@@ -48,6 +48,7 @@ test('claims stand side by side, and the first proof ends the others and tells t
   assert.match(notice, /www\.example\.org is somebody else's/);
   const [won = '', ...more] = await told(network, ann);
   assert.match(won, /www\.example\.org is verified/);
+  for (const text of [notice, won]) assert.match(text, /\n\/hostnames/);
   assert.deepEqual(more, []);
 
   // Proven is proven: nobody claims it, or their old claim, any more.

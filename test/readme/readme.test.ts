@@ -1,4 +1,4 @@
-/** The commands of README and of the guide to the HTTP API, pasted as they stand into a fresh Debian. */
+/** The commands of README, the first guide and that to the HTTP API, pasted as they stand into a fresh Debian. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
@@ -11,20 +11,25 @@ import { freshMachine, NEEDED } from '../support/readme/machine.ts';
 import { skipUnless, skipWithout } from '../support/require.ts';
 import { until } from '../support/until.ts';
 
-const blocks = ['README.md', 'docs/guide/http-api.md'].flatMap((page) =>
-  shellBlocks(readFileSync(join(projectRoot, page), 'utf8')),
-);
+const blocksOf = (page: string) => shellBlocks(readFileSync(join(projectRoot, page), 'utf8'));
+/** The guide begins anew with a container of the same name, on the platform that runs. Its page is looked at then. */
+const guide = [
+  './bin/troupe rm first --yes\n',
+  ...blocksOf('docs/guide/first-app.md').filter((block) => !block.includes('npm start')),
+  'curl -sf --retry 30 --retry-delay 1 --retry-all-errors "$(./bin/troupe open first)" # the page of the guide\n',
+];
+const blocks = [...blocksOf('README.md'), ...blocksOf('docs/guide/http-api.md')];
 const [starts, ...others] = [
   ...blocks.filter((block) => block.includes('npm start')),
   ...blocks.filter((block) => !block.includes('npm start')),
 ];
-const pasted = others.filter((block) => !block.includes('npm test'));
+const pasted = [...others.filter((block) => !block.includes('npm test')), ...guide];
 /** Where the shell's output stands in the machine, for what waits for some of it. */
 const SAID = '/root/said';
 
 test('no block leaves something to be filled in', () => {
   assert.ok(blocks.length > 10);
-  for (const block of blocks) assert.deepEqual(placeholders(block), [], block);
+  for (const block of [...blocks, ...guide]) assert.deepEqual(placeholders(block), [], block);
 });
 
 test("README's two commands are there: one starts the platform, the other passes its tests", () => {
@@ -38,9 +43,11 @@ test("README's two commands are there: one starts the platform, the other passes
 });
 
 /** What a person types into a block that asks: a password, or words for a terminal. */
-function typedInto(block: string, password: string): string {
+function typedInto(block: string, at: number, password: string): string {
   if (block.includes('PASSWORD') && block.startsWith('read ')) return `echo '${password}'`;
-  const once = (shown: string) => `until grep -qF '${shown}' ${SAID}; do sleep 1; done`;
+  // What this block says, not one before it.
+  const own = `sed -n '/^@@ block ${at}$/,$p' ${SAID}`;
+  const once = (shown: string) => `until ${own} | grep -qF '${shown}'; do sleep 1; done`;
   // `script` waits busily for a command whose input has ended.
   if (block.includes('troupe login')) return `${once('Password of admin: ')}; echo '${password}'; sleep 20`;
   if (block.includes('--shell')) return `${once('[Y/n]')}; echo; ${once('~? lists')}; echo 'uname -n; exit'; sleep 20`;
@@ -79,7 +86,7 @@ test('the blocks, from npm start to the host name of a container, work as they s
     // Some ask at a terminal, which `script` makes.
     const isAtTerminal = /troupe login|--shell/.test(block);
     const pasting = isAtTerminal ? `script -qec 'bash /root/block-${at}' /dev/null` : `. /root/block-${at}`;
-    script.push(`echo "@@ block ${at}"`, `${pasting} < <(${typedInto(block, password)})`);
+    script.push(`echo "@@ block ${at}"`, `${pasting} < <(${typedInto(block, at, password)})`);
   }
   script.push('echo "@@ end"', 'echo "@@ id $ID"');
   await writeFile(join(machine.root, 'root/pasted'), script.join('\n'));
@@ -117,5 +124,6 @@ test('the blocks, from npm start to the host name of a container, work as they s
     assert.match(output(word), /Container started/, 'news of the container');
   for (const word of ['api-token create', '/api/tokens']) assert.match(output(word), /svc_/);
   assert.match(output('.compute.troupe.localhost'), /hello/, 'the container answers at its host name');
+  assert.match(output('# the page of the guide'), /^hello$/m);
   assert.match(output('troupe users list'), /^admin .* active$/m);
 });

@@ -1,8 +1,8 @@
 /** Text as the console shows it: logs with colours, and figures. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { addressOfPort, addressOfSite } from '../../client/index.ts';
 import { ago, bytesOf, megabytes, span, spanExactly } from '../../web/core/format.ts';
-import { addressOfSite } from '../../web/core/outside.ts';
 import { isOwnPath } from '../../web/core/own-path.ts';
 import { plainText, styled } from '../../web/screens/container/log/sgr.ts';
 
@@ -56,13 +56,37 @@ test('a link of a notification never leads out of the console', () => {
   for (const link of foreign) assert.ok(!isOwnPath(link, page), link);
 });
 
-test('a page of a container is called by the port that this page has, or that this machine can tell', () => {
+test('a page of a container is called by the port by which the platform is called, or that the gateway tells', () => {
   const seenFrom = (url: string, scheme: 'http' | 'https' = 'https') =>
     addressOfSite('web.compute.cloud.test', scheme, { page: new URL(url), gateway: { http: 8080, https: 8443 } });
   assert.equal(seenFrom('https://cloud.test/'), 'https://web.compute.cloud.test/');
   assert.equal(seenFrom('https://cloud.test:8443/'), 'https://web.compute.cloud.test:8443/');
   assert.equal(seenFrom('http://troupe.localhost:8080/'), 'https://web.compute.cloud.test:8443/');
   assert.equal(seenFrom('http://troupe.localhost:8080/', 'http'), 'http://web.compute.cloud.test:8080/');
-  // The ports of a gateway behind something else are not those that people call.
+  // The ports of a gateway behind something else are not those that people call: who calls its own is not behind it.
   assert.equal(seenFrom('https://cloud.test/', 'http'), 'http://web.compute.cloud.test/');
+  assert.equal(seenFrom('https://cloud.test:8443/', 'http'), 'http://web.compute.cloud.test:8080/');
+  const usual = { page: new URL('https://cloud.test/'), gateway: { http: 80, https: 443 } };
+  assert.equal(addressOfSite('web.cloud.test', 'http', usual), 'http://web.cloud.test/');
+  // A login by SSH called no address, and a platform of before tells no ports.
+  const bySsh = { page: undefined, gateway: { http: 8080, https: 443 } };
+  assert.equal(addressOfSite('web.cloud.test', 'http', bySsh), 'http://web.cloud.test:8080/');
+  assert.equal(addressOfSite('web.cloud.test', 'https', bySsh), 'https://web.cloud.test/');
+  for (const gateway of [undefined, null])
+    assert.equal(addressOfSite('web.cloud.test', 'http', { page: undefined, gateway }), 'http://web.cloud.test/');
+});
+
+test('an open port is a page on 80 and 443, and where the platform ends TLS', () => {
+  const from = { page: new URL('https://cloud.test:8443/'), gateway: { http: 8080, https: 8443 } };
+  const of = (port: number, tls?: 'container' | 'platform') => addressOfPort('web.cloud.test', { port, tls }, from);
+  assert.deepEqual(
+    [of(80), of(443), of(443, 'platform'), of(8090, 'platform')],
+    [
+      'http://web.cloud.test:8080/',
+      'https://web.cloud.test:8443/',
+      'https://web.cloud.test:8443/',
+      'https://web.cloud.test:8090/',
+    ],
+  );
+  assert.deepEqual([of(8090), of(8090, 'container')], [undefined, undefined]);
 });

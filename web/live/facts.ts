@@ -1,7 +1,6 @@
 /** What the platform offers: names, ports and limits. Asked once a login. */
 import { effect, type ReadonlySignal, signal } from '@preact/signals';
-import type { CallReply } from '../../client/index.ts';
-import type { Outlook } from '../core/outside.ts';
+import type { CallReply, Outlook } from '../../client/index.ts';
 import { client } from '../core/platform.ts';
 import { session } from '../core/session.ts';
 

@@ -43,6 +43,8 @@ export const ROUTES: readonly ScreenRoute[] = [
     load: async () => (await import('../screens/container/settings.tsx')).ContainerSettings,
   },
   { pattern: '/hostnames', load: async () => (await import('../screens/hostnames/hostnames.tsx')).Hostnames },
+  // Notifications of before lead there.
+  { pattern: '/domains/:id', load: async () => (await import('../screens/hostnames/hostnames.tsx')).Hostnames },
   { pattern: '/activity', load: async () => (await import('../screens/activity/activity.tsx')).Activity },
   {
     pattern: '/activity/delivery',

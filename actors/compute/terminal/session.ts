@@ -8,10 +8,11 @@
  *   opening --shell--> attached <--join / lost connection--> detached --30 s, token's end--> over
  *      any -- the shell, its connection or the container ends, the client says goodbye --> over
  */
+import type { ExecExit } from '../../../proto/compute/exec.ts';
 import { type Caller, remainingMs } from '../../../proto/endpoint.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import type { Socket } from '../../../proto/ports/http.ts';
-import type { Shell } from '../../../proto/ports/shell.ts';
+import { exitCodeOf, type Shell, type ShellEnd } from '../../../proto/ports/shell.ts';
 import { type AnyRef, type Context, dispatch, type Ref, spawn, stop } from '../../../supervision/index.ts';
 import type { ConnectionEnd, ConnectionMessage } from '../../service/connection.ts';
 import {
@@ -51,6 +52,8 @@ export interface Viewer {
   readonly socket: Socket;
   readonly connection: Ref<ConnectionMessage>;
   readonly caller: Caller;
+  /** It is told how the shell ended. */
+  readonly tellsExit: boolean;
 }
 
 type SessionMessage =
@@ -286,10 +289,23 @@ export class TerminalSession implements TimedConnection {
       this.#settle();
       if (shell.kept?.isTaken === true) end = TAKEN_OVER;
       else if (end === CONTAINER_LOST && shell.kept !== undefined && !this.#isRegained) return this.#regain();
-      if (this.#self !== undefined) dispatch(this.#self, { type: 'close', ...end });
+      const over = () => this.#self !== undefined && dispatch(this.#self, { type: 'close', ...end });
+      if (end !== ENDED) return over();
+      void shell.ended.then((how) => {
+        this.#tellExit(how);
+        over();
+      });
     });
     for (const chunk of this.#early) stream.write(chunk);
     this.#early = [];
+  }
+
+  #tellExit(end: ShellEnd): void {
+    const code = exitCodeOf(end);
+    const viewer = this.#viewer;
+    if (code === undefined || viewer?.tellsExit !== true) return;
+    const exit: ExecExit = { type: 'exit', code };
+    viewer.socket.send(JSON.stringify(exit));
   }
 
   /**

@@ -20,7 +20,7 @@ export function terminalConnection(terminals: Terminals, request: TerminalReques
 
   return {
     open(opened, self) {
-      viewer = { socket: opened, connection: self, caller: request.caller };
+      viewer = { socket: opened, connection: self, caller: request.caller, tellsExit: request.tellsExit };
       try {
         session = terminals.join(request, viewer);
       } catch (error) {

@@ -18,6 +18,8 @@ export interface TerminalRequest {
   readonly session: string | undefined;
   /** Its text frames are lines, without their ends. */
   readonly lines: boolean;
+  /** It is told how the shell ended. */
+  readonly tellsExit: boolean;
 }
 
 /** The registry, and the parent of the actors in it. */

@@ -20,6 +20,8 @@ export interface FakeShell {
   readonly keeping: ShellKeeping | undefined;
   /** What was said to its keeper, where it is kept: `look 30000`, `wait`, `seen 5`, `leave`. */
   readonly said: string[];
+  /** What is known of its end, once it has ended. */
+  endsWith(end: ShellEnd): void;
   /** Another connection takes it over. */
   take(): void;
 }
@@ -95,6 +97,7 @@ export function fakeShells(): FakeShells {
     let isTaken = false;
     let typed = '';
     let isClosed = false;
+    let end: ShellEnd = { code: null, signal: null };
     far.on('error', () => {});
     opened.push({
       containerId,
@@ -104,6 +107,9 @@ export function fakeShells(): FakeShells {
       near,
       keeping,
       said,
+      endsWith(how) {
+        end = how;
+      },
       take() {
         isTaken = true;
         near.destroy();
@@ -117,7 +123,7 @@ export function fakeShells(): FakeShells {
       },
     });
     const ended = new Promise<ShellEnd>((resolve) => {
-      near.once('close', () => resolve({ code: null, signal: null }));
+      near.once('close', () => resolve(end));
     });
     const kept: KeptShell = {
       look({ lingerMs, lifeMs }) {

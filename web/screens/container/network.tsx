@@ -1,10 +1,9 @@
 /** What of a container is reached from outside: its ports, and the hostnames that lead to it. */
 import { ExternalLink, Globe, Trash } from 'lucide';
 import { useState } from 'preact/hooks';
-import type { Container } from '../../../client/index.ts';
+import { addressOfPort, type Container } from '../../../client/index.ts';
 import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
-import { addressOfPort } from '../../core/outside.ts';
 import { call, client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import type { ScreenProps } from '../../core/router.ts';
@@ -68,7 +67,7 @@ function PortRow({ container: { id, hostname }, rule: { port, target_port, tls }
     await call('deleteIngress', { params: { id, port: String(port) } });
     toast(t.network.closed(port));
   });
-  const href = addressOfPort(hostname, port, outlook(), tls);
+  const href = addressOfPort(hostname, { port, tls }, outlook());
   return (
     <RowOf
       name={<span class="num">{t.network.rule(port, target_port)}</span>}

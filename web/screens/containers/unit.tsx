@@ -1,10 +1,9 @@
 /** One container in the list: how it is, what it uses or why it ended, and what can be done. */
 import { Globe, HardDrive, Play, ScrollText, Settings, Square, SquareTerminal, Trash } from 'lucide';
 import { useState } from 'preact/hooks';
-import type { Container } from '../../../client/index.ts';
+import { addressOfSite, type Container } from '../../../client/index.ts';
 import { now } from '../../core/clock.ts';
 import { bytesOf, exactTime, megabytes, percent, span, spanExactly } from '../../core/format.ts';
-import { addressOfSite } from '../../core/outside.ts';
 import { outlook } from '../../live/facts.ts';
 import { useHistory } from '../../live/history.ts';
 import { usage } from '../../live/live.ts';
