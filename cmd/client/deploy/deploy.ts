@@ -3,8 +3,8 @@ import { stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import type { Container } from '../../../client/index.ts';
-import { addressOf } from '../../config/page-address.ts';
 import { ClientFailure } from '../failure.ts';
+import { outlookOf, pageOf } from '../outside.ts';
 import { openFiles } from '../own-client.ts';
 import { keyIds, sizeOf } from '../run.ts';
 import type { ClientCommandOptions } from '../session.ts';
@@ -209,7 +209,7 @@ function sendText(
 
 /** Opens the ports that lead to the app, unless its owner has some, and says where it is. */
 async function finish(session: FileSession, container: Container, port: number, release: string): Promise<void> {
-  const { client, out, profile } = session;
+  const { client, out } = session;
   const { id, hostname, name } = container;
   let { rules } = await client.call('listIngress', { params: { id } });
   if (rules.length === 0) {
@@ -218,8 +218,7 @@ async function finish(session: FileSession, container: Container, port: number, 
     ({ rules } = await client.call('listIngress', { params: { id } }));
   }
   const leading = rules.filter(({ target_port }) => target_port === port);
-  const rule = leading.find((each) => each.port === 443) ?? leading.find((each) => each.port === 80) ?? leading[0];
-  const url = rule === undefined ? undefined : `${addressOf(rule, hostname, profile.url, profile.plainUrl)}/`;
+  const url = pageOf(leading, hostname, await outlookOf(session, out.place));
   out.done({ container_id: id, name, release: Number(release), url }, `${name} runs release ${release}.`);
   if (out.json) return;
   if (url !== undefined) out.line(url);
