@@ -3,7 +3,7 @@ import { Command, Option } from 'commander';
 import { addAccountCommands, addApi, addWhoAmI } from '../client/account-commands.ts';
 import { clientCommand, nameHelp } from '../client/common.ts';
 import { addContainerCommands } from '../client/container-commands.ts';
-import { addReleases } from '../client/deploy-commands.ts';
+import { addGit, addReleases } from '../client/deploy-commands.ts';
 import { ClientFailure } from '../client/failure.ts';
 import type { CommandPlace } from '../client/place.ts';
 import type { SshOptions } from '../client/ssh-switch.ts';
@@ -11,6 +11,7 @@ import { version } from '../config/program.ts';
 
 /** What `troupe` has besides, and what to do instead. */
 const NOT_HERE: Readonly<Record<string, string>> = {
+  deploy: 'Apps come by git: `git push ssh://HOST:PORT/NAME`.',
   cp: 'Files go by scp, to a container with SSH: `scp FILE <container id>@HOST:PATH`.',
   forward: 'Ports are led by your ssh, to a container with SSH: `ssh -L 8080:localhost:80 <container id>@HOST`.',
   'ssh-config': 'It writes entries for a file of your machine.',
@@ -48,6 +49,7 @@ export function accountProgram(place: CommandPlace, { json }: { readonly json: b
   });
   addContainerCommands(program.commandsGroup('Your containers:'), addSwitch);
   addReleases(program.commandsGroup('Your apps:'));
+  addGit(program);
   addAccountCommands(program.commandsGroup('What is yours:'));
   addWhoAmI(program);
   addApi(program);

@@ -5,7 +5,7 @@ import { ClientFailure, EXIT } from './failure.ts';
 import { connectionNotice } from './logs.ts';
 import { containerOf } from './names.ts';
 import { type CommandInput, onReaderGone } from './place.ts';
-import { type ClientCommandOptions, openSession } from './session.ts';
+import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 
 /** Input on its way, and output that nobody takes: past these bytes the other side waits. */
 const MAX_INPUT_BYTES = 256 * 1024;
@@ -21,6 +21,18 @@ export async function exec(name: string, command: readonly string[], options: Cl
   if (command.length === 0) throw new ClientFailure('usage', 'Which command? `troupe exec NAME -- COMMAND`.');
   const session = openSession(options);
   const { id } = await containerOf(session, name);
+  session.out.place.exitWith((await joined(session, id, command)) ?? EXIT.interrupted);
+}
+
+/**
+ * Runs a command whose input and outputs are those of the place. Resolves with its exit code; undefined when it was
+ * ended. Rejects with TroupeError.
+ */
+export async function joined(
+  session: ClientSession,
+  id: string,
+  command: readonly string[],
+): Promise<number | undefined> {
   const { place } = session.out;
   const { stdin, stdout, stderr } = place;
   const isTerminal = stdin.isTTY === true && stdout.isTTY === true;
@@ -61,7 +73,7 @@ export async function exec(name: string, command: readonly string[], options: Cl
   const release = place.onEnd(onInterrupt);
   if (isTerminal) stdout.on('resize', onResize);
   try {
-    place.exitWith((await running.done) ?? EXIT.interrupted);
+    return await running.done;
   } finally {
     release();
     forget();

@@ -58,6 +58,13 @@ fill() {
   rm -f "$1/same" "$1/have"
 }
 
+# Takes files of the release: NAME BASE64 a line.
+describe() {
+  while read -r name data; do
+    case $name in about | start | build) echo "$data" | base64 -d >"$1/$name" ;; esac
+  done
+}
+
 killed() {
   for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
     [ ! -r "$file" ] || sed -n 's/^oom_kill //p' "$file"
@@ -97,7 +104,8 @@ lead() {
 
 current() { readlink "$root/current" 2>/dev/null | sed 's|^releases/||' || :; }
 
-starts() { sed -n 's/^[a-z]* -\{0,1\}[0-9]* //p' "$run/troupe-program" 2>/dev/null || :; }
+# How often the program was started since the container was.
+starts() { awk '{ print $3 }' "$run/troupe-program" 2>/dev/null || :; }
 
 # Starts the program again, and waits until that has happened.
 again() {
@@ -179,25 +187,19 @@ well() {
   end=$(($(date +%s) + grace))
   while :; do
     seen=$(look) && return 0
-    state=$(cat "$run/troupe-program")
-    case $state in
-    "ended 0 "*) ;;
-    "ended "*)
-      code=${state#ended }
-      say "The program ended with exit code ${code% *}."
-      [ "${code% *}" != 127 ] || say 'A program that it calls is not in the container: its image is another than the app needs.'
-      return 1
-      ;;
-    esac
-    if [ "$(starts)" != "$began" ]; then
-      say 'The program ended, and was started again.'
+    # It may have been started again between two looks.
+    code=$(awk -v began="$began" '$1 == "ended" { print $2 } $1 == "running" && $3 != began { print $4 }' \
+      "$run/troupe-program")
+    if [ -n "$code" ] && [ "$code" != 0 ]; then
+      say "The program ended with exit code $code."
+      [ "$code" != 127 ] || say 'A program that it calls is not in the container: its image is another than the app needs.'
       return 1
     fi
     [ "$(date +%s)" -lt "$end" ] || break
     sleep 1
   done
   say "After $grace s $seen."
-  case $state in "ended 0 "*) say 'The program has ended with exit code 0: it must stay in the foreground.' ;; esac
+  [ "$code" != 0 ] || say 'The program has ended with exit code 0: it must stay in the foreground.'
   case $seen in
   nothing*)
     found=$(listeners)
@@ -289,6 +291,6 @@ list() {
 verb=$1
 shift
 case $verb in
-begin | fill | build | activate | rollback | list | recover) "$verb" "$@" ;;
+begin | fill | describe | build | activate | rollback | list | recover) "$verb" "$@" ;;
 *) fail 2 "no such step: $verb" ;;
 esac

@@ -77,7 +77,7 @@ const ALLOWED = [
   ...['addMute', 'addWebhook', 'deleteServiceAccount', 'deleteToken', 'deleteWebhook', 'getMail', 'getServiceAccount'],
   ...['getWebhook', 'listKeys', 'listMutes', 'listNotifications', 'listServiceAccountTokens', 'listServiceAccounts'],
   ...['listSessions', 'listTokens', 'listWebhookDeliveries', 'listWebhooks', 'markAllRead', 'markRead'],
-  ...['notificationSocket', 'removeMute', 'rotateWebhook', 'session', 'setMail', 'setSshKeyLogin', 'showPlatformFacts'],
+  ...['notificationSocket', 'removeMute', 'rotateWebhook', 'session', 'setMail', 'setSshKeyLogin'],
   ...['testWebhook', 'unreadCount', 'updateProfile', 'updateWebhook', 'verifyMail'],
 ];
 

@@ -1,16 +1,15 @@
 /** `troupe deploy`: a folder becomes the next release of an app in a container. */
 import { stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
-import { Readable } from 'node:stream';
 import type { Container } from '../../../client/index.ts';
 import { ClientFailure } from '../failure.ts';
-import { outlookOf, pageOf } from '../outside.ts';
 import { openFiles } from '../own-client.ts';
 import { keyIds, sizeOf } from '../run.ts';
 import type { ClientCommandOptions } from '../session.ts';
 import { waitFor } from '../wait.ts';
 import { manifestOf, walk } from './files.ts';
-import { releaseScript, runStep, SCRIPT_FILE } from './inside.ts';
+import { runStep } from './inside.ts';
+import { install, openPorts, portOf, type ReleasePlan } from './install.ts';
 import { type DeployPlan, planOf, TELLING_FILES, type TellingFile } from './plan.ts';
 import { checked, type FolderSettings, SETTINGS_FILE, settingsOf } from './settings.ts';
 import { sendFiles } from './upload.ts';
@@ -33,8 +32,6 @@ export interface DeployOptions extends ClientCommandOptions {
 
 type FileSession = ReturnType<typeof openFiles>;
 
-/** The port that an app gets which names none. */
-const PORT = 8080;
 const MOST_TEXT = 1024 * 1024;
 
 /** Deploys a folder: the present one unless another is named. */
@@ -46,9 +43,26 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
   const { settings, plan } = await planFor(session, root, options);
   const files = await filesOf(session, root, plan, options);
   const container = await containerFor(session, plan, { ...settings, ...typedOf(options) }, options);
-  const port = plan.port ?? (await portOf(session, container.id));
-  const release = await install(session, container, root, { ...plan, port, note: options.note ?? '' }, files);
-  await finish(session, container, port, release);
+  const { name, id } = container;
+  const { out } = session;
+  const say = (line: string) => {
+    if (!out.json) out.note(line);
+  };
+  const fill = async (into: string): Promise<ReleasePlan> => {
+    const list = await runStep(session, container, ['fill', into], { input: await manifestOf(root, files) });
+    const missing = new Set(list.split('\n'));
+    const sent = files.filter(({ path, kind }) => kind === 'link' || missing.has(path));
+    const bytes = sent.reduce((sum, { size }) => sum + size, 0);
+    say(`Sending ${sent.length} of ${files.length} files, ${sized(bytes)}.`);
+    if (sent.length > 0) await sendFiles(session, id, { root, folder: `${into}/app`, files: sent });
+    return { ...plan, port: plan.port ?? (await portOf(session, id)), note: options.note ?? '' };
+  };
+  const { release, port } = await install(session, container, { fill, say });
+  const url = await openPorts(session, container, port);
+  out.done({ container_id: id, name, release: Number(release), url }, `${name} runs release ${release}.`);
+  if (out.json) return;
+  if (url !== undefined) out.line(url);
+  else out.note(`No port leads to ${port}: \`troupe port add ${name} 80:${port}\` opens one.`);
 }
 
 function typedOf(options: DeployOptions): FolderSettings {
@@ -71,7 +85,7 @@ async function planFor(session: FileSession, root: string, options: DeployOption
     if (content !== undefined) texts[name] = content;
   }
   const plan = planOf(basename(root), texts, settings, typedOf(options));
-  if (plan.start !== undefined) return { settings, plan };
+  if (plan.start !== undefined) return { settings, plan: { ...plan, start: plan.start } };
   const hint = `It must listen on the port in PORT. Name it with --start, or in ${SETTINGS_FILE}: start = "..."`;
   const dockerfile =
     texts.Dockerfile === undefined ? '' : ' A Dockerfile is not built: push its image, or say how it starts.';
@@ -146,83 +160,6 @@ async function containerFor(
 
 function gone(name: string): never {
   throw new ClientFailure('missing', `${name} was deleted meanwhile.`);
-}
-
-/** The port that the container's variables say. */
-async function portOf({ client }: FileSession, id: string): Promise<number> {
-  const { env } = await client.call('getSettings', { params: { id } });
-  const port = Number(env.PORT);
-  return Number.isInteger(port) && port > 0 && port < 65_536 ? port : PORT;
-}
-
-type ReleasePlan = DeployPlan & { readonly port: number; readonly note: string };
-
-/** Sends the files, builds, and switches. Resolves with the number of the release. Throws ClientFailure. */
-async function install(
-  session: FileSession,
-  container: Container,
-  root: string,
-  plan: ReleasePlan,
-  files: Awaited<ReturnType<typeof filesOf>>,
-): Promise<string> {
-  const { out } = session;
-  const { id, hostname } = container;
-  const say = (line: string) => {
-    if (!out.json) out.note(line);
-  };
-  await sendText(session, id, SCRIPT_FILE, await releaseScript());
-  const folder = (await runStep(session, container, ['begin'])).trim();
-  const missing = new Set(
-    (await runStep(session, container, ['fill', folder], { input: await manifestOf(root, files) })).split('\n'),
-  );
-  const sent = files.filter(({ path, kind }) => kind === 'link' || missing.has(path));
-  const bytes = sent.reduce((sum, { size }) => sum + size, 0);
-  say(`Sending ${sent.length} of ${files.length} files, ${sized(bytes)}.`);
-  if (sent.length > 0) await sendFiles(session, id, { root, folder: `${folder}/app`, files: sent });
-  const about = [
-    `port=${plan.port}`,
-    `check=${plan.check.kind}`,
-    `path=${plan.check.path}`,
-    `host=${hostname}`,
-    `grace=${plan.grace}`,
-    `note=${plan.note.replace(/\p{Cc}/gu, ' ')}`,
-  ].join('\n');
-  await sendText(session, id, { path: `${folder}/about`, mode: '644' }, Buffer.from(`${about}\n`));
-  await sendText(session, id, { path: `${folder}/start`, mode: '644' }, Buffer.from(`${plan.start}\n`));
-  if (plan.build !== undefined) {
-    await sendText(session, id, { path: `${folder}/build`, mode: '644' }, Buffer.from(`${plan.build}\n`));
-    say(`Building: ${plan.build.replaceAll('\n', '; ')}`);
-    await runStep(session, container, ['build', folder], { onLine: (line) => say(out.paint(`  ${line}`, 'dim')) });
-  }
-  return (await runStep(session, container, ['activate', folder], { onLine: say })).trim();
-}
-
-function sendText(
-  { files }: FileSession,
-  id: string,
-  query: { readonly path: string; readonly mode: string },
-  text: Buffer,
-): Promise<unknown> {
-  const path = `/compute/containers/${encodeURIComponent(id)}/files?${new URLSearchParams(query)}`;
-  return files('PUT', path, { body: Readable.from([text]), length: text.length });
-}
-
-/** Opens the ports that lead to the app, unless its owner has some, and says where it is. */
-async function finish(session: FileSession, container: Container, port: number, release: string): Promise<void> {
-  const { client, out } = session;
-  const { id, hostname, name } = container;
-  let { rules } = await client.call('listIngress', { params: { id } });
-  if (rules.length === 0) {
-    await client.call('addIngress', { params: { id }, body: { port: 80, target_port: port } });
-    await client.call('addIngress', { params: { id }, body: { port: 443, target_port: port, tls: 'platform' } });
-    ({ rules } = await client.call('listIngress', { params: { id } }));
-  }
-  const leading = rules.filter(({ target_port }) => target_port === port);
-  const url = pageOf(leading, hostname, await outlookOf(session, out.place));
-  out.done({ container_id: id, name, release: Number(release), url }, `${name} runs release ${release}.`);
-  if (out.json) return;
-  if (url !== undefined) out.line(url);
-  else out.note(`No port leads to ${port}: \`troupe port add ${name} 80:${port}\` opens one.`);
 }
 
 function sized(bytes: number): string {

@@ -1,21 +1,27 @@
 /** Steps of a deployment that run in the container, by deploy/release/release.sh. */
-import { readFile } from 'node:fs/promises';
 import type { Container } from '../../../client/index.ts';
-import { packageFile } from '../../config/program.ts';
+import { releaseScript } from '../../config/release-script.ts';
 import { ClientFailure } from '../failure.ts';
 import type { ClientSession } from '../session.ts';
 
 /** Where the script lies in a container. */
 const SCRIPT_PATH = '/root/.troupe/release.sh';
 
-/** The script. It is written anew by each deployment. */
-export const releaseScript = (): Promise<Buffer> => readFile(packageFile('deploy/release/release.sh'));
-
-export const SCRIPT_FILE = { path: SCRIPT_PATH, mode: '644' } as const;
-
 /** Most that a step may print on standard output, bytes: a line for each file. */
 const MOST_OUTPUT = 16 * 1024 * 1024;
 const INPUT_BYTES = 64 * 1024;
+
+/** Writes it whole: its bytes are standard input. */
+const WRITE = `mkdir -p /root/.troupe && cat > ${SCRIPT_PATH}.new && mv -f ${SCRIPT_PATH}.new ${SCRIPT_PATH}`;
+
+/** Brings the script into a container: that of this version. */
+export async function sendScript(session: ClientSession, { id }: Pick<Container, 'id'>): Promise<void> {
+  const input = releaseScript();
+  const said: string[] = [];
+  const onLine = (line: string) => void said.push(line);
+  const { code } = await runInside(session, id, ['/bin/sh', '-c', WRITE], { input, onLine });
+  if (code !== 0) throw new ClientFailure('state', said.join('\n') || 'The container takes no files.');
+}
 
 interface StepOptions {
   /** Standard input. */
@@ -75,7 +81,7 @@ async function lastLines({ client, out }: ClientSession, id: string): Promise<vo
   for (const { text } of lines) out.note(out.paint(`  ${text}`, 'dim'));
 }
 
-async function runInside(
+export async function runInside(
   { client, out }: ClientSession,
   id: string,
   command: readonly string[],

@@ -1,0 +1,84 @@
+/** What every deployment does once its container runs: files into a new folder, a build, the switch, ports. */
+import type { CallInput, Container } from '../../../client/index.ts';
+import { outlookOf, pageOf } from '../outside.ts';
+import type { ClientSession } from '../session.ts';
+import { runStep, sendScript } from './inside.ts';
+import type { DeployPlan } from './plan.ts';
+
+/** A plan whose questions are answered. */
+export interface ReleasePlan extends DeployPlan {
+  readonly start: string;
+  readonly port: number;
+  /** What `troupe releases` says of it. */
+  readonly note: string;
+}
+
+/** The port that an app gets which names none. */
+const PORT = 8080;
+
+/** The port that the container's variables say. */
+export async function portOf({ client }: ClientSession, id: string): Promise<number> {
+  const { env } = await client.call('getSettings', { params: { id } });
+  const port = Number(env.PORT);
+  return Number.isInteger(port) && port > 0 && port < 65_536 ? port : PORT;
+}
+
+/** Brings a release into a container. Resolves with its number. Rejects with ClientFailure or TroupeError. */
+export async function install(
+  session: ClientSession,
+  container: Container,
+  parts: {
+    /** Fills the new folder, whose path it gets, and says how the app is run. */
+    readonly fill: (folder: string) => Promise<ReleasePlan>;
+    /** Gets what is told on the way. */
+    readonly say: (line: string) => void;
+  },
+): Promise<{ readonly release: string; readonly port: number }> {
+  const { out } = session;
+  const { fill, say } = parts;
+  await sendScript(session, container);
+  const folder = (await runStep(session, container, ['begin'])).trim();
+  const plan = await fill(folder);
+  await runStep(session, container, ['describe', folder], { input: described(plan, container.hostname) });
+  if (plan.build !== undefined) {
+    say(`Building: ${plan.build.replaceAll('\n', '; ')}`);
+    await runStep(session, container, ['build', folder], { onLine: (line) => say(out.paint(`  ${line}`, 'dim')) });
+  }
+  const release = (await runStep(session, container, ['activate', folder], { onLine: say })).trim();
+  return { release, port: plan.port };
+}
+
+/** Files of a release as the script takes them: `NAME BASE64` a line. */
+function described({ port, check, grace, note, start, build }: ReleasePlan, hostname: string): string {
+  const about = [
+    `port=${port}`,
+    `check=${check.kind}`,
+    `path=${check.path}`,
+    `host=${hostname}`,
+    `grace=${grace}`,
+    `note=${note.replace(/\p{Cc}/gu, ' ')}`,
+  ];
+  const files = { about: about.join('\n'), start, ...(build === undefined ? {} : { build }) };
+  return Object.entries(files)
+    .map(([name, text]) => `${name} ${Buffer.from(`${text}\n`).toString('base64')}\n`)
+    .join('');
+}
+
+const OPENED: readonly CallInput<'addIngress'>['body'][] = [{ port: 80 }, { port: 443, tls: 'platform' }];
+
+/** Opens the ports that lead to the app, unless its owner has some. Resolves with its address, if one leads there. */
+export async function openPorts(
+  session: ClientSession,
+  { id, hostname }: Container,
+  port: number,
+): Promise<string | undefined> {
+  const { client, out } = session;
+  const params = { id };
+  let { rules } = await client.call('listIngress', { params });
+  if (rules.length === 0) {
+    for (const rule of OPENED) await client.call('addIngress', { params, body: { ...rule, target_port: port } });
+    ({ rules } = await client.call('listIngress', { params }));
+  }
+  const leading = rules.filter(({ target_port }) => target_port === port);
+  return pageOf(leading, hostname, await outlookOf(session, out.place));
+}

@@ -1,0 +1,149 @@
+/** `git push` by SSH: what the platform's end of it does. The repository is in the container. */
+import { joined } from '../exec.ts';
+import { ClientFailure } from '../failure.ts';
+import { pick } from '../names.ts';
+import { type ClientCommandOptions, type ClientSession, openSession } from '../session.ts';
+import { runInside } from './inside.ts';
+import { install, openPorts, portOf, type ReleasePlan } from './install.ts';
+import { planOf, TELLING_FILES, type TellingFile } from './plan.ts';
+import { SETTINGS_FILE, settingsOf } from './settings.ts';
+
+const REPOSITORY = '/root/.troupe/app.git';
+/** Branches that are deployed: the first that there is. */
+const BRANCHES = 'main master';
+/** Most bytes of one push: a container's disk is not to be filled by one. */
+const MOST_PUSHED = '1g';
+/** Most bytes that are read of a file that tells what the folder is. */
+const MOST_TEXT = 64 * 1024;
+
+const RECEIVE = `
+command -v git >/dev/null || exit 9
+[ -d ${REPOSITORY} ] || git init -q --bare -b main ${REPOSITORY} || exit
+exec git -c receive.maxInputSize=${MOST_PUSHED} receive-pack ${REPOSITORY}`;
+
+const UPLOAD = `
+command -v git >/dev/null || exit 9
+[ -d ${REPOSITORY} ] || { echo 'Nothing was pushed to this container.' >&2; exit 1; }
+exec git upload-pack ${REPOSITORY}`;
+
+/** Prints the commit to deploy, and that of the current release. */
+const COMMITS = `
+cd ${REPOSITORY} || exit
+for branch in ${BRANCHES}; do git rev-parse -q --verify "refs/heads/$branch^{commit}" && break; done
+cat /root/app/current/commit 2>/dev/null || :`;
+
+/** Lays the files of a commit into a folder, and prints those that tell what it is. */
+const EXTRACT = `
+set -e
+cd ${REPOSITORY}
+git archive "$1" | tar -x -C "$2/app" --no-same-owner
+echo "$1" > "$2/commit"
+cd "$2/app"
+for name in ${[...TELLING_FILES, SETTINGS_FILE].join(' ')}; do
+  [ ! -f "$name" ] || echo "$name $(head -c ${MOST_TEXT} "$name" | base64 -w 0)"
+done
+git --git-dir=${REPOSITORY} log -1 --format='subject %s' "$1"`;
+
+const NO_GIT = 9;
+
+/** Takes a push, and deploys what came. */
+export async function receivePush(repository: string, options: ClientCommandOptions): Promise<void> {
+  const { session, container } = await opened(repository, options);
+  const { id, name } = container;
+  const { out } = session;
+  const code = await joined(session, id, ['/bin/sh', '-c', RECEIVE]);
+  if (code === NO_GIT) throw withoutGit(name);
+  if (code !== 0) throw new ClientFailure('failed', 'git did not take the push.');
+  // Standard output is git's own.
+  const say = (line: string) => out.note(line);
+  const [commit, current] = (await inside(session, id, COMMITS)).split('\n').filter((line) => line !== '');
+  if (commit === undefined) {
+    say(`Nothing is deployed: push to the branch ${BRANCHES.replace(' ', ' or ')}.`);
+    return;
+  }
+  if (commit === current) {
+    say(`${name} runs this commit.`);
+    return;
+  }
+  const { release, port } = await install(session, container, {
+    fill: (folder) => planFor(session, container, folder, commit),
+    say,
+  });
+  const url = await openPorts(session, container, port);
+  say(`${name} runs release ${release}${url === undefined ? '' : `: ${url}`}`);
+}
+
+/** Sends what was pushed: `git clone` and `git fetch`. */
+export async function sendPushed(repository: string, options: ClientCommandOptions): Promise<void> {
+  const { session, container } = await opened(repository, options);
+  const code = await joined(session, container.id, ['/bin/sh', '-c', UPLOAD]);
+  if (code === NO_GIT) throw withoutGit(container.name);
+  session.out.place.exitWith(code ?? 1);
+}
+
+/** The container that a path of git means: `/shop.git`, `shop`. */
+async function opened(repository: string, options: ClientCommandOptions) {
+  const session = openSession(options);
+  const name = repository
+    .replace(/^\/+(~\/)?/, '')
+    .replace(/\/$/, '')
+    .replace(/\.git$/, '');
+  const { containers } = await session.client.call('listContainers');
+  if (!containers.some((each) => each.name === name || each.id === name))
+    throw new ClientFailure(
+      'missing',
+      `There is no container ${name}. Make it first: ${session.out.place.program} run ${name || 'NAME'} --image node`,
+    );
+  const container = pick(containers, name, 'container');
+  if (container.status !== 'running')
+    throw new ClientFailure('state', `${name} does not run: ${session.out.place.program} start ${name}`);
+  return { session, container };
+}
+
+function withoutGit(name: string): ClientFailure {
+  return new ClientFailure('state', `${name} has no git: its image must have it, such as node, python and dev.`);
+}
+
+async function planFor(
+  session: ClientSession,
+  { id, name }: { readonly id: string; readonly name: string },
+  folder: string,
+  commit: string,
+): Promise<ReleasePlan> {
+  const found = new Map<string, string>();
+  let subject = '';
+  for (const line of (await inside(session, id, EXTRACT, [commit, folder])).split('\n')) {
+    const at = line.indexOf(' ');
+    const [word, rest] = [line.slice(0, at), line.slice(at + 1)];
+    if (word === 'subject') subject = rest;
+    else if (at > 0) found.set(word, Buffer.from(rest, 'base64').toString('utf8'));
+  }
+  const texts: Partial<Record<TellingFile, string>> = {};
+  for (const file of TELLING_FILES) {
+    const text = found.get(file);
+    if (text !== undefined) texts[file] = text;
+  }
+  const toml = found.get(SETTINGS_FILE);
+  const plan = planOf(name, texts, toml === undefined ? {} : await settingsOf(toml), { name });
+  if (plan.start === undefined)
+    throw new ClientFailure(
+      'usage',
+      `Which command starts it? The repository has ${plan.found}. Say it in ${SETTINGS_FILE}: start = "..."`,
+    );
+  const note = `${commit.slice(0, 8)} ${subject}`.slice(0, 200);
+  return { ...plan, start: plan.start, port: plan.port ?? (await portOf(session, id)), note };
+}
+
+/** Standard output of a script that must succeed. */
+async function inside(
+  session: ClientSession,
+  id: string,
+  script: string,
+  words: readonly string[] = [],
+): Promise<string> {
+  const said: string[] = [];
+  const onLine = (line: string) => void said.push(line);
+  const { code, output } = await runInside(session, id, ['/bin/sh', '-c', script, 'push', ...words], { onLine });
+  if (code !== 0) throw new ClientFailure('failed', said.join('\n') || `It failed (${code}).`);
+  return output;
+}

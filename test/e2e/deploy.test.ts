@@ -1,0 +1,201 @@
+/** A folder becomes an app with an address: `troupe deploy` and `git push`, on a real platform and an image of its catalog. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { Agent, get } from 'node:https';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { after, before, describe, test } from 'node:test';
+import { z } from 'zod';
+import { findProgram } from '../../transports/engines/docker/run.ts';
+import { generateKeyPair } from '../../transports/ssh/keys.ts';
+import {
+  deleteAll,
+  type Finished,
+  type RunningPlatform,
+  startPlatform,
+  troupe,
+  troupeCommand,
+} from '../support/cluster/platform.ts';
+import { dockerSkip, realRequired } from '../support/engine/docker-under-test.ts';
+import { finish } from '../support/ssh/gateway.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
+
+function skip(): string | false {
+  if (realRequired) return false;
+  if (process.env.TROUPE_TEST_SLOW !== '1') return 'builds a Debian system: set TROUPE_TEST_SLOW=1';
+  const missing = ['mmdebstrap', 'git', 'ssh'].find((name) => findProgram(name) === undefined);
+  return missing === undefined ? dockerSkip() : `missing: ${missing}`;
+}
+
+const server = (words: string, { port = 'process.env.PORT', on = '0.0.0.0' } = {}) =>
+  `require('node:http').createServer((_, reply) => reply.end('${words} ' + process.env.KEY)).listen(${port}, '${on}');`;
+
+const deployed = z.object({ container_id: z.string(), name: z.literal('shop'), release: z.int(), url: z.url() });
+
+describe('an app from a folder', { skip: skip(), timeout: 1_500_000 }, () => {
+  const ends: (() => unknown)[] = [];
+  let platform: RunningPlatform;
+  let folder = '';
+  let data = '';
+  let env: Record<string, string> = {};
+
+  const run = (words: readonly string[], input = ''): Promise<Finished> => troupe(words, { env, input });
+  const ok = async (words: readonly string[], input = ''): Promise<Finished> => {
+    const finished = await run(words, input);
+    assert.equal(finished.code, 0, `${words.join(' ')}\n${finished.stdout}${finished.stderr}`);
+    return finished;
+  };
+  const put = (name: string, content: string) => writeFile(join(folder, name), content);
+  const deploy = async (...more: string[]) =>
+    deployed.parse(JSON.parse((await ok(['deploy', folder, '--json', '--timeout', '1400', ...more])).stdout));
+  /** The page of an address, over HTTPS with the platform's authority. */
+  const page = async (url: string): Promise<string> => {
+    const { hostname, port } = new URL(url);
+    const agent = new Agent({ ca: await readFile(join(data, 'ca.pem')), servername: hostname });
+    const reply = new Promise<string>((resolve, reject) => {
+      const headers = { host: `${hostname}:${port}`, 'cache-control': 'no-cache' };
+      get({ host: '127.0.0.1', port, agent, headers }, (answer) => resolve(text(answer))).on('error', reject);
+    });
+    try {
+      return await reply;
+    } finally {
+      agent.destroy();
+    }
+  };
+  const login = async () => {
+    const { password } = platform.ready.admin;
+    const words = ['login', platform.ready.urls.https, '--ca', join(data, 'ca.pem'), '--profile', 'deploy'];
+    await ok([...words, '--user', 'admin', '--password-stdin'], `${password ?? env.PASSWORD}\n`);
+  };
+
+  before(async () => {
+    const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+    [data, folder] = [await tempDir(cleanup), join(await tempDir(cleanup), 'shop')];
+    await mkdir(folder);
+    env = { XDG_CONFIG_HOME: join(data, 'config'), TROUPE_PROFILE: 'deploy', TROUPE_URL: '', TROUPE_TOKEN: '' };
+    platform = await startPlatform({ data });
+    cleanup.after(() => platform.stop());
+    env.PASSWORD = platform.ready.admin.password ?? '';
+    await login();
+    const pair = generateKeyPair('laptop');
+    await writeFile(join(data, 'key'), pair.privateKey, { mode: 0o600 });
+    await ok(['key', 'add', '-', '--login'], pair.publicKey);
+  });
+  after(async () => {
+    const { stdout } = await run(['token']);
+    await deleteAll(platform.ready.urls.compute, stdout.trim());
+    for (const end of ends) await end();
+  });
+
+  test('is built, runs, and is reached over HTTPS', async () => {
+    await put('package.json', '{"name":"shop","scripts":{"start":"node server.js","build":"echo yes > built.txt"}}');
+    await put('server.js', server('one'));
+    await put('.env', 'KEY=canary-of-deploy\n');
+    const { stdout, stderr } = await ok(['deploy', folder, '--timeout', '1400']);
+    assert.match(stderr, /Left here, as they look like secrets: \.env\./);
+    assert.match(
+      stderr,
+      /Building: npm install [^\n]*; npm run build\n[\s\S]*Starting release 1\.\nshop runs release 1\./,
+    );
+    // The gateway hears of the port within seconds.
+    await until(async () => (await page(stdout.trim()).catch(() => '')) === 'one undefined', { what: 'it answers' });
+    assert.equal((await ok(['exec', 'shop', '--', 'cat /root/app/current/app/built.txt'])).stdout, 'yes\n');
+    assert.equal((await run(['exec', 'shop', '--', 'cat /root/app/current/app/.env'])).code, 1);
+  });
+
+  test('takes changes and secrets, and goes back', async () => {
+    await put('server.js', server('two'));
+    const second = await deploy('--note', 'louder');
+    assert.equal(second.release, 2);
+    assert.equal(await page(second.url), 'two undefined');
+    await ok(['env', 'secret', 'shop', '--file', join(folder, '.env'), '--json']);
+    await until(async () => (await page(second.url).catch(() => '')) === 'two canary-of-deploy', {
+      what: 'the container is back with its secret',
+      timeoutMs: 60_000,
+    });
+    await ok(['rollback', 'shop']);
+    assert.equal(await page(second.url), 'one canary-of-deploy');
+    const listed = await ok(['releases', 'shop', '--json']);
+    assert.ok(!listed.stdout.includes('canary'));
+    const { releases } = z
+      .object({ releases: z.array(z.object({ release: z.int(), current: z.boolean(), note: z.string() })) })
+      .parse(JSON.parse(listed.stdout));
+    assert.deepEqual(
+      releases.map(({ release, current, note }) => [release, current, note]),
+      [
+        [1, true, ''],
+        [2, false, 'louder'],
+      ],
+    );
+  });
+
+  test('stays as it is when a change is not well', async () => {
+    const { stdout } = await ok(['open', 'shop']);
+    await put('server.js', server('deaf', { on: '127.0.0.1' }));
+    const failed = await run(['deploy', folder, '--grace', '5']);
+    assert.equal(failed.code, 1);
+    assert.match(failed.stderr, /node listens on 127\.0\.0\.1:8080\n/);
+    assert.match(failed.stderr, /Release 1 runs again\.[\s\S]*troupe: shop is not changed: see above\.\n$/);
+    const broken = await run(['deploy', folder, '--build', 'false']);
+    assert.equal(broken.code, 1);
+    assert.match(broken.stderr, /The build failed with exit code 1\./);
+    assert.equal(await page(stdout.trim()), 'one canary-of-deploy');
+  });
+
+  test('goes on when the platform is killed in the middle', async () => {
+    await put('server.js', server('three'));
+    const words = ['deploy', folder, '--start', 'sleep 6; exec node server.js', '--grace', '60'];
+    const [program = '', ...args] = troupeCommand(words);
+    const command = spawn(program, args, { env: { ...process.env, ...env }, stdio: 'ignore' });
+    ends.unshift(() => command.kill('SIGKILL'));
+    const pending = () => run(['exec', 'shop', '--', 'test -e /root/app/pending']);
+    await until(async () => (await pending()).code === 0, { what: 'the switch has begun', timeoutMs: 60_000 });
+    await platform.kill();
+    platform = await startPlatform({ data });
+    // It would wait for the platform, which has other ports now.
+    command.kill('SIGKILL');
+    await login();
+    const { stdout } = await ok(['open', 'shop']);
+    await until(async () => (await page(stdout.trim()).catch(() => '')) === 'three canary-of-deploy', {
+      what: 'the release came up without its command',
+      timeoutMs: 60_000,
+    });
+  });
+
+  test('comes by git push, with the SSH key alone', async () => {
+    const { host, port } = platform.ready.ssh;
+    const own = `-F none -i ${join(data, 'key')} -o IdentitiesOnly=yes -o BatchMode=yes -o StrictHostKeyChecking=no`;
+    const git = (...words: string[]) => {
+      const all = ['-c', 'user.name=ann', '-c', 'user.email=ann@cloud.test', '-C', folder, ...words];
+      const ssh = `ssh ${own} -o UserKnownHostsFile=${join(data, 'known_hosts')}`;
+      return finish(spawn('git', all, { env: { ...process.env, GIT_SSH_COMMAND: ssh, HOME: data } }));
+    };
+    const to = (name: string) => `ssh://admin@${host}:${port}/${name}`;
+    await git('init', '-q', '-b', 'main');
+    await put('.gitignore', '.env\n');
+    await put('server.js', server('pushed'));
+    await git('add', '-A');
+    await git('commit', '-q', '-m', 'First by git');
+    const pushed = await git('push', to('shop.git'), 'main');
+    assert.equal(pushed.code, 0, pushed.stderr);
+    const [, url = ''] = /shop runs release \d+: (https:\S+)/.exec(pushed.stderr) ?? [];
+    assert.equal(await page(url), 'pushed canary-of-deploy');
+    assert.match((await git('push', to('shop.git'), 'main')).stderr, /shop runs this commit\./);
+
+    await put('server.js', 'process.exit(4)');
+    await git('commit', '-q', '-a', '-m', 'Broken');
+    const failed = await git('push', to('shop'), 'main');
+    assert.equal(failed.code, 1);
+    assert.match(failed.stderr, /The program ended with exit code 4\.\n[\s\S]*error: failed to push some refs/);
+    assert.equal(await page(url), 'pushed canary-of-deploy');
+    assert.match((await ok(['releases', 'shop'])).stdout, /\*\t\S+\t[0-9a-f]{8} First by git\t\d+\n$/);
+
+    const other = await git('push', to('shop'), 'main:feature');
+    assert.equal(other.code, 1, 'the broken commit of main is tried again');
+    assert.match((await git('push', to('nothing'), 'main')).stderr, /There is no container nothing\. Make it first: /);
+    assert.equal((await git('clone', '-q', to('shop'), join(data, 'clone'))).code, 0);
+    assert.equal(await readFile(join(data, 'clone', 'server.js'), 'utf8'), 'process.exit(4)');
+  });
+});
