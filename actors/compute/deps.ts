@@ -27,8 +27,8 @@ export interface ComputeDeps {
   readonly filesMaxMb?: number;
   readonly log: Log;
   readonly clock: Clock;
-  /** Parent domain of the platform's host names. */
-  readonly domain: string;
+  /** Parent domain of the containers' host names. */
+  readonly containersDomain: string;
   /** Ports on which the platform itself listens: no container gets them. */
   readonly takenPorts?: readonly number[];
   /** Where the SSH gateway is reached; undefined while that is not known. Without it, nothing is said of it. */

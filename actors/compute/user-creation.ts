@@ -63,7 +63,7 @@ export function creationHandler(
       const { name, instanceType } = inserted;
       const detail = { name, instance_type: instanceType, image, ...(configured && { settings: configured }) };
       await audit(tx, auditEntry(call, 'container.create', inserted.id, detail));
-      return { row: inserted, reply: await keptReply(tx, call, createdView(inserted, deps.domain)) };
+      return { row: inserted, reply: await keptReply(tx, call, createdView(inserted, deps.containersDomain)) };
     });
     deps.log.info({ userId: state.userId, containerId: row.id }, 'container created');
     pushStatus(state, row);

@@ -8,20 +8,20 @@ import type { ComputeDeps } from './deps.ts';
 import { imageOf } from './image-rules.ts';
 
 /** What a view is made with. */
-type ViewDeps = Pick<ComputeDeps, 'domain' | 'engine' | 'sshAddress' | 'defaultImage'>;
+type ViewDeps = Pick<ComputeDeps, 'containersDomain' | 'engine' | 'sshAddress' | 'defaultImage'>;
 
-/** `<container_id>.compute.{platform_domain}`. */
-export function hostnameOf(id: string, domain: string): string {
-  return `${id}.compute.${domain}`;
+/** `<container_id>.compute.{platform_domain}`, unless the operator gave containers a domain of their own. */
+export function hostnameOf(id: string, containersDomain: string): string {
+  return `${id}.${containersDomain}`;
 }
 
 /** The container as create, start and stop answer it. */
-export function createdView(row: ContainerRow, domain: string): ContainerCreatedView {
+export function createdView(row: ContainerRow, containersDomain: string): ContainerCreatedView {
   return {
     id: row.id,
     name: row.name,
     status: row.status,
-    hostname: hostnameOf(row.id, domain),
+    hostname: hostnameOf(row.id, containersDomain),
     memory_mb: row.memoryMb,
     storage_gb: row.storageGb,
     instance_type: row.instanceType,
@@ -37,13 +37,13 @@ export function createdView(row: ContainerRow, domain: string): ContainerCreated
  * run went, and why it failed.
  */
 export function containerView(row: ContainerRow, deps: ViewDeps): ContainerView {
-  const { domain, engine, sshAddress } = deps;
+  const { containersDomain, engine, sshAddress } = deps;
   const usage = engine.usage(row.id);
   const at = row.sshEnabled ? sshAddress?.() : undefined;
   return {
-    ...createdView(row, domain),
+    ...createdView(row, containersDomain),
     ...usageView(row.status === 'running' ? usage : { ...usage, memoryBytes: 0 }),
-    ssh_command: `ssh root@${hostnameOf(row.id, domain)}`,
+    ssh_command: `ssh root@${hostnameOf(row.id, containersDomain)}`,
     ...(at === undefined ? {} : { ssh: { command: sshCommand(row.id, at), ...at, user: row.id } }),
     image: imageOf(row, deps),
     ...(row.nextImage === undefined ? {} : { next_image: imageOf({ image: row.nextImage }, deps) }),

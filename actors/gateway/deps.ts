@@ -23,8 +23,10 @@ export interface ContainerTarget {
 export interface GatewayDeps {
   readonly db: Db;
   readonly log: Log;
-  /** Parent domain of all services and containers. */
+  /** Parent domain of all services. */
   readonly domain: string;
+  /** Parent domain of the containers' names. */
+  readonly containersDomain: string;
   /** Routes of a file, beside those of the table. */
   readonly fileRoutes: readonly StaticRoute[];
   /**

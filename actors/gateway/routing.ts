@@ -38,7 +38,8 @@ export interface RouteSnapshot {
 }
 
 /** What a decision depends on besides the snapshot. `ports`: our own; the outside knows them as 80 and 443. */
-interface RoutingOptions extends Pick<GatewayDeps, 'fallback' | 'domain' | 'gatewayToken' | 'console'> {
+interface RoutingOptions
+  extends Pick<GatewayDeps, 'fallback' | 'domain' | 'containersDomain' | 'gatewayToken' | 'console'> {
   readonly ports: IngressListeners['ports'];
 }
 
@@ -46,6 +47,7 @@ interface RoutingOptions extends Pick<GatewayDeps, 'fallback' | 'domain' | 'gate
 export class Routing {
   readonly #options: RoutingOptions;
   readonly #containerSuffix: string;
+  readonly #tenantOf: readonly string[];
   readonly #domain: string;
   /** Hosts whose routes lead to services of the platform. */
   readonly #serviceHosts: ReadonlySet<string>;
@@ -56,12 +58,13 @@ export class Routing {
 
   /** `onSwap` is called after each new snapshot. */
   constructor(options: RoutingOptions, onSwap: () => void = () => {}) {
-    const { domain } = options;
+    const { domain, containersDomain } = options;
     this.#onSwap = onSwap;
     this.#options = options;
     this.#domain = domain;
     this.#serviceHosts = new Set([domain, ...SERVICE_NAMES.map((name) => serviceHost(name, domain))]);
-    this.#containerSuffix = `.compute.${domain}`;
+    this.#containerSuffix = `.${containersDomain}`;
+    this.#tenantOf = [domain, containersDomain];
   }
 
   /** Whether anything is known yet. */
@@ -201,7 +204,7 @@ export class Routing {
   }
 
   #forwardTo(to: UpstreamAddress | 'closed' | 'not_running', target: string): ProxyDecision {
-    if (typeof to === 'object') return { forward: to, target, tenantOf: this.#domain };
+    if (typeof to === 'object') return { forward: to, target, tenantOf: this.#tenantOf };
     // Whether there is such a container is not told to those who may not know.
     if (to === 'closed') return { reply: { status: 404, body: 'There is nothing at this address.\n' } };
     return NOT_RUNNING;

@@ -5,6 +5,7 @@ import { parse } from 'tldts';
 /** What the platform keeps for itself: these names and all below them. */
 export interface OwnNames {
   readonly domain: string;
+  readonly containersDomain: string;
   readonly ingressHost: string;
   readonly registryHost: string | undefined;
 }
@@ -69,8 +70,8 @@ function isLabel(label: string): boolean {
   return unicode !== '' && unicode !== label && domainToASCII(unicode) === label;
 }
 
-function isOwn(name: string, { domain, ingressHost, registryHost }: OwnNames): boolean {
-  const own = [domain, ingressHost, (registryHost ?? '').replace(/:[0-9]+$/, '')];
+function isOwn(name: string, { domain, containersDomain, ingressHost, registryHost }: OwnNames): boolean {
+  const own = [domain, containersDomain, ingressHost, (registryHost ?? '').replace(/:[0-9]+$/, '')];
   return own
     .map((host) => host.toLowerCase().replace(/\.$/, ''))
     .some((host) => host !== '' && (name === host || name.endsWith(`.${host}`)));

@@ -45,6 +45,7 @@ export async function serveOurs(folder: string, origins: Origins, isPiped: boole
   });
   routing = new Routing({
     domain: DOMAIN,
+    containersDomain: `compute.${DOMAIN}`,
     ports: listeners.ports,
     fallback: undefined,
     gatewayToken: () => '',

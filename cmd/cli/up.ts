@@ -13,7 +13,8 @@ import { ListenError } from '../../transports/http/index.ts';
 import { ownAddress } from '../../transports/http/listen-error.ts';
 import { useWires } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
-import { DEFAULT_DOMAIN, portsWith, readEnvironment } from '../config/config.ts';
+import { portsWith, readEnvironment } from '../config/config.ts';
+import { domainsOf } from '../config/containers-domain.ts';
 import { openDataDir, openSecrets } from '../config/data-dir.ts';
 import { type GatewayFlags, proxiesOf } from '../config/gateway-options.ts';
 import { commandLine, hint, programName } from '../config/program.ts';
@@ -50,7 +51,8 @@ export async function up(options: UpOptions): Promise<void> {
   const progress = progressOn(process.stderr);
   // Either a person reads standard error, or a program does: then all of it is lines of the log.
   const onProgress = (line: string) => (person && process.stderr.isTTY ? progress.line(line) : log.info({}, line));
-  const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
+  const domains = domainsOf(options.domain, environment);
+  const { domain } = domains;
   const proxies = proxiesOf(options, environment);
   const told = stopSignal();
 
@@ -77,7 +79,7 @@ export async function up(options: UpOptions): Promise<void> {
     const database = await databaseServer(environment, dataDir, log, onProgress);
     teardown.add('database server', () => database.release());
 
-    const certificate = await keepCertificate(() => certificateOf(options, dataDir, domain, log), log);
+    const certificate = await keepCertificate(() => certificateOf(options, dataDir, domains, log), log);
     teardown.add('certificate', async () => certificate.close());
     const platform = await startPlatform({
       environment,

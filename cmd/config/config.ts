@@ -182,6 +182,7 @@ const variables = z.object({
     .refine((value) => !isCommonPassword(value), 'must not be one of those that everybody tries first')
     .optional(),
   PLATFORM_DOMAIN: hostName.optional(),
+  CONTAINERS_DOMAIN: hostName.optional(),
   WEBAUTHN_RP_ID: hostName.refine((value) => !/(^|\.)[0-9]+$/.test(value), 'must be a name, not an address').optional(),
   WEBAUTHN_ORIGINS: origins.optional(),
   REGISTRY_HOST: matching(/^[a-z0-9.-]+(:[0-9]{1,5})?$/, 'must be a host name, with :port if it needs one').optional(),

@@ -14,7 +14,8 @@ import { privateDockerHost } from '../../transports/engines/docker/host/private-
 import { keepCertificate } from '../../transports/gateway/tls/live-certificate.ts';
 import { useWires } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
-import { DEFAULT_DOMAIN, type Environment, NETWORK_HOST, readEnvironment } from '../config/config.ts';
+import { type Environment, NETWORK_HOST, readEnvironment } from '../config/config.ts';
+import { domainsOf } from '../config/containers-domain.ts';
 import { dataDirInUse, openDataDir, openGivenSecrets } from '../config/data-dir.ts';
 import { fallbackOf, type GatewayFlags, proxiesOf, readRoutesFile } from '../config/gateway-options.ts';
 import { platformKeys, sshHostKeys } from '../config/platform-keys.ts';
@@ -57,7 +58,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
   if (environment.GATEWAY_IO === 'streams') useWires('stream');
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, 'gateway');
   const { log } = shipped;
-  const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
+  const { domain, containers } = domainsOf(options.domain, environment);
   const fallback = options.fallback === undefined ? undefined : fallbackOf(options.fallback);
   const fileRoutes = options.routesFile === undefined ? [] : readRoutesFile(options.routesFile);
   const proxies = proxiesOf(options, environment);
@@ -65,7 +66,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
   const teardown = new Teardown(log);
   try {
     const dataDir = environment.DATABASE_URL === undefined ? dataDirInUse(options.data) : openDataDir(options.data);
-    const certificate = await keepCertificate(() => certificateOf(options, dataDir, domain, log), log);
+    const certificate = await keepCertificate(() => certificateOf(options, dataDir, { domain, containers }, log), log);
     teardown.add('certificate', async () => certificate.close());
     const server = await databaseServer(environment, dataDir, log, () => {});
     teardown.add('database server', () => server.release());
@@ -130,7 +131,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       db,
       engine,
       log,
-      domain,
+      ...{ domain, containersDomain: containers },
       certificate,
       sshKeys,
       fallback,

@@ -46,6 +46,7 @@ interface GatewayOptions {
   readonly engine: Pick<Engine, 'list' | 'inspect' | 'dial'>;
   readonly log: Log;
   readonly domain: string;
+  readonly containersDomain: string;
   readonly host: string;
   readonly ports: GatewayPorts;
   readonly certificate: Pick<LiveCertificate, 'context'>;
@@ -93,17 +94,30 @@ export interface RunningGateway {
 
 /** Starts it. Rejects when a port is taken. */
 export async function openGateway(options: GatewayOptions): Promise<RunningGateway> {
-  const { system, db, engine, log, domain, installation, sshKeys, accessLog, mapped, processRegistry } = options;
+  const {
+    system,
+    db,
+    engine,
+    log,
+    domain,
+    containersDomain,
+    installation,
+    sshKeys,
+    accessLog,
+    mapped,
+    processRegistry,
+  } = options;
   const cache = options.isCaching ? new ResponseCache({ sharedOrigins: options.sharedOrigins ?? [] }) : undefined;
   // A registry of its own: the services show theirs to all who reach them.
   const registry = new Registry();
-  const metrics = gatewayMetrics(registry, domain);
+  const metrics = gatewayMetrics(registry, containersDomain);
   const console = readConsole(consoleFolder);
   const control = new GatewayControl({
     db,
     engine,
     log,
     domain,
+    containersDomain,
     ownRoutes: options.ownRoutes,
     fileRoutes: options.fileRoutes,
     fallback: options.fallback,
@@ -188,12 +202,13 @@ export function namedCertificate({ tlsCert, tlsKey }: CertificateOptions): Platf
 export async function certificateOf(
   options: CertificateOptions,
   dataDir: string,
-  domain: string,
+  domains: { readonly domain: string; readonly containers: string },
   log: Log,
 ): Promise<PlatformCertificate> {
-  const certificate = namedCertificate(options) ?? (await localCertificate(dataDir, domain, Date.now()));
+  const { domain, containers } = domains;
+  const certificate = namedCertificate(options) ?? (await localCertificate(dataDir, domains, Date.now()));
   const { names, files } = certificate;
-  const missing = [domain, `*.${domain}`, `*.compute.${domain}`].filter((name) => !names.includes(name));
+  const missing = [domain, `*.${domain}`, `*.${containers}`].filter((name) => !names.includes(name));
   if (missing.length > 0) {
     const text = `the certificate is not good for ${missing.join(', ')}: clients of these hosts will refuse it`;
     log.warn({ files, names, missing }, text);

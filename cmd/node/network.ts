@@ -17,6 +17,7 @@ import { cloudflare } from '../../transports/clients/cloudflare/provider.ts';
 import { txtResolvers } from '../../transports/clients/dns/resolvers.ts';
 import { listen } from '../../transports/http/index.ts';
 import { NETWORK_HOST } from '../config/config.ts';
+import { containersDomain } from '../config/containers-domain.ts';
 import { dnsOf } from './mapped-hosts.ts';
 import type { RoleParts } from './roles/role.ts';
 
@@ -48,7 +49,12 @@ export function openNetwork(options: NetworkOptions): Promise<Service> {
       encryptionKey === undefined
         ? undefined
         : { sealKey: encryptionKey, provider: cloudflare(providerUrl === undefined ? {} : { url: providerUrl }) },
-    own: { domain, ingressHost: environment.INGRESS_HOST ?? domain, registryHost: environment.REGISTRY_HOST },
+    own: {
+      domain,
+      containersDomain: containersDomain(options.environment, domain),
+      ingressHost: environment.INGRESS_HOST ?? domain,
+      registryHost: environment.REGISTRY_HOST,
+    },
     containerOwner: (id) => containerOwner(db, id),
     dns: dnsOf(environment, domain),
     computeNews: computeNews(db),
@@ -74,7 +80,7 @@ export function listenNetwork(service: Service, options: NetworkListenerOptions)
   const { environment, authenticate, streams, port } = options;
   const domain = options.domain.toLowerCase();
   const log = options.log.child({ service: 'network' });
-  const isOwnPage = dashboardPages(domain);
+  const isOwnPage = dashboardPages(domain, containersDomain(options.environment, domain));
   const { onRequest, onUpgrade, onFault } = api({
     service,
     authenticate,

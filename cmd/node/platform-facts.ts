@@ -11,6 +11,7 @@ import { notifyEndpoints } from '../../proto/notify/endpoints.ts';
 import { platformOpenapi } from '../../proto/platform-openapi.ts';
 import type { GatewayAddress } from '../../storage/gateway/gateway-address.ts';
 import type { Environment } from '../config/config.ts';
+import { containersDomain } from '../config/containers-domain.ts';
 import { version } from '../config/program.ts';
 import { API_STYLES } from '../observability/pages.ts';
 import { type Operations, operationsOf } from './operations.ts';
@@ -39,7 +40,7 @@ export function platformFacts({ environment, domain, gatewayAddress }: FactsPart
     handler(showPlatformFacts, async (_: undefined) => ({
       ...who,
       domain,
-      containers_domain: `compute.${domain}`,
+      containers_domain: containersDomain(environment, domain),
       engine: environment.COMPUTE_ENGINE,
       ssh: gatewayAddress()?.ssh ?? null,
       ports: gatewayAddress()?.ports ?? null,

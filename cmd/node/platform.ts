@@ -8,6 +8,7 @@ import { type GatewayAddress, noteGateway } from '../../storage/gateway/gateway-
 import { replaceManagedRoutes, setNodeRoutes } from '../../storage/gateway/routes.ts';
 import { isLoopback } from '../../transports/wire/peer-address.ts';
 import { NETWORK_HOST } from '../config/config.ts';
+import { containersDomain } from '../config/containers-domain.ts';
 import { sshHostKeys } from '../config/platform-keys.ts';
 import { servicePages } from '../observability/pages.ts';
 import { type GatewayPorts, openGateway } from './gateway.ts';
@@ -124,6 +125,7 @@ async function openEntrance(core: PlatformCore, services: PlatformServices) {
     db,
     engine,
     domain,
+    containersDomain: containersDomain(environment, domain),
     host,
     ports: options.ports,
     certificate: options.certificate,

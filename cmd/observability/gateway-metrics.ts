@@ -11,15 +11,15 @@ type AnsweredBy = 'route' | 'container' | 'cache' | 'gateway' | 'malformed';
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
 /** Which kind of answer an entry of the access log is about. */
-export function answeredBy({ method, host, upstream }: AccessEntry, domain: string): AnsweredBy {
+export function answeredBy({ method, host, upstream }: AccessEntry, containersDomain: string): AnsweredBy {
   if (method === '-') return 'malformed';
   if (upstream === '') return 'gateway';
   if (upstream === 'cache') return 'cache';
-  return host.endsWith(`.compute.${domain}`) ? 'container' : 'route';
+  return host.endsWith(`.${containersDomain}`) ? 'container' : 'route';
 }
 
 /** Makes them in `registry`. */
-export function gatewayMetrics(registry: Registry, domain: string) {
+export function gatewayMetrics(registry: Registry, containersDomain: string) {
   const registers = [registry];
   const requests = new Counter({
     name: 'troupe_gateway_requests_total',
@@ -61,7 +61,7 @@ export function gatewayMetrics(registry: Registry, domain: string) {
   return {
     /** Counts a finished request. */
     onAccess: (entry: AccessEntry): void => {
-      const kind = answeredBy(entry, domain);
+      const kind = answeredBy(entry, containersDomain);
       const status = classOf(entry.status);
       const key = kind + status;
       let count = known.get(key);

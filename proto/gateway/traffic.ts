@@ -50,10 +50,10 @@ export interface ProxyForward {
   /** Signs the request, so that the service believes the client's address; for services of the platform only. */
   readonly gatewayToken?: SignGatewayToken;
   /**
-   * The origin is a user's container, of the platform of this domain: what opens the platform is not passed on to it,
-   * and it sets no cookies for the platform's names.
+   * The origin is a user's container, of the platform with these domains: what opens the platform is not passed on to
+   * it, and it sets no cookies for names of the platform and of other containers.
    */
-  readonly tenantOf?: string;
+  readonly tenantOf?: readonly string[];
 }
 
 /**

@@ -4,12 +4,12 @@ import { test } from 'node:test';
 import { dashboardPages } from '../../transports/api/cors.ts';
 
 test('pages that came over plain HTTP are no dashboard, but for names of the browser’s own machine', () => {
-  const maySee = dashboardPages('cloud.test');
+  const maySee = dashboardPages('cloud.test', 'compute.cloud.test');
   assert.equal(maySee('https://console.cloud.test'), true);
   assert.equal(maySee(undefined), true);
   for (const origin of ['http://cloud.test', 'http://console.cloud.test', 'http://console.cloud.test:8080'])
     assert.equal(maySee(origin), false, origin);
-  const mayLocally = dashboardPages('troupe.localhost');
+  const mayLocally = dashboardPages('troupe.localhost', 'compute.troupe.localhost');
   for (const origin of [
     'http://troupe.localhost:3000',
     'http://app.troupe.localhost',

@@ -255,7 +255,11 @@ describe('the gateway', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
       what: 'it runs again',
       timeoutMs: 60_000,
     });
-    assert.equal((await ask('http', host, '/not-kept')).status, 502);
+    // At first it is waited for, as a program that starts again is.
+    await until(async () => (await ask('http', host, '/not-kept')).status === 502, {
+      what: 'nothing listens there',
+      timeoutMs: 90_000,
+    });
     await request('DELETE', `${url}/ingress/${port}`, { token });
     await until(async () => (await ask('http', host, '/', { port }).catch(() => undefined)) === undefined, {
       what: 'the port is closed',

@@ -43,7 +43,11 @@ async function setting(t: TestContext, options: NatsServerOptions = {}) {
       domain: 'troupe.localhost',
       host: '127.0.0.1',
       ports: { auth: 0, compute: 0, net: 0, monitor: 0, notify: 0, http: 0, https: 0, ssh: 0 },
-      certificate: await localCertificate(data, 'troupe.localhost', Date.now()),
+      certificate: await localCertificate(
+        data,
+        { domain: 'troupe.localhost', containers: 'compute.troupe.localhost' },
+        Date.now(),
+      ),
       accessLog: undefined,
       isCaching: true,
       log: silentLog,

@@ -12,6 +12,7 @@ import { buildOfConsole } from '../support/web/console-build.ts';
 
 const PORTS = { http: 18_080, https: 8443, ssh: 2022 };
 const DOMAIN = 'troupe.localhost';
+const DOMAINS = { domain: DOMAIN, containersDomain: `compute.${DOMAIN}` };
 
 const file = (text: string, more: Partial<ConsoleFile> = {}): ConsoleFile => ({
   ...{ type: 'text/html; charset=utf-8', bytes: Buffer.from(text), tag: 'abc', isForever: false, ...more },
@@ -32,7 +33,7 @@ const request = (
 
 function open(options: { fallback?: { host: string; port: number }; prefixes?: readonly string[] } = {}): Routing {
   const { fallback, prefixes = ['/api/login'] } = options;
-  const routing = new Routing({ domain: DOMAIN, ports: PORTS, fallback, gatewayToken: () => '', console: FILES });
+  const routing = new Routing({ ...DOMAINS, ports: PORTS, fallback, gatewayToken: () => '', console: FILES });
   const common = { host: DOMAIN, target: '10.0.0.1:7001', strip_prefix: false, priority: 0 };
   const routes = prefixes.map((path_prefix, id) => ({ ...common, id: id + 1, path_prefix }));
   routing.swap({ routes: new RouteTable(routes), containers: new Map() });
@@ -137,7 +138,7 @@ test('a browser on this machine may use plain HTTP, and nobody else', () => {
   ] as const)
     assert.equal(replyOf(request('/api/login', fields, { ...plain, ...more })).status, 308);
   const elsewhere = new Routing({
-    domain: 'cloud.test',
+    ...{ domain: 'cloud.test', containersDomain: 'compute.cloud.test' },
     ports: PORTS,
     fallback: undefined,
     gatewayToken: () => '',
@@ -156,7 +157,7 @@ test('a client gets the bytes, a HEAD their length, and a 304 nothing', async (t
   const large = Buffer.alloc(300_000, 'x');
   const files = new Map([['/assets/large-1.js', file('', { bytes: large, isForever: true })]]);
   const routing = new Routing({
-    domain: 'localhost',
+    ...{ domain: 'localhost', containersDomain: 'compute.localhost' },
     ports: PORTS,
     fallback: undefined,
     gatewayToken: () => '',

@@ -7,6 +7,7 @@ import type { ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
 
 const PORTS = { http: 18_080, https: 8443, ssh: 2022 };
 const DOMAIN = 'cloud.test';
+const DOMAINS = { domain: DOMAIN, containersDomain: `compute.${DOMAIN}` };
 const COMMON = { host: DOMAIN, target: '10.0.0.1:7001', strip_prefix: false, priority: 0 };
 
 const request = (target: string, more: Partial<ProxyRequest> = {}): ProxyRequest => ({
@@ -15,7 +16,7 @@ const request = (target: string, more: Partial<ProxyRequest> = {}): ProxyRequest
 });
 
 function open(prefixes: readonly string[]): Routing {
-  const routing = new Routing({ domain: DOMAIN, ports: PORTS, fallback: undefined, gatewayToken: () => '' });
+  const routing = new Routing({ ...DOMAINS, ports: PORTS, fallback: undefined, gatewayToken: () => '' });
   const routes = prefixes.map((path_prefix, at) => ({ ...COMMON, id: at + 1, path_prefix }));
   routing.swap({ routes: new RouteTable(routes), containers: new Map() });
   return routing;

@@ -12,6 +12,7 @@ import { findProgram } from '../support/require.ts';
 
 const PORTS = { http: 18_080, https: 8443, ssh: 2022 };
 const DOMAIN = 'cloud.test';
+const DOMAINS = { domain: DOMAIN, containersDomain: `compute.${DOMAIN}` };
 
 const request = (target: string, more: Partial<ProxyRequest> = {}): ProxyRequest => ({
   ...{ method: 'GET', host: DOMAIN, hostPort: 8443, target, hasBody: false, field: () => undefined },
@@ -19,7 +20,7 @@ const request = (target: string, more: Partial<ProxyRequest> = {}): ProxyRequest
 });
 
 function open(options: { fallback?: { host: string; port: number }; hosts?: readonly string[]; root?: boolean } = {}) {
-  const routing = new Routing({ domain: DOMAIN, ports: PORTS, fallback: options.fallback, gatewayToken: () => '' });
+  const routing = new Routing({ ...DOMAINS, ports: PORTS, fallback: options.fallback, gatewayToken: () => '' });
   const common = { target: '10.0.0.1:7001', strip_prefix: false, priority: 0 };
   const hosts = options.hosts ?? ['auth', 'compute', 'net', 'monitor', 'notify'];
   const routes = [

@@ -13,7 +13,7 @@ const entry = (more: Partial<AccessEntry>): AccessEntry => ({
 });
 
 test('an answer is of one kind', () => {
-  const kind = (more: Partial<AccessEntry>) => answeredBy(entry(more), 'troupe.test');
+  const kind = (more: Partial<AccessEntry>) => answeredBy(entry(more), 'compute.troupe.test');
   assert.equal(kind({}), 'route');
   assert.equal(kind({ host: 'c1.compute.troupe.test' }), 'container');
   assert.equal(kind({ upstream: 'cache', host: 'c1.compute.troupe.test' }), 'cache');

@@ -39,11 +39,25 @@ test('a gateway prefers the services of its own process to those of another, and
   await insertRoute(db, route('/extra', '127.0.0.1:3'));
   const targets = async (ownRoutes?: ReturnType<typeof route>[]) => {
     const ports = { http: 80, https: 443, ssh: 2222 };
-    const routing = new Routing({ fallback: undefined, ports, domain: 'x.test', gatewayToken });
+    const routing = new Routing({
+      fallback: undefined,
+      ports,
+      domain: 'x.test',
+      containersDomain: 'compute.x.test',
+      gatewayToken,
+    });
     const ref = startRoutes(
       system,
       {
-        ...{ db, log: silentLog, domain: 'x.test', fileRoutes: [], ownRoutes, fallback: undefined },
+        ...{
+          db,
+          log: silentLog,
+          domain: 'x.test',
+          containersDomain: 'compute.x.test',
+          fileRoutes: [],
+          ownRoutes,
+          fallback: undefined,
+        },
         ...{ engine: NO_CONTAINERS, gatewayToken },
         ...{ computeNews: computeNews(db), metrics: async () => '' },
       },
@@ -142,11 +156,19 @@ test('a rule that was added or removed is looked at when it is told, not at the 
   startRoutes(
     system,
     {
-      ...{ db: counting, log: silentLog, domain: 'x.test', fileRoutes: [], ownRoutes: [], fallback: undefined },
+      ...{
+        db: counting,
+        log: silentLog,
+        domain: 'x.test',
+        containersDomain: 'compute.x.test',
+        fileRoutes: [],
+        ownRoutes: [],
+        fallback: undefined,
+      },
       ...{ engine: NO_CONTAINERS, gatewayToken },
       ...{ computeNews: computeNews(db), metrics: async () => '' },
     },
-    new Routing({ fallback: undefined, ports, domain: 'x.test', gatewayToken }),
+    new Routing({ fallback: undefined, ports, domain: 'x.test', containersDomain: 'compute.x.test', gatewayToken }),
     new Arrivals(() => undefined),
   );
   await until(() => looks > 0, { what: 'the first look' });

@@ -64,7 +64,7 @@ describe('a request', () => {
     const { port, seen } = await scripted(t, OK);
     const proxy = await openProxy(t, ({ target }) => ({
       ...{ forward: { host: '127.0.0.1', port }, target },
-      ...(target === '/own' ? {} : { tenantOf: 'cloud.test' }),
+      ...(target === '/own' ? {} : { tenantOf: ['cloud.test'] }),
     }));
     const cookiesAt = async (target: string, ...fields: string[]) => {
       const before = seen.length;
@@ -95,6 +95,7 @@ describe('a request', () => {
       'd=1; Domain=other.test',
       'e=1; Domain=notcloud.test; Path=/domain=cloud.test',
       'f=1; Domain=other.test; Domain=x.cloud.test',
+      'g=1; Domain=test',
     ];
     const kept = [
       'a=1; Path=/; Secure',
@@ -103,6 +104,7 @@ describe('a request', () => {
       'd=1; Domain=other.test',
       'e=1; Domain=notcloud.test; Path=/domain=cloud.test',
       'f=1; Domain=other.test',
+      'g=1',
     ];
     const fields = cookies.map((cookie) => `Set-Cookie: ${cookie}\r\n`).join('');
     const early = `HTTP/1.1 103 Early Hints\r\n${fields}\r\n`;
@@ -112,7 +114,7 @@ describe('a request', () => {
     });
     const proxy = await openProxy(t, ({ target }) => ({
       ...{ forward: { host: '127.0.0.1', port }, target },
-      ...(target === '/own' ? {} : { tenantOf: 'cloud.test' }),
+      ...(target === '/own' ? {} : { tenantOf: ['cloud.test'] }),
     }));
     const cookiesOf = async (target: string, more = '') => {
       const client = await rawClient(t, proxy.port, `GET ${target} HTTP/1.1\r\nHost: a.test\r\n${more}\r\n`);

@@ -37,7 +37,7 @@ async function program(t: TestContext, listener: RequestListener) {
 }
 
 async function behindProxy(t: TestContext, port: number, limits: Partial<UpstreamLimits> = {}, isContainer = true) {
-  const tenant = isContainer ? { tenantOf: 'cloud.test' } : {};
+  const tenant = isContainer ? { tenantOf: ['cloud.test'] } : {};
   const decide = ({ target }: { target: string }) => ({ forward: { host: '127.0.0.1', port }, target, ...tenant });
   const proxy = await openProxy(t, decide, { limits });
   const ask = async (init: RequestInit = {}) => {

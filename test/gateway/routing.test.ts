@@ -20,6 +20,7 @@ function open(
 ) {
   const routing = new Routing({
     domain: 'cloud.test',
+    containersDomain: 'compute.cloud.test',
     ports: PORTS,
     fallback: options.fallback,
     gatewayToken: () => '',
@@ -63,7 +64,11 @@ describe('a request', () => {
 
   test('to a container goes to the port that its rule says', () => {
     const routing = open();
-    const to = (port: number) => ({ forward: { host: '172.18.0.2', port }, target: '/', tenantOf: 'cloud.test' });
+    const to = (port: number) => ({
+      forward: { host: '172.18.0.2', port },
+      target: '/',
+      tenantOf: ['cloud.test', 'compute.cloud.test'],
+    });
     assert.deepEqual(routing.decide(request(HOST, '/')), to(8080));
     assert.deepEqual(routing.decide(request(HOST, '/', { port: 8000 })), to(22));
     for (const port of [8001, 22]) assert.deepEqual(routing.decide(request(HOST, '/', { port })), NOTHING);
@@ -86,7 +91,11 @@ describe('a request', () => {
       [8001, 22],
     ]);
     const routing = open({ container: { address: '172.18.0.2', ports, endsTls: new Set([443, 8000]) } });
-    const to = (port: number) => ({ forward: { host: '172.18.0.2', port }, target: '/x', tenantOf: 'cloud.test' });
+    const to = (port: number) => ({
+      forward: { host: '172.18.0.2', port },
+      target: '/x',
+      tenantOf: ['cloud.test', 'compute.cloud.test'],
+    });
     assert.equal(routing.decideName(HOST, PORTS.https), 'platform');
     assert.equal(routing.decideName(HOST, 8000), 'platform');
     assert.deepEqual(routing.decideName(HOST, 8001), { passTo: { host: '172.18.0.2', port: 22 } });

@@ -58,7 +58,15 @@ async function setup(t: TestContext): Promise<Setup> {
     await stopped(system);
   });
   const control = new GatewayControl({
-    ...{ db, log: silentLog, domain: 'x.test', fileRoutes: [], fallback: undefined, gatewayToken: () => '' },
+    ...{
+      db,
+      log: silentLog,
+      domain: 'x.test',
+      containersDomain: 'compute.x.test',
+      fileRoutes: [],
+      fallback: undefined,
+      gatewayToken: () => '',
+    },
     engine: { list: async () => [], inspect: async () => undefined },
     computeNews: computeNews(db),
     metrics: async () => '',

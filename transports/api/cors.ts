@@ -10,10 +10,9 @@ const PREFLIGHT_SECONDS = '600';
 /**
  * Which pages may: those of `domain` and its subdomains that came by https, since whoever is on the way may put
  * anything into others. Names of the browser's own machine, as in development, may come by http. Containers live below
- * `compute.<domain>`, and their pages are their users', who must not act with the cookies of whoever looks at them.
+ * `tenants`, and their pages are their users', who must not act with the cookies of whoever looks at them.
  */
-export function dashboardPages(domain: string): (origin: string | undefined) => boolean {
-  const tenants = `compute.${domain}`;
+export function dashboardPages(domain: string, tenants: string): (origin: string | undefined) => boolean {
   return (origin) =>
     origin === undefined || (isOwnPage(origin, domain) && !isOwnPage(origin, tenants) && isUntouched(origin));
 }

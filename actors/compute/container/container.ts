@@ -94,7 +94,7 @@ export function containerKind(
           ? { kind: 'status', containerId: id, status: row.status }
           : { kind: desired === 'deleted' ? 'gone' : 'stopped', containerId: id },
       );
-      await keptReply(tx, call, createdView(row, deps.domain));
+      await keptReply(tx, call, createdView(row, deps.containersDomain));
       return row;
     });
     await reconciler.setDesired(state, ctx, written);
@@ -113,7 +113,7 @@ export function containerKind(
         });
       }
       await change({ state, ctx }, call, 'running', call.query.discard === 'true');
-      return createdView(state.row, deps.domain);
+      return createdView(state.row, deps.containersDomain);
     }),
     handler(stopContainer, async ({ state, ctx }: ActiveContainer, call) => {
       const { status } = ownedRow(state, call);
@@ -121,7 +121,7 @@ export function containerKind(
         throw new Refusal('conflict', { message: `The container is ${status}: there is nothing to stop.` });
       }
       await change({ state, ctx }, call, 'stopped');
-      return createdView(state.row, deps.domain);
+      return createdView(state.row, deps.containersDomain);
     }),
     handler(deleteContainer, async ({ state, ctx }: ActiveContainer, call) => {
       ownedRow(state, call);

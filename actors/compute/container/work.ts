@@ -150,7 +150,11 @@ async function keysOf({ db, platformKey }: ComputeDeps, { id }: ContainerRow) {
 }
 
 function spec(deps: ComputeDeps, row: ContainerRow, authorizedKeys: readonly string[]) {
-  return specOf(row, { image: imageOf(row, deps), hostname: hostnameOf(row.id, deps.domain), authorizedKeys });
+  return specOf(row, {
+    image: imageOf(row, deps),
+    hostname: hostnameOf(row.id, deps.containersDomain),
+    authorizedKeys,
+  });
 }
 
 async function launch(

@@ -4,6 +4,7 @@ import { startAuth } from '../../../actors/auth/service.ts';
 import { ensureAdmin } from '../../../actors/auth/users/users.ts';
 import type { Placement } from '../../../actors/service/placement.ts';
 import type { Service } from '../../../proto/endpoint.ts';
+import { containersDomain } from '../../config/containers-domain.ts';
 import { auditMetrics } from '../../observability/metrics.ts';
 import { placementOf, type Role, type RoleParts, registryOf } from './role.ts';
 
@@ -46,7 +47,7 @@ export async function openAuth(
     relyingParty: {
       id: environment.WEBAUTHN_RP_ID ?? domain.toLowerCase(),
       origins: environment.WEBAUTHN_ORIGINS,
-      tenants: `compute.${domain.toLowerCase()}`,
+      tenants: containersDomain(environment, domain),
     },
     ...overrides,
   });

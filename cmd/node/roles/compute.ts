@@ -19,6 +19,7 @@ import { findDocker } from '../../../transports/engines/docker/host/find-docker.
 import { sshShells } from '../../../transports/ssh/shells.ts';
 import { CliError } from '../../config/cli-error.ts';
 import type { Environment } from '../../config/config.ts';
+import { containersDomain } from '../../config/containers-domain.ts';
 import { platformKeys } from '../../config/platform-keys.ts';
 import { openKubernetes } from '../kubernetes.ts';
 import { placementOf, type Role, type RoleParts, registryOf } from './role.ts';
@@ -80,7 +81,7 @@ export async function openCompute(
     tokens: streams,
     log,
     clock,
-    domain,
+    containersDomain: containersDomain(environment, domain),
     registryHost,
     ...partsOfRegistry({ db, clock, ...credentials }, registryHost),
     defaultImage: environment.DEFAULT_IMAGE ?? engine.baseImage,

@@ -22,6 +22,7 @@ export async function startGateway(
     system,
     log: silentLog,
     domain: 'cloud.test',
+    containersDomain: 'compute.cloud.test',
     host: '127.0.0.1',
     ports: { http: 0, https: 0, ssh: 0 },
     certificate: { context: certificateContext(own) },

@@ -18,7 +18,7 @@ export interface Forwarded {
   /** A line that marks the request as having been here (loop-detection.ts), with its end. */
   readonly mark?: string | undefined;
   /** The origin is a user's container, of the platform of this domain. */
-  readonly tenantOf?: string | undefined;
+  readonly tenantOf?: readonly string[] | undefined;
 }
 
 /** The request's head for the origin. `upgrade`: the protocol that may be switched to. */

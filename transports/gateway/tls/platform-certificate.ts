@@ -34,12 +34,19 @@ export function givenCertificate(certFile: string, keyFile: string): PlatformCer
   }
 }
 
-/** The certificate for `domain`, all below and its services, by the authority in `dataDir`; makes what is not there. */
-export async function localCertificate(dataDir: string, domain: string, now: number): Promise<PlatformCertificate> {
+/**
+ * The certificate for `domain`, its services, and the names below `containers`, by the authority in `dataDir`; makes
+ * what is not there.
+ */
+export async function localCertificate(
+  dataDir: string,
+  { domain, containers }: { readonly domain: string; readonly containers: string },
+  now: number,
+): Promise<PlatformCertificate> {
   const file = (name: string) => join(dataDir, name);
   const authorityFile = file('ca.pem');
   const authority = await kept(authorityFile, file('ca-key.pem'), () => makeAuthority(`Troupe (${domain})`, now));
-  const names = [domain, `*.${domain}`, `*.compute.${domain}`];
+  const names = [domain, `*.${domain}`, `*.${containers}`];
   const files = [file('tls.pem'), file('tls-key.pem')] as const;
   let pem = readPem(...files);
   if (pem === undefined || !isGood(pem, names, now)) {
