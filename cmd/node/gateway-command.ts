@@ -104,8 +104,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       dns: dnsOf(environment, domain),
     });
     teardown.add('mapped hosts', () => mapped.close());
-    const isGatewayToken = gatewayTokenVerifier(jwtSecret, sharedClock);
-    const hosts = hostsOfOthers('net', domain);
+    const client = { isGatewayToken: gatewayTokenVerifier(jwtSecret, sharedClock), isTrusted: proxies?.isTrusted, log };
     const settings = { log, environment, domain };
     const parts = { system, db, clock: CLOCK, installation, encryptionKey, placement: undefined };
     const tools = new PlatformTools(domain, log);
@@ -113,7 +112,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     const listener = await listenNetwork(network, {
       ...settings,
       ...callers,
-      clientAddress: clientAddress({ isGatewayToken, isTrusted: proxies?.isTrusted, log, hostsOfOthers: hosts }),
+      clientAddress: clientAddress({ ...client, hostsOfOthers: hostsOfOthers('net', domain) }),
       port: options.netPort,
       onReply: onReply('network'),
       trace: tracing?.requests('network'),
@@ -131,7 +130,8 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       db,
       engine,
       log,
-      ...{ domain, containersDomain: containers },
+      domain,
+      containersDomain: containers,
       certificate,
       sshKeys,
       fallback,
