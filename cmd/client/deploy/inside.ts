@@ -2,6 +2,7 @@
 import type { Container } from '../../../client/index.ts';
 import { releaseScript } from '../../config/release-script.ts';
 import { ClientFailure } from '../failure.ts';
+import { clean } from '../output.ts';
 import type { ClientSession } from '../session.ts';
 
 /** Where the script lies in a container. */
@@ -65,7 +66,7 @@ export async function runStep(
     onLine,
   });
   if (code === 0) return output;
-  if (code === STATE) throw new ClientFailure('state', output.trim());
+  if (code === STATE) throw new ClientFailure('state', clean(output.trim()));
   if (code === NOTHING) throw new ClientFailure('state', `Nothing is deployed to ${name}: \`troupe deploy\`.`);
   if (code === UNHEALTHY) await lastLines(session, id);
   const isTold = options.onLine !== undefined && said.length > 0 && !session.out.json;
@@ -78,7 +79,7 @@ async function lastLines({ client, out }: ClientSession, id: string): Promise<vo
   if (out.json) return;
   const lines = await client.readLog({ id, tail: TOLD_LINES });
   out.note('The end of its log:');
-  for (const { text } of lines) out.note(out.paint(`  ${text}`, 'dim'));
+  for (const { text } of lines) out.note(out.paint(`  ${clean(text)}`, 'dim'));
 }
 
 export async function runInside(
@@ -89,7 +90,8 @@ export async function runInside(
 ): Promise<StepEnd> {
   const output: Uint8Array[] = [];
   let size = 0;
-  const lines = new Lines(onLine ?? (() => {}));
+  // What a container says must not act on a terminal.
+  const lines = new Lines((line) => onLine?.(clean(line)));
   const running = client.follow.command({
     id,
     command,
