@@ -139,6 +139,7 @@ export function ImagePanel({ container }: OfMachine) {
           label={t.create.pull}
           hint={t.settings.pullHint}
           value={pull_policy}
+          busy={pull.isBusy}
           choices={[
             ['IfNotPresent', t.create.pullMissing],
             ['Always', t.create.pullAlways],

@@ -21,6 +21,9 @@ import { ImageField } from './image.tsx';
 import { KeyField } from './keys.tsx';
 import { sizeText } from './size.ts';
 
+/** The sentence that says what is missing. */
+const WHY = 'create-why';
+
 export function Create() {
   const [draft, setDraft] = useState<CreateDraft>(newDraft);
   const change = (part: Partial<CreateDraft>) => setDraft((before) => ({ ...before, ...part }));
@@ -80,13 +83,17 @@ export function Create() {
         <More draft={draft} change={change} error={fieldError(deed.error, 'mount_paths')} />
         <Failure error={deed.error} />
         <div class="ends">
-          <Button type="submit" kind="main" busy={deed.isBusy} reason={reason}>
+          <Button type="submit" kind="main" busy={deed.isBusy} reason={reason} describedBy={reason && WHY}>
             {t.create.submit}
           </Button>
           <LinkButton kind="bare" href="/containers">
             {t.dialog.cancel}
           </LinkButton>
-          {reason !== undefined && <span class="reason">{reason}</span>}
+          {reason !== undefined && (
+            <span class="reason" id={WHY}>
+              {reason}
+            </span>
+          )}
         </div>
         <AsCommand troupe={lineOf(draft)} curl={curlLine('POST', '/compute/containers', bodyOf(draft, draft.keyIds))} />
       </form>
