@@ -5,6 +5,7 @@ import { visit } from '../support/clients/browser.ts';
 import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
+import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 import { buildOfConsole } from '../support/web/console-build.ts';
 import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
@@ -102,11 +103,12 @@ describe('the screens of the console', {
   test('a screen that lost a panel is another, and so is one without a picture', {
     skip: isAccepting ? 'all are accepted' : false,
   }, async () => {
+    const tried = picturesOf(opened.page, await tempDir(cleanup));
     await there('/settings');
-    assert.deepEqual(await pictures.check('settings', 'light 1280'), []);
+    assert.deepEqual(await tried.check('settings', 'light 1280'), []);
     await opened.page.evaluate("document.querySelector('main .panel').style.display = 'none'");
-    assert.match((await pictures.check('settings', 'light 1280')).join(), /% is not as it was kept: look at .*png/);
-    assert.match((await pictures.check('unknown', 'light 1280')).join(), /no picture is kept/);
+    assert.match((await tried.check('settings', 'light 1280')).join(), /% is not as it was kept: look at .*png/);
+    assert.match((await tried.check('unknown', 'light 1280')).join(), /no picture is kept/);
   });
 
   test('the browser complained about nothing', () => {

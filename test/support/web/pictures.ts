@@ -47,11 +47,11 @@ export interface Pictures {
   end(): Promise<void>;
 }
 
-/** Of the screens that `page` shows. */
-export function picturesOf(page: Page): Pictures {
+/** Of the screens that `page` shows. Those that are others stand in `folder`, by default a new one that stays. */
+export function picturesOf(page: Page, folder?: string): Pictures {
   const devtools = page.context().newCDPSession(page);
   const kept = new Map<string, Map<string, string>>();
-  let others: string | undefined;
+  let others = folder;
   const ofScreen = async (screen: string) => {
     const known = kept.get(screen) ?? parse(isAccepting ? '' : await readIfThere(fileOf(screen)));
     kept.set(screen, known);
