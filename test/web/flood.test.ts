@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { z } from 'zod';
 import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { skipWithout } from '../support/require.ts';
 import { until } from '../support/until.ts';
@@ -32,6 +33,13 @@ const AT_TOP = `(() => {
     [...from.querySelectorAll(selector)].find((one) => one.getBoundingClientRect().bottom > top + 1);
   return inSight('.line', inSight('.block', box)).dataset.n;
 })()`;
+
+/** Where the line is that the search is at, below the upper end of what is in sight. */
+const HIT = `(() => {
+  const [box, line] = ['.log .scroll', '.log .line.at'].map((one) => document.querySelector(one).getBoundingClientRect());
+  return { top: line.top - box.top, bottom: line.bottom - box.top, height: box.height };
+})()`;
+const hitSchema = z.object({ top: z.number(), bottom: z.number(), height: z.number() });
 
 /** What is scrolled besides: sideways, or in the log. */
 const OTHERS_SCROLLED = `(() => {
@@ -99,6 +107,29 @@ describe('a log that floods the console', {
     assert.deepEqual(await page.evaluate(OTHERS_SCROLLED), []);
     await find.press('Escape');
     await page.locator('.log .fresh, .log .line.at').waitFor({ state: 'detached' });
+    await page.evaluate("document.querySelector('.log .scroll').scrollTop = 1e9");
+  });
+
+  test('shows what is found in blocks that were never drawn, and keeps it in sight while they are', async () => {
+    const find = page.locator('.log .find input');
+    // Lines wrap, so a block turns out to be taller than it was thought to be. Near the beginning of one, and near its end.
+    for (const back of [9000, 8013, 7026, 6039, 4052, 3065, 2078, 1091]) {
+      const words = `flood ${2 * BURST - back} `;
+      await find.fill(words);
+      await page.locator('.log .line.at', { hasText: words }).waitFor({ state: 'attached' });
+      let before: unknown;
+      const stands = async () => {
+        const now = JSON.stringify(await page.evaluate(HIT));
+        const isSame = now === before;
+        before = now;
+        return isSame;
+      };
+      await until(stands, { what: 'it stands still', everyMs: 150 });
+      const { top, bottom, height } = hitSchema.parse(await page.evaluate(HIT));
+      assert.ok(top >= 0 && bottom <= height, `${words}is from ${top} to ${bottom} of ${height}`);
+    }
+    await find.press('Escape');
+    await page.locator('.log .line.at').waitFor({ state: 'detached' });
     await page.evaluate("document.querySelector('.log .scroll').scrollTop = 1e9");
   });
 

@@ -51,6 +51,7 @@ describe('the size and the image in the console', {
     await opened.page.getByLabel('Memory (MB)').fill('99');
     await save('Size').click();
     await wrong.getByText(/at least 128/i).waitFor();
+    await opened.page.getByRole('combobox', { name: 'Image', exact: true }).selectOption('Another image');
     await opened.page.getByLabel('Name of the image').fill('nowhere.test/a/b:1');
     await opened.text('all others come from the new image').waitFor();
     await save('Image').click();

@@ -5,9 +5,11 @@ import { visit } from '../support/clients/browser.ts';
 import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
+import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 import { buildOfConsole } from '../support/web/console-build.ts';
 import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+import { isAccepting, type Pictures, picturesOf } from '../support/web/pictures.ts';
 
 const PARTS = ['', '/network', '/storage', '/ssh', '/history', '/settings'];
 const PATHS = ['/containers', '/containers/new', '/hostnames', '/activity', '/keys', '/tokens', '/settings', '/device'];
@@ -20,17 +22,24 @@ describe('the screens of the console', {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let opened: OpenedConsole;
+  let pictures: Pictures;
 
   before(async () => {
     opened = await openConsole(cleanup);
     await opened.browser.page.emulateMedia({ reducedMotion: 'reduce' });
+    pictures = picturesOf(opened.page);
   });
   after(async () => {
     for (const end of ends) await end();
   });
 
-  /** What is found on the present page. */
-  const look = async (at: string) => (await opened.findings()).map((found) => `${at}, ${found}`);
+  /** What is found on the present page, and how its picture is another than the one kept by its name. */
+  const look = async (at: string, name: string) => {
+    const found = await opened.findings((how) => pictures.check(name, how));
+    return found.map((one) => `${at}, ${one}`);
+  };
+  /** `/containers/new` as `containers-new`. */
+  const nameOf = (path: string) => path.slice(1).replaceAll('/', '-');
   const there = async (path: string) => {
     const { browser, origin } = opened;
     await visit(browser.page, `${origin}${path}`);
@@ -40,12 +49,12 @@ describe('the screens of the console', {
 
   test('the login, and a refused one', async () => {
     await there('/');
-    const found = await look('login');
+    const found = await look('login', 'login');
     await opened.browser.page.getByLabel('Username').fill('ann');
     await opened.browser.page.getByLabel('Password').fill('not this one');
     await opened.button('Log in').click();
     await opened.text('The username or the password is wrong.').waitFor();
-    assert.deepEqual([...found, ...(await look('refused login'))], []);
+    assert.deepEqual([...found, ...(await look('refused login', 'login-refused'))], []);
     await opened.logIn();
     await opened.heading('Containers').waitFor();
   });
@@ -54,7 +63,7 @@ describe('the screens of the console', {
     const found: string[] = [];
     for (const path of [...PATHS, ...OTHERS]) {
       await there(path);
-      found.push(...(await look(path)));
+      found.push(...(await look(path, nameOf(path))));
     }
     assert.deepEqual(found, []);
   });
@@ -70,7 +79,8 @@ describe('the screens of the console', {
     const found: string[] = [];
     for (const path of [...PARTS.map((part) => `${pathname}${part}`), '/containers', '/activity', '/keys']) {
       await there(path);
-      found.push(...(await look(path)));
+      const name = path.startsWith(pathname) ? `container${path.slice(pathname.length)}` : `${path.slice(1)}-one`;
+      found.push(...(await look(path, name.replaceAll('/', '-'))));
     }
     for (const [path, name] of [
       ['/keys', 'Add key'],
@@ -81,9 +91,24 @@ describe('the screens of the console', {
       await there(path);
       await opened.button(name).click();
       await page.getByRole('dialog').waitFor();
-      found.push(...(await look(`the dialog ${name}`)));
+      found.push(
+        ...(await look(`the dialog ${name}`, `dialog-${nameOf(`/${name.toLowerCase()}`).replaceAll(' ', '-')}`)),
+      );
     }
     assert.deepEqual(found, []);
+  });
+
+  test('the pictures that were accepted are kept', () => pictures.end());
+
+  test('a screen that lost a panel is another, and so is one without a picture', {
+    skip: isAccepting ? 'all are accepted' : false,
+  }, async () => {
+    const tried = picturesOf(opened.page, await tempDir(cleanup));
+    await there('/settings');
+    assert.deepEqual(await tried.check('settings', 'light 1280'), []);
+    await opened.page.evaluate("document.querySelector('main .panel').style.display = 'none'");
+    assert.match((await tried.check('settings', 'light 1280')).join(), /% is not as it was kept: look at .*png/);
+    assert.match((await tried.check('unknown', 'light 1280')).join(), /no picture is kept/);
   });
 
   test('the browser complained about nothing', () => {

@@ -6,7 +6,15 @@ import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
 import { until } from '../support/until.ts';
 import { buildOfConsole } from '../support/web/console-build.ts';
+import { keyboardOf } from '../support/web/keyboard.ts';
 import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+
+/** As a touch does that opens it: another choice of what has the focus. */
+const CHOSEN = `(() => {
+  const { activeElement: choice } = document;
+  choice.value = 'Always';
+  choice.dispatchEvent(new Event('change', { bubbles: true }));
+})()`;
 
 describe('the tools of the workbench, and pages in bad weather', {
   skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
@@ -129,12 +137,57 @@ describe('the tools of the workbench, and pages in bad weather', {
   test('without a network what is known stays, and what asks the platform says why it cannot', async () => {
     await page.context().setOffline(true);
     await console.text('You are offline. What you see is the last that was known.').waitFor();
-    assert.equal(await console.button('Stop').getAttribute('title'), 'You are offline.');
     assert.equal(await console.button('Stop').getAttribute('aria-disabled'), 'true');
-    await console.heading('first').waitFor();
+    const tip = page.getByRole('tooltip');
+    assert.equal(await tip.count(), 0, 'nothing has the focus');
+    const keys = await keyboardOf(page);
+    await keys.reach(/^Stop$/);
+    assert.equal((await keys.focused()).description, 'You are offline.');
+    await tip.getByText('You are offline.').waitFor();
     assert.deepEqual(await console.findings(), []);
+    await keys.press('Escape');
+    await tip.waitFor({ state: 'detached' });
+    await keys.press('Enter');
+    await tip.waitFor();
+    await keys.press('Tab');
+    await tip.waitFor({ state: 'detached' });
+    await console.heading('first').waitFor();
     await page.context().setOffline(false);
     await until(async () => (await console.button('Stop').getAttribute('aria-disabled')) === null, { what: 'online' });
+  });
+
+  test('without a network a switch and a choice that are saved at once stay as they are, and say why', async () => {
+    const keys = await keyboardOf(page);
+    const sent: string[] = [];
+    page.on('request', (request) => void (request.method() === 'GET' || sent.push(request.url())));
+    const { pathname } = new URL(page.url());
+    await console.open(`${pathname}/ssh`, 'first');
+    const box = page.getByRole('checkbox', { name: /^Reach it by SSH/ });
+    await box.waitFor();
+    await page.context().setOffline(true);
+    await keys.reach(/^Reach it by SSH.*You are offline\.$/);
+    await keys.press('Space');
+    await box.click({ force: true });
+    assert.equal(await box.isChecked(), true);
+    assert.deepEqual(await console.findings(), []);
+    await page.context().setOffline(false);
+    await console.open(`${pathname}/settings`, 'first');
+    const choice = page.getByRole('combobox', { name: 'Pull the image' });
+    await choice.waitFor();
+    await page.context().setOffline(true);
+    await keys.reach('Pull the image');
+    assert.match((await keys.focused()).description, /You are offline\.$/);
+    await keys.press('ArrowDown');
+    assert.equal(await choice.inputValue(), 'IfNotPresent');
+    await page.evaluate(CHOSEN);
+    assert.equal(await choice.inputValue(), 'IfNotPresent');
+    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(sent, []);
+    await page.context().setOffline(false);
+    await until(async () => (await choice.getAttribute('aria-disabled')) === null, { what: 'online' });
+    await choice.selectOption('Always');
+    await console.text('Saved').waitFor();
+    assert.equal(sent.length, 1);
   });
 
   test('without a network the lines of menus and of the palette that ask the platform say why they cannot', async () => {

@@ -20,7 +20,6 @@ import {
 import type { Container } from '../../client/index.ts';
 import { troupeLine } from '../core/command.ts';
 import { findOnPage, hasLetterKeys, keyOf, setLetterKeys } from '../core/keys.ts';
-import { isOnline } from '../core/online.ts';
 import { ACCESS, MAIN, PLATFORM, SETTINGS } from '../core/places.ts';
 import { call } from '../core/platform.ts';
 import { isReadOut, setReadOut } from '../core/read-out.ts';
@@ -28,6 +27,7 @@ import { logOut, personNow } from '../core/session.ts';
 import { type Theme, theme } from '../core/theme.ts';
 import { offer } from '../live/facts.ts';
 import { containers, noteContainer } from '../live/live.ts';
+import { offlineReason } from '../parts/offline.ts';
 import { toast } from '../parts/toast.tsx';
 import { t } from '../text/text.ts';
 import { restart } from './restart.ts';
@@ -62,7 +62,7 @@ export function paletteDeeds(path: string): PaletteDeed[] {
 }
 
 function asKnown(deed: PaletteDeed): PaletteDeed {
-  return deed.asks && !isOnline.value ? { ...deed, reason: deed.reason ?? t.link.offlineReason } : deed;
+  return { ...deed, reason: deed.reason ?? offlineReason(deed.asks === true) };
 }
 
 function deedsOfContainer(container: Container): PaletteDeed[] {

@@ -2,9 +2,10 @@
 import './button.css';
 import { type IconNode, LoaderCircle } from 'lucide';
 import type { ComponentChildren } from 'preact';
-import { isOnline } from '../core/online.ts';
-import { t } from '../text/text.ts';
+import { useId, useRef } from 'preact/hooks';
 import { Icon } from './icon.tsx';
+import { offlineReason } from './offline.ts';
+import { Tip } from './tip.tsx';
 
 /** What buttons and links share. */
 interface ButtonLook {
@@ -26,7 +27,7 @@ interface ButtonProps extends ButtonLook {
    * the platform, and cannot while the browser is offline.
    */
   readonly busy?: boolean;
-  /** Why it cannot be done now. The button stays in its place and says so. */
+  /** Why it cannot be done now. The button stays in its place and says so: it can still have the focus. */
   readonly reason?: string | undefined;
   /** The id of an element that says the reason, where one does already. */
   readonly describedBy?: string | undefined;
@@ -39,23 +40,25 @@ interface ButtonProps extends ButtonLook {
 
 export function Button(props: ButtonProps) {
   const { type = 'button', busy = false, describedBy, onClick } = props;
-  const isAway = props.busy !== undefined && !isOnline.value;
-  const reason = props.reason ?? (isAway ? t.link.offlineReason : undefined);
+  const id = useId();
+  const button = useRef<HTMLButtonElement>(null);
+  const reason = props.reason ?? offlineReason(props.busy !== undefined);
   const isOff = reason !== undefined;
   const press = (event: MouseEvent) => {
     if (!isOff && !busy) onClick?.(event);
     // Not the form either.
     else event.preventDefault();
   };
-  return (
+  const look = (
     <button
+      ref={button}
       class={lookOf(props)}
       type={type}
       onClick={press}
       aria-label={props.label}
       aria-disabled={isOff ? true : undefined}
       aria-busy={busy ? true : undefined}
-      aria-describedby={describedBy}
+      aria-describedby={describedBy ?? (isOff ? id : undefined)}
       aria-expanded={props.expanded}
       aria-pressed={props.pressed}
       popovertarget={props.popoverTarget}
@@ -64,6 +67,12 @@ export function Button(props: ButtonProps) {
     >
       <Inside {...props} busy={busy} />
     </button>
+  );
+  return (
+    <>
+      {look}
+      {isOff && describedBy === undefined && <Tip id={id} text={reason} of={button} />}
+    </>
   );
 }
 

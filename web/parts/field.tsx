@@ -2,6 +2,7 @@
 import './field.css';
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
+import { offlineReason } from './offline.ts';
 
 /** What every field says about itself. */
 interface FieldWords {
@@ -9,6 +10,12 @@ interface FieldWords {
   readonly hint?: ComponentChildren;
   /** What is wrong with it, a sentence. */
   readonly error?: string | undefined;
+}
+
+/** A choice that is saved as soon as it is made. */
+interface SavedAtOnce {
+  /** Whether it is being saved. What has this asks the platform, and cannot while the browser is offline. */
+  readonly busy?: boolean;
 }
 
 /** What else an input may say to the browser. */
@@ -62,14 +69,21 @@ export function TextField({ label, hint, error, value, onInput, type = 'text', r
 /** A choice with its name, as it is sent and as it is shown. */
 type Choice = readonly [value: string, name: string];
 
-interface SelectFieldProps extends FieldWords {
+interface SelectFieldProps extends FieldWords, SavedAtOnce {
   readonly value: string;
   readonly choices: readonly Choice[];
   readonly onChange: (value: string) => void;
 }
 
-export function SelectField({ label, hint, error, value, choices, onChange }: SelectFieldProps) {
+export function SelectField({ label, hint, error, value, choices, onChange, busy }: SelectFieldProps) {
   const id = useId();
+  const reason = offlineReason(busy !== undefined);
+  const isOff = reason !== undefined || busy === true;
+  const take = (event: { readonly currentTarget: HTMLSelectElement }) => {
+    if (!isOff) onChange(event.currentTarget.value);
+    // A touch has opened it all the same.
+    else event.currentTarget.value = value;
+  };
   return (
     <div class="field">
       <label for={id}>{label}</label>
@@ -77,8 +91,11 @@ export function SelectField({ label, hint, error, value, choices, onChange }: Se
         id={id}
         value={value}
         aria-invalid={error === undefined ? undefined : true}
-        aria-describedby={describedBy(id, hint, error)}
-        onChange={(event) => onChange(event.currentTarget.value)}
+        aria-describedby={describedBy(id, hint, error, reason)}
+        aria-disabled={reason === undefined ? undefined : true}
+        onMouseDown={isOff ? (event) => keepShut(event) : undefined}
+        onKeyDown={isOff ? keepValue : undefined}
+        onChange={take}
       >
         {choices.map(([choice, name]) => (
           <option key={choice} value={choice} selected={choice === value}>
@@ -86,25 +103,47 @@ export function SelectField({ label, hint, error, value, choices, onChange }: Se
           </option>
         ))}
       </select>
-      <Below id={id} hint={hint} error={error} />
+      <Below id={id} hint={hint} error={error} reason={reason} />
     </div>
   );
 }
 
-interface CheckProps {
+/** It has the focus and does not open. */
+function keepShut(event: MouseEvent & { readonly currentTarget: HTMLElement }): void {
+  event.preventDefault();
+  event.currentTarget.focus();
+}
+
+/** Keys that lead away go on. */
+function keepValue(event: KeyboardEvent): void {
+  if (event.key !== 'Tab' && !event.ctrlKey && !event.metaKey) event.preventDefault();
+}
+
+interface CheckProps extends SavedAtOnce {
   readonly label: string;
   readonly hint?: string;
   readonly checked: boolean;
   readonly onChange: (checked: boolean) => void;
 }
 
-export function Check({ label, hint, checked, onChange }: CheckProps) {
+export function Check({ label, hint, checked, onChange, busy }: CheckProps) {
+  const reason = offlineReason(busy !== undefined);
+  const press = (event: Event) => {
+    if (reason !== undefined || busy === true) event.preventDefault();
+  };
   return (
     <label class="check">
-      <input type="checkbox" checked={checked} onChange={(event) => onChange(event.currentTarget.checked)} />
+      <input
+        type="checkbox"
+        checked={checked}
+        aria-disabled={reason === undefined ? undefined : true}
+        onClick={press}
+        onChange={(event) => onChange(event.currentTarget.checked)}
+      />
       <span>
         {label}
         {hint !== undefined && <span class="hint">{hint}</span>}
+        {reason !== undefined && <span class="why">{reason}</span>}
       </span>
     </label>
   );
@@ -135,12 +174,23 @@ export function RadioCards({ label, hint, error, value, choices, onChange }: Rad
   );
 }
 
-function Below({ id, hint, error }: Omit<FieldWords, 'label'> & { readonly id: string }) {
+interface BelowProps extends Omit<FieldWords, 'label'> {
+  readonly id: string;
+  /** Why it cannot be changed now. */
+  readonly reason?: string | undefined;
+}
+
+function Below({ id, hint, error, reason }: BelowProps) {
   return (
     <>
       {hint !== undefined && (
         <p class="hint" id={`${id}-hint`}>
           {hint}
+        </p>
+      )}
+      {reason !== undefined && (
+        <p class="why" id={`${id}-why`}>
+          {reason}
         </p>
       )}
       {error !== undefined && (
@@ -152,7 +202,8 @@ function Below({ id, hint, error }: Omit<FieldWords, 'label'> & { readonly id: s
   );
 }
 
-function describedBy(id: string, hint: ComponentChildren, error: string | undefined): string | undefined {
-  const ids = [...(hint === undefined ? [] : [`${id}-hint`]), ...(error === undefined ? [] : [`${id}-wrong`])];
+function describedBy(id: string, hint: ComponentChildren, error?: string, reason?: string): string | undefined {
+  const parts = { hint, why: reason, wrong: error };
+  const ids = Object.entries(parts).flatMap(([part, words]) => (words === undefined ? [] : [`${id}-${part}`]));
   return ids.length === 0 ? undefined : ids.join(' ');
 }

@@ -1,10 +1,9 @@
 /** A button with a menu of deeds: a popover, closed by Escape or a press beside it. */
 import { Ellipsis, type IconNode } from 'lucide';
 import { useId, useRef } from 'preact/hooks';
-import { isOnline } from '../core/online.ts';
-import { t } from '../text/text.ts';
 import { Button } from './button.tsx';
 import { Icon } from './icon.tsx';
+import { offlineReason } from './offline.ts';
 
 /** A line of a menu: it does something, or leads somewhere. */
 interface MenuItem {
@@ -73,7 +72,7 @@ export function Menu({ label, items }: MenuProps) {
 
 function MenuLine({ item, close }: { readonly item: MenuItem; readonly close: () => void }) {
   const { name, icon, href, onClick, isDanger, asks = false } = item;
-  const reason = item.reason ?? (asks && !isOnline.value ? t.link.offlineReason : undefined);
+  const reason = item.reason ?? offlineReason(asks);
   const look = isDanger ? 'danger' : '';
   if (href !== undefined)
     return (

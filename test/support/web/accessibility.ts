@@ -47,8 +47,14 @@ const UNMARKED = `() => [...document.querySelectorAll('[aria-current], [aria-pre
   })
   .map(({ outerHTML }) => outerHTML.slice(0, 200))`;
 
-/** Findings in each look and width, each with both; also that the page scrolls sideways. It is left light and wide. */
-export async function findingsOf({ page, run }: BrowserPage): Promise<string[]> {
+/** Looks at the page in one look and width, such as `dark 390`, and says what it finds. */
+export type LookAt = (look: string) => Promise<string[]>;
+
+/**
+ * Findings in each look and width, each with both, also of `more`; and that the page scrolls sideways. It is left light and
+ * wide.
+ */
+export async function findingsOf({ page, run }: BrowserPage, more?: LookAt): Promise<string[]> {
   // By the debugger: the policy of the page does not count for it.
   await page.evaluate(axe);
   const all: string[] = [];
@@ -56,7 +62,9 @@ export async function findingsOf({ page, run }: BrowserPage): Promise<string[]> 
     await page.setViewportSize({ width, height: HEIGHT });
     for (const { colorScheme, rules } of LOOKS) {
       await page.emulateMedia({ colorScheme, forcedColors: 'none', reducedMotion: 'reduce' });
-      all.push(...texts.parse(await run(LOOK, rules)).map((found) => `${colorScheme} ${width}: ${found}`));
+      const look = `${colorScheme} ${width}`;
+      const found = [...texts.parse(await run(LOOK, rules)), ...((await more?.(look)) ?? [])];
+      all.push(...found.map((one) => `${look}: ${one}`));
     }
     await page.emulateMedia({ forcedColors: 'active' });
     all.push(...texts.parse(await run(UNMARKED)).map((found) => `${width}, forced colours: not marked: ${found}`));

@@ -8,6 +8,8 @@ export interface Stop {
   /** As the browser tells it to a screen reader. */
   readonly name: string;
   readonly role: string;
+  /** What else is said of it. */
+  readonly description: string;
 }
 
 /** Keys of an open page. */
@@ -86,6 +88,7 @@ const treeSchema = z.object({
     z.object({
       name: z.object({ value: z.string() }).optional(),
       role: z.object({ value: z.string() }).optional(),
+      description: z.object({ value: z.string() }).optional(),
     }),
   ),
 });
@@ -100,7 +103,11 @@ export async function keyboardOf(page: Page): Promise<Keyboard> {
     assert.ok(objectId !== undefined, 'the page has no focus');
     const tree = await devtools.send('Accessibility.getPartialAXTree', { objectId, fetchRelatives: false });
     const [node] = treeSchema.parse(tree).nodes;
-    return { name: (node?.name?.value ?? '').trim(), role: node?.role?.value ?? '' };
+    return {
+      name: (node?.name?.value ?? '').trim(),
+      role: node?.role?.value ?? '',
+      description: (node?.description?.value ?? '').trim(),
+    };
   };
   const reach: Keyboard['reach'] = async (name, key = 'Tab') => {
     const passed: string[] = [];

@@ -10,7 +10,7 @@ import { type RunningPlatform, startPlatform, troupe } from '../cluster/platform
 import { testDatabase } from '../database/database.ts';
 import { tinyImage } from '../engine/docker-client.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
-import { findingsOf } from './accessibility.ts';
+import { findingsOf, type LookAt } from './accessibility.ts';
 
 /** The password of the user `ann`. */
 export const PASSWORD = 'the password of ann';
@@ -41,8 +41,8 @@ export interface OpenedConsole {
   logIn(who?: keyof typeof PASSWORDS): Promise<void>;
   /** Goes to an address of the console, and waits for its heading. */
   open(path: string, heading: string): Promise<void>;
-  /** What axe-core finds on the page as it is, and whether that scrolls sideways, in all looks and widths. */
-  findings(): Promise<string[]>;
+  /** What axe-core, and `more`, find on the page as it is, and whether that scrolls sideways, in all looks and widths. */
+  findings(more?: LookAt): Promise<string[]>;
 }
 
 /**
@@ -116,7 +116,7 @@ export async function openConsole(
           throw new Error(`${path} shows no ${name}, but ${page.url()}: ${shown}`, { cause });
         });
     },
-    findings: () => findingsOf(browser),
+    findings: (more) => findingsOf(browser, more),
   };
 }
 

@@ -3,8 +3,9 @@ import { useState } from 'preact/hooks';
 import type { CallInput, Container } from '../../../client/index.ts';
 import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
+import { imageName } from '../../core/image.ts';
 import { call } from '../../core/platform.ts';
-import { coresOf, SIZES } from '../../core/sizes.ts';
+import { SIZES } from '../../core/sizes.ts';
 import { Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
 import { Check, SelectField, TextField } from '../../parts/field.tsx';
@@ -12,6 +13,8 @@ import { Failure, Note } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
+import { ImageField } from '../create/image.tsx';
+import { sizeText } from '../create/size.ts';
 
 interface OfMachine {
   readonly container: Container;
@@ -47,10 +50,10 @@ export function SizeForm({ container }: OfMachine) {
     <Panel title={t.create.size}>
       <form class="inside stack" onSubmit={submit}>
         <SelectField
-          label={t.create.size}
+          label={t.machine.processor}
           value={size}
           error={fieldError(deed.error, 'instance_type')}
-          choices={SIZES.map(({ type, architecture }) => [type, `${type}: ${coresOf(type)}, ${architecture}`])}
+          choices={SIZES.map((one) => [one.type, `${one.type}: ${sizeText(one)}`])}
           onChange={(to) => setSize(SIZES.find(({ type }) => type === to)?.type ?? size)}
         />
         <div class="inline">
@@ -108,17 +111,16 @@ export function ImagePanel({ container }: OfMachine) {
   return (
     <Panel title={t.container.image}>
       <form class="inside stack" onSubmit={submit}>
-        {next_image !== undefined && <Note tone="busy">{t.machine.waits(next_image, status_reason)}</Note>}
+        {next_image !== undefined && <Note tone="busy">{t.machine.waits(imageName(next_image), status_reason)}</Note>}
         {next_image === undefined && status === 'running' && status_reason !== undefined && (
           <Note tone="warn">{status_reason}</Note>
         )}
-        <TextField
-          label={t.create.imageName}
+        <ImageField
+          value={value}
+          onChange={setValue}
           hint={t.machine.imageHint}
           error={fieldError(change.error, 'image')}
-          value={value}
-          onInput={setValue}
-          attributes={{ maxLength: 512, autocomplete: 'off' }}
+          now={next_image ?? image}
         />
         {!isSame && status === 'running' && <Note tone="warn">{t.machine.imageNote}</Note>}
         {change.error?.fields.some(({ path }) => path === 'image') !== true && <Failure error={change.error} />}
@@ -127,10 +129,17 @@ export function ImagePanel({ container }: OfMachine) {
             {t.settings.save}
           </Button>
         </div>
+        <AsCommand
+          troupe={troupeLine('update', name, '--image', wanted === '' ? 'default' : imageName(wanted))}
+          curl={curlLine('PATCH', `/compute/containers/${id}`, body)}
+        />
+      </form>
+      <div class="foot stack">
         <SelectField
           label={t.create.pull}
           hint={t.settings.pullHint}
           value={pull_policy}
+          busy={pull.isBusy}
           choices={[
             ['IfNotPresent', t.create.pullMissing],
             ['Always', t.create.pullAlways],
@@ -138,11 +147,7 @@ export function ImagePanel({ container }: OfMachine) {
           onChange={(policy) => void pull.run(policy === 'Always' ? 'Always' : 'IfNotPresent')}
         />
         <Failure error={pull.error} />
-        <AsCommand
-          troupe={troupeLine('update', name, '--image', wanted === '' ? 'default' : wanted)}
-          curl={curlLine('PATCH', `/compute/containers/${id}`, body)}
-        />
-      </form>
+      </div>
     </Panel>
   );
 }

@@ -36,6 +36,7 @@ function Access({ container: { id, ssh_enabled, ssh } }: { readonly container: C
           label={t.ssh.access}
           hint={t.ssh.accessHint}
           checked={ssh_enabled}
+          busy={deed.isBusy}
           onChange={(isOn) => void deed.run(isOn)}
         />
         <Failure error={deed.error} />

@@ -2,6 +2,7 @@
 import './workbench.css';
 import type { Container } from '../../../client/index.ts';
 import { gigabytes, megabytes } from '../../core/format.ts';
+import { imageName } from '../../core/image.ts';
 import type { ScreenProps } from '../../core/router.ts';
 import { place } from '../../core/router.ts';
 import { coresOf } from '../../core/sizes.ts';
@@ -77,7 +78,7 @@ function About({ container }: { readonly container: Container }) {
         [
           t.container.image,
           <>
-            <code class="cut">{image}</code>
+            <code class="cut">{imageName(image)}</code>
             <span class="tag">{t.container.pulled[pull_policy]}</span>
           </>,
         ],

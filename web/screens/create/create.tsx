@@ -6,7 +6,7 @@ import { fieldError, useDeed } from '../../core/deed.ts';
 import { call, client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { go } from '../../core/router.ts';
-import { type ContainerSize, coresOf, SIZES } from '../../core/sizes.ts';
+import { SIZES } from '../../core/sizes.ts';
 import { offer } from '../../live/facts.ts';
 import { containers } from '../../live/live.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
@@ -19,6 +19,10 @@ import { t } from '../../text/text.ts';
 import { bodyOf, type CreateDraft, MEMORIES, newDraft, STORAGES } from './draft.ts';
 import { ImageField } from './image.tsx';
 import { KeyField } from './keys.tsx';
+import { sizeText } from './size.ts';
+
+/** The sentence that says what is missing. */
+const WHY = 'create-why';
 
 export function Create() {
   const [draft, setDraft] = useState<CreateDraft>(newDraft);
@@ -55,7 +59,12 @@ export function Create() {
           onInput={(name) => change({ name })}
           attributes={{ required: true, maxLength: 63, autocomplete: 'off', autofocus: true }}
         />
-        <ImageField draft={draft} change={change} error={fieldError(deed.error, 'image')} />
+        <ImageField
+          value={draft.image}
+          onChange={(image) => change({ image })}
+          hint={t.create.imageHint}
+          error={fieldError(deed.error, 'image')}
+        />
         <RadioCards
           label={t.create.size}
           value={draft.size}
@@ -74,13 +83,17 @@ export function Create() {
         <More draft={draft} change={change} error={fieldError(deed.error, 'mount_paths')} />
         <Failure error={deed.error} />
         <div class="ends">
-          <Button type="submit" kind="main" busy={deed.isBusy} reason={reason}>
+          <Button type="submit" kind="main" busy={deed.isBusy} reason={reason} describedBy={reason && WHY}>
             {t.create.submit}
           </Button>
           <LinkButton kind="bare" href="/containers">
             {t.dialog.cancel}
           </LinkButton>
-          {reason !== undefined && <span class="reason">{reason}</span>}
+          {reason !== undefined && (
+            <span class="reason" id={WHY}>
+              {reason}
+            </span>
+          )}
         </div>
         <AsCommand troupe={lineOf(draft)} curl={curlLine('POST', '/compute/containers', bodyOf(draft, draft.keyIds))} />
       </form>
@@ -163,10 +176,4 @@ function lineOf({ name, image, size, memoryMb, storageGb, ssh }: CreateDraft): s
     String(storageGb),
     ssh ? '--ssh' : undefined,
   );
-}
-
-/** A single machine runs every size on its own architecture, so only a cluster's sizes name one. */
-function sizeText({ type, architecture }: ContainerSize): string {
-  const isCluster = offer.value?.engine === 'kubernetes';
-  return isCluster ? `${coresOf(type)}, ${t.create.cores[architecture]}` : coresOf(type);
 }

@@ -3,8 +3,9 @@ export const CREATE = {
   name: 'Name',
   nameHint: 'Letters, digits, spaces, dots, dashes. You can change it later.',
   image: 'Image',
-  imageHint: 'Those of the platform are Debian with a shell and SSH. One that is not built yet takes a few minutes.',
-  builtin: 'Debian of the platform',
+  imageHint:
+    'The platform’s own have a shell and SSH. The first start from one that is not built yet takes a few minutes.',
+  builtin: 'Debian (default)',
   toBuild: (name: string) => `${name}, not built yet`,
   otherImage: 'Another image',
   imageName: 'Name of the image',

@@ -34,12 +34,13 @@ export const STORAGE = {
 };
 
 export const MACHINE = {
+  processor: 'Processor',
   memory: 'Memory (MB)',
   memoryHint: '128 to 65536. Not less than is in use.',
   storage: 'Storage (GB)',
   storageHint: '1 to 1024',
   discard: 'The container may restart, and files outside of the kept paths may go',
-  imageHint: 'Empty: the platform’s own. The image is pulled first, while the container runs on.',
+  imageHint: 'It is pulled or built first, while the container runs on.',
   imageNote: 'Then the container restarts. Files in the kept paths stay; all others come from the new image.',
   waits: (image: string, reason = '') => `${image} comes next. ${reason}`.trim(),
 };

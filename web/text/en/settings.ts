@@ -3,7 +3,7 @@ export const SETTINGS_TEXT = {
   saved: 'Saved',
   unchanged: 'Nothing has changed.',
   end: 'End',
-  pullHint: 'Counts from the next start.',
+  pullHint: 'Saved at once. Counts from the next start.',
   profile: 'Profile',
   username: 'Username',
   displayName: 'Display name',

@@ -33,6 +33,7 @@ export function useScrolling(lines: LogLines, isMarking: boolean) {
   const rows = useRef<HTMLDivElement>(null);
   const isFollowing = useRef(true);
   const anchor = useRef<Anchor | undefined>(undefined);
+  const put = useRef(Number.NaN);
   const [seen, setSeen] = useState(0);
   const [near, setNear] = useState(NOTHING_NEAR);
   const blocks = lines.blocks.value;
@@ -43,6 +44,7 @@ export function useScrolling(lines: LogLines, isMarking: boolean) {
     if (there === undefined) return;
     if (isFollowing.current) there.box.scrollTop = there.box.scrollHeight;
     else if (anchor.current !== undefined) scrollTo(there, anchor.current);
+    put.current = there.box.scrollTop;
   };
   const toEnd = () => {
     isFollowing.current = true;
@@ -77,19 +79,21 @@ export function useScrolling(lines: LogLines, isMarking: boolean) {
     onScroll() {
       if (box.current === null) return;
       const { scrollHeight, scrollTop, clientHeight } = box.current;
+      // What the page did itself, because blocks were drawn, is nobody's wish to be elsewhere.
+      if (scrollTop === put.current && !isFollowing.current) return look();
       if (scrollHeight - scrollTop - clientHeight > AT_END) stop();
       else if (!isFollowing.current) toEnd();
       look();
     },
-    /** Puts a row into the middle. */
+    /** Puts a row into the middle, and keeps it there: blocks around it get their heights only when they are drawn. */
     show(n: number) {
       const there = place();
       const row = rowOf(rows.current, n);
       if (there === undefined || row === null || row === undefined) return;
-      // The log alone: a browser would scroll whatever is around it, too, sideways as well.
-      const { top, height } = row.getBoundingClientRect();
-      there.box.scrollTop += top - topOf(there.box) - (there.box.clientHeight - height) / 2;
       stop();
+      // The log alone: a browser would scroll whatever is around it, too, sideways as well.
+      anchor.current = { n, above: (row.getBoundingClientRect().height - there.box.clientHeight) / 2 };
+      settle();
     },
     /** Nobody sees marks in other blocks, of which there may be a hundred. */
     isNear: (first: number) => first >= near.from && first <= near.to,
@@ -114,9 +118,13 @@ function topOf(element: Element): number {
 /** The first row that is in sight. */
 function anchorOf({ box, rows }: ScrolledLog): Anchor | undefined {
   const top = topOf(box);
-  const inSight = (within: Element | undefined) =>
-    [...(within?.children ?? [])].find((one) => one.getBoundingClientRect().bottom > top);
-  const row = inSight(inSight(rows));
+  const inSight = (within: Element) => [...within.children].filter((one) => one.getBoundingClientRect().bottom > top);
+  let row: Element | undefined;
+  // A block that was not drawn is thought to be taller than its rows are.
+  for (const block of inSight(rows)) {
+    [row] = inSight(block);
+    if (row !== undefined) break;
+  }
   const n = row?.getAttribute('data-n');
   return row === undefined || typeof n !== 'string' ? undefined : { n: Number(n), above: top - topOf(row) };
 }
