@@ -19,7 +19,7 @@ const GREYS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
 /** So many of these may lie between two cells that count as the same: edges, other digits, another second. */
 const SAME = 2;
 /** The share of cells that may be others: an id that is longer, a count of notifications. */
-const MOST_OTHERS = 0.012;
+const MOST_OTHERS = 0.025;
 const HIDDEN = `
   * { caret-color: transparent !important }
   .xterm, .log .scroll, .plots, .spark, canvas, .feed, .toasts, time { visibility: hidden !important }`;
