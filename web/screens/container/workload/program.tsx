@@ -27,8 +27,10 @@ const POLICIES: readonly WorkloadSettings['restart'][] = ['always', 'on-failure'
 export function ProgramForm({ container, settings, onChanged }: OfWorkload) {
   const { id, status } = container;
   const before = draftOf(settings);
-  const [draft, setDraft] = useState(before);
-  const change = (part: Partial<ProgramDraft>) => setDraft({ ...draft, ...part });
+  // Only what was typed is kept: what is saved meanwhile, here or elsewhere, takes nothing of it away.
+  const [typed, setTyped] = useState<Partial<ProgramDraft>>({});
+  const draft = { ...before, ...typed };
+  const change = (part: Partial<ProgramDraft>) => setTyped({ ...typed, ...part });
   const [command, entrypoint] = [wordsOf(draft.command), wordsOf(draft.entrypoint)];
   const body = changeOf(before, draft);
   const restarts = [body.command, body.entrypoint, body.working_dir].some((one) => one !== undefined);

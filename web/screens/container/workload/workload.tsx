@@ -12,12 +12,10 @@ export function Workload({ container }: { readonly container: Container }) {
   const { value, error, reload } = settings;
   if (value === undefined)
     return error === undefined ? <Bones tall={160} many={2} /> : <Failure error={error} onRetry={reload} />;
-  const { command, entrypoint, working_dir, stop_grace, restart } = value;
-  const known = JSON.stringify([command, entrypoint, working_dir, stop_grace, restart]);
   return (
     <>
       <Variables container={container} settings={value} onChanged={reload} />
-      <ProgramForm key={known} container={container} settings={value} onChanged={reload} />
+      <ProgramForm container={container} settings={value} onChanged={reload} />
     </>
   );
 }
