@@ -19,8 +19,10 @@ describe('a shell that is kept', { skip, timeout: 230_000 }, () => {
     seen.shell.resize(120, 40);
     seen.type('stty size\n');
     await has(seen, '40 120');
-    seen.type('sleep 1000 & trap : INT; seq 1 3000; exit 7\n');
+    // What it leaves in the background goes on, and is not waited for.
+    seen.type('sleep 1000 & echo "left"=$!; trap : INT; seq 1 3000; exit 7\n');
     assert.deepEqual(await seen.shell.ended, { code: 7, signal: null });
+    process.kill(Number(/left=(\d+)/.exec(seen.text())?.[1]), 'SIGKILL');
     assert.match(seen.text(), /2999\r\n3000\r\n/);
     await gone(at);
     await until(() => seen.socket.destroyed);
