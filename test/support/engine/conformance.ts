@@ -79,6 +79,9 @@ export function engineConformance(
       assert.equal(await engine.inspect(spec.id), undefined);
       await engine.create(spec);
       const created = await engine.inspect(spec.id);
+      // Told where the engine limits it.
+      const limitsStorage = created?.limits?.storageGb !== undefined;
+      const storage = limitsStorage ? { storageGb: spec.storageGb } : {};
       assert.deepEqual(created, {
         id: spec.id,
         phase: 'created',
@@ -89,7 +92,7 @@ export function engineConformance(
         startedAt: null,
         paused: false,
         mountPaths: spec.mountPaths,
-        limits: { cpus: spec.cpus, memoryMb: spec.memoryMb },
+        limits: { cpus: spec.cpus, memoryMb: spec.memoryMb, ...storage },
       });
       await engine.start(spec.id, keys);
       const running = await engine.inspect(spec.id);
