@@ -86,9 +86,9 @@ build() {
   ) >&2 || code=$?
   [ "$code" != 0 ] || return 0
   if [ "$(killed)" != "$before" ] || [ "$code" = 137 ]; then
-    fail 11 "The build was ended because the container has no memory left for it. Give the container more memory."
+    fail 11 "The build was ended because the container has no memory left for it. Give the container more: troupe update NAME --memory 1G."
   fi
-  [ "$code" != 127 ] || say 'A program that the build calls is not in the container: its image is another than the app needs.'
+  [ "$code" != 127 ] || say 'A program that the build calls is not in the container: its image is another than the app needs (troupe update NAME --image node).'
   fail 11 "The build failed with exit code $code."
 }
 
@@ -192,7 +192,7 @@ well() {
       "$run/troupe-program")
     if [ -n "$code" ] && [ "$code" != 0 ]; then
       say "The program ended with exit code $code."
-      [ "$code" != 127 ] || say 'A program that it calls is not in the container: its image is another than the app needs.'
+      [ "$code" != 127 ] || say 'A program that it calls is not in the container: its image is another than the app needs (troupe update NAME --image node).'
       return 1
     fi
     [ "$(date +%s)" -lt "$end" ] || break

@@ -178,6 +178,9 @@ describe('an app from a folder', { skip: skip(), timeout: 1_500_000 }, () => {
     await put('server.js', server('pushed'));
     await git('add', '-A');
     await git('commit', '-q', '-m', 'First by git');
+    const stored = await git('push', to('shop.git'), 'main:feature');
+    assert.equal(stored.code, 0, stored.stderr);
+    assert.match(stored.stderr, /Nothing is deployed: push to the branch main or master\./);
     const pushed = await git('push', to('shop.git'), 'main');
     assert.equal(pushed.code, 0, pushed.stderr);
     const [, url = ''] = /shop runs release \d+: (https:\S+)/.exec(pushed.stderr) ?? [];
@@ -192,7 +195,7 @@ describe('an app from a folder', { skip: skip(), timeout: 1_500_000 }, () => {
     assert.equal(await page(url), 'pushed canary-of-deploy');
     assert.match((await ok(['releases', 'shop'])).stdout, /\*\t\S+\t[0-9a-f]{8} First by git\t\d+\n$/);
 
-    const other = await git('push', to('shop'), 'main:feature');
+    const other = await git('push', to('shop'), 'main:other');
     assert.equal(other.code, 1, 'the broken commit of main is tried again');
     assert.match((await git('push', to('nothing'), 'main')).stderr, /There is no container nothing\. Make it first: /);
     assert.equal((await git('clone', '-q', to('shop'), join(data, 'clone'))).code, 0);

@@ -17,11 +17,26 @@ const WRITE = `mkdir -p /root/.troupe && cat > ${SCRIPT_PATH}.new && mv -f ${SCR
 
 /** Brings the script into a container: that of this version. */
 export async function sendScript(session: ClientSession, { id }: Pick<Container, 'id'>): Promise<void> {
-  const input = releaseScript();
+  await outputOf(session, id, ['/bin/sh', '-c', WRITE], releaseScript());
+}
+
+/** Standard output of a command that must succeed. Rejects with ClientFailure, with the end of its standard error. */
+export async function outputOf(
+  session: ClientSession,
+  id: string,
+  command: readonly string[],
+  input = '',
+): Promise<string> {
   const said: string[] = [];
-  const onLine = (line: string) => void said.push(line);
-  const { code } = await runInside(session, id, ['/bin/sh', '-c', WRITE], { input, onLine });
-  if (code !== 0) throw new ClientFailure('state', said.join('\n') || 'The container takes no files.');
+  const { code, output } = await runInside(session, id, command, { input, onLine: (line) => keep(said, line) });
+  if (code === 0) return output;
+  throw new ClientFailure('failed', said.join('\n') || `It failed with exit code ${code}.`);
+}
+
+/** Adds the line to the last of those that a person is told. */
+function keep(said: string[], line: string): void {
+  said.push(line);
+  if (said.length > TOLD_LINES) said.shift();
 }
 
 interface StepOptions {
@@ -57,8 +72,7 @@ export async function runStep(
 ): Promise<string> {
   const said: string[] = [];
   const onLine = (line: string) => {
-    said.push(line);
-    if (said.length > TOLD_LINES) said.shift();
+    keep(said, line);
     options.onLine?.(line);
   };
   const { code, output } = await runInside(session, id, ['/bin/sh', '-c', GUARD, 'release', ...words], {
@@ -82,7 +96,7 @@ async function lastLines({ client, out }: ClientSession, id: string): Promise<vo
   for (const { text } of lines) out.note(out.paint(`  ${clean(text)}`, 'dim'));
 }
 
-export async function runInside(
+async function runInside(
   { client, out }: ClientSession,
   id: string,
   command: readonly string[],

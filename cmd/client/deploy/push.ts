@@ -3,7 +3,7 @@ import { joined } from '../exec.ts';
 import { ClientFailure } from '../failure.ts';
 import { pick } from '../names.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from '../session.ts';
-import { runInside } from './inside.ts';
+import { outputOf } from './inside.ts';
 import { install, openPorts, portOf, type ReleasePlan } from './install.ts';
 import { planOf, TELLING_FILES, type TellingFile } from './plan.ts';
 import { SETTINGS_FILE, settingsOf } from './settings.ts';
@@ -26,11 +26,11 @@ command -v git >/dev/null || exit 9
 [ -d ${REPOSITORY} ] || { echo 'Nothing was pushed to this container.' >&2; exit 1; }
 exec git upload-pack ${REPOSITORY}`;
 
-/** Prints the commit to deploy, and that of the current release. */
+/** Prints the commit of the current release and, on the next line, the one to deploy: empty where there is none. */
 const COMMITS = `
 cd ${REPOSITORY} || exit
-for branch in ${BRANCHES}; do git rev-parse -q --verify "refs/heads/$branch^{commit}" && break; done
-cat /root/app/current/commit 2>/dev/null || :`;
+echo "$(cat /root/app/current/commit 2>/dev/null)"
+for branch in ${BRANCHES}; do git rev-parse -q --verify "refs/heads/$branch^{commit}" && break; done || :`;
 
 /** Lays the files of a commit into a folder, and prints those that tell what it is. */
 const EXTRACT = `
@@ -56,8 +56,8 @@ export async function receivePush(repository: string, options: ClientCommandOpti
   if (code !== 0) throw new ClientFailure('failed', 'git did not take the push.');
   // Standard output is git's own.
   const say = (line: string) => out.note(line);
-  const [commit, current] = (await inside(session, id, COMMITS)).split('\n').filter((line) => line !== '');
-  if (commit === undefined) {
+  const [current, commit] = (await outputOf(session, id, ['/bin/sh', '-c', COMMITS])).split('\n');
+  if (!commit) {
     say(`Nothing is deployed: push to the branch ${BRANCHES.replace(' ', ' or ')}.`);
     return;
   }
@@ -112,7 +112,7 @@ async function planFor(
 ): Promise<ReleasePlan> {
   const found = new Map<string, string>();
   let subject = '';
-  for (const line of (await inside(session, id, EXTRACT, [commit, folder])).split('\n')) {
+  for (const line of (await outputOf(session, id, ['/bin/sh', '-c', EXTRACT, 'push', commit, folder])).split('\n')) {
     const at = line.indexOf(' ');
     const [word, rest] = [line.slice(0, at), line.slice(at + 1)];
     if (word === 'subject') subject = rest;
@@ -132,18 +132,4 @@ async function planFor(
     );
   const note = `${commit.slice(0, 8)} ${subject}`.slice(0, 200);
   return { ...plan, start: plan.start, port: plan.port ?? (await portOf(session, id)), note };
-}
-
-/** Standard output of a script that must succeed. */
-async function inside(
-  session: ClientSession,
-  id: string,
-  script: string,
-  words: readonly string[] = [],
-): Promise<string> {
-  const said: string[] = [];
-  const onLine = (line: string) => void said.push(line);
-  const { code, output } = await runInside(session, id, ['/bin/sh', '-c', script, 'push', ...words], { onLine });
-  if (code !== 0) throw new ClientFailure('failed', said.join('\n') || `It failed (${code}).`);
-  return output;
 }
