@@ -235,6 +235,7 @@ const emptyEngine: Engine = {
   kind: 'memory',
   keepsFiles: true,
   resizesRunning: true,
+  runsBeside: true,
   shrinksStorage: true,
   baseImage: 'bench',
   builtIns: [],

@@ -32,7 +32,7 @@ export function creationHandler(
     const image = await imageFor(deps, body.image, callerOf(call).username);
     const wanted = [...new Set(body.ssh_key_ids)];
     const settings = changedSettings(NO_SETTINGS, body);
-    refuseCommand(image, settings);
+    refuseCommand(image, settings, deps);
     const configured = newsOfSettings(NO_SETTINGS, settings);
     const { row, reply } = await fenced(deps.db, state.lease, async (tx) => {
       if (!(await isUserActive(tx, state.userId))) throw new Refusal('unauthorized');

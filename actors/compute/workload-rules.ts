@@ -1,10 +1,16 @@
 /** What a change of a container's settings comes to, as pure functions. */
 import { isDeepStrictEqual } from 'node:util';
 import { MAX_VARIABLES, MAX_VARIABLES_BYTES, type WorkloadChange } from '../../proto/compute/workload.ts';
-import type { Workload } from '../../proto/ports/engine.ts';
+import type { Engine, Workload } from '../../proto/ports/engine.ts';
 import { invalidField } from '../../proto/validation-messages.ts';
 import type { ContainerSettings } from '../../storage/compute/settings.ts';
 import { isOwnImage } from './image-rules.ts';
+
+/** Which images are the platform's own, and what they run. */
+interface CommandRules {
+  readonly defaultImage: string;
+  readonly engine: Pick<Engine, 'baseImage' | 'runsBeside'>;
+}
 
 type Variables = Readonly<Record<string, string>>;
 
@@ -44,14 +50,24 @@ function merged(before: Variables, change: WorkloadChange['env'] = {}): Record<s
   return Object.fromEntries([...after].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Refuses `invalid_request` a command for an image of the platform: it would run in the place of the SSH server. */
-export function refuseCommand(image: string | null, { command, entrypoint }: ContainerSettings): void {
-  const field = command === null ? 'entrypoint' : 'command';
-  if (isOwnImage(image) && (command ?? entrypoint) !== null)
-    throw invalidField(
-      field,
-      "is for other images: the platform's own run an executable file /root/.troupe/start beside their SSH server",
-    );
+/**
+ * Refuses `invalid_request` what an image of the platform would run in the place of its SSH server: an entrypoint, and
+ * a command where the engine cannot run it beside the server.
+ */
+export function refuseCommand(
+  image: string | null,
+  { command, entrypoint }: ContainerSettings,
+  { defaultImage, engine }: CommandRules,
+): void {
+  if (!isOwnImage(image)) return;
+  const takesCommand = engine.runsBeside && (image !== null || defaultImage === engine.baseImage);
+  if (entrypoint === null && (command === null || takesCommand)) return;
+  const instead = takesCommand ? '"command", or ' : '';
+  throw invalidField(
+    entrypoint === null ? 'command' : 'entrypoint',
+    `is for other images: the platform's own run ${instead}an executable file /root/.troupe/start ` +
+      'beside their SSH server',
+  );
 }
 
 /** What differs, as the audit trail may have it: names, never values. Undefined when nothing does. */

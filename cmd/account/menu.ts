@@ -243,7 +243,7 @@ class Menu {
 
   async #create(): Promise<string> {
     const typed = await this.#place.ask('Name of the new container (Enter makes one up): ');
-    await runContainer(typed === '' ? undefined : typed, { place: this.#place, timeout: START_SECONDS });
+    await runContainer(typed === '' ? undefined : typed, [], { place: this.#place, timeout: START_SECONDS });
     return typed === '' ? 'The container runs.' : `${typed} runs.`;
   }
 

@@ -35,7 +35,10 @@ export function addContainerCommands(program: Command, addSsh: (program: Command
 }
 
 function addRun(program: Command): void {
-  clientCommand(program, 'run [name]', 'make a container, and wait until it runs')
+  withOtherWords(
+    clientCommand(program, 'run [name] [command...]', 'make a container, and wait until it runs; it runs the command'),
+    'run NAME -- node app.js',
+  )
     .option('--image <image>', 'an image of `troupe image ls`, such as node or postgres-15 (default: Debian)')
     .option('--size <size>', 'nano, micro, mini, tiny, small or medium (default: nano)')
     .option('--memory <size>', 'such as 512M or 2G (default: 512M)', megabytes)
@@ -55,13 +58,21 @@ function addRun(program: Command): void {
     .addOption(new Option('--wait', 'wait until it runs, as always').default(true).hideHelp())
     .option('--no-wait', 'do not wait until it runs')
     .option(...timeout)
-    .action(async (name: string | undefined, options: RunOptions) =>
-      (await import('./run.ts')).runContainer(name, options),
+    .action(async (name: string | undefined, command: string[], options: RunOptions) =>
+      (await import('./run.ts')).runContainer(name, command, options),
     );
 }
 
 function addUpdate(program: Command): void {
-  clientCommand(program, 'update <container>', 'change a container, and wait until it runs with the change')
+  withOtherWords(
+    clientCommand(
+      program,
+      'update <container> [command...]',
+      'change a container or what it runs, and wait until it runs with the change',
+    ),
+    'update NAME -- node app.js',
+  )
+    .option('--no-command', 'run what the image says')
     .option('--image <image>', 'another image, which is pulled first (`default`: Debian)')
     .option('--size <size>', 'nano, micro, mini, tiny, small or medium')
     .option('--memory <size>', 'such as 512M or 2G', megabytes)
@@ -77,8 +88,8 @@ function addUpdate(program: Command): void {
     .addOption(new Option('--wait', 'wait until it runs, as always').default(true).hideHelp())
     .option('--no-wait', 'do not wait until it runs')
     .option(...timeout)
-    .action(async (name: string, options: UpdateOptions) =>
-      (await import('./update.ts')).updateContainer(name, options),
+    .action(async (name: string, command: string[], options: UpdateOptions) =>
+      (await import('./update.ts')).updateContainer(name, command, options),
     );
 }
 

@@ -33,8 +33,12 @@ type Size = NonNullable<Body['instance_type']>;
 
 const SIZES: readonly Size[] = ['nano', 'micro', 'mini', 'tiny', 'small', 'medium'];
 
-/** Makes a container. Without a name it gets one of two words. */
-export async function runContainer(name: string | undefined, options: RunOptions): Promise<void> {
+/** Makes a container, which runs the command if there is one. Without a name it gets one of two words. */
+export async function runContainer(
+  name: string | undefined,
+  command: readonly string[],
+  options: RunOptions,
+): Promise<void> {
   const ports = (options.port ?? []).map(parsePort);
   const named = options.env && parsePairs(options.env);
   const session = openSession(options);
@@ -53,6 +57,7 @@ export async function runContainer(name: string | undefined, options: RunOptions
     ...(options.mount === undefined ? undefined : { mount_paths: [...options.mount] }),
     ...(env === undefined ? undefined : { env }),
     ...(secrets === undefined ? undefined : { secrets }),
+    ...(command.length === 0 ? undefined : { command: [...command] }),
     ...(options.restart === undefined ? undefined : { restart: options.restart }),
     ...(options.image === undefined ? undefined : { image: options.image }),
     ...(options.pull === undefined

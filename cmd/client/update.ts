@@ -15,6 +15,8 @@ export interface UpdateOptions extends ClientCommandOptions {
   readonly pull?: 'always' | 'missing';
   readonly restart?: 'always' | 'on-failure' | 'no';
   readonly stopGrace?: number;
+  /** False: what the image says. */
+  readonly command?: boolean;
   readonly name?: string;
   readonly discard?: boolean;
   readonly wait?: boolean;
@@ -23,8 +25,8 @@ export interface UpdateOptions extends ClientCommandOptions {
 
 type ContainerUpdate = NonNullable<CallInput<'updateContainer'>['body']>;
 
-/** Changes a container. Throws ClientFailure, `failed` when its image was not changed. */
-export async function updateContainer(name: string, options: UpdateOptions): Promise<void> {
+/** Changes a container, and what it runs. Throws ClientFailure, `failed` when its image was not changed. */
+export async function updateContainer(name: string, command: readonly string[], options: UpdateOptions): Promise<void> {
   const session = openSession(options);
   const { client, out } = session;
   const size = sizeOf(options.size);
@@ -40,9 +42,13 @@ export async function updateContainer(name: string, options: UpdateOptions): Pro
     ...(pull === undefined ? undefined : { pull_policy: pull === 'always' ? 'Always' : 'IfNotPresent' }),
     ...(restart === undefined ? undefined : { restart }),
     ...(stopGrace === undefined ? undefined : { stop_grace: stopGrace }),
+    ...(command.length === 0 ? undefined : { command: [...command] }),
+    ...(options.command === false ? { command: null } : undefined),
   };
   if (Object.keys(body).length === 0)
     throw new ClientFailure('usage', 'Say what to change, such as --image or --memory: see `troupe update --help`.');
+  if (command.length > 0 && options.command === false)
+    throw new ClientFailure('usage', 'Give a command, or --no-command.');
   const before = await containerOf(session, name);
   const asked = await client.call('updateContainer', {
     params: { id: before.id },
@@ -83,6 +89,7 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
     before.storage_gb === now.storage_gb ? '' : `storage (${before.storage_gb} to ${now.storage_gb} GB)`,
     before.ssh_key_ids?.join() === now.ssh_key_ids?.join() ? '' : 'the SSH keys',
     before.pull_policy === now.pull_policy ? '' : 'when the image is pulled',
+    body.command === undefined ? '' : body.command === null ? 'the command (as the image says)' : 'the command',
     body.restart === undefined && body.stop_grace === undefined ? '' : 'how it ends',
   ].filter((each) => each !== '');
   if (changed.length === 0) return `${name} was so already: nothing is changed.`;

@@ -28,6 +28,8 @@ begin() {
   for tool in flock curl ss sha256sum comm; do
     command -v "$tool" >/dev/null || fail 6 "The container has no $tool, which a deployment needs: deploy to one that runs an image of the platform."
   done
+  [ "$(tr '\0' '\n' <"/proc/$(cat "$run/troupe-init.pid")/cmdline" | wc -l)" -le 2 ] ||
+    fail 6 'The container has a command, which runs in the place of what is deployed. Take it away ("command": null in its settings), or deploy to another container.'
   [ ! -e "$images" ] || fail 6 'The image of the container runs a program of its own: deploy to another container.'
   if [ -e "$start" ] && ! grep -q "$mark" "$start"; then
     fail 6 "The container has a program of its own, $start. Remove that file, or deploy to another container."

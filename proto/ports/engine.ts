@@ -165,6 +165,8 @@ export interface Engine {
   readonly resizesRunning: boolean;
   /** Whether its storage can become smaller. */
   readonly shrinksStorage: boolean;
+  /** Whether its own images run a `command` beside their SSH server, and not in its place. */
+  readonly runsBeside: boolean;
   readonly fileAccess: ContainerFiles;
   /** The reference under which the built-in base image goes. */
   readonly baseImage: string;

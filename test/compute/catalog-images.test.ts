@@ -98,13 +98,19 @@ describe('images of the catalog', () => {
     assert.match(refusal.message, /must be one of node, postgres-15: this platform has no image registry/);
   });
 
-  test('take no command in the place of their SSH server', async (t) => {
+  test('run a command beside their SSH server, and nothing in its place', async (t) => {
     const compute = await openCompute(t, images);
-    const program = /executable file \/root\/\.troupe\/start beside/;
-    const create = compute.create(ann, { image: 'node', command: ['node'] });
-    assert.match((await refused('invalid_request', create)).message, program);
-    const id = await compute.running(ann, { image: 'node', env: { A: '1' } });
+    const id = await compute.running(ann, { image: 'node', command: ['node', 'app.js'] });
+    assert.deepEqual(compute.engine.workloadOf(id)?.command, ['node', 'app.js']);
     const change = compute.call(updateContainer, ann, { params: { id }, body: { entrypoint: ['node'] } });
-    assert.match((await refused('invalid_request', change)).message, program);
+    const { message } = await refused('invalid_request', change);
+    assert.match(message, /"entrypoint" .* run "command", or an executable file \/root\/\.troupe\/start beside/);
+  });
+
+  test('take no command where the engine would run it in the place of their SSH server', async (t) => {
+    const compute = await openCompute(t, { ...images, engine: { ...images.engine, runsBeside: false } });
+    const create = compute.create(ann, { image: 'node', command: ['node'] });
+    const { message } = await refused('invalid_request', create);
+    assert.match(message, /"command" .* run an executable file \/root\/\.troupe\/start beside/);
   });
 });

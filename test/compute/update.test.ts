@@ -136,10 +136,12 @@ describe('another image', () => {
     await settles(compute, id);
     assert.deepEqual(compute.engine.workloadOf(id), { env: { A: '1' }, command: ['serve'] });
     assert.equal(count(compute, `start ${id}`), 2);
-    // The platform's own runs its SSH server: a command is taken away in the same step, or refused.
+    await change(compute, id, { command: null, entrypoint: ['serve'] });
+    await settles(compute, id);
+    // The platform's own runs its SSH server: an entrypoint is taken away in the same step, or refused.
     const error = await refused('invalid_request', change(compute, id, { image: null }));
-    assert.match(error.message, /"command" is for other images/);
-    await change(compute, id, { image: null, command: null });
+    assert.match(error.message, /"entrypoint" is for other images/);
+    await change(compute, id, { image: null, entrypoint: null });
     await settles(compute, id);
     assert.deepEqual(compute.engine.workloadOf(id), { env: { A: '1' } });
   });

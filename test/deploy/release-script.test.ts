@@ -37,7 +37,7 @@ while (my $client = $server->accept) {
 `;
 
 /** A container's worth of folders, with the main process in it. */
-async function machine(t: TestContext) {
+async function machine(t: TestContext, command: readonly string[] = []) {
   const folder = await tempDir(t);
   const at = (...names: string[]) => join(folder, ...names);
   const children: ChildProcess[] = [];
@@ -73,7 +73,7 @@ async function machine(t: TestContext) {
       await once(child, 'exit');
     }
   });
-  let main = begin(at('init'), []);
+  let main = begin(at('init'), command);
   await until(() => existsSync(at('troupe-program')), { what: 'the main process is up' });
 
   const run = async (words: readonly string[], input = ''): Promise<Ended> => {
@@ -297,5 +297,8 @@ describe('a release of an app', {
     const other = await run(['begin']);
     assert.equal(other.code, 6);
     assert.match(other.out, /Deploy to a new container/);
+    const given = await (await machine(t, ['sleep', '1000'])).run(['begin']);
+    assert.equal(given.code, 6);
+    assert.match(given.out, /has a command, which runs in the place of what is deployed\. Take it away/);
   });
 });

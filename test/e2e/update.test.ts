@@ -143,6 +143,19 @@ describe('a container that is changed', { skip, timeout: 240_000 }, () => {
     assert.equal((await inside()).State.StartedAt, before.State.StartedAt);
   });
 
+  test('runs another command beside its SSH server, and none again', async () => {
+    const script = 'echo "$1" > /root/ran; while :; do sleep 1; done';
+    const given = await run('update', 'one', '--', 'sh', '-c', script, 'sh', "it's one");
+    assert.equal(given.stderr.split('\n').at(-2), 'Changed one: the command. It was restarted.', given.stderr);
+    assert.equal(await until(() => exec('cat /root/ran || :'), { what: 'the command ran' }), "it's one\n");
+    assert.match(await exec('ps'), /sshd/);
+    const taken = await run('update', 'one', '--no-command');
+    assert.match(taken.stderr, /Changed one: the command \(as the image says\)\. It was restarted\.\n$/);
+    assert.doesNotMatch(await exec('ps'), /root\/ran/);
+    const both = await run('update', 'one', '--no-command', '--', 'true');
+    assert.deepEqual([both.code, both.stderr], [2, 'troupe: Give a command, or --no-command.\n']);
+  });
+
   test('is changed by tokens that may update it, and by no others', async () => {
     const { json } = await request('GET', `${platform.ready.urls.auth}/api/session`, { token });
     const { user_id: uid } = z.object({ user_id: z.string() }).parse(json);

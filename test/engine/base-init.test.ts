@@ -17,7 +17,7 @@ const INIT = join(projectRoot, 'deploy/base-image/rootfs/usr/local/sbin/troupe-i
 async function startInit(
   t: TestContext,
   program: string | undefined,
-  { mode = 0o755, own = '' }: { readonly mode?: number; readonly own?: string } = {},
+  { mode = 0o755, own = '', command = [] }: { mode?: number; own?: string; command?: readonly string[] } = {},
 ) {
   const running: ChildProcess[] = [];
   t.after(async () => {
@@ -42,7 +42,7 @@ async function startInit(
   await write('ssh_host_ed25519_key', 'is there', 0o600);
   if (own !== '') await write('own', `#!/bin/sh\n${own}\n`, 0o755);
   if (program !== undefined) await write('start', `#!/bin/sh\ncd ${folder}\n${program}\n`, mode);
-  const init = spawn(at('init'), { stdio: ['ignore', 'pipe', 'pipe'] });
+  const init = spawn(at('init'), command, { stdio: ['ignore', 'pipe', 'pipe'] });
   running.push(init);
   let said = '';
   for (const stream of [init.stdout, init.stderr]) stream?.on('data', (chunk: Buffer) => (said += chunk));
@@ -81,6 +81,20 @@ describe('the main process of the base image', {
     const broken = await startInit(t, 'true', { mode: 0o644, own: 'echo of the image' });
     await broken.says(/start is not started/);
     assert.doesNotMatch(broken.said(), /of the image/);
+  });
+
+  test('runs the command that it is given in the place of both programs', async (t) => {
+    const command = ['sh', '-c', 'echo "command: $1"; exec sleep 1000', 'sh', "it's one word"];
+    const { init, says, said, state, stop } = await startInit(t, 'echo of the owner', { own: 'echo own', command });
+    await says(/command: it's one word\n/);
+    await until(async () => /^running \d+ 1$/.test(await state()));
+    init.kill('SIGHUP');
+    await says(/sh is started again, as asked\ncommand: it's one word\n/);
+    assert.equal(await stop(), 0);
+    assert.doesNotMatch(said(), /of the owner|own$/m);
+    const missing = await startInit(t, 'echo of the owner', { command: ['no-such-program'] });
+    await missing.says(/no-such-program ended with exit code 127, and is started again in 1 s/);
+    assert.equal(await missing.stop(), 0);
   });
 
   test('says what is missing when the program is not executable, and lets its owner in', async (t) => {

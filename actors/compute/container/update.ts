@@ -200,7 +200,8 @@ interface WorkloadChanges {
 }
 
 /** What the call says of the workload. Throws Refusal `invalid_request` for settings that do not fit the image. */
-async function settingsChange({ sealKey }: ComputeDeps, tx: Tx, plan: Plan): Promise<WorkloadChanges> {
+async function settingsChange(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<WorkloadChanges> {
+  const { sealKey } = deps;
   const { row, step, image } = plan;
   const change = workloadOf(plan.call.body);
   const isChange = Object.keys(change).length > 0;
@@ -210,7 +211,7 @@ async function settingsChange({ sealKey }: ComputeDeps, tx: Tx, plan: Plan): Pro
   const next = step === 'drop' ? undefined : await nextSettingsOf(tx, row.id, sealKey);
   const before = next ?? present;
   const wanted = changedSettings(before, change);
-  refuseCommand(image, wanted);
+  refuseCommand(image, wanted, deps);
   return { wanted, news: newsOfSettings(before, wanted), isKept: newsOfSettings(present, wanted) === undefined };
 }
 

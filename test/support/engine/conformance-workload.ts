@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { Engine, Workload } from '../../../proto/ports/engine.ts';
+import { INIT } from '../../../transports/engines/docker/naming.ts';
 import { keys, type SeenWorkload, type Suite } from './conformance-suite.ts';
 import { eventually } from './eventually.ts';
 
@@ -18,7 +19,12 @@ export async function seenFromInside(engine: Engine, id: string): Promise<SeenWo
     const at = line.indexOf('=');
     return at < 1 ? [] : [[line.slice(0, at), line.slice(at + 1)]];
   });
-  return { env: Object.fromEntries(entries), words: words.split('\0').slice(0, -1), folder: folder.trim() };
+  return { env: Object.fromEntries(entries), words: givenWords(words.split('\0').slice(0, -1)), folder: folder.trim() };
+}
+
+/** The words of what was asked for: the image of the tests runs a command beside its SSH server, as its argument. */
+function givenWords(words: readonly string[]): readonly string[] {
+  return words.length > 2 && words[1] === INIT ? words.slice(2) : words;
 }
 
 async function said(engine: Engine, id: string, command: readonly string[]): Promise<string> {
@@ -86,6 +92,7 @@ export function workloadConformance(suite: () => Suite): void {
     await engine.create(suite().again({ id, isConfigured: true }));
     await engine.start(id, keys, { env: { LATER: 'yes' }, command: SLEEPER });
     await sees(id, ({ env, words }) => assert.deepEqual([env.LATER, words], ['yes', SLEEPER]));
+    if (engine.runsBeside) await suite().answers(id);
     if (engine.keepsFiles) assert.equal(await under.readFile(id, '/opt/installed'), '/opt/installed');
     await engine.stop(id, 1);
     await engine.create(suite().again({ id }));

@@ -83,6 +83,8 @@ export interface MemoryEngineOptions {
   readonly keepsFiles?: boolean;
   /** What `Engine.resizesRunning` and `Engine.shrinksStorage` say. Default true. */
   readonly resizesRunning?: boolean;
+  /** What `Engine.runsBeside` says. Default true. */
+  readonly runsBeside?: boolean;
   readonly shrinksStorage?: boolean;
 }
 
@@ -211,6 +213,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     kind: 'memory',
     keepsFiles: options.keepsFiles ?? true,
     resizesRunning: options.resizesRunning ?? true,
+    runsBeside: options.runsBeside ?? true,
     shrinksStorage: options.shrinksStorage ?? true,
     baseImage: base,
     builtIns,

@@ -88,6 +88,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     kind: 'docker',
     keepsFiles: true,
     resizesRunning: true,
+    runsBeside: true,
     shrinksStorage: true,
     fileAccess: dockerFiles(client, containers, (...asked) => runInContainer(client, containers, ...asked)),
     baseImage: base.reference,

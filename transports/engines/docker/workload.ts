@@ -8,7 +8,7 @@ import { quotedWord } from '../../../lib/shell-word.ts';
 import type { TarEntry } from '../../../lib/tar.ts';
 import { EngineError, type Workload } from '../../../proto/ports/engine.ts';
 import { ENVIRONMENT_FILE, environmentScript, wordsOf } from '../common/workload.ts';
-import { KEYS_FOLDER } from './naming.ts';
+import { INIT, KEYS_FOLDER } from './naming.ts';
 
 const RUN_FILE = `${KEYS_FOLDER}/run`;
 const SHELL = '/bin/sh';
@@ -47,7 +47,8 @@ export function unwrapped(command: ImageCommand): ImageCommand {
  */
 export function workloadFiles(command: ImageCommand, user: string, workload: Workload): TarEntry[] {
   const { Entrypoint, Cmd } = unwrapped(command);
-  const words = wordsOf({ entrypoint: Entrypoint ?? [], command: Cmd ?? [] }, workload);
+  const image = { entrypoint: Entrypoint ?? [], command: Cmd ?? [] };
+  const words = wordsOf(image, { ...workload, ...besideSsh(image, workload) });
   if (words.length === 0)
     throw new EngineError('refused', 'The image does not say what to run: give the container a command.');
   const script = [
@@ -67,6 +68,15 @@ export function workloadFiles(command: ImageCommand, user: string, workload: Wor
     data: Buffer.from(text),
   });
   return [file(RUN_FILE, `${script.join('\n')}\n`), file(ENVIRONMENT_FILE, environmentScript(workload.env))];
+}
+
+/** A command for an image whose main process is the platform's: that runs its arguments beside the SSH server. */
+function besideSsh(
+  image: { readonly entrypoint: readonly string[]; readonly command: readonly string[] },
+  { entrypoint, command }: Workload,
+): Pick<Workload, 'command'> {
+  const isOurs = image.entrypoint.length === 0 && image.command.length === 1 && image.command[0] === INIT;
+  return isOurs && entrypoint === undefined && command !== undefined ? { command: [INIT, ...command] } : {};
 }
 
 /** Goes to a folder, which is made where it is missing. */

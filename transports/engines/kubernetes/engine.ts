@@ -79,6 +79,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     kind: 'kubernetes',
     keepsFiles: false,
     resizesRunning: false,
+    runsBeside: false,
     shrinksStorage: false,
     fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
     baseImage: options.baseImage,

@@ -5,6 +5,7 @@ import { EngineError } from '../../../../proto/ports/engine.ts';
 import { cleanReason, jsonLines } from '../../common/calls.ts';
 import { parseImageReference } from '../../common/image-reference.ts';
 import type { DockerClient } from '../api/client.ts';
+import { INIT } from '../naming.ts';
 import { type AptSettings, hostAptSettings } from './apt-sources.ts';
 import { type DebianRecipe, debianRecipe, recipeHash } from './debian-recipe.ts';
 import { debianRootArchive } from './mmdebstrap.ts';
@@ -21,7 +22,7 @@ export interface BaseImage {
 
 /** Image settings of the contract in deploy/base-image/README.md, as Dockerfile instructions. */
 export const contractChanges: readonly string[] = [
-  'CMD ["/usr/local/sbin/troupe-init"]',
+  `CMD ["${INIT}"]`,
   'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
   'ENV LANG=C.UTF-8',
   'WORKDIR /root',
