@@ -10,6 +10,7 @@ import { faultsIn } from '../support/client/followers.ts';
 import { visit } from '../support/clients/browser.ts';
 import { request } from '../support/cluster/platform.ts';
 import { perlImage, skipWithoutDocker } from '../support/engine/docker-client.ts';
+import { pause } from '../support/pause.ts';
 import { skipWithout } from '../support/require.ts';
 import { until } from '../support/until.ts';
 import { buildOfConsole, nextVersion } from '../support/web/console-build.ts';
@@ -19,6 +20,8 @@ import { makeContainer, type OwnContainer } from '../support/web/own-container.t
 const SOCKETS = ['/compute/ws', '/ws/notifications', '/ws/pod-metrics'];
 /** Lines after which a stream goes on. */
 const SOME = 20;
+/** How long the network stays away once all pages have noticed. 20000 is the long form of the trial. */
+const CUT_MS = Number(process.env.TROUPE_TEST_CUT_MS ?? 0);
 
 const rows = (selector: string) =>
   `[...document.querySelectorAll('${selector}')].map(({ textContent }) => textContent)`;
@@ -106,6 +109,7 @@ describe('a console whose connection is lost', {
     console.line.cut();
     for (const tab of tabs) await tab.locator('.banner').waitFor();
     const [last = 0] = (await logged()).slice(-1);
+    await pause(CUT_MS, 'fault');
     console.line.mend(gatewayPort());
     for (const tab of tabs) await isLive(tab);
     await goesOn(logged, 'the log');
