@@ -124,6 +124,45 @@ describe('the tools of the workbench, and pages in bad weather', {
     await console.text('Terminals are not read out').waitFor();
   });
 
+  test('on a touch screen there are the keys that its keyboard lacks', async () => {
+    const bar = page.getByRole('toolbar', { name: 'Keys' });
+    assert.equal(await bar.isVisible(), false);
+    const devtools = await page.context().newCDPSession(page);
+    await devtools.send('Emulation.setTouchEmulationEnabled', { enabled: true });
+    await bar.waitFor();
+    const key = (name: string) => bar.getByRole('button', { name, exact: true });
+    /** A program that shows what it reads, until it reads a `q`. */
+    const read = (before: string) =>
+      `stty raw -echo; printf '${before}ready'; dd bs=1 count=5 2>/dev/null | od -An -c; stty sane\n`;
+    const reads = (codes: RegExp) => rows().getByText(codes).first().waitFor();
+    await page.locator('.xterm-helper-textarea').focus();
+    for (const [mode, code] of [
+      ['\\033[?1l', /033\s+\[\s+A\s+\|\s+\\t/],
+      ['\\033[?1h', /033\s+O\s+A\s+\|\s+\\t/],
+    ] as const) {
+      await page.keyboard.type(`clear; ${read(mode)}`);
+      await rows()
+        .getByText(/^ready/)
+        .first()
+        .waitFor();
+      for (const name of ['Up', '|', 'Tab']) await key(name).click();
+      await reads(code);
+    }
+    await page.keyboard.type("printf '\\033[?1l'; clear; sleep 600\n");
+    await key('Ctrl').click();
+    assert.equal(await key('Ctrl').getAttribute('aria-pressed'), 'true');
+    await key('C').click();
+    assert.equal(await key('Ctrl').getAttribute('aria-pressed'), 'false', 'it holds for one key');
+    await page.keyboard.type('echo $((40+2))-is-back\n');
+    await rows()
+      .getByText(/^42-is-back/)
+      .first()
+      .waitFor();
+    assert.deepEqual(await console.findings(), []);
+    await devtools.send('Emulation.setTouchEmulationEnabled', { enabled: false });
+    await bar.waitFor({ state: 'hidden' });
+  });
+
   test('the plots are a table, too', async () => {
     await page.getByText('Show as a table').press('Enter');
     const table = page.getByRole('region', { name: 'What it used, by the minute' });
@@ -188,6 +227,19 @@ describe('the tools of the workbench, and pages in bad weather', {
     await choice.selectOption('Always');
     await console.text('Saved').waitFor();
     assert.equal(sent.length, 1);
+  });
+
+  test('Enter in a form that cannot be sent says why, until somebody types on', async () => {
+    const { pathname } = new URL(page.url());
+    await console.open(pathname, 'first');
+    const tip = page.getByRole('tooltip');
+    const name = page.getByRole('textbox', { name: 'Name', exact: true }).first();
+    await name.focus();
+    await page.keyboard.press('Enter');
+    await tip.waitFor();
+    assert.equal(await page.locator('input:focus').count(), 1, 'the field keeps the focus');
+    await page.keyboard.type('!');
+    await tip.waitFor({ state: 'detached' });
   });
 
   test('without a network the lines of menus and of the palette that ask the platform say why they cannot', async () => {

@@ -30,9 +30,10 @@ export function Tip({ id, text, of }: TipProps) {
     const focused = () => {
       if (button.matches(':focus-visible')) show();
     };
-    // Enter in a field of a form presses its button, too, which then has nothing to leave.
+    // Enter in a field of a form presses its button, too, which is then not left: who types on has read it.
     const pressed = () => {
-      if (button.matches(':focus')) show();
+      show();
+      if (!button.matches(':focus')) for (const sign of LEFT) addEventListener(sign, hide, { signal, once: true });
     };
     const escaped = (event: KeyboardEvent) => {
       if (event.key === 'Escape') hide();
@@ -51,6 +52,9 @@ export function Tip({ id, text, of }: TipProps) {
     </span>
   );
 }
+
+/** That somebody who pressed Enter in a field goes on. */
+const LEFT = ['input', 'focusin', 'pointerdown'] as const;
 
 /** How far it is from the button, and from the edges of the page, px. */
 const [GAP, EDGE] = [6, 8];

@@ -59,6 +59,7 @@ export const TERMINAL = {
   pasteLead: 'A shell runs each line as it comes.',
   pasteVerb: 'Paste',
   keys: 'Keys',
+  arrows: { A: 'Up', B: 'Down', C: 'Right', D: 'Left' },
   find: 'Find in the terminal',
   endFind: 'End the search',
   popOut: 'Open in a window of its own',

@@ -74,6 +74,8 @@ export interface Emulator {
   fit(): void;
   focus(): void;
   paste(text: string): void;
+  /** What begins the code of an arrow key: the program inside chooses it (DECCKM). */
+  arrowPrefix(): string;
   /** Marks the words wherever they are, and goes to one. */
   find(words: string, to: 'as typed' | 'next' | 'before'): void;
   /** Forgets what was found. */
@@ -163,6 +165,7 @@ export async function openEmulator(events: EmulatorEvents): Promise<Emulator> {
     },
     focus: () => terminal.focus(),
     paste: (text) => terminal.paste(text),
+    arrowPrefix: () => (terminal.modes.applicationCursorKeysMode ? '\u001bO' : '\u001b['),
     find(words, to) {
       if (words === '') return emulator.endFind();
       if (to === 'before') search.findPrevious(words, SEARCH);

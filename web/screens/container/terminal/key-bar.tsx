@@ -4,13 +4,18 @@ import { t } from '../../../text/text.ts';
 import type { OpenShell } from './shells.ts';
 
 const ESC = '\u001b';
-const KEYS: readonly (readonly [name: string, sends: string])[] = [
+/** The last letter of the code of an arrow key. */
+const ARROWS: readonly (readonly [name: string, ends: 'A' | 'B' | 'C' | 'D'])[] = [
+  ['↑', 'A'],
+  ['↓', 'B'],
+  ['←', 'D'],
+  ['→', 'C'],
+];
+const BEFORE: readonly (readonly [name: string, sends: string])[] = [
   ['Esc', ESC],
   ['Tab', '\t'],
-  ['↑', `${ESC}[A`],
-  ['↓', `${ESC}[B`],
-  ['←', `${ESC}[D`],
-  ['→', `${ESC}[C`],
+];
+const BEHIND: readonly (readonly [name: string, sends: string])[] = [
   ['/', '/'],
   ['|', '|'],
   ['-', '-'],
@@ -31,16 +36,29 @@ export function KeyBar({ shell }: { readonly shell: OpenShell }) {
     setCtrl(false);
     shell.emulator.value?.focus();
   };
+  const key = ([name, sends]: readonly [name: string, sends: string]) => (
+    <button key={name} type="button" onClick={() => press(sends)}>
+      {name}
+    </button>
+  );
   return (
     <div class="key-bar" role="toolbar" aria-label={t.terminal.keys}>
       <button type="button" aria-pressed={isCtrl} onClick={() => setCtrl(!isCtrl)}>
         Ctrl
       </button>
-      {(isCtrl ? WITH_CTRL : KEYS).map(([name, sends]) => (
-        <button key={name} type="button" onClick={() => press(sends)}>
-          {name}
-        </button>
-      ))}
+      {(isCtrl ? WITH_CTRL : BEFORE).map(key)}
+      {!isCtrl &&
+        ARROWS.map(([name, ends]) => (
+          <button
+            key={name}
+            type="button"
+            aria-label={t.terminal.arrows[ends]}
+            onClick={() => press(`${shell.emulator.value?.arrowPrefix() ?? `${ESC}[`}${ends}`)}
+          >
+            {name}
+          </button>
+        ))}
+      {!isCtrl && BEHIND.map(key)}
     </div>
   );
 }
