@@ -22,21 +22,18 @@ const PIECE_CHARACTERS = 16_384;
 
 /**
  * The lines that came last. Docker Engine 20.10 sends the last lines of a file once more when it begins another one
- * while the log is followed. Such a line has the stamp and the text of one that came before a later one: what a
- * container prints anew has a stamp of its own.
+ * while the log is followed, or only the very last one. Such a line has the stamp and the text of one that came before:
+ * what a container prints anew has a stamp of its own, to the nanosecond.
  */
 class RecentLines {
   readonly #lines = new Set<string>();
   #characters = 0;
   #latest = '';
-  #isRepeating = false;
 
   /** Whether the line came before; else it is remembered. */
   isRepeated(line: string, stamp: string): boolean {
     if (line.length >= PIECE_CHARACTERS) return false;
-    const isEarlier = stamp < this.#latest || (this.#isRepeating && stamp === this.#latest);
-    this.#isRepeating = isEarlier && this.#lines.has(line);
-    if (this.#isRepeating) return true;
+    if (stamp <= this.#latest && this.#lines.has(line)) return true;
     if (stamp > this.#latest) this.#latest = stamp;
     if (!this.#lines.has(line)) this.#characters += line.length;
     this.#lines.add(line);
