@@ -7,6 +7,7 @@ import { parseImage } from '../../proto/repositories.ts';
 import { invalidField } from '../../proto/validation-messages.ts';
 import { audit } from '../../storage/audit.ts';
 import { insertContainer } from '../../storage/compute/containers.ts';
+import { expectHealth } from '../../storage/compute/health.ts';
 import { NO_SETTINGS, putSettings } from '../../storage/compute/settings.ts';
 import { attachKeys, ownedKeys } from '../../storage/compute/ssh-keys.ts';
 import { fenced } from '../../storage/fenced.ts';
@@ -39,7 +40,7 @@ export function creationHandler(
       const owned = new Set(await ownedKeys(tx, state.userId, wanted));
       const missing = wanted.find((id) => !owned.has(id));
       if (missing !== undefined) throw invalidField('ssh_key_ids', `you have no SSH key ${missing}`);
-      const inserted = await insertContainer(tx, {
+      const made = await insertContainer(tx, {
         id: newId(),
         userId: state.userId,
         name: body.name,
@@ -53,11 +54,13 @@ export function creationHandler(
         stopGrace: body.stop_grace,
         restartPolicy: body.restart,
       });
-      if (inserted === undefined) {
+      if (made === undefined) {
         throw new Refusal('limit_reached', {
           message: `You have ${MAX_CONTAINERS} containers, which is the limit: delete one first.`,
         });
       }
+      const isChecked = settings.health !== null;
+      const inserted = (isChecked && (await expectHealth(tx, made.id, { isChecked, runsOn: false }))) || made;
       await attachKeys(tx, inserted.id, wanted);
       if (configured !== undefined) await putSettings(tx, inserted.id, settings, deps.sealKey);
       const { name, instanceType } = inserted;

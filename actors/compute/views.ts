@@ -39,6 +39,7 @@ export function createdView(row: ContainerRow, containersDomain: string): Contai
 export function containerView(row: ContainerRow, deps: ViewDeps): ContainerView {
   const { containersDomain, engine, sshAddress } = deps;
   const usage = engine.usage(row.id);
+  const reason = row.statusReason ?? (row.status === 'running' ? row.givenUp : null);
   const at = row.sshEnabled ? sshAddress?.() : undefined;
   return {
     ...createdView(row, containersDomain),
@@ -54,13 +55,20 @@ export function containerView(row: ContainerRow, deps: ViewDeps): ContainerView 
     ...(row.endedAt === null ? {} : { ended_at: row.endedAt.toISOString() }),
     ...(row.exitCode === null ? {} : { exit_code: row.exitCode }),
     restarts: row.restarts,
-    ...(row.statusReason === null ? {} : { status_reason: row.statusReason }),
+    ...(reason === null ? {} : { status_reason: reason }),
+    health: healthOf(row),
+    ...(row.healthReason === null || row.status !== 'running' ? {} : { health_reason: row.healthReason }),
   };
+}
+
+/** What is known of its health; null: nothing is looked at, or it is not to run. */
+function healthOf({ status, healthState }: Pick<ContainerRow, 'status' | 'healthState'>): ContainerRow['healthState'] {
+  return status === 'stopped' || status === 'failed' ? null : healthState;
 }
 
 /** How its workload is run, as its owner sees it: of secrets the names. */
 export function settingsView(
-  { env, secrets, command, entrypoint, workingDir }: ContainerSettings,
+  { env, secrets, command, entrypoint, workingDir, health }: ContainerSettings,
   { stopGrace, restartPolicy }: Pick<ContainerRow, 'stopGrace' | 'restartPolicy'>,
 ) {
   return {
@@ -71,6 +79,7 @@ export function settingsView(
     working_dir: workingDir,
     stop_grace: stopGrace,
     restart: restartPolicy,
+    health,
   };
 }
 

@@ -11,6 +11,11 @@ import type { AnyEndpoint, Call, Service } from '../../proto/endpoint.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import { callOf } from '../service/dispatch.ts';
 
+/** Whether it runs, and is well or known not to be; or will not run. */
+function hasCome({ status, health }: ContainerView): boolean {
+  return status !== 'pending' && status !== 'initializing' && !(status === 'running' && health === 'starting');
+}
+
 /** Why one looks again. */
 type Wake = () => void;
 
@@ -57,7 +62,7 @@ export class WaitingCalls {
         isNews = false;
         // What is said of it from here on is heard.
         const view = await this.#look(id, call);
-        if (isOver || (view.status !== 'pending' && view.status !== 'initializing')) return view;
+        if (isOver || hasCome(view)) return view;
         if (!isNews)
           await new Promise<void>((resolve) => {
             wake = resolve;

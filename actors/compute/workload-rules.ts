@@ -38,6 +38,7 @@ export function changedSettings(before: ContainerSettings, change: WorkloadChang
     command: change.command === undefined ? before.command : change.command,
     entrypoint: change.entrypoint === undefined ? before.entrypoint : change.entrypoint,
     workingDir: change.working_dir === undefined ? before.workingDir : change.working_dir,
+    health: change.health === undefined ? before.health : change.health,
   };
 }
 
@@ -78,7 +79,7 @@ export function newsOfSettings(
   const differing = (field: 'env' | 'secrets') =>
     Object.keys(after[field]).filter((name) => before[field][name] !== after[field][name]);
   const names = (settings: ContainerSettings) => Object.keys({ ...settings.env, ...settings.secrets });
-  const replaced = (['command', 'entrypoint', 'workingDir'] as const).filter(
+  const replaced = (['command', 'entrypoint', 'workingDir', 'health'] as const).filter(
     (field) => !isDeepStrictEqual(before[field], after[field]),
   );
   const news = {
@@ -89,6 +90,24 @@ export function newsOfSettings(
   };
   const told = Object.entries(news).filter(([, what]) => what.length > 0);
   return told.length === 0 ? undefined : Object.fromEntries(told);
+}
+
+type SettingsNews = NonNullable<ReturnType<typeof newsOfSettings>>;
+
+/** Whether what differs is told to the workload, which is restarted for it. */
+export function restartsFor({ replaced = [], ...variables }: SettingsNews): boolean {
+  return Object.keys(variables).length > 0 || replaced.some((field) => field !== 'health');
+}
+
+/** Whether secrets alone differ: these do not go back. */
+export function isOfSecrets(news: SettingsNews | undefined): boolean {
+  return news !== undefined && Object.keys(news).every((field) => field === 'secrets');
+}
+
+/** Settings of before with the secrets of now. */
+export function withSecretsOf(former: ContainerSettings, { secrets }: ContainerSettings): ContainerSettings {
+  const env = Object.entries(former.env).filter(([name]) => !Object.hasOwn(secrets, name));
+  return { ...former, env: Object.fromEntries(env), secrets };
 }
 
 /** The engine's form of settings, and whether there are any. */

@@ -46,6 +46,8 @@ export interface GatewayDeps {
   readonly console?: ConsoleFiles | undefined;
   /** Signs requests to services of the platform, which then believe the client's address. */
   readonly gatewayToken: SignGatewayToken;
+  /** Another program answers from now on at this address of a container: what is kept of it counts no more. */
+  readonly forgetAnswers?: (address: string) => void;
   /** Numbers in the text format of Prometheus, for `/metrics`. */
   readonly metrics: () => Promise<string>;
   /** What is wrong with the bus, a sentence; undefined while it is well. */

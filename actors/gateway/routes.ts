@@ -99,6 +99,8 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
   let isComing = false;
   /** Containers whose rules or status changed since the last look. */
   let changed = new Set<string>();
+  /** Containers whose status changed since the last look that came about. */
+  const switched = new Set<string>();
   /** Something else changed: the next look is at all containers. */
   let isUnsure = true;
   let lookedAt = Number.NEGATIVE_INFINITY;
@@ -111,6 +113,7 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
     lookedAt = performance.now();
     const sweeps = whom === 'all' && lookedAt - sweptAt >= SWEEP_MS;
     const seen = arrivals.look();
+    const before = routing.snapshot?.containers;
     try {
       const [rows, mapped] = await Promise.all([tableRoutes(deps), mappings?.read(sweeps) ?? NOTHING_MAPPED]);
       const also = new Set([...mapped.values()].map(({ containerId }) => containerId));
@@ -127,6 +130,10 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
         routing.swap({ routes: new RouteTable(routes), containers, mapped });
         state.last = text;
       }
+      for (const id of switched)
+        for (const known of [before?.get(id), containers.get(id)])
+          if (known?.address !== undefined) deps.forgetAnswers?.(known.address);
+      switched.clear();
       seen();
       if (state.problem !== undefined) deps.log.info({}, 'routes are read again');
       state.problem = undefined;
@@ -168,6 +175,7 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
         if (news.kind === 'status' && !concerns(news)) return;
         if (news.kind === 'all') targets.containers.suspectAll();
         else targets.containers.suspect(news.containerId);
+        if (news.kind === 'status') switched.add(news.containerId);
         if (news.kind === 'ingress' || news.kind === 'status') changed.add(news.containerId);
         else isUnsure = true;
         lookSoon();

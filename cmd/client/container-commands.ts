@@ -52,6 +52,9 @@ function addRun(program: Command): void {
     .addOption(
       new Option('--restart <when>', 'what follows when it ends by itself').choices(['always', 'on-failure', 'no']),
     )
+    .option('--health <check>', 'how it is known to be well: http:8080/path, tcp:5432 or none')
+    .option('--health-command <command>', 'a command line that ends with 0 when it is well')
+    .option('--health-grace <seconds>', 'how long the first good answer may take (default: 60)', count)
     .addOption(new Option('--pull <policy>', 'when the image is pulled').choices(['always', 'missing']))
     .option('--ssh', 'let your SSH keys in')
     .option('--shell', 'open a shell in it')
@@ -82,6 +85,9 @@ function addUpdate(program: Command): void {
     .addOption(
       new Option('--restart <when>', 'what follows when it ends by itself').choices(['always', 'on-failure', 'no']),
     )
+    .option('--health <check>', 'how it is known to be well: http:8080/path, tcp:5432 or none')
+    .option('--health-command <command>', 'a command line that ends with 0 when it is well')
+    .option('--health-grace <seconds>', 'how long the first good answer may take (default: 60)', count)
     .option('--stop-grace <seconds>', 'how long it may take to stop', count)
     .option('--name <name>', 'another name')
     .option('--discard', 'although a restart loses files outside the kept paths, where it does')

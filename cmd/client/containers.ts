@@ -15,7 +15,7 @@ export async function listOwn(options: ClientCommandOptions): Promise<void> {
   const answer = await client.call('listContainers');
   const rows = answer.containers.map((container) => [
     container.name,
-    out.status(container.status),
+    statusOf(out, container),
     container.instance_type,
     memoryOf(container),
     diskOf(container),
@@ -24,8 +24,14 @@ export async function listOwn(options: ClientCommandOptions): Promise<void> {
   ]);
   out.table(answer, HEADS, rows, 'You have no container: `troupe run NAME` makes one.');
   if (!out.isTerminal || out.json || options.quiet) return;
-  for (const { name, status, status_reason: reason } of answer.containers)
-    if (reason !== undefined && status !== 'running') out.note(`${name}: ${reason}`);
+  for (const { name, status, status_reason, health_reason: reason = status_reason } of answer.containers)
+    if (reason !== undefined && (status !== 'running' || reason !== status_reason)) out.note(`${name}: ${reason}`);
+}
+
+/** With its health, unless all is well. */
+function statusOf(out: Output, { status, health }: Container): string {
+  const isWell = health === undefined || health === null || health === 'healthy' || status !== 'running';
+  return isWell ? out.status(status) : `${out.status(status)} (${health})`;
 }
 
 const memoryOf = ({ memory_used_mb, memory_mb }: Container) => `${memory_used_mb}/${memory_mb} MB`;
@@ -52,6 +58,7 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
     ['id', container.id],
     ['status', out.status(container.status)],
     ['reason', container.status_reason],
+    ['health', [container.health, container.health_reason].filter(Boolean).join(': ')],
     ['size', container.instance_type],
     ['memory', memoryOf(container)],
     ['disk', diskOf(container)],

@@ -2,6 +2,7 @@
 import type { CallInput, Container } from '../../client/index.ts';
 import { parsePairs, readEnvFile, readSecret } from './env.ts';
 import { ClientFailure } from './failure.ts';
+import { type HealthOptions, healthOf, noteHealth } from './health.ts';
 import { pick } from './names.ts';
 import type { OwnMachine } from './place.ts';
 import { parsePort } from './ports.ts';
@@ -9,7 +10,7 @@ import { confirm } from './prompt.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 import { waitFor } from './wait.ts';
 
-export interface RunOptions extends ClientCommandOptions {
+export interface RunOptions extends ClientCommandOptions, HealthOptions {
   readonly image?: string;
   readonly size?: string;
   readonly memory?: number;
@@ -46,6 +47,7 @@ export async function runContainer(
   const env = options.envFile === undefined ? named : { ...(await readEnvFile(out, options.envFile)), ...named };
   const ssh_key_ids = await keyIds(session, options.key);
   const size = sizeOf(options.size);
+  const health = healthOf(options);
   const secrets =
     options.secret === undefined ? undefined : { [options.secret]: await readSecret(out, options.secret) };
   const body: Body = {
@@ -59,6 +61,7 @@ export async function runContainer(
     ...(secrets === undefined ? undefined : { secrets }),
     ...(command.length === 0 ? undefined : { command: [...command] }),
     ...(options.restart === undefined ? undefined : { restart: options.restart }),
+    ...(health === undefined ? undefined : { health }),
     ...(options.image === undefined ? undefined : { image: options.image }),
     ...(options.pull === undefined
       ? undefined
@@ -77,7 +80,9 @@ export async function runContainer(
   const running = await waitFor(session, made, goal);
   if (running === undefined) throw new ClientFailure('missing', `${made.name} was deleted meanwhile.`);
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
-  if (!options.shell || !out.json) out.done(running, `${made.name} is running (${made.id}), after ${seconds} s.`);
+  const how = running.health ? `running and ${running.health}` : 'running';
+  if (!options.shell || !out.json) out.done(running, `${made.name} is ${how} (${made.id}), after ${seconds} s.`);
+  noteHealth(session, running);
   if (options.shell) await (await import('./shell.ts')).openShell(session, running, {});
   else if (!out.json) next(session, running, ports.length > 0);
 }

@@ -1,12 +1,13 @@
 /** `troupe update`: changes a container, and waits until it runs with the change. */
 import type { CallInput, Container } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
+import { type HealthOptions, healthOf, noteHealth } from './health.ts';
 import { containerOf, pick } from './names.ts';
 import { sizeOf } from './run.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 import { waitFor } from './wait.ts';
 
-export interface UpdateOptions extends ClientCommandOptions {
+export interface UpdateOptions extends ClientCommandOptions, HealthOptions {
   readonly image?: string;
   readonly memory?: number;
   readonly size?: string;
@@ -30,6 +31,7 @@ export async function updateContainer(name: string, command: readonly string[], 
   const session = openSession(options);
   const { client, out } = session;
   const size = sizeOf(options.size);
+  const health = healthOf(options);
   const { image, memory, storage, key, pull, restart, stopGrace } = options;
   const keys = key === undefined ? undefined : (await client.call('listSshKeys')).ssh_keys;
   const body: ContainerUpdate = {
@@ -44,6 +46,7 @@ export async function updateContainer(name: string, command: readonly string[], 
     ...(stopGrace === undefined ? undefined : { stop_grace: stopGrace }),
     ...(command.length === 0 ? undefined : { command: [...command] }),
     ...(options.command === false ? { command: null } : undefined),
+    ...(health === undefined ? undefined : { health }),
   };
   if (Object.keys(body).length === 0)
     throw new ClientFailure('usage', 'Say what to change, such as --image or --memory: see `troupe update --help`.');
@@ -56,6 +59,7 @@ export async function updateContainer(name: string, command: readonly string[], 
   });
   const now = options.wait === false ? asked : await settled(session, before, asked, options.timeout);
   out.done(now, sentence(before, now, body));
+  noteHealth(session, now);
 }
 
 /** Waits until it runs with the change, if it ran before. */
@@ -65,12 +69,14 @@ async function settled(
   asked: Container,
   seconds: number,
 ): Promise<Container> {
-  const isOver = asked.next_image === undefined && asked.status === before.status;
+  const isOver = asked.next_image === undefined && asked.status === before.status && asked.health !== 'starting';
   if (isOver || asked.status === 'stopped' || asked.status === 'failed') return asked;
   const goal = { until: 'running', seconds, goesOn: 'the change goes on', awaitsImage: true } as const;
   const now = await waitFor(session, asked, goal);
   if (now === undefined) throw new ClientFailure('missing', `${asked.name} was deleted meanwhile.`);
-  if (asked.next_image !== undefined && now.image !== asked.next_image)
+  const isOther = now.image !== (asked.next_image ?? asked.image);
+  // One that was given up is said there, while the container runs.
+  if (isOther || (now.status_reason !== undefined && now.status_reason !== asked.status_reason))
     throw new ClientFailure(
       'failed',
       `${now.name}: ${now.status_reason ?? 'its image was changed otherwise meanwhile.'}`,
@@ -91,6 +97,7 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
     before.pull_policy === now.pull_policy ? '' : 'when the image is pulled',
     body.command === undefined ? '' : body.command === null ? 'the command (as the image says)' : 'the command',
     body.restart === undefined && body.stop_grace === undefined ? '' : 'how it ends',
+    body.health === undefined ? '' : 'how its health is looked at',
   ].filter((each) => each !== '');
   if (changed.length === 0) return `${name} was so already: nothing is changed.`;
   const what = `Changed ${name}: ${changed.join(', ')}.`;

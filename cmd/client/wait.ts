@@ -35,8 +35,9 @@ export async function waitFor(
       if (found !== undefined) seenAt = performance.now();
       if (found === 'gone') return undefined;
       if (found !== undefined) {
-        const { status, status_reason: reason = '' } = found;
-        if (status === until && !(awaitsImage && found.next_image !== undefined)) return found;
+        const { status, health, health_reason: unwell, status_reason: reason = unwell ?? '' } = found;
+        const isComing = health === 'starting' || (awaitsImage && found.next_image !== undefined);
+        if (status === until && !isComing) return found;
         if (status === 'failed' && until !== 'gone') {
           const why = reason === '' ? `${name} failed.` : `${name} failed: ${reason}`;
           throw new ClientFailure('failed', `${why}\n\`troupe logs ${name}\` may say more.`);

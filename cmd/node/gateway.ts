@@ -126,6 +126,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     gatewayToken: options.gatewayToken,
     mappings: mapped?.mappings,
     computeNews: computeNews(db),
+    forgetAnswers: (address) => cache?.forget(address),
     metrics: async () => `${await processRegistry.metrics()}\n${await registry.metrics()}`,
   });
   const accounts = new PlatformAccounts({ domain, jwtSecret: options.jwtSecret, clock: CLOCK, log });

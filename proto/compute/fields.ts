@@ -1,6 +1,7 @@
 /** What the endpoints of the compute service are made from: fields, limits and scopes of a container. */
 import { z } from 'zod';
 import { idSchema } from '../ids.ts';
+import { healthStateSchema } from './health.ts';
 
 /** Instance types: architecture and CPU cores. */
 export const INSTANCE_TYPES = {
@@ -142,6 +143,10 @@ export const containerSchema = z.object({
   exit_code: z.int().optional(),
   /** How often the platform started it again after a crash, since its user started it. */
   restarts: z.int().optional(),
+  /** Null: its settings say nothing of health, or it is not to run. Older nodes leave it out. */
+  health: healthStateSchema.nullable().optional(),
+  /** What the last look at its health found, unless it is healthy. A sentence for people, of any wording. */
+  health_reason: z.string().optional(),
 });
 /** A container as create and start answer it: as list and get do when they waited for it, else the fields of create. */
 export const containerBegunSchema = containerSchema.partial({
@@ -156,7 +161,7 @@ const DEFAULT_WAIT_SECONDS = 25;
 
 /** What a reply waits for, and how long at most. */
 export const waitQuery = {
-  /** `running`: until it runs, or has failed, or is stopped. */
+  /** `running`: until it runs and is not `starting` as to its health, or has failed, or is stopped. */
   wait: z.enum(['running']).optional(),
   timeout: z
     .string()

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { byContainer, common, containerParams, containerScope } from './fields.ts';
+import { healthSchema } from './health.ts';
 
 /** Most variables of a container, secrets among them, and most bytes of one value and of all names and values. */
 export const MAX_VARIABLES = 200;
@@ -51,6 +52,8 @@ export const workloadFields = {
   entrypoint: wordsSchema.nullable().optional(),
   /** Where the workload begins; null: where the image says. */
   working_dir: workingDirSchema.nullable().optional(),
+  /** How it is known that it is well; null: nothing is looked at. */
+  health: healthSchema.nullable().optional(),
 } as const;
 
 /** Seconds between SIGTERM and SIGKILL of a container that says nothing of it. */
@@ -82,6 +85,8 @@ const settingsSchema = z.object({
   working_dir: z.string().nullable(),
   stop_grace: z.int(),
   restart: restartPolicySchema,
+  /** Older nodes leave it out. */
+  health: healthSchema.nullable().optional(),
 });
 
 export const getSettings = endpoint({

@@ -1,7 +1,7 @@
-/** SQL of what is changed about a container after its creation: its sizes, its SSH keys, its image. */
+/** SQL of what is changed about a container after its creation: its name, its sizes, its SSH keys, its image. */
 import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';
-import { COLUMNS, type ContainerRow, containerRow } from './containers.ts';
+import { COLUMNS, type ContainerRow, containerRow, UNPROVEN } from './containers.ts';
 
 /** What a container may use. */
 export type Sizes = Pick<ContainerRow, 'memoryMb' | 'instanceType' | 'storageGb'>;
@@ -58,6 +58,42 @@ export function setImage(tx: Tx, id: string, image: string | null): Promise<Cont
     `update containers set image = $2, next_image = null, next_settings = null
      where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
     [id, image],
+  );
+}
+
+/** Sets how it stops, and what follows when it ends. As `setSizes` otherwise. */
+export function setEnding(
+  tx: Tx,
+  id: string,
+  { stopGrace, restartPolicy }: Pick<ContainerRow, 'stopGrace' | 'restartPolicy'>,
+): Promise<ContainerRow | undefined> {
+  return tx.one(
+    containerRow,
+    `update containers set stop_grace = $2, restart_policy = $3
+     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+    [id, stopGrace, restartPolicy],
+  );
+}
+
+/** Gives it another name. As `setSizes` otherwise. */
+export function setName(tx: Tx, id: string, name: string): Promise<ContainerRow | undefined> {
+  return tx.one(
+    containerRow,
+    `update containers set name = $2 where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+    [id, name],
+  );
+}
+
+/** Sets the pull policy. As `setSizes` otherwise. */
+export function setPullPolicy(
+  tx: Tx,
+  id: string,
+  policy: ContainerRow['pullPolicy'],
+): Promise<ContainerRow | undefined> {
+  return tx.one(
+    containerRow,
+    `update containers set pull_policy = $2 where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+    [id, policy],
   );
 }
 
@@ -118,7 +154,7 @@ export async function takeNextImage(tx: Tx, id: string, image: string | null): P
        status_reason = case when ${runs} then null else status_reason end,
        status_since = case when ${runs} then now() else status_since end,
        address = case when ${runs} then null else address end,
-       external_address = case when ${runs} then null else external_address end
+       external_address = case when ${runs} then null else external_address end, ${UNPROVEN}
      where id = $1 and desired <> 'deleted' and next_image = $2 returning ${COLUMNS}`,
     [id, image ?? ''],
   );

@@ -1,6 +1,7 @@
 /** SQL of containers. */
 import { z } from 'zod';
 import { instanceTypeSchema, pullPolicySchema, statusSchema } from '../../proto/compute/endpoints.ts';
+import { healthStateSchema } from '../../proto/compute/health.ts';
 import { type RestartPolicy, restartPolicySchema, STOP_GRACE_SECONDS } from '../../proto/compute/workload.ts';
 import { isConstraint, type Queries, type Tx } from '../db.ts';
 
@@ -40,6 +41,11 @@ const containerColumns = z.object({
   stop_grace: z.number(),
   restart_policy: restartPolicySchema,
   next_image: z.string().nullable(),
+  health_state: healthStateSchema.nullable(),
+  health_since: z.date().nullable(),
+  health_reason: z.string().nullable(),
+  former_image: z.string().nullable(),
+  given_up: z.string().nullable(),
   ssh_key_ids: z.array(z.number()),
   ports: z.array(z.object({ port: z.number(), target_port: z.number(), tls: z.literal('platform').optional() })),
 });
@@ -89,6 +95,15 @@ export const containerRow = containerColumns.transform((row) => ({
   restartPolicy: row.restart_policy,
   /** The image that it gets once that is pulled. Null: the platform's own; undefined: it keeps its image. */
   nextImage: row.next_image === null ? undefined : row.next_image || null,
+  /** Null: nothing is looked at. */
+  healthState: row.health_state,
+  /** Since when its first good answer is waited for. Null: it did not run since. */
+  healthSince: row.health_since,
+  healthReason: row.health_reason,
+  /** The image before a change that is not proven yet. As `nextImage`; undefined: there is no way back. */
+  formerImage: row.former_image === null ? undefined : row.former_image || null,
+  /** Why the last change was given up. */
+  givenUp: row.given_up,
   sshKeyIds: row.ssh_key_ids,
   /** Its ingress rules, by external port. */
   ports: row.ports,
@@ -109,6 +124,10 @@ const JOINED: Readonly<Record<string, string>> = {
 export const COLUMNS = Object.keys(containerColumns.shape)
   .map((name) => (name in JOINED ? `${JOINED[name]} as ${name}` : name))
   .join(', ');
+
+/** It is started anew: its health is not known yet. */
+export const UNPROVEN = `health_state = case when health_state is not null then 'starting' end,
+  health_since = null, health_reason = null`;
 
 const ownerRow = z.object({ user_id: z.string() });
 
@@ -224,7 +243,7 @@ export function setDesired(
        slot = case when $2 = 'deleted' then null else slot end,
        address = case when $3 = 'running' then address end,
        external_address = case when $3 = 'running' then external_address end,
-       restart = $2 = 'running', announce = $2 = 'running',
+       restart = $2 = 'running', announce = $2 = 'running', given_up = null, ${UNPROVEN},
        restarts = case when $2 = 'running' then 0 else restarts end
      where id = $1 and (desired <> 'deleted' or $2 = 'deleted') returning ${COLUMNS}`,
     [id, desired, status, discard],
@@ -263,7 +282,13 @@ export function setStatus(
        data_paths = case when $2 = 'running' and status <> 'running' then mount_paths else data_paths end,
        announce = announce and not $5, keys_applied = greatest(keys_applied, $7), external_address = $8,
        started_at = coalesce($9, started_at), restarts = restarts + case when $10 then 1 else 0 end,
-       desired = case when $11 then 'stopped' else desired end
+       desired = case when $11 then 'stopped' else desired end,
+       -- After a crash of one that was not healthy yet, its time goes on.
+       health_since = case when $2 = status then health_since
+         when $2 = 'running' then case when health_state is not null then coalesce(health_since, now()) end
+         when health_state = 'starting' then health_since end,
+       health_reason = case when $2 = status then health_reason end,
+       health_state = case when $2 = status or health_state is null then health_state else 'starting' end
      where id = $1 and desired <> 'deleted' and status = $6 returning ${COLUMNS}`,
     [
       id,
@@ -317,6 +342,9 @@ export function setMountPaths(
     `update containers set mount_paths = $2, restart = restart or $3,
        mount_changes = mount_changes + case when mount_paths @> $2 and mount_paths <@ $2 then 0 else 1 end,
        mounts_set_at = case when $3 then now() else mounts_set_at end,
+       health_state = case when $3 and health_state is not null then 'starting' else health_state end,
+       health_since = case when $3 then null else health_since end,
+       health_reason = case when $3 then null else health_reason end,
        status = case when $3 then 'pending' else status end,
        status_reason = case when $3 then null else status_reason end,
        status_since = case when $3 then now() else status_since end,
@@ -332,32 +360,9 @@ export function setRestart(db: Queries, id: string): Promise<ContainerRow | unde
   return db.one(
     containerRow,
     `update containers set restart = true, status = 'pending', status_reason = null, status_since = now(),
-       address = null, external_address = null
+       address = null, external_address = null, ${UNPROVEN}
      where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
     [id],
-  );
-}
-
-/** Sets how it stops, and what follows when it ends. As `clearRestart` otherwise. */
-export function setEnding(
-  db: Queries,
-  id: string,
-  { stopGrace, restartPolicy }: Pick<ContainerRow, 'stopGrace' | 'restartPolicy'>,
-): Promise<ContainerRow | undefined> {
-  return db.one(
-    containerRow,
-    `update containers set stop_grace = $2, restart_policy = $3
-     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id, stopGrace, restartPolicy],
-  );
-}
-
-/** Gives it another name. As `clearRestart` otherwise. */
-export function setName(db: Queries, id: string, name: string): Promise<ContainerRow | undefined> {
-  return db.one(
-    containerRow,
-    `update containers set name = $2 where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id, name],
   );
 }
 
@@ -369,19 +374,6 @@ export function setSshEnabled(db: Queries, id: string, enabled: boolean): Promis
        keys_revision = keys_revision + case when ssh_enabled = $2 then 0 else 1 end
      where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
     [id, enabled],
-  );
-}
-
-/** Sets the pull policy. As `clearRestart` otherwise. */
-export function setPullPolicy(
-  db: Queries,
-  id: string,
-  policy: ContainerRow['pullPolicy'],
-): Promise<ContainerRow | undefined> {
-  return db.one(
-    containerRow,
-    `update containers set pull_policy = $2 where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id, policy],
   );
 }
 

@@ -1,6 +1,7 @@
 /** SQL of containers in outline: what a node compares with the engine again and again, so only of its own shards. */
 import { z } from 'zod';
 import { instanceTypeSchema, statusSchema } from '../../proto/compute/endpoints.ts';
+import { healthStateSchema } from '../../proto/compute/health.ts';
 import type { HeldShards } from '../../proto/ports/placement.ts';
 import type { Queries } from '../db.ts';
 import { greatestCommonDivisor } from '../placement/timers.ts';
@@ -16,6 +17,7 @@ const outlineColumns = z.object({
   memory_mb: z.number(),
   storage_gb: z.number(),
   next_image: z.string().nullable(),
+  health_state: healthStateSchema.nullable(),
   mount_paths: z.array(z.string()),
   restart: z.boolean(),
   keys_revision: z.number(),
@@ -37,6 +39,7 @@ const outlineRow = outlineColumns.transform((row) => ({
   /** As of a container's row. */
   nextImage: row.next_image === null ? undefined : row.next_image || null,
   storageGb: row.storage_gb,
+  healthState: row.health_state,
 }));
 
 /** What reconciliation needs to know of a container to see whether somebody should look. */

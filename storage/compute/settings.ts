@@ -1,6 +1,7 @@
 /** SQL of how workloads are run. All of it is sealed: commands hold secrets, too, when people are in a hurry. */
 import type { KeyObject } from 'node:crypto';
 import { z } from 'zod';
+import { healthSchema } from '../../proto/compute/health.ts';
 import type { Queries, Tx } from '../db.ts';
 import { open, seal } from '../seal.ts';
 
@@ -15,6 +16,7 @@ const contentSchema = z.object({
   command: words,
   entrypoint: words,
   workingDir: z.string().nullable().default(null),
+  health: healthSchema.nullable().default(null),
 });
 
 /** How the workload of a container is run. Null: as its image says. */
@@ -33,7 +35,7 @@ export async function settingsOf(
 ): Promise<ContainerSettings | undefined> {
   const row = await db.one(sealedRow, 'select sealed from container_settings where container_id = $1', [containerId]);
   if (row === undefined) return undefined;
-  return contentSchema.parse(JSON.parse(open(sealKey, settingsContext(containerId), row.sealed).toString()));
+  return openSettings(containerId, row.sealed, sealKey);
 }
 
 /** The settings that wait for another image of the container; undefined when there are none. As `settingsOf`. */
@@ -48,7 +50,12 @@ export async function nextSettingsOf(
     [containerId],
   );
   if (row === undefined) return undefined;
-  return contentSchema.parse(JSON.parse(open(sealKey, settingsContext(containerId), row.sealed).toString()));
+  return openSettings(containerId, row.sealed, sealKey);
+}
+
+/** Opens what `sealedSettings` sealed. Throws SealError. */
+export function openSettings(containerId: string, sealed: Buffer, sealKey: KeyObject): ContainerSettings {
+  return contentSchema.parse(JSON.parse(open(sealKey, settingsContext(containerId), sealed).toString()));
 }
 
 /** Seals them for where they are kept. */

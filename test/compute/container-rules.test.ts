@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { afterFailure, crashDelay, driftOf, endOf, nextStep, REMOVED } from '../../actors/compute/container/rules.ts';
+import type { HealthState } from '../../proto/compute/health.ts';
 import { type ContainerState, EngineError } from '../../proto/ports/engine.ts';
 
 const actual = (phase: ContainerState['phase'], address: string | null = null): ContainerState => ({
@@ -29,6 +30,7 @@ const row = (
   keysRevision: 1,
   keysApplied: 1,
   nextImage: undefined,
+  healthState: null as HealthState | null,
   storageGb: 5,
 });
 
@@ -41,6 +43,8 @@ test('the next step follows from what is wanted and what is', () => {
     [row('running', 'initializing'), actual('running', '10.0.0.2'), 'probe'],
     [row('running', 'running', '10.0.0.2'), actual('running', '10.0.0.2'), 'settled'],
     [row('running', 'running', '10.0.0.2'), actual('running', '10.0.0.3'), 'probe'],
+    [{ ...row('running', 'running', '10.0.0.2'), healthState: 'starting' }, actual('running', '10.0.0.2'), 'health'],
+    [{ ...row('running', 'running', '10.0.0.2'), healthState: 'unhealthy' }, actual('running', '10.0.0.2'), 'settled'],
     [row('stopped', 'stopped'), actual('running', '10.0.0.2'), 'stop'],
     [row('stopped', 'stopped'), actual('exited'), 'settled'],
     [row('stopped', 'stopped'), undefined, 'settled'],

@@ -51,7 +51,7 @@ describe('at creation', () => {
     assert.equal(compute.engine.specOf(id)?.isConfigured, true);
     assert.deepEqual(await settings(compute, id), {
       ...{ ...body, env: { PORT: '8080' }, secrets: ['KEY'] },
-      ...{ stop_grace: 10, restart: 'always' },
+      ...{ stop_grace: 10, restart: 'always', health: null },
     });
     const plain = await compute.running(ann, { image: IMAGE });
     assert.equal(compute.engine.workloadOf(plain), undefined);
@@ -65,6 +65,7 @@ describe('at creation', () => {
         working_dir: null,
         stop_grace: 10,
         restart: 'always',
+        health: null,
       },
     });
     const fields = async (of: string) => Object.keys(await compute.view(ann, of));

@@ -658,3 +658,31 @@ test('a client that does not read its answers is given no more than a few', asyn
   client.socket.resume();
   await until(() => proxy.cache.numbers().hits === many, { what: 'all hits once it reads' });
 });
+
+describe('an origin that is forgotten, as another program answers there', () => {
+  test('is asked again for all of its hosts and paths', async (t) => {
+    const proxy = await openCached(t, counting);
+    for (const host of ['a.test', 'b.test']) assert.equal(await isReused(proxy, '/x', { host }), true);
+    proxy.cache.forget('192.0.2.1');
+    assert.equal((await proxy.ask('/x')).isCached, true);
+    proxy.cache.forget('127.0.0.1');
+    for (const host of ['a.test', 'b.test']) assert.equal((await proxy.ask('/x', { host })).isCached, false);
+    // What it answers from then on is kept.
+    assert.equal((await proxy.ask('/x')).isCached, true);
+  });
+
+  test('has no answer kept that was under way', async (t) => {
+    const sockets: Socket[] = [];
+    const proxy = await openCached(t, (request, socket) => {
+      if (request.count > 0) return counting(request);
+      sockets.push(socket);
+      return undefined;
+    });
+    const first = proxy.ask('/x');
+    await until(() => sockets.length === 1);
+    proxy.cache.forget('127.0.0.1');
+    sockets[0]?.write(ok('', 'the former program'));
+    assert.equal((await first).body, 'the former program');
+    assert.equal((await proxy.ask('/x')).body, 'answer 1');
+  });
+});

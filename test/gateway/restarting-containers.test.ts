@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { connect, createServer as createRaw } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
+import { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
 import type { UpstreamLimits } from '../../transports/gateway/h1/upstreams.ts';
 import { openProxy } from '../support/gateway/proxy.ts';
 import { failOnLeaks } from '../support/leaks.ts';
@@ -36,18 +37,43 @@ async function program(t: TestContext, listener: RequestListener) {
   return { start, kill, port };
 }
 
-async function behindProxy(t: TestContext, port: number, limits: Partial<UpstreamLimits> = {}, isContainer = true) {
+async function behindProxy(
+  t: TestContext,
+  port: number,
+  limits: Partial<UpstreamLimits> = {},
+  isContainer = true,
+  cache?: ResponseCache,
+) {
   const tenant = isContainer ? { tenantOf: ['cloud.test'] } : {};
   const decide = ({ target }: { target: string }) => ({ forward: { host: '127.0.0.1', port }, target, ...tenant });
-  const proxy = await openProxy(t, decide, { limits });
-  const ask = async (init: RequestInit = {}) => {
-    const answer = await fetch(`http://127.0.0.1:${proxy.port}/`, init);
+  const proxy = await openProxy(t, decide, { limits, ...(cache === undefined ? {} : { cache }) });
+  const ask = async ({ path = '/', ...init }: RequestInit & { readonly path?: string } = {}) => {
+    const answer = await fetch(`http://127.0.0.1:${proxy.port}${path}`, init);
     return { status: answer.status, text: await answer.text(), retry: answer.headers.get('retry-after') };
   };
   return { ...proxy, ask };
 }
 
 describe('requests for a container whose program starts again', () => {
+  test('are what its kept answers are forgotten by', async (t) => {
+    let release = 'one';
+    const app = await program(t, (_request, response) => response.end(release));
+    const cache = new ResponseCache();
+    t.after(() => cache.close());
+    const { ask, upstreams } = await behindProxy(t, app.port, {}, true, cache);
+    const page = () => ask().then(({ text }) => text);
+    assert.deepEqual([await page(), cache.numbers().stored], ['one', 1]);
+    await app.kill();
+    await until(() => upstreams.counts().every(({ idle }) => idle === 0), { what: 'the gateway saw it end' });
+    assert.equal(await page(), 'one', 'it is kept');
+    const post = ask({ method: 'POST', body: 'x', path: '/other' });
+    await turns(50);
+    release = 'two';
+    await app.start();
+    assert.equal((await post).text, 'two');
+    assert.equal(await page(), 'two');
+  });
+
   test('are all answered, and each POST is done once', async (t) => {
     const done: string[] = [];
     const app = await program(t, (request, response) => {

@@ -104,7 +104,9 @@ export class GatewayListeners implements IngressListeners {
   private constructor(options: GatewayListenerOptions) {
     this.#options = options;
     const { proxies, loopId } = options;
-    this.#upstreams = new Upstreams(options.upstreamLimits, options.pipelined);
+    this.#upstreams = new Upstreams(options.upstreamLimits, options.pipelined, ({ host }) =>
+      options.cache?.forget?.(host),
+    );
     this.#admission = new Admission(options.limits, proxies?.isTrusted);
     this.#turns = new Turns({
       isShared: () => this.#admission.isShared,

@@ -37,6 +37,7 @@ import { execHandler } from '../exec/exec-handler.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { containerView, createdView } from '../views.ts';
 import { attachTerminal } from './attached-terminals.ts';
+import { endHealth, HealthLooks } from './health.ts';
 import { endPull, ImageChanges } from './image-change.ts';
 import { ingressHandlers } from './ingress.ts';
 import { stoppedNotice } from './notices.ts';
@@ -71,12 +72,13 @@ type ViewNews = { readonly type: 'changed' | 'gone'; readonly userId: string; re
 export function containerKind(
   deps: ComputeDeps,
   onStatus: (row: ContainerRow) => void,
-  health: EngineHealth,
+  engineHealth: EngineHealth,
   onView: (news: ViewNews) => void,
 ): AnsweringKind<ContainerMessage, ContainerActorState> {
   const { db, clock } = deps;
-  const reconciler = new ContainerReconciler(deps, onStatus, health);
+  const reconciler = new ContainerReconciler(deps, onStatus, engineHealth);
   const images = new ImageChanges(deps, reconciler);
+  const health = new HealthLooks(deps, reconciler);
 
   /** Writes the desired state, its audit entry and its news, and begins to reconcile. */
   async function change({ state, ctx }: ActiveContainer, call: Call, desired: Desired, discard = false): Promise<void> {
@@ -101,10 +103,6 @@ export function containerKind(
   }
 
   const table = handlers<ActiveContainer>(
-    handler(getContainer, ({ state }: ActiveContainer, call) => {
-      ownedRow(state, call);
-      return containerView(withProgress(state), deps);
-    }),
     handler(startContainer, async ({ state, ctx }: ActiveContainer, call) => {
       const { status } = ownedRow(state, call);
       if (status !== 'stopped' && status !== 'failed') {
@@ -130,12 +128,7 @@ export function containerKind(
     }),
     ...settingsHandlers(deps, reconciler),
     ...updateHandlers(deps, reconciler),
-    ...ingressHandlers(deps),
-    ...fileHandlers(deps),
-    handler(terminal, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call))),
-    execHandler(deps),
-    handler(logs, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call), LOG_OTHERWISE)),
-    handler(readLogs, ({ state }: ActiveContainer, call) => void ownedRow(state, call)),
+    ...insideHandlers(deps),
   );
 
   return {
@@ -149,6 +142,7 @@ export function containerKind(
     },
     onSleep: (state) => {
       endPull(state);
+      endHealth(state);
       return cancelJob(state.job);
     },
     handle: async (state, message, ctx) => {
@@ -177,15 +171,36 @@ export function containerKind(
         case 'pull-again':
           await images.onNews(state, ctx, message);
           break;
+        case 'health-look':
+        case 'health-found':
+          await health.onNews(state, ctx, message);
+          break;
       }
       await images.tend(state, ctx);
+      health.tend(state, ctx);
       const type = changeOfView(before, state.row);
       if (type !== undefined) onView({ type, userId: state.row.userId, containerId: state.row.id });
-      const isAtWork = state.job !== undefined || state.timer !== undefined || state.pull !== undefined;
+      const isAtWork = [state.job, state.timer, state.pull, state.health].some((each) => each !== undefined);
       ctx.keepAwake(isAtWork || state.terminals.size > 0);
       return state;
     },
   };
+}
+
+/** What changes nothing about the container itself. */
+function insideHandlers(deps: ComputeDeps): readonly Handler<ActiveContainer>[] {
+  return [
+    handler(getContainer, ({ state }: ActiveContainer, call) => {
+      ownedRow(state, call);
+      return containerView(withProgress(state), deps);
+    }),
+    ...ingressHandlers(deps),
+    ...fileHandlers(deps),
+    handler(terminal, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call))),
+    execHandler(deps),
+    handler(logs, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call), LOG_OTHERWISE)),
+    handler(readLogs, ({ state }: ActiveContainer, call) => void ownedRow(state, call)),
+  ];
 }
 
 /** What is asked before bytes of files go to or from a container. */

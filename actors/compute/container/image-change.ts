@@ -13,7 +13,9 @@ import { builtInName } from '../../../proto/built-in-images.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { isFenced } from '../../../proto/ports/placement.ts';
 import { dropNextImage, takeNextImage } from '../../../storage/compute/changes.ts';
-import type { ContainerRow } from '../../../storage/compute/containers.ts';
+import { type ContainerRow, containerById } from '../../../storage/compute/containers.ts';
+import { expectHealth, keepFormer } from '../../../storage/compute/health.ts';
+import { NO_SETTINGS, nextSettingsOf, settingsOf } from '../../../storage/compute/settings.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { append } from '../../../storage/outbox.ts';
 import { dispatch } from '../../../supervision/index.ts';
@@ -24,6 +26,7 @@ import { imageKeptNotice } from './notices.ts';
 import type { ContainerReconciler } from './reconciler.ts';
 import { OWN_ERROR, triedAgain } from './rules.ts';
 import type { ContainerActorState, ContainerContext, ImagePull, PullNews, PullState } from './state.ts';
+import { wayBack } from './update-rules.ts';
 import { authFor } from './work.ts';
 
 /** Longest time for which a pull that may work later is tried again. */
@@ -95,8 +98,17 @@ export class ImageChanges {
   /** It is its image from now on. */
   async #take(state: ContainerActorState, ctx: ContainerContext, image: string | null): Promise<void> {
     const { id } = state.row;
+    const { sealKey } = this.#deps;
     const written = await this.#write(state, ctx, () =>
-      fenced(this.#deps.db, state.lease, (tx) => takeNextImage(tx, id, image)),
+      fenced(this.#deps.db, state.lease, async (tx) => {
+        const now = await containerById(tx, id);
+        if (now === undefined || now.desired === 'deleted' || now.nextImage !== image) return undefined;
+        const settings = (await nextSettingsOf(tx, id, sealKey)) ?? (await settingsOf(tx, id, sealKey)) ?? NO_SETTINGS;
+        const way = wayBack(now, settings.health);
+        if (way !== 'keep') await keepFormer(tx, id, way);
+        await expectHealth(tx, id, { isChecked: settings.health !== null, runsOn: false });
+        return takeNextImage(tx, id, image);
+      }),
     );
     if (written === undefined) return;
     endPull(state);

@@ -19,6 +19,16 @@ export function imageKeptNotice(row: Named, now: number, why: string) {
   return notice(row, now, 'Image not changed', `"${row.name}": ${why}`);
 }
 
+/** It has its image and its settings of before again. `why`: whole sentences. */
+export function changeGivenUpNotice(row: Named, now: number, why: string) {
+  return notice(row, now, 'Change given up', `"${row.name}": ${why}`);
+}
+
+/** It runs, and is not well. `why`: whole sentences. */
+export function unhealthyNotice(row: Named, now: number, why: string) {
+  return notice(row, now, 'Container unhealthy', `"${row.name}": ${why}`);
+}
+
 function notice({ id, userId }: Named, now: number, title: string, message: string) {
   return notificationEvent('compute', now, {
     userId,

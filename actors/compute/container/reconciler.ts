@@ -268,8 +268,8 @@ export class ContainerReconciler {
     if (actual !== undefined) await this.#status.noteRun(state, actual);
     if (runs) noteDrift(state, actual, this.#deps.log);
     const step = nextStep(state.row, actual, state.tolerated);
-    // `image`: that waits in the row for what tends it (image-change.ts).
-    if (step === 'settled' || step === 'image') return;
+    // What waits in the row is tended elsewhere (image-change.ts, health.ts).
+    if (step === 'settled' || step === 'image' || step === 'health') return;
     if (step === 'restart') {
       // The end that follows is our doing.
       state.countedStart = actual?.startedAt ?? state.countedStart;
@@ -311,7 +311,7 @@ export class ContainerReconciler {
       : this.#status.set(state, 'initializing', { reason: `restarting: ${ended}`, ended: true, restarted: true }));
     if (!written) return true;
     // Counted once it is written, so that an end the database did not take is met again.
-    state.crashes = crashes;
+    state.crashes = state.row.status === 'pending' ? 0 : crashes;
     state.countedStart = actual?.startedAt ?? REMOVED;
     if (crashes > MAX_CRASHES) return true;
     if (crashes <= 1 || interrupted) return false;

@@ -33,7 +33,8 @@ const BACKOFF = { minMs: 500, maxMs: 30_000 };
 /**
  * What to do next. `launch`: image, create, start. `probe`: is it ready? `restart`: stop it, although it is to run.
  * `resume`: it was frozen. `adjust`: its limits are others. `keys`: others may log in. `image`: another one is to
- * be pulled for it (image-change.ts), or, of one that does not run, is its image now. `settled`: nothing differs.
+ * be pulled for it (image-change.ts), or, of one that does not run, is its image now. `health`: it is not known yet
+ * whether it is well (health.ts). `settled`: nothing differs.
  */
 export type Step =
   | 'launch'
@@ -45,6 +46,7 @@ export type Step =
   | 'stop'
   | 'remove'
   | 'image'
+  | 'health'
   | 'settled';
 
 /** The next step from what is wanted to what is. Drift that is `tolerated` (`driftOf`) could not be mended before. */
@@ -60,7 +62,8 @@ export function nextStep(row: ContainerOutline, actual: ContainerState | undefin
   if (actual.paused === true) return 'resume';
   if (row.keysApplied < row.keysRevision) return 'keys';
   if (row.status !== 'running') return 'probe';
-  if (row.address === actual.address && row.externalAddress === (actual.externalAddress ?? null)) return settled;
+  if (row.address === actual.address && row.externalAddress === (actual.externalAddress ?? null))
+    return settled === 'settled' && row.healthState === 'starting' ? 'health' : settled;
   // Without an address it was taken from its network, and finds back when it is started.
   return actual.address === null ? 'restart' : 'probe';
 }
@@ -247,6 +250,7 @@ const shown = (row: ContainerRow) => [
   ...[row.name, row.status, row.statusReason, row.address, row.externalAddress, row.sshEnabled, row.sshKeyIds],
   ...[row.mountPaths, row.ports, row.pullPolicy, row.startedAt, row.endedAt, row.exitCode, row.restarts],
   ...[row.image, row.nextImage, row.instanceType, row.memoryMb, row.storageGb],
+  ...[row.healthState, row.healthReason, row.givenUp],
 ];
 
 /** Whether a view is another than before, or is gone; undefined: it is the same. */

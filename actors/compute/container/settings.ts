@@ -10,12 +10,8 @@ import {
 import { Refusal } from '../../../proto/errors.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import { audit } from '../../../storage/audit.ts';
-import {
-  type ContainerRow,
-  setMountPaths,
-  setPullPolicy as setPolicy,
-  setSshEnabled,
-} from '../../../storage/compute/containers.ts';
+import { setPullPolicy as setPolicy } from '../../../storage/compute/changes.ts';
+import { type ContainerRow, setMountPaths, setSshEnabled } from '../../../storage/compute/containers.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
 import type { Tx } from '../../../storage/db.ts';
 import { fenced } from '../../../storage/fenced.ts';

@@ -9,6 +9,7 @@ import type { EntityContext, Ref } from '../../../supervision/index.ts';
 import type { ConnectionMessage } from '../../service/connection.ts';
 import { callerOf } from '../../service/dispatch.ts';
 import type { ContainerMail } from '../placed.ts';
+import type { HealthFound } from './health-look.ts';
 import { driftOf, whyNotRunning } from './rules.ts';
 import type { Report, Work } from './work.ts';
 
@@ -20,6 +21,7 @@ export type ContainerMessage =
   /** From the work beside the mailbox. */
   | { readonly type: 'report'; readonly job: Job; readonly report: Report }
   | PullNews
+  | HealthNews
   /** A terminal is gone. */
   | { readonly type: 'detached'; readonly terminal: Ref<ConnectionMessage> };
 
@@ -57,6 +59,27 @@ export interface PullState {
   /** Cancels the timer of the next try. */
   timer: (() => void) | undefined;
 }
+
+/** A start of a container whose health is looked at. */
+export interface HealthWatch {
+  /** Since when (`healthSince` of its row). */
+  readonly since: Date;
+  readonly abort: AbortController;
+}
+
+/** How the looks at it go. */
+export interface HealthWatchState {
+  readonly watch: HealthWatch;
+  /** What was found last, for its user. */
+  line: string | undefined;
+  /** Cancels the timer of the next look. */
+  timer: (() => void) | undefined;
+}
+
+/** That it is time to look at a container's health, or what was found. */
+export type HealthNews =
+  | { readonly type: 'health-look'; readonly watch: HealthWatch }
+  | { readonly type: 'health-found'; readonly watch: HealthWatch; readonly found: HealthFound };
 
 /** What the actor keeps of its container. */
 export interface ContainerActorState {
@@ -101,6 +124,8 @@ export interface ContainerActorState {
   progressNotedAt: number;
   /** Under way while its row names an image that waits, and it runs. */
   pull: PullState | undefined;
+  /** Under way while it runs and it is not known yet whether it is well. */
+  health: HealthWatchState | undefined;
   /** Terminals that depend on it. A log ends by itself when the engine has no more of it. */
   readonly terminals: Set<Ref<ConnectionMessage>>;
 }
@@ -144,12 +169,14 @@ export function freshState(lease: ShardLease, row: ContainerRow): ContainerActor
     progress: undefined,
     progressNotedAt: 0,
     pull: undefined,
+    health: undefined,
     terminals: new Set(),
   };
 }
 
 /** The row of a container that says how far the image is that it waits for, for a start or a change. */
-export function withProgress({ row, progress, pull }: ContainerActorState): ContainerRow {
+export function withProgress({ row: before, progress, pull, health }: ContainerActorState): ContainerRow {
+  const row = health?.line === undefined ? before : { ...before, healthReason: health.line };
   const line = row.status === 'pending' ? progress : row.status === 'running' ? pull?.line : undefined;
   return line === undefined ? row : { ...row, statusReason: line };
 }

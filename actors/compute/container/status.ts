@@ -10,6 +10,7 @@ import { closeReason, closeTerminals } from './attached-terminals.ts';
 import { startedNotice, stoppedNotice } from './notices.ts';
 import { newsOfRun, withKeysApplied } from './rules.ts';
 import type { ContainerActorState } from './state.ts';
+import { goBack } from './way-back.ts';
 
 /** A change of status: why, where it is reached, and whether its workload ended without anybody's wish. */
 interface Change {
@@ -27,11 +28,11 @@ interface Change {
 
 /** Writes the status of containers. */
 export class StatusWriter {
-  readonly #deps: Pick<ComputeDeps, 'db' | 'clock' | 'log'>;
+  readonly #deps: ComputeDeps;
   readonly #onStatus: (row: ContainerRow) => void;
 
   /** `onStatus` hears of every change after it is written. */
-  constructor(deps: Pick<ComputeDeps, 'db' | 'clock' | 'log'>, onStatus: (row: ContainerRow) => void) {
+  constructor(deps: ComputeDeps, onStatus: (row: ContainerRow) => void) {
     this.#deps = deps;
     this.#onStatus = onStatus;
   }
@@ -46,6 +47,8 @@ export class StatusWriter {
     const startedAt = typeof change.startedAt === 'number' ? new Date(change.startedAt) : null;
     const isSame = row.statusReason === reason && row.address === address && row.externalAddress === externalAddress;
     if (row.status === next && isSame) return true;
+    if ((next === 'failed' || isOver) && row.formerImage !== undefined)
+      return this.#goBack(state, reason ?? 'it ended');
     const announced = next === 'running' && row.announce;
     const notice = announced
       ? startedNotice(row, this.#deps.clock.now())
@@ -75,6 +78,15 @@ export class StatusWriter {
     );
     this.applyRow(state, written);
     return true;
+  }
+
+  /** A change that did not lead anywhere is given up: what is written is the way back. As `set` otherwise. */
+  async #goBack(state: ContainerActorState, why: string): Promise<boolean> {
+    const written = await goBack(this.#deps, state, why);
+    // Either way there is more to do.
+    state.reconcileAgain = true;
+    if (written !== undefined) this.applyRow(state, written);
+    return written !== undefined;
   }
 
   /** Writes down when it was started last and how it ended, for its user. Rejects as `set` does. */

@@ -1,5 +1,6 @@
 /** What a change of a container comes to, as pure functions. */
 import { isDeepStrictEqual } from 'node:util';
+import type { HealthCheck } from '../../../proto/compute/health.ts';
 import type { FieldError } from '../../../proto/errors.ts';
 import type { Engine } from '../../../proto/ports/engine.ts';
 import type { Sizes } from '../../../storage/compute/changes.ts';
@@ -23,6 +24,21 @@ export function imageStep(row: ImageState, wanted: string | null | undefined): I
   if (wanted === undefined || wanted === comingImage(row)) return 'keep';
   if (row.desired !== 'running' || row.status !== 'running') return 'set';
   return wanted === row.image ? 'drop' : 'wait';
+}
+
+/**
+ * What becomes of the way back when a container gets another image or other settings, with this check of its health.
+ * `set`: it leads to how the container is now, since that is known to work. `keep`: it stays as it is, if there is one:
+ * the change before is not proven either. `drop`: nothing will tell whether the change works.
+ */
+export function wayBack(
+  { desired, status, healthState }: Pick<ContainerRow, 'desired' | 'status' | 'healthState'>,
+  health: HealthCheck | null,
+  isRestarted = true,
+): 'set' | 'keep' | 'drop' {
+  if (health === null) return 'drop';
+  const isWell = desired === 'running' && status === 'running' && (healthState === null || healthState === 'healthy');
+  return isRestarted && isWell ? 'set' : 'keep';
 }
 
 /**

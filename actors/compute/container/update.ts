@@ -8,18 +8,15 @@ import {
   dropNextImage,
   replaceKeys,
   type Sizes,
+  setEnding,
   setImage,
+  setName,
   setNextImage,
+  setPullPolicy,
   setSizes,
 } from '../../../storage/compute/changes.ts';
-import {
-  type ContainerRow,
-  containerById,
-  setEnding,
-  setName,
-  setPullPolicy,
-  setRestart,
-} from '../../../storage/compute/containers.ts';
+import { type ContainerRow, containerById, setRestart } from '../../../storage/compute/containers.ts';
+import { expectHealth, keepFormer } from '../../../storage/compute/health.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
 import {
   type ContainerSettings,
@@ -37,11 +34,11 @@ import type { ComputeDeps } from '../deps.ts';
 import { imageOf } from '../image-rules.ts';
 import { imageFor } from '../user-creation.ts';
 import { containerView, settingsView } from '../views.ts';
-import { changedSettings, newsOfSettings, refuseCommand } from '../workload-rules.ts';
+import { changedSettings, isOfSecrets, newsOfSettings, refuseCommand, restartsFor } from '../workload-rules.ts';
 import type { ContainerReconciler } from './reconciler.ts';
 import { isStarting } from './rules.ts';
 import { type ActiveContainer, ownedRow, withProgress } from './state.ts';
-import { comingImage, differences, type ImageStep, imageStep, sizesProblem } from './update-rules.ts';
+import { comingImage, differences, type ImageStep, imageStep, sizesProblem, wayBack } from './update-rules.ts';
 
 type UpdateCall = CallOf<typeof updateContainer>;
 type ChangedFields = UpdateCall['body'];
@@ -139,6 +136,12 @@ async function change(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<ContainerR
   }
   const ending = await changeEnding(tx, plan);
   const settings = await settingsChange(deps, tx, plan);
+  const restartsForSettings = settings.news !== undefined && !waits(row, step) && restartsFor(settings.news);
+  if (!settings.isKept && !waits(row, step)) {
+    const way = wayBack(row, settings.wanted.health, restartsForSettings && !isOfSecrets(settings.news));
+    if (way !== 'keep') await keepFormer(tx, id, way);
+    await expectHealth(tx, id, { isChecked: settings.wanted.health !== null, runsOn: !restartsForSettings });
+  }
   const isMade = await changeRow(tx, plan);
   if (step === 'wait' || (waits(row, step) && settings.news !== undefined)) {
     const image = imageOf(plan, deps);
@@ -148,7 +151,7 @@ async function change(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<ContainerR
   } else if (!settings.isKept && !waits(row, step)) await putSettings(tx, id, settings.wanted, deps.sealKey);
   const now = await containerById(tx, id);
   if (now === undefined || now.desired === 'deleted') throw new Refusal('not_found');
-  const isOther = (settings.news !== undefined && !waits(row, step)) || step === 'set' || plan.restarts;
+  const isOther = restartsForSettings || step === 'set' || plan.restarts;
   const restarted = isOther && isStarting(now);
   if (settings.news !== undefined || ending.length > 0) {
     const replaced = [...(settings.news?.replaced ?? []), ...ending];
@@ -217,14 +220,15 @@ async function settingsChange(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<Wo
 
 function workloadOf(
   body: ChangedFields,
-): Pick<ChangedFields, 'env' | 'secrets' | 'command' | 'entrypoint' | 'working_dir'> {
-  const { env, secrets, command, entrypoint, working_dir } = body;
+): Pick<ChangedFields, 'env' | 'secrets' | 'command' | 'entrypoint' | 'working_dir' | 'health'> {
+  const { env, secrets, command, entrypoint, working_dir, health } = body;
   return {
     ...(env === undefined ? {} : { env }),
     ...(secrets === undefined ? {} : { secrets }),
     ...(command === undefined ? {} : { command }),
     ...(entrypoint === undefined ? {} : { entrypoint }),
     ...(working_dir === undefined ? {} : { working_dir }),
+    ...(health === undefined ? {} : { health }),
   };
 }
 

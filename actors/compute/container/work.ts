@@ -17,7 +17,7 @@ import { workloadOf } from '../workload-rules.ts';
 import { inOneLine, MAX_CRASHES, type Step, specOf, WORKLOAD_READY_MS } from './rules.ts';
 
 /** A piece of work: a step, or a first look at what there is. */
-export type Work = Exclude<Step, 'settled' | 'image'> | 'observe';
+export type Work = Exclude<Step, 'settled' | 'image' | 'health'> | 'observe';
 
 /** What work tells the actor. All but `building`, `making`, `accepted` and `progress` end it. */
 export type Report =

@@ -41,6 +41,7 @@ export async function openProxy(
   const upstreams = new Upstreams(
     options.limits,
     options.pipelined?.map((port) => ({ host: '127.0.0.1', port })),
+    ({ host }) => options.cache?.forget?.(host),
   );
   const log: AccessEntry[] = [];
   const switched: (() => void)[] = [];

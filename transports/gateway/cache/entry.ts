@@ -48,6 +48,8 @@ export class Entry implements CachedAnswer {
   readonly newer: [Entry | undefined, Entry | undefined] = [undefined, undefined];
   /** Whether the store has it; and how many send from it. */
   isKept = false;
+  /** How often all of its origin had been forgotten when it was asked for. */
+  generation = 0;
   holders = 0;
   /** Told when the last holder of a dropped entry lets go. */
   onFree: ((entry: Entry) => void) | undefined;

@@ -70,6 +70,8 @@ export class ResponseCache implements CacheHook {
   readonly #apart: LRUCache<string, true>;
   readonly #isForAll: (origin: UpstreamAddress) => boolean;
   readonly #mutations = new Uint32Array(COUNTERS);
+  /** How often origins were forgotten; those that share a counter are forgotten together. */
+  readonly #forgotten = new Uint32Array(COUNTERS);
   readonly #collecting = new Map<string, number>();
   readonly #timer: NodeJS.Timeout;
   #collectingBytes = 0;
@@ -135,6 +137,12 @@ export class ResponseCache implements CacheHook {
     };
   }
 
+  /** Forgets what an origin answered up to now, at any of its ports: another program answers there from now on. */
+  forget(origin: string): void {
+    const counter = counterOf(origin, '');
+    this.#forgotten[counter] = (this.#forgotten[counter] ?? 0) + 1;
+  }
+
   /** Forgets everything and takes nothing more. */
   close(): void {
     this.#isClosed = true;
@@ -146,9 +154,14 @@ export class ResponseCache implements CacheHook {
   #find(question: Question, now: number): Entry | undefined {
     for (const variant of [question.variant, question.own]) {
       const found = this.#store.get(question.host, question.path, variant, now);
-      if (found !== undefined && answers(question, found, now)) return found;
+      if (found === undefined || found.generation !== this.#generationOf(question)) continue;
+      if (answers(question, found, now)) return found;
     }
     return undefined;
+  }
+
+  #generationOf({ origin }: Question): number {
+    return this.#forgotten[counterOf(origin, '')] ?? 0;
   }
 
   #hit(answer: CachedAnswer): CacheAnswer {
@@ -159,7 +172,9 @@ export class ResponseCache implements CacheHook {
 
   #miss(question: Question): CacheAnswer | Promise<CacheAnswer> {
     const counter = counterOf(question.host, question.path);
-    const mutations = this.#mutations[counter] ?? 0;
+    const generation = this.#generationOf(question);
+    const changes = () => (this.#mutations[counter] ?? 0) + this.#generationOf(question);
+    const mutations = changes();
     const who = `${question.isPersonal ? 'p' : ''} ${question.host}${question.path}\n`;
     const all = `${who}${question.variant}`;
     const key = this.#apart.has(all) ? `${who}${question.own}` : all;
@@ -170,7 +185,8 @@ export class ResponseCache implements CacheHook {
     const keep = (entry: Entry) => {
       this.#passes.delete(key);
       // What changed meanwhile may not show in it.
-      if (this.#isClosed || this.#mutations[counter] !== mutations) return;
+      if (this.#isClosed || changes() !== mutations) return;
+      entry.generation = generation;
       if (this.#store.set(entry)) this.#stored++;
     };
     const passed = (isLasting: boolean) => {

@@ -19,6 +19,8 @@ export interface Question {
   readonly host: string;
   /** As sent; there is no query. */
   readonly path: string;
+  /** The host of the origin. */
+  readonly origin: string;
   /** What else an answer may hang on: scheme, port, origin, and the fields that choose a representation. */
   readonly variant: string;
   /**
@@ -197,6 +199,7 @@ export function questionOf(request: CacheRequest, more?: MoreHarmless, isForAll 
   return {
     host: head.host,
     path: head.target,
+    origin: origin.host,
     variant,
     own,
     isForAll,

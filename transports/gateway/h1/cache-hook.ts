@@ -57,4 +57,6 @@ export const FORWARD: CacheAnswer = { kind: 'forward' };
 export interface CacheHook {
   /** Asked once for each request to forward. A promise: another for the same is under way, and waited for, bounded. */
   ask(request: CacheRequest): CacheAnswer | Promise<CacheAnswer>;
+  /** Another program answers from now on at all ports of this host. */
+  forget?(origin: string): void;
 }

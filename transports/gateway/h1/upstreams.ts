@@ -78,14 +78,23 @@ export class Upstreams {
   readonly #origins = new Map<string, Origin>();
   readonly #pipelined: ReadonlySet<string>;
   readonly #restarting: RestartingOrigins<ExclusiveConnection>;
+  readonly #onRestart: (origin: UpstreamAddress) => void;
   /** Origins without a connection that took one lately, and when. */
   readonly #lately = new Map<string, number>();
   readonly #sweep: NodeJS.Timeout;
   readonly #rested = (connection: UpstreamConnection) => this.#rest(connection);
   #closed = false;
 
-  /** `pipelined`: origins that are asked for several things at a time on one connection. */
-  constructor(limits: Partial<UpstreamLimits> = {}, pipelined: readonly UpstreamAddress[] = []) {
+  /**
+   * `pipelined`: origins that are asked for several things at a time on one connection. `onRestart` hears of a container
+   * whose program takes no connections any more, when the first request waits for it.
+   */
+  constructor(
+    limits: Partial<UpstreamLimits> = {},
+    pipelined: readonly UpstreamAddress[] = [],
+    onRestart: (origin: UpstreamAddress) => void = () => {},
+  ) {
+    this.#onRestart = onRestart;
     this.#limits = { ...UPSTREAM_LIMITS, ...limits };
     this.#restarting = new RestartingOrigins(this.#limits);
     this.#pipelined = new Set(pipelined.map(keyOf));
@@ -181,6 +190,7 @@ export class Upstreams {
 
   /** As `open`, but waits while the container's program takes no connections. Rejects with UpstreamError. */
   openLater(address: Destination, client: string, signal: AbortSignal): Promise<ExclusiveConnection> {
+    if (!this.#restarting.has(keyOf(address))) this.#onRestart(address);
     return this.#restarting.hold(keyOf(address), () => this.open(address, client, signal), signal);
   }
 

@@ -1,0 +1,61 @@
+/** The way back: a container whose change did not lead to a healthy one gets its image and its settings of before. */
+import { audit } from '../../../storage/audit.ts';
+import type { ContainerRow } from '../../../storage/compute/containers.ts';
+import { formerSettingsOf, takeFormer } from '../../../storage/compute/health.ts';
+import { tellCompute } from '../../../storage/compute/news.ts';
+import { NO_SETTINGS, putSettings, settingsOf } from '../../../storage/compute/settings.ts';
+import { fenced } from '../../../storage/fenced.ts';
+import { append } from '../../../storage/outbox.ts';
+import type { ComputeDeps } from '../deps.ts';
+import { imageOf } from '../image-rules.ts';
+import { withSecretsOf } from '../workload-rules.ts';
+import { changeGivenUpNotice } from './notices.ts';
+import type { ContainerActorState } from './state.ts';
+
+/**
+ * Writes the way back of a container that has one, with its notice and its audit entry, and counts its crashes anew.
+ * Secrets stay as they are. `why`: what stood in the way of the change. Resolves with the row; undefined when there is
+ * no way back any more. Rejects with StorageError, or PlacementError `fenced`.
+ */
+export async function goBack(
+  deps: ComputeDeps,
+  state: ContainerActorState,
+  why: string,
+): Promise<ContainerRow | undefined> {
+  const { db, clock, sealKey, log } = deps;
+  const { id, image, formerImage = null } = state.row;
+  const reason = givenUp({ wanted: imageOf({ image }, deps), former: imageOf({ image: formerImage }, deps) }, why);
+  const written = await fenced(db, state.lease, async (tx) => {
+    const [former = NO_SETTINGS, present = NO_SETTINGS] = [
+      await formerSettingsOf(tx, id, sealKey),
+      await settingsOf(tx, id, sealKey),
+    ];
+    const settings = withSecretsOf(former, present);
+    const row = await takeFormer(tx, id, { isChecked: settings.health !== null, reason });
+    if (row === undefined) return undefined;
+    await putSettings(tx, id, settings, sealKey);
+    await append(tx, changeGivenUpNotice(row, clock.now(), reason));
+    const detail = { why, ...(image === row.image ? {} : { image: { before: image, after: row.image } }) };
+    await audit(tx, { userId: null, username: 'platform', action: 'container.change_given_up', target: id, detail });
+    await tellCompute(tx, { kind: 'status', containerId: id, status: 'pending' });
+    return row;
+  });
+  if (written === undefined) return undefined;
+  log.info({ containerId: id, from: image, to: written.image, why }, 'a change of a container was given up');
+  state.crashes = 0;
+  state.failures = 0;
+  state.problem = undefined;
+  state.silentRestarts = 0;
+  state.tolerated = undefined;
+  return written;
+}
+
+/** What its user reads: that the change was given up, why, and what to do. */
+function givenUp({ wanted, former }: { readonly wanted: string; readonly former: string }, why: string): string {
+  const sentence = /[.!?]$/.test(why) ? why : `${why}.`;
+  const kept =
+    wanted === former
+      ? 'The change of settings was given up, and the container has those of before.'
+      : `The change to ${wanted} was given up, and the container has ${former} and the settings of before.`;
+  return `${kept} ${sentence.charAt(0).toUpperCase()}${sentence.slice(1)} Mend that, and send the change again.`;
+}
