@@ -16,6 +16,8 @@ export interface UpdateOptions extends ClientCommandOptions {
   readonly restart?: 'always' | 'on-failure' | 'no';
   readonly stopGrace?: number;
   readonly name?: string;
+  readonly network?: string | false;
+  readonly alias?: string | false;
   readonly discard?: boolean;
   readonly wait?: boolean;
   readonly timeout: number;
@@ -40,6 +42,9 @@ export async function updateContainer(name: string, options: UpdateOptions): Pro
     ...(pull === undefined ? undefined : { pull_policy: pull === 'always' ? 'Always' : 'IfNotPresent' }),
     ...(restart === undefined ? undefined : { restart }),
     ...(stopGrace === undefined ? undefined : { stop_grace: stopGrace }),
+    // `--no-network` and `--no-alias` are false.
+    ...(options.network === undefined ? undefined : { network: options.network || null }),
+    ...(options.alias === undefined ? undefined : { alias: options.alias || null }),
   };
   if (Object.keys(body).length === 0)
     throw new ClientFailure('usage', 'Say what to change, such as --image or --memory: see `troupe update --help`.');
@@ -83,6 +88,8 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
     before.storage_gb === now.storage_gb ? '' : `storage (${before.storage_gb} to ${now.storage_gb} GB)`,
     before.ssh_key_ids?.join() === now.ssh_key_ids?.join() ? '' : 'the SSH keys',
     before.pull_policy === now.pull_policy ? '' : 'when the image is pulled',
+    before.network === now.network ? '' : `the network (${now.network ?? 'none'})`,
+    before.alias === now.alias ? '' : `the name in the network (${now.alias ?? 'none'})`,
     body.restart === undefined && body.stop_grace === undefined ? '' : 'how it ends',
   ].filter((each) => each !== '');
   if (changed.length === 0) return `${name} was so already: nothing is changed.`;

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { instanceTypeSchema, pullPolicySchema, statusSchema } from '../../proto/compute/endpoints.ts';
 import { type RestartPolicy, restartPolicySchema, STOP_GRACE_SECONDS } from '../../proto/compute/workload.ts';
 import { isConstraint, type Queries, type Tx } from '../db.ts';
+import { membershipIn } from './network-membership.ts';
 
 /** What a user wants of a container. */
 export const desiredSchema = z.enum(['running', 'stopped', 'deleted']);
@@ -40,6 +41,9 @@ const containerColumns = z.object({
   stop_grace: z.number(),
   restart_policy: restartPolicySchema,
   next_image: z.string().nullable(),
+  network: z.string().nullable(),
+  network_alias: z.string().nullable(),
+  network_place: z.number().nullable(),
   ssh_key_ids: z.array(z.number()),
   ports: z.array(z.object({ port: z.number(), target_port: z.number(), tls: z.literal('platform').optional() })),
 });
@@ -89,6 +93,8 @@ export const containerRow = containerColumns.transform((row) => ({
   restartPolicy: row.restart_policy,
   /** The image that it gets once that is pulled. Null: the platform's own; undefined: it keeps its image. */
   nextImage: row.next_image === null ? undefined : row.next_image || null,
+  /** The private network of its user that it is in. */
+  network: membershipIn(row),
   sshKeyIds: row.ssh_key_ids,
   /** Its ingress rules, by external port. */
   ports: row.ports,
