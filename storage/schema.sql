@@ -227,6 +227,9 @@ create table containers (
   restart_policy text not null default 'always'::text,
   next_image text,
   next_settings bytea,
+  network text,
+  network_alias text,
+  network_place integer,
   health_state text,
   health_since timestamp with time zone,
   health_reason text,
@@ -739,6 +742,10 @@ CREATE INDEX containers_by_change ON public.containers USING btree (changed);
 CREATE INDEX containers_by_part ON public.containers USING btree (((shard_hash % (4096)::bigint)));
 
 CREATE INDEX containers_by_user ON public.containers USING btree (user_id);
+
+CREATE UNIQUE INDEX containers_network_alias ON public.containers USING btree (user_id, network, network_alias);
+
+CREATE UNIQUE INDEX containers_network_place ON public.containers USING btree (user_id, network, network_place);
 
 CREATE INDEX deleted_containers_by_time ON public.deleted_containers USING btree (deleted_at);
 

@@ -8,6 +8,7 @@ import { invalidField } from '../../proto/validation-messages.ts';
 import { audit } from '../../storage/audit.ts';
 import { insertContainer } from '../../storage/compute/containers.ts';
 import { expectHealth } from '../../storage/compute/health.ts';
+import { setMembership } from '../../storage/compute/networks.ts';
 import { NO_SETTINGS, putSettings } from '../../storage/compute/settings.ts';
 import { attachKeys, ownedKeys } from '../../storage/compute/ssh-keys.ts';
 import { fenced } from '../../storage/fenced.ts';
@@ -17,6 +18,7 @@ import { callerOf, type Handler, handler } from '../service/dispatch.ts';
 import { keptReply } from '../service/kept.ts';
 import type { ComputeDeps } from './deps.ts';
 import { imageProblem, ownImage } from './image-rules.ts';
+import { wantedMembership } from './network-rules.ts';
 import type { ComputeUserState } from './user-state.ts';
 import { pushStatus } from './user-status.ts';
 import { pushView } from './user-views.ts';
@@ -40,7 +42,7 @@ export function creationHandler(
       const owned = new Set(await ownedKeys(tx, state.userId, wanted));
       const missing = wanted.find((id) => !owned.has(id));
       if (missing !== undefined) throw invalidField('ssh_key_ids', `you have no SSH key ${missing}`);
-      const made = await insertContainer(tx, {
+      const inserted = await insertContainer(tx, {
         id: newId(),
         userId: state.userId,
         name: body.name,
@@ -54,19 +56,30 @@ export function creationHandler(
         stopGrace: body.stop_grace,
         restartPolicy: body.restart,
       });
-      if (made === undefined) {
+      if (inserted === undefined) {
         throw new Refusal('limit_reached', {
           message: `You have ${MAX_CONTAINERS} containers, which is the limit: delete one first.`,
         });
       }
       const isChecked = settings.health !== null;
-      const inserted = (isChecked && (await expectHealth(tx, made.id, { isChecked, runsOn: false }))) || made;
+      const looked = (isChecked && (await expectHealth(tx, inserted.id, { isChecked, runsOn: false }))) || inserted;
+      const network = await wantedMembership(tx, undefined, body, {
+        caller: callerOf(call),
+        hasPrivateNetworks: deps.engine.hasPrivateNetworks,
+      });
+      const made = network === undefined ? looked : await setMembership(tx, inserted.id, network);
       await attachKeys(tx, inserted.id, wanted);
       if (configured !== undefined) await putSettings(tx, inserted.id, settings, deps.sealKey);
       const { name, instanceType } = inserted;
-      const detail = { name, instance_type: instanceType, image, ...(configured && { settings: configured }) };
+      const detail = {
+        name,
+        instance_type: instanceType,
+        image,
+        ...(network && { network: network.name, alias: network.alias }),
+        ...(configured && { settings: configured }),
+      };
       await audit(tx, auditEntry(call, 'container.create', inserted.id, detail));
-      return { row: inserted, reply: await keptReply(tx, call, createdView(inserted, deps.containersDomain)) };
+      return { row: made ?? inserted, reply: await keptReply(tx, call, createdView(inserted, deps.containersDomain)) };
     });
     deps.log.info({ userId: state.userId, containerId: row.id }, 'container created');
     pushStatus(state, row);

@@ -51,6 +51,8 @@ export function containerView(row: ContainerRow, deps: ViewDeps): ContainerView 
     ssh_key_ids: row.sshKeyIds,
     mount_paths: row.mountPaths,
     ports: row.ports,
+    ...(row.network === undefined ? {} : { network: row.network.name }),
+    ...(row.network?.alias ? { alias: row.network.alias } : {}),
     ...(row.startedAt === null ? {} : { started_at: row.startedAt.toISOString() }),
     ...(row.endedAt === null ? {} : { ended_at: row.endedAt.toISOString() }),
     ...(row.exitCode === null ? {} : { exit_code: row.exitCode }),

@@ -70,11 +70,17 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
     ],
     ['page', pageOf(rules, container.hostname, from)],
     ['hostnames', hostnames],
+    ['network', networkOf(container)],
     ['kept paths', mount_paths.join(', ')],
     ['pull policy', container.pull_policy === 'Always' ? 'always' : 'missing'],
     ['ssh', container.ssh_enabled ? (container.ssh?.command ?? 'on') : 'off'],
     ['platform', profile.url],
   ]);
+}
+
+/** The private network, and the name there; undefined: in none. */
+function networkOf({ network, alias }: Container): string | undefined {
+  return network !== undefined && alias !== undefined ? `${network}, as ${alias}` : network;
 }
 
 /** Those of a container, as a text; a token may lack the right to see them. */

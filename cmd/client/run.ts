@@ -23,6 +23,8 @@ export interface RunOptions extends ClientCommandOptions, HealthOptions {
   readonly secret?: string;
   readonly restart?: 'always' | 'on-failure' | 'no';
   readonly pull?: 'always' | 'missing';
+  readonly network?: string;
+  readonly alias?: string;
   readonly ssh?: boolean;
   readonly wait?: boolean;
   readonly shell?: boolean;
@@ -66,6 +68,8 @@ export async function runContainer(
     ...(options.pull === undefined
       ? undefined
       : { pull_policy: options.pull === 'always' ? 'Always' : 'IfNotPresent' }),
+    ...(options.network === undefined ? undefined : { network: options.network }),
+    ...(options.alias === undefined ? undefined : { alias: options.alias }),
     ssh_enabled: options.ssh === true,
   };
   const made = await client.call('createContainer', { body });

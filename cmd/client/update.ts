@@ -19,6 +19,8 @@ export interface UpdateOptions extends ClientCommandOptions, HealthOptions {
   /** False: what the image says. */
   readonly command?: boolean;
   readonly name?: string;
+  readonly network?: string | false;
+  readonly alias?: string | false;
   readonly discard?: boolean;
   readonly wait?: boolean;
   readonly timeout: number;
@@ -47,6 +49,9 @@ export async function updateContainer(name: string, command: readonly string[], 
     ...(command.length === 0 ? undefined : { command: [...command] }),
     ...(options.command === false ? { command: null } : undefined),
     ...(health === undefined ? undefined : { health }),
+    // `--no-network` and `--no-alias` are false.
+    ...(options.network === undefined ? undefined : { network: options.network || null }),
+    ...(options.alias === undefined ? undefined : { alias: options.alias || null }),
   };
   if (Object.keys(body).length === 0)
     throw new ClientFailure('usage', 'Say what to change, such as --image or --memory: see `troupe update --help`.');
@@ -96,6 +101,8 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
     before.ssh_key_ids?.join() === now.ssh_key_ids?.join() ? '' : 'the SSH keys',
     before.pull_policy === now.pull_policy ? '' : 'when the image is pulled',
     body.command === undefined ? '' : body.command === null ? 'the command (as the image says)' : 'the command',
+    before.network === now.network ? '' : `the network (${now.network ?? 'none'})`,
+    before.alias === now.alias ? '' : `the name in the network (${now.alias ?? 'none'})`,
     body.restart === undefined && body.stop_grace === undefined ? '' : 'how it ends',
     body.health === undefined ? '' : 'how its health is looked at',
   ].filter((each) => each !== '');

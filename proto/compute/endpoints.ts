@@ -27,6 +27,7 @@ import {
 import { readFiles, removeFiles, writeFiles } from './files.ts';
 import { adminDeleteContainer, adminStopContainer, listAllContainers, listImages } from './images.ts';
 import { logs, readLogs } from './logs.ts';
+import { networkAliasSchema, networkNameSchema } from './networks.ts';
 import {
   addIngress,
   deleteIngress,
@@ -114,7 +115,7 @@ export const listContainers = endpoint({
 });
 
 /** What a container is made with. */
-// Strict: a field we do not know (privileged, network, ...) is refused, never passed by.
+// Strict: a field we do not know (privileged, host_network, ...) is refused, never passed by.
 export const newContainerSchema = z.strictObject({
   name: containerNameSchema,
   instance_type: instanceTypeSchema.default('nano'),
@@ -125,6 +126,9 @@ export const newContainerSchema = z.strictObject({
   mount_paths: mountPathsSchema.default(['/root']),
   image: imageSchema.optional(),
   pull_policy: pullPolicySchema.default('IfNotPresent'),
+  /** The private network that it joins, and the name by which the other members find it there. */
+  network: networkNameSchema.optional(),
+  alias: networkAliasSchema.optional(),
   ...workloadFields,
   ...endingFields,
 });
@@ -141,7 +145,7 @@ export const createContainer = endpoint({
   query: z.object(waitQuery),
   body: newContainerSchema,
   reply: containerBegunSchema,
-  refuses: ['limit_reached'],
+  refuses: ['limit_reached', 'conflict'],
   actor: byUser,
 });
 

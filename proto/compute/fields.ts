@@ -136,6 +136,9 @@ export const containerSchema = z.object({
   mount_paths: z.array(z.string()).optional(),
   /** Its ingress rules: external port, and the port in the container. */
   ports: z.array(z.object({ port: z.int(), target_port: z.int(), tls: ingressTlsSchema.optional() })).optional(),
+  /** The private network it is in, and the name by which the other members find it. Absent while it has none. */
+  network: z.string().optional(),
+  alias: z.string().optional(),
   /** Its last start. Absent while it was never started. */
   started_at: z.iso.datetime().optional(),
   /** The end of its last run, and the exit code of that. They stay when it is started again. */

@@ -20,6 +20,7 @@ import {
   sshKeyIdsSchema,
   storageSchema,
 } from './fields.ts';
+import { networkAliasSchema, networkNameSchema } from './networks.ts';
 import { endingFields, workloadFields } from './workload.ts';
 
 const sshSchema = z.object({ ssh_enabled: z.boolean() });
@@ -42,10 +43,10 @@ export const updateContainer = endpoint({
   method: 'PATCH',
   path: '/compute/containers/{id}',
   summary:
-    'Change a container: its name, its image, its sizes, its SSH keys, its pull policy, and the settings of its ' +
-    'workload. A container that runs is restarted for another image, once that is pulled, and for settings. ' +
-    'Variables are merged by name, and null takes one away. Where the engine restarts it for other sizes, and ' +
-    'cannot carry over the files outside its mount paths, `discard` must say that they may go',
+    'Change a container: its name, its image, its sizes, its SSH keys, its pull policy, its private network, and the ' +
+    'settings of its workload. A container that runs is restarted for another image, once that is pulled, and for ' +
+    'settings. Variables are merged by name, and null takes one away. Where the engine restarts it for other sizes, ' +
+    'and cannot carry over the files outside its mount paths, `discard` must say that they may go',
   scope: containerScope('update'),
   params: containerParams,
   body: z
@@ -59,13 +60,16 @@ export const updateContainer = endpoint({
       /** All that are let in from then on. */
       ssh_key_ids: sshKeyIdsSchema.optional(),
       pull_policy: pullPolicySchema.optional(),
+      /** The private network, null: none; and the name there, null: none. Nothing is restarted for it. */
+      network: networkNameSchema.nullable().optional(),
+      alias: networkAliasSchema.nullable().optional(),
       discard: z.boolean().optional(),
       ...workloadFields,
       ...endingFields,
     })
     .refine((body) => Object.keys(body).length > 0, { error: 'is missing: it is a string', path: ['name'] }),
   reply: containerSchema,
-  refuses: ['discards_files'],
+  refuses: ['discards_files', 'conflict'],
   actor: byContainer,
 });
 

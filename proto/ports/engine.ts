@@ -48,6 +48,21 @@ export interface Workload {
   readonly workingDir?: string;
 }
 
+/** A container's membership in a private network, where members of it reach each other, and nobody else does. */
+export interface PrivateNetwork {
+  /** The user. Networks of two users are two, whatever their names. */
+  readonly owner: string;
+  /** A DNS label. */
+  readonly name: string;
+  /** By which the others find the container, a DNS label; null: they do not. Unique in the network. */
+  readonly alias: string | null;
+  /** From 1 to MAX_PLACE and unique in the network: the container's address in it follows from it. */
+  readonly place: number;
+}
+
+/** Most members of a private network. */
+export const MAX_PLACE = 12;
+
 /** What a container is, as the engine says. */
 export interface ContainerState {
   readonly id: string;
@@ -68,6 +83,8 @@ export interface ContainerState {
   readonly paused?: boolean;
   /** Where its persistent data is mounted; absent when the engine does not say. */
   readonly mountPaths?: readonly string[];
+  /** The private network it is in; null: none; absent when the engine does not say. */
+  readonly network?: PrivateNetwork | null;
   /** What it may use; absent when the engine does not say. */
   readonly limits?: {
     readonly cpus: number;
@@ -167,6 +184,8 @@ export interface Engine {
   readonly shrinksStorage: boolean;
   /** Whether its own images run a `command` beside their SSH server, and not in its place. */
   readonly runsBeside: boolean;
+  /** Whether it has private networks (`join`). */
+  readonly hasPrivateNetworks: boolean;
   readonly fileAccess: ContainerFiles;
   /** The reference under which the built-in base image goes. */
   readonly baseImage: string;
@@ -189,6 +208,12 @@ export interface Engine {
    * for the settings.
    */
   start(id: string, authorizedKeys: readonly string[], workload?: Workload): Promise<void>;
+  /**
+   * Puts a container, running or not, into a private network under a name, or into none; it is in no other from then
+   * on. It goes on running, and is in it again whenever it is started. A network is made for its first member and
+   * removed with its last. Rejects `not_found`, `unavailable`, and `refused` where the engine has no private networks.
+   */
+  join(id: string, network: PrivateNetwork | undefined): Promise<void>;
   /** Replaces the keys of one that runs, and ends SSH sessions that none of them opened. Rejects `not_running`. */
   renewKeys(id: string, authorizedKeys: readonly string[]): Promise<void>;
   /** SIGTERM, then SIGKILL after `graceSeconds`. */

@@ -4,6 +4,7 @@ import { instanceTypeSchema, pullPolicySchema, statusSchema } from '../../proto/
 import { healthStateSchema } from '../../proto/compute/health.ts';
 import { type RestartPolicy, restartPolicySchema, STOP_GRACE_SECONDS } from '../../proto/compute/workload.ts';
 import { isConstraint, type Queries, type Tx } from '../db.ts';
+import { membershipIn } from './network-membership.ts';
 
 /** What a user wants of a container. */
 export const desiredSchema = z.enum(['running', 'stopped', 'deleted']);
@@ -46,6 +47,9 @@ const containerColumns = z.object({
   health_reason: z.string().nullable(),
   former_image: z.string().nullable(),
   given_up: z.string().nullable(),
+  network: z.string().nullable(),
+  network_alias: z.string().nullable(),
+  network_place: z.number().nullable(),
   ssh_key_ids: z.array(z.number()),
   ports: z.array(z.object({ port: z.number(), target_port: z.number(), tls: z.literal('platform').optional() })),
 });
@@ -104,6 +108,8 @@ export const containerRow = containerColumns.transform((row) => ({
   formerImage: row.former_image === null ? undefined : row.former_image || null,
   /** Why the last change was given up. */
   givenUp: row.given_up,
+  /** The private network of its user that it is in. */
+  network: membershipIn(row),
   sshKeyIds: row.ssh_key_ids,
   /** Its ingress rules, by external port. */
   ports: row.ports,

@@ -6,6 +6,7 @@ import type { HeldShards } from '../../proto/ports/placement.ts';
 import type { Queries } from '../db.ts';
 import { greatestCommonDivisor } from '../placement/timers.ts';
 import { desiredSchema } from './containers.ts';
+import { membershipIn } from './network-membership.ts';
 
 const outlineColumns = z.object({
   id: z.string(),
@@ -19,6 +20,9 @@ const outlineColumns = z.object({
   next_image: z.string().nullable(),
   health_state: healthStateSchema.nullable(),
   mount_paths: z.array(z.string()),
+  network: z.string().nullable(),
+  network_alias: z.string().nullable(),
+  network_place: z.number().nullable(),
   restart: z.boolean(),
   keys_revision: z.number(),
   keys_applied: z.number(),
@@ -40,6 +44,7 @@ const outlineRow = outlineColumns.transform((row) => ({
   nextImage: row.next_image === null ? undefined : row.next_image || null,
   storageGb: row.storage_gb,
   healthState: row.health_state,
+  network: membershipIn(row),
 }));
 
 /** What reconciliation needs to know of a container to see whether somebody should look. */

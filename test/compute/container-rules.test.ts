@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { afterFailure, crashDelay, driftOf, endOf, nextStep, REMOVED } from '../../actors/compute/container/rules.ts';
 import type { HealthState } from '../../proto/compute/health.ts';
 import { type ContainerState, EngineError } from '../../proto/ports/engine.ts';
+import type { ContainerOutline } from '../../storage/compute/outlines.ts';
 
 const actual = (phase: ContainerState['phase'], address: string | null = null): ContainerState => ({
   id: 'c1',
@@ -32,10 +33,11 @@ const row = (
   nextImage: undefined,
   healthState: null as HealthState | null,
   storageGb: 5,
+  network: undefined,
 });
 
 test('the next step follows from what is wanted and what is', () => {
-  const table: [ReturnType<typeof row>, ContainerState | undefined, string][] = [
+  const table: [ContainerOutline, ContainerState | undefined, string][] = [
     [row('running', 'pending'), undefined, 'launch'],
     [row('running', 'pending'), actual('created'), 'launch'],
     [row('running', 'running', '10.0.0.2'), actual('exited'), 'launch'],
@@ -53,6 +55,21 @@ test('the next step follows from what is wanted and what is', () => {
     [row('deleted', 'stopped'), actual('exited'), 'remove'],
     [row('deleted', 'stopped'), undefined, 'remove'],
   ];
+  const shop = { name: 'shop', alias: 'db', place: 2 };
+  const member = { ...row('running', 'running', '10.0.0.2'), network: shop };
+  const isRunning = actual('running', '10.0.0.2');
+  const isIn = (change: object) => ({ owner: 'u1', ...shop, ...change });
+  table.push(
+    [member, { ...isRunning, network: isIn({}) }, 'settled'],
+    [member, { ...isRunning, network: null }, 'join'],
+    [member, { ...isRunning, network: isIn({ alias: null }) }, 'join'],
+    [member, { ...isRunning, network: isIn({ place: 3 }) }, 'join'],
+    // An engine that has no private networks does not say.
+    [member, isRunning, 'settled'],
+    [row('running', 'running', '10.0.0.2'), { ...isRunning, network: isIn({}) }, 'join'],
+    [{ ...member, desired: 'stopped', status: 'stopped' }, { ...actual('exited'), network: null }, 'join'],
+    [{ ...member, desired: 'stopped', status: 'stopped' }, undefined, 'settled'],
+  );
   for (const [wanted, is, step] of table) {
     assert.equal(nextStep(wanted, is), step, `${wanted.desired}/${wanted.status} and ${is?.phase}`);
   }

@@ -451,7 +451,7 @@ describe('what a container may be', () => {
   test('a field nobody knows is refused, not passed by', () => {
     for (const field of [
       'privileged',
-      'network',
+      'host_network',
       'pid',
       'capabilities',
       'runtime',

@@ -152,7 +152,7 @@ describe('the firewall around containers', { skip: skip() }, () => {
     await Promise.all(Array.from({ length: 4 }, () => sh(firewallScript())));
     const rules = await sh('iptables -S');
     assert.equal(rules.match(/^-N TROUPE-/gm)?.length, 1);
-    assert.equal(rules.match(/^-A TROUPE-\d+ /gm)?.length, 13);
+    assert.equal(rules.match(/^-A TROUPE-\d+ /gm)?.length, 15);
     assert.deepEqual(
       rules.match(/^-A FORWARD .*$/gm)?.map((rule) => rule.replace(/\d+$/, '')),
       ['-A FORWARD -i trp+ -j TROUPE-'],
@@ -174,7 +174,7 @@ describe('the firewall around containers', { skip: skip() }, () => {
     assert.deepEqual(await reaches(box, ...everything), [`${addresses.site}:80`]);
     await sh('iptables -F');
     await sh(firewallScript());
-    assert.equal((await sh('iptables -S')).match(/^-A TROUPE-\d+ /gm)?.length, 13);
+    assert.equal((await sh('iptables -S')).match(/^-A TROUPE-\d+ /gm)?.length, 15);
   });
 });
 

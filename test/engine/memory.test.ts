@@ -47,6 +47,12 @@ engineConformance(
       cut: async () => engine.reconnect(),
       again: async () => engine,
       commandFolder,
+      connects: async (from, host, port) => {
+        const to = engine.named(from, host);
+        if (to === undefined) return false;
+        (await engine.dial(to, port, { timeoutMs: 1000 })).destroy();
+        return true;
+      },
       end: async () => {
         await engine.close();
         await until(() => holders().every((name) => name === 'lock'), { what: 'no command is kept' });
@@ -54,7 +60,7 @@ engineConformance(
       },
     };
   },
-  { parts: { registry: true, perl: findProgram('perl') !== undefined } },
+  { parts: { registry: true, privateNetworks: true, perl: findProgram('perl') !== undefined } },
 );
 
 describe('memory engine', () => {

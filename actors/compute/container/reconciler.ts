@@ -276,7 +276,7 @@ export class ContainerReconciler {
       const reason = 'restarting: it was changed from outside';
       if (state.row.status === 'running' && !(await this.#status.set(state, 'initializing', { reason }))) return;
     }
-    if (step === 'restart' || step === 'adjust') state.mending = true;
+    if (step === 'restart' || step === 'adjust' || step === 'join') state.mending = true;
     if (step !== 'launch') return this.#begin(state, ctx, step);
     if (await this.#crashed(state, ctx, actual, lastLines)) return;
     if (isTooLate(state, this.#deps.clock.now())) {

@@ -32,9 +32,9 @@ const BACKOFF = { minMs: 500, maxMs: 30_000 };
 
 /**
  * What to do next. `launch`: image, create, start. `probe`: is it ready? `restart`: stop it, although it is to run.
- * `resume`: it was frozen. `adjust`: its limits are others. `keys`: others may log in. `image`: another one is to
- * be pulled for it (image-change.ts), or, of one that does not run, is its image now. `health`: it is not known yet
- * whether it is well (health.ts). `settled`: nothing differs.
+ * `resume`: it was frozen. `adjust`: its limits are others. `join`: it is in another private network than it should be.
+ * `keys`: others may log in. `image`: another one is to be pulled for it (image-change.ts), or, of one that does not
+ * run, is its image now. `health`: it is not known yet whether it is well (health.ts). `settled`: nothing differs.
  */
 export type Step =
   | 'launch'
@@ -42,6 +42,7 @@ export type Step =
   | 'restart'
   | 'resume'
   | 'adjust'
+  | 'join'
   | 'keys'
   | 'stop'
   | 'remove'
@@ -54,11 +55,17 @@ export function nextStep(row: ContainerOutline, actual: ContainerState | undefin
   if (row.desired === 'deleted') return 'remove';
   const runs = actual?.phase === 'running';
   const settled = row.nextImage === undefined ? 'settled' : 'image';
-  if (row.desired === 'stopped' || row.status === 'failed') return runs ? 'stop' : settled;
+  if (row.desired === 'stopped' || row.status === 'failed') {
+    if (runs) return 'stop';
+    return actual === undefined || isJoined(row, actual) ? settled : 'join';
+  }
   if (actual === undefined || !runs) return 'launch';
   if (row.restart) return 'restart';
   const drift = driftOf(row, actual);
-  if (drift !== undefined && drift !== tolerated) return hasMounts(row, actual) ? 'adjust' : 'restart';
+  if (drift !== undefined && drift !== tolerated) {
+    if (!isJoined(row, actual)) return 'join';
+    return hasMounts(row, actual) ? 'adjust' : 'restart';
+  }
   if (actual.paused === true) return 'resume';
   if (row.keysApplied < row.keysRevision) return 'keys';
   if (row.status !== 'running') return 'probe';
@@ -70,7 +77,7 @@ export function nextStep(row: ContainerOutline, actual: ContainerState | undefin
 
 /** How a running container differs from its row: a text that changes with either; undefined when it fits. */
 export function driftOf(
-  row: Pick<ContainerOutline, 'instanceType' | 'memoryMb' | 'storageGb' | 'mountPaths'>,
+  row: Pick<ContainerOutline, 'instanceType' | 'memoryMb' | 'storageGb' | 'mountPaths' | 'network'>,
   actual: ContainerState,
 ): string | undefined {
   const { cpus } = INSTANCE_TYPES[row.instanceType];
@@ -78,8 +85,15 @@ export function driftOf(
   const { limits = wanted } = actual;
   const { storageGb = wanted.storageGb } = limits;
   const isSized = limits.cpus === cpus && limits.memoryMb === row.memoryMb && storageGb === row.storageGb;
-  const fits = isSized && hasMounts(row, actual);
-  return fits ? undefined : JSON.stringify([row.mountPaths, actual.mountPaths, wanted, limits]);
+  const fits = isSized && hasMounts(row, actual) && isJoined(row, actual);
+  if (fits) return undefined;
+  return JSON.stringify([row.mountPaths, actual.mountPaths, wanted, limits, row.network, actual.network]);
+}
+
+/** Whether it is in the private network that it should be in, under its name and at its place, or in none. */
+function isJoined({ network }: Pick<ContainerOutline, 'network'>, { network: actual }: ContainerState): boolean {
+  if (actual === undefined) return true;
+  return network?.name === actual?.name && network?.alias === actual?.alias && network?.place === actual?.place;
 }
 
 function hasMounts({ mountPaths }: Pick<ContainerOutline, 'mountPaths'>, actual: ContainerState): boolean {
@@ -249,7 +263,7 @@ export function isTooLate({ row, triedSince, makingSince }: StartTimes, now: num
 const shown = (row: ContainerRow) => [
   ...[row.name, row.status, row.statusReason, row.address, row.externalAddress, row.sshEnabled, row.sshKeyIds],
   ...[row.mountPaths, row.ports, row.pullPolicy, row.startedAt, row.endedAt, row.exitCode, row.restarts],
-  ...[row.image, row.nextImage, row.instanceType, row.memoryMb, row.storageGb],
+  ...[row.image, row.nextImage, row.instanceType, row.memoryMb, row.storageGb, row.network],
   ...[row.healthState, row.healthReason, row.givenUp],
 ];
 

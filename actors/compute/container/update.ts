@@ -17,6 +17,7 @@ import {
 } from '../../../storage/compute/changes.ts';
 import { type ContainerRow, containerById, setRestart } from '../../../storage/compute/containers.ts';
 import { expectHealth, keepFormer } from '../../../storage/compute/health.ts';
+import { setMembership } from '../../../storage/compute/networks.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
 import {
   type ContainerSettings,
@@ -32,6 +33,7 @@ import { auditEntry } from '../../service/audit.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { imageOf } from '../image-rules.ts';
+import { wantedMembership } from '../network-rules.ts';
 import { imageFor } from '../user-creation.ts';
 import { containerView, settingsView } from '../views.ts';
 import { changedSettings, isOfSecrets, newsOfSettings, refuseCommand, restartsFor } from '../workload-rules.ts';
@@ -142,7 +144,8 @@ async function change(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<ContainerR
     if (way !== 'keep') await keepFormer(tx, id, way);
     await expectHealth(tx, id, { isChecked: settings.wanted.health !== null, runsOn: !restartsForSettings });
   }
-  const isMade = await changeRow(tx, plan);
+  const network = await changeNetwork(deps, tx, plan);
+  const isMade = (await changeRow(tx, plan)) || network !== row.network;
   if (step === 'wait' || (waits(row, step) && settings.news !== undefined)) {
     const image = imageOf(plan, deps);
     const reason = `The image ${image} is being pulled. The container runs on until it is there.`;
@@ -160,7 +163,8 @@ async function change(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<ContainerR
   }
   if (isMade) {
     const was = { ...valuesOf(row), image: comingImage(row) };
-    await audit(tx, auditEntry(call, 'container.update', id, { ...differences(was, wantedValues(plan)), restarted }));
+    const wanted = { ...wantedValues(plan), ...namesIn(network) };
+    await audit(tx, auditEntry(call, 'container.update', id, { ...differences(was, wanted), restarted }));
   }
   if (settings.news === undefined && ending.length === 0 && name === before && !isMade) return undefined;
   return restarted ? setRestart(tx, id) : now;
@@ -191,6 +195,15 @@ async function changeRow(tx: Tx, plan: Plan): Promise<boolean> {
   if (step === 'set') await setImage(tx, row.id, plan.image);
   if (step === 'drop') await dropNextImage(tx, row.id, row.nextImage ?? null, null);
   return plan.isResized || pull_policy !== row.pullPolicy || keyIds !== undefined || step !== 'keep';
+}
+
+/** Its private network, and its name there. Resolves with its membership, the same object if nothing is another. */
+async function changeNetwork({ engine }: ComputeDeps, tx: Tx, { call, row }: Plan): Promise<ContainerRow['network']> {
+  const { hasPrivateNetworks } = engine;
+  const asked = { caller: callerOf(call), containerId: row.id, hasPrivateNetworks };
+  const network = await wantedMembership(tx, row.network, call.body, asked);
+  if (network !== row.network) await setMembership(tx, row.id, network);
+  return network;
 }
 
 /** How the workload is run after a change. */
@@ -232,8 +245,13 @@ function workloadOf(
   };
 }
 
+function namesIn(network: ContainerRow['network']) {
+  return { network: network?.name ?? null, alias: network?.alias ?? null };
+}
+
 function valuesOf(row: ContainerRow) {
   return {
+    ...namesIn(row.network),
     memory_mb: row.memoryMb,
     instance_type: row.instanceType,
     storage_gb: row.storageGb,

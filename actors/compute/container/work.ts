@@ -2,7 +2,13 @@
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { builtInName } from '../../../proto/built-in-images.ts';
-import { type ContainerState, type Engine, EngineError, type EnsureImageOptions } from '../../../proto/ports/engine.ts';
+import {
+  type ContainerState,
+  type Engine,
+  EngineError,
+  type EnsureImageOptions,
+  type PrivateNetwork,
+} from '../../../proto/ports/engine.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import { type ContainerRow, containerById, noteKeysApplied } from '../../../storage/compute/containers.ts';
 import { settingsOf } from '../../../storage/compute/settings.ts';
@@ -64,7 +70,7 @@ const LAST_WORDS_MS = 3000;
 
 type OwnEngine = Pick<
   Engine,
-  'create' | 'start' | 'stop' | 'remove' | 'renewKeys' | 'inspect' | 'ensureImage' | 'isBuilt' | 'baseImage'
+  'create' | 'join' | 'start' | 'stop' | 'remove' | 'renewKeys' | 'inspect' | 'ensureImage' | 'isBuilt' | 'baseImage'
 >;
 
 /**
@@ -82,6 +88,7 @@ function ownEngine({ engine, placement }: ComputeDeps, { id }: ContainerRow, lea
   return {
     // It may copy for half an hour before it removes what it copied.
     create: ours((spec) => engine.create(spec, fence)),
+    join: ours(engine.join),
     start: ours(engine.start),
     stop: ours(engine.stop),
     remove: ours(engine.remove),
@@ -127,6 +134,9 @@ export async function work(
       await engine.create(spec(deps, row, keys));
       return { type: 'done' };
     }
+    case 'join':
+      await engine.join(row.id, networkOf(row));
+      return { type: 'done' };
     case 'keys': {
       const { keys, revision } = await keysOf(deps, row);
       await engine.renewKeys(row.id, keys);
@@ -190,11 +200,17 @@ async function launch(
   };
   progress({ type: 'making' });
   await engine.create(wanted);
+  if (row.network !== undefined) await engine.join(row.id, networkOf(row));
   progress({ type: 'accepted' });
   signal.throwIfAborted();
   await engine.start(row.id, keys, workload);
   // Written with the next status: until then nothing is lost but a repetition.
   return { type: 'started', keysRevision: revision };
+}
+
+/** The engine's form of the private network it is to be in. */
+function networkOf({ userId, network }: ContainerRow): PrivateNetwork | undefined {
+  return network && { owner: userId, ...network };
 }
 
 /** Credentials are shown to the platform's own registry only. */

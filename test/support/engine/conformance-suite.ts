@@ -54,7 +54,7 @@ export interface EngineUnderTest {
     /** Gives the image's name another content. */
     publish(): Promise<void>;
   };
-  /** Whether a connection from inside a container comes about (`parts.network`). */
+  /** Whether a connection from inside a container comes about (`parts.network`, `parts.privateNetworks`). `host`: an address, or an alias. */
   connects?(from: string, host: string, port: number): Promise<boolean>;
   /** Where holders of commands have their sockets, if that is no folder of the container (`parts.perl`). */
   readonly commandFolder?: string;

@@ -6,6 +6,7 @@ import { filesConformance } from './conformance-files.ts';
 import { imageConformance } from './conformance-images.ts';
 import { isolationConformance } from './conformance-isolation.ts';
 import { keptConformance } from './conformance-kept.ts';
+import { networksConformance } from './conformance-networks.ts';
 import { collect, type EngineUnderTest, keys, rejectsWith, Suite, textOfLine } from './conformance-suite.ts';
 import { workloadConformance } from './conformance-workload.ts';
 import { eventually } from './eventually.ts';
@@ -18,6 +19,8 @@ export interface ConformanceOptions {
   readonly parts?: {
     /** There is a network that can be tried from inside. */
     readonly network?: boolean;
+    /** There are private networks, which can be tried from inside. */
+    readonly privateNetworks?: boolean;
     /** There is a registry. */
     readonly registry?: boolean;
     /** What is left of a container that was stopped is only its data: neither log nor, always, exit code. */
@@ -68,6 +71,7 @@ export function engineConformance(
       workloadConformance(() => suite);
     }
     if (options.parts?.network === true) isolationConformance(() => suite);
+    if (options.parts?.privateNetworks === true) networksConformance(() => suite);
 
     it('says which engine it is', async () => {
       assert.match(await engine.check(), /\d/);
@@ -93,6 +97,7 @@ export function engineConformance(
         paused: false,
         mountPaths: spec.mountPaths,
         limits: { cpus: spec.cpus, memoryMb: spec.memoryMb, ...storage },
+        ...(engine.hasPrivateNetworks ? { network: null } : {}),
       });
       await engine.start(spec.id, keys);
       const running = await engine.inspect(spec.id);

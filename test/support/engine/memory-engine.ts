@@ -30,6 +30,7 @@ export type FailingCall =
   | 'isBuilt'
   | 'create'
   | 'start'
+  | 'join'
   | 'renewKeys'
   | 'stop'
   | 'remove'
@@ -86,6 +87,8 @@ export interface MemoryEngineOptions {
   /** What `Engine.runsBeside` says. Default true. */
   readonly runsBeside?: boolean;
   readonly shrinksStorage?: boolean;
+  /** What `Engine.hasPrivateNetworks` says. Default true. */
+  readonly hasPrivateNetworks?: boolean;
 }
 
 /** An Engine in this process, and hands to play the world outside with. */
@@ -108,7 +111,9 @@ export interface MemoryEngine extends Engine {
   /** Says once more that something happened to a container. */
   tell(id: string): void;
   /** Somebody changes a container from outside. */
-  edit(id: string, change: Partial<Pick<ContainerState, 'paused' | 'limits' | 'address'>>): void;
+  edit(id: string, change: Partial<Pick<ContainerState, 'paused' | 'limits' | 'address' | 'network'>>): void;
+  /** The container that another one reaches under a name: one that runs in the same private network. */
+  named(from: string, alias: string): string | undefined;
   /** As a lost event stream would: those who watch are told to look at all. */
   reconnect(): void;
   /** The image's name comes to stand for something new, at the registry. */
@@ -215,6 +220,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     resizesRunning: options.resizesRunning ?? true,
     runsBeside: options.runsBeside ?? true,
     shrinksStorage: options.shrinksStorage ?? true,
+    hasPrivateNetworks: options.hasPrivateNetworks ?? true,
     baseImage: base,
     builtIns,
     isBuilt: async (reference) => {
@@ -285,6 +291,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
           paused: false,
           mountPaths: paths,
           limits,
+          network: null,
         },
         keys: [],
         workload: old?.workload,
@@ -309,6 +316,13 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       const { endedAt: _, ...before } = one.state;
       one.state = { ...before, phase: 'running', address, exitCode: null, oomKilled: false, startedAt: Date.now() };
       (options.onStart ?? greet)(id, engine);
+      changed(id);
+    },
+    join: async (id, network) => {
+      await begin('join', id);
+      const one = mustHave(id);
+      if (network !== undefined && !engine.hasPrivateNetworks) throw new EngineError('refused', 'There are none.');
+      one.state = { ...one.state, network: network ?? null };
       changed(id);
     },
     renewKeys: async (id, authorizedKeys) => {
@@ -465,6 +479,15 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       };
     },
     tell: changed,
+    named: (from, alias) => {
+      const network = held.get(from)?.state.network;
+      const isMember = ({ state }: Held): boolean =>
+        state.phase === 'running' &&
+        state.network?.owner === network?.owner &&
+        state.network?.name === network?.name &&
+        state.network?.alias === alias;
+      return network ? [...held].find(([, one]) => isMember(one))?.[0] : undefined;
+    },
     edit: (id, change) => {
       const one = mustHave(id);
       one.state = { ...one.state, ...change };

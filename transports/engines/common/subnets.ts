@@ -42,20 +42,23 @@ const privateRanges: readonly AddressRange[] = [
 
 /**
  * Subnets of the pool that none of `taken` overlaps, all of them in turn, beginning at a place that depends on `seed`:
- * two platforms, and two containers started at the same time, seldom try the same.
+ * two platforms, and two containers started at the same time, seldom try the same. `size`: addresses of each, a power
+ * of two.
  */
 export function* freeSubnets(
   pool: AddressRange,
   seed: string,
   taken: readonly AddressRange[],
+  size = SUBNET_SIZE,
 ): Generator<string, undefined> {
-  const count = Math.floor((pool.last - pool.first + 1) / SUBNET_SIZE);
+  const count = Math.floor((pool.last - pool.first + 1) / size);
   const start = createHash('sha256').update(seed).digest().readUInt32BE(0) % count;
   const near = taken.filter((range) => range.first <= pool.last && range.last >= pool.first);
   for (let i = 0; i < count; i += 1) {
-    const first = pool.first + ((start + i) % count) * SUBNET_SIZE;
-    const last = first + SUBNET_SIZE - 1;
-    if (!near.some((range) => range.first <= last && range.last >= first)) yield `${addressText(first)}/29`;
+    const first = pool.first + ((start + i) % count) * size;
+    const last = first + size - 1;
+    if (!near.some((range) => range.first <= last && range.last >= first))
+      yield `${addressText(first)}/${32 - Math.log2(size)}`;
   }
   return undefined;
 }
@@ -86,7 +89,8 @@ function littleEndian(hex = ''): number {
   return Buffer.from(hex.padStart(8, '0').slice(0, 8), 'hex').readUInt32LE(0);
 }
 
-function parseAddress(text: string): number | undefined {
+/** An address as a number; undefined when it is none. */
+export function parseAddress(text: string): number | undefined {
   const parts = text.split('.').map(Number);
   if (parts.length !== 4 || parts.some((part) => !Number.isInteger(part) || part < 0 || part > 255)) return undefined;
   return parts.reduce((sum, part) => sum * 256 + part, 0);

@@ -45,7 +45,9 @@ export class ContainerStarter {
       return;
     }
     const network = this.#parts.naming.network(id);
-    const joined = Object.keys(view.NetworkSettings.Networks ?? {});
+    const joined = Object.keys(view.NetworkSettings.Networks ?? {}).filter(
+      (name) => this.#parts.naming.privateNetworkOf(name) === undefined,
+    );
     // Made by a version with one network for all, or connected elsewhere behind our back.
     if (joined.length !== 1 || joined[0] !== network) await this.#join(id, view.Id, joined);
     const bridge = await this.#parts.networks.ensure(id);
@@ -104,7 +106,7 @@ export class ContainerStarter {
     return error;
   }
 
-  /** Connects a container that does not run to its own network, and to no other. */
+  /** Connects a container that does not run to its own network, and to no other but private ones. */
   async #join(id: string, dockerId: string, joined: readonly string[]): Promise<void> {
     await this.#parts.networks.ensure(id);
     for (const network of joined) {

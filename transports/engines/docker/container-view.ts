@@ -26,6 +26,7 @@ export const containerView = z.object({
   RestartCount: z.number().default(0),
   Config: z.object({
     Image: z.string().default(''),
+    Hostname: z.string().default(''),
     Tty: z.boolean().default(false),
     Labels: z.record(z.string(), z.string()).nullable().default(null),
     /** Paths of the volumes that its image asks for. */
@@ -52,7 +53,20 @@ export const containerView = z.object({
     .default([]),
   NetworkSettings: z.object({
     Networks: z
-      .record(z.string(), z.object({ IPAddress: z.string().default('') }).nullable())
+      .record(
+        z.string(),
+        z
+          .object({
+            IPAddress: z.string().default(''),
+            NetworkID: z.string().default(''),
+            Aliases: z.array(z.string()).nullable().default(null),
+            IPAMConfig: z
+              .object({ IPv4Address: z.string().default('') })
+              .nullable()
+              .default(null),
+          })
+          .nullable(),
+      )
       .nullable()
       .default(null),
   }),

@@ -5,6 +5,7 @@ import {
   type ContainerState,
   dataGone,
   EngineError,
+  type PrivateNetwork,
   type Workload,
 } from '../../../proto/ports/engine.ts';
 import { checkedMountPaths } from '../common/confinement.ts';
@@ -29,6 +30,7 @@ import type { LostTasks } from './host/lost-tasks.ts';
 import { removeHelpers } from './keys.ts';
 import type { Naming } from './naming.ts';
 import type { ContainerNetworks } from './network.ts';
+import { PrivateNetworks } from './private-networks.ts';
 import { removeContainer, removeVolumes } from './removal.ts';
 import { type ImageCommand, isWrapped, unwrapped, wrapped } from './workload.ts';
 
@@ -50,6 +52,7 @@ export class Containers {
   readonly #naming: Naming;
   readonly #baseRepository: string;
   readonly #networks: ContainerNetworks;
+  readonly #privates: PrivateNetworks;
   readonly #firewall: HostFirewall | undefined;
   readonly #lost: LostTasks | undefined;
   readonly #starter: ContainerStarter;
@@ -64,6 +67,7 @@ export class Containers {
     this.#client = options.client;
     this.#naming = options.naming;
     this.#networks = options.networks;
+    this.#privates = new PrivateNetworks(options.client, options.naming, options.networks);
     this.#firewall = options.firewall;
     this.#lost = options.lost;
     this.#starter = new ContainerStarter(options);
@@ -174,6 +178,12 @@ export class Containers {
     }
   }
 
+  /** Into a private network, or into none. Rejects as `Engine.join`. */
+  async join(id: string, network: PrivateNetwork | undefined): Promise<void> {
+    const guard = async (bridge: string): Promise<void> => this.#firewall?.ensure(bridge);
+    await this.#privates.join(await this.mustFind(id), network, guard);
+  }
+
   /** A container that is gone counts as stopped. */
   async stop(id: string, graceSeconds: number): Promise<void> {
     const view = await this.find(id);
@@ -185,8 +195,12 @@ export class Containers {
 
   async remove(id: string, keepData: boolean): Promise<void> {
     // More than one while it is made anew.
-    for (let view = await this.find(id); view !== undefined; view = await this.find(id))
+    const joined = new Set<string>();
+    for (let view = await this.find(id); view !== undefined; view = await this.find(id)) {
+      for (const name of this.#privates.joinedBy(view)) joined.add(name);
       await removeContainer(this.#client, view.Id);
+    }
+    for (const name of joined) await this.#privates.removeEmpty(name);
     await this.#lost?.endHere(id);
     // One that a killed dockerd left holds the volume.
     await removeHelpers(this.#client, this.#naming, { olderThanMs: 0, id });
@@ -197,7 +211,8 @@ export class Containers {
 
   async inspect(id: string): Promise<ContainerState | undefined> {
     const view = await this.find(id);
-    return view === undefined ? undefined : stateOf(id, view, this.#naming.network(id));
+    if (view === undefined) return undefined;
+    return { ...stateOf(id, view, this.#naming.network(id)), network: this.#privates.membershipOf(view) ?? null };
   }
 
   /** Whether a container that runs has one of `paths`. */
@@ -258,6 +273,7 @@ export class Containers {
     const exists = async (id: string): Promise<boolean> =>
       this.#creating.has(id) || (await this.find(id)) !== undefined;
     await this.#networks.sweep(exists, olderThanMs);
+    await this.#privates.sweep(olderThanMs);
     await removeHelpers(this.#client, this.#naming, { olderThanMs });
   }
 

@@ -90,6 +90,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     resizesRunning: true,
     runsBeside: true,
     shrinksStorage: true,
+    hasPrivateNetworks: true,
     fileAccess: dockerFiles(client, containers, (...asked) => runInContainer(client, containers, ...asked)),
     baseImage: base.reference,
     builtIns: catalog.map(({ name, title, reference }) => ({ name, title, reference })),
@@ -112,6 +113,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       // So that there is a sample by the time somebody asks.
       usage.usage(id);
     },
+    join: (id, network) => containers.join(id, network),
     renewKeys: async (id, authorizedKeys) => {
       const { Id } = await containers.mustRun(id);
       await containers.start(id, authorizedKeys);

@@ -19,6 +19,8 @@ export const labels = {
   installation: 'troupe.installation',
   container: 'troupe.container',
   user: 'troupe.user',
+  /** On private networks: the name that their owner gave them. */
+  network: 'troupe.network',
   /** On volumes: the path it is mounted at. */
   path: 'troupe.path',
   /** On containers that only lend a hand, and never run. */
@@ -46,6 +48,10 @@ export interface Naming {
   container(id: string): string;
   /** Each container has a network of its own. */
   network(id: string): string;
+  /** A private network of a user. */
+  privateNetwork(owner: string, name: string): string;
+  /** Whose private network it is, and its name; undefined when it is none of this installation. */
+  privateNetworkOf(dockerName: string): { readonly owner: string; readonly name: string } | undefined;
   /** One volume for each mount path: the same path finds the same volume again. */
   volume(id: string, path: string): string;
   /** Docker's `filters` parameter for what is ours, or what is ours of one container. */
@@ -73,6 +79,7 @@ export function namingOf(installation: string): Naming {
   const prefix = `troupe-${installation}`;
   // No id has a dot.
   const helperPrefix = `${prefix}.helper.`;
+  const networkPrefix = `${prefix}.network.`;
   const volume = (id: string, path: string): string =>
     `${prefix}-${checkedId(id)}-${createHash('sha256').update(path).digest('hex').slice(0, 12)}`;
   const idOf = (found: FoundContainer['labels'] | undefined): string | undefined =>
@@ -86,6 +93,12 @@ export function namingOf(installation: string): Naming {
     installation,
     container: (id) => `${prefix}-${checkedId(id)}`,
     network: (id) => `${prefix}-${checkedId(id)}`,
+    privateNetwork: (owner, name) => `${networkPrefix}${checkedId(owner)}.${checkedId(name)}`,
+    privateNetworkOf: (dockerName) => {
+      if (!dockerName.startsWith(networkPrefix)) return undefined;
+      const [owner = '', name = '', ...more] = dockerName.slice(networkPrefix.length).split('.');
+      return isId(owner) && isId(name) && more.length === 0 ? { owner, name } : undefined;
+    },
     volume,
     containerLabels: (id, userId) => ownLabels({ [labels.container]: id, [labels.user]: userId }),
     helper: (purpose) => ({

@@ -10,6 +10,8 @@ import { labels, type Naming } from './naming.ts';
 
 /** Bridges of containers begin with this, so that one firewall rule speaks of them all (firewall.ts). */
 export const BRIDGE_PREFIX = 'trp';
+/** Those of private networks (private-networks.ts): what follows in others are hexadecimal digits. */
+export const PRIVATE_BRIDGE_PREFIX = `${BRIDGE_PREFIX}n`;
 
 /** The option of Docker's bridge driver that says how the bridge is called. */
 const BRIDGE_OPTION = 'com.docker.network.bridge.name';
@@ -28,24 +30,50 @@ const CHAIN_PAUSE = { minMs: 50, maxMs: 800 };
 /** A network without its container is swept at this age, ms: another process may be about to use a newer one. */
 const ORPHAN_AGE_MS = 60_000;
 
-const networkView = z.object({ Options: z.record(z.string(), z.string()).nullable().default(null) });
-const networkList = z.array(
-  z.object({
-    Id: z.string(),
-    Name: z.string(),
-    Created: z.string().default(''),
-    Labels: z.record(z.string(), z.string()).nullable().default(null),
-    Options: z.record(z.string(), z.string()).nullable().default(null),
-    IPAM: z
-      .object({
-        Config: z
-          .array(z.object({ Subnet: z.string().default('') }))
-          .nullable()
-          .default(null),
-      })
-      .default({ Config: null }),
-  }),
-);
+const networkView = z.object({
+  Id: z.string(),
+  Name: z.string(),
+  Created: z.string().default(''),
+  Labels: z.record(z.string(), z.string()).nullable().default(null),
+  Options: z.record(z.string(), z.string()).nullable().default(null),
+  IPAM: z
+    .object({
+      Config: z
+        .array(z.object({ Subnet: z.string().default('') }))
+        .nullable()
+        .default(null),
+    })
+    .default({ Config: null }),
+});
+const networkList = z.array(networkView);
+
+/** A network as Docker describes it. */
+export type DockerNetworkView = z.infer<typeof networkView>;
+
+/** A bridge network that is to be made. */
+interface NetworkRequest {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  /** Of its bridge, besides the name. */
+  readonly options: Readonly<Record<string, string>>;
+  /** Nothing leads out of it. */
+  readonly isInternal?: boolean;
+  /** Of its bridge's name on Docker's machine. */
+  readonly bridgePrefix?: string;
+  /** Addresses of its subnet, 8 unless more are needed. */
+  readonly addresses?: number;
+}
+
+/** A bridge's name: at most 15 characters (IFNAMSIZ). `attempt`: another, for a taken one. */
+function bridgeOf({ name, bridgePrefix = BRIDGE_PREFIX }: NetworkRequest, attempt = 0): string {
+  const seed = attempt === 0 ? name : `${name}#${attempt}`;
+  return `${bridgePrefix}${createHash('sha256').update(seed).digest('hex')}`.slice(0, 15);
+}
+
+/** The name of the bridge of a network. */
+export function bridgeIn({ Options }: Pick<DockerNetworkView, 'Options'>): string | undefined {
+  return Options?.[BRIDGE_OPTION];
+}
 
 /**
  * A bridge network for each container, in a subnet of eight addresses that we choose: Docker's own pools hold about
@@ -63,10 +91,9 @@ export class ContainerNetworks {
     this.#pool = pool;
   }
 
-  /** The bridge's name on Docker's machine: at most 15 characters (IFNAMSIZ). `attempt`: another, for a taken one. */
+  /** The bridge's name on Docker's machine. `attempt`: another, for a taken one. */
   bridge(id: string, attempt = 0): string {
-    const seed = attempt === 0 ? this.#naming.network(id) : `${this.#naming.network(id)}#${attempt}`;
-    return `${BRIDGE_PREFIX}${createHash('sha256').update(seed).digest('hex').slice(0, 12)}`;
+    return bridgeOf(this.#request(id), attempt);
   }
 
   /**
@@ -100,7 +127,8 @@ export class ContainerNetworks {
    * `exists` says whether there is a container.
    */
   async sweep(exists: (id: string) => Promise<boolean>, olderThanMs = ORPHAN_AGE_MS): Promise<void> {
-    for (const network of await this.#list(this.#naming.filters())) {
+    for (const network of await this.list(this.#naming.filters())) {
+      if (network.Labels?.[labels.network]) continue;
       const id = this.#naming.idOf(network.Labels);
       const age = Date.now() - Date.parse(network.Created);
       if (age < olderThanMs || (id !== undefined && (this.#making.has(id) || (await exists(id))))) continue;
@@ -111,32 +139,35 @@ export class ContainerNetworks {
 
   /** The bridge of one network of this installation, if it has any. */
   async anyBridge(): Promise<string | undefined> {
-    const all = await this.#list(this.#naming.filters());
-    return all.map((network) => network.Options?.[BRIDGE_OPTION]).find((bridge) => bridge !== undefined);
+    const all = await this.list(this.#naming.filters());
+    return all.map(bridgeIn).find((bridge) => bridge !== undefined);
   }
 
-  /** The bridge of a container's network; undefined when there is no such network. */
-  async #present(id: string): Promise<string | undefined> {
-    const path = `/networks/${this.#naming.network(id)}`;
-    const found = await unlessReply(this.#client.json('GET', path, networkView), 404);
-    return found === undefined ? undefined : (found.Options?.[BRIDGE_OPTION] ?? this.bridge(id));
+  /** A network of this name; undefined when there is none. */
+  find(name: string): Promise<DockerNetworkView | undefined> {
+    return unlessReply(this.#client.json('GET', `/networks/${name}`, networkView), 404);
   }
 
-  async #ensure(id: string): Promise<string> {
-    const present = await this.#present(id);
-    if (present !== undefined) return present;
+  /**
+   * Makes a network in a free subnet of the pool, unless there is one of its name. Resolves with it. Rejects
+   * `unavailable` when no subnet is free.
+   */
+  async make(request: NetworkRequest): Promise<DockerNetworkView> {
+    const { name, addresses } = request;
     let attempt = 0;
     let taken = routes();
     let refusal: unknown;
     const tried: AddressRange[] = [];
     for (let tries = 1; tries <= SUBNETS_TRIED; tries += 1) {
-      const subnet = freeSubnets(this.#pool, this.#naming.network(id), [...taken, ...tried]).next().value;
+      const present = await this.find(name);
+      if (present !== undefined) return present;
+      const subnet = freeSubnets(this.#pool, name, [...taken, ...tried], addresses).next().value;
       if (subnet === undefined) break;
       try {
-        await this.#create(id, this.bridge(id, attempt), subnet);
-        return this.bridge(id, attempt);
+        await this.#create(request, bridgeOf(request, attempt), subnet);
       } catch (error) {
-        if (isReply(error, 409)) return (await this.#present(id)) ?? this.bridge(id);
+        // Somebody else made it.
+        if (isReply(error, 409)) continue;
         if (!isReply(error, 400, 403, 500) || !/address pool|overlap|conflicts with/i.test(error.reason)) throw error;
         refusal = error;
         // Killed between its bridge driver's notes and its own, Docker keeps a bridge of a network that it does not
@@ -153,17 +184,32 @@ export class ContainerNetworks {
     throw new EngineError('unavailable', message, { cause: refusal });
   }
 
-  async #create(id: string, bridge: string, subnet: string): Promise<void> {
+  /** Networks that Docker's `filters` choose; all without them. */
+  list(filters?: string): Promise<DockerNetworkView[]> {
+    return this.#client.json('GET', '/networks', networkList, { query: { filters } });
+  }
+
+  async #ensure(id: string): Promise<string> {
+    return bridgeIn(await this.make(this.#request(id))) ?? this.bridge(id);
+  }
+
+  #request(id: string): NetworkRequest {
+    return {
+      name: this.#naming.network(id),
+      labels: { [labels.installation]: this.#naming.installation, [labels.container]: id },
+      options: { 'com.docker.network.bridge.enable_icc': 'false' },
+    };
+  }
+
+  async #create(request: NetworkRequest, bridge: string, subnet: string): Promise<void> {
     const body = {
-      Name: this.#naming.network(id),
+      Name: request.name,
       Driver: 'bridge',
       CheckDuplicate: true,
       EnableIPv6: false,
-      Labels: { [labels.installation]: this.#naming.installation, [labels.container]: id },
-      Options: {
-        [BRIDGE_OPTION]: bridge,
-        'com.docker.network.bridge.enable_icc': 'false',
-      },
+      Internal: request.isInternal === true,
+      Labels: request.labels,
+      Options: { [BRIDGE_OPTION]: bridge, ...request.options },
       IPAM: { Config: [{ Subnet: subnet }] },
     };
     for (let tries = 1; ; tries++) {
@@ -178,14 +224,10 @@ export class ContainerNetworks {
   }
 
   async #subnets(): Promise<AddressRange[]> {
-    const all = await this.#list(undefined);
+    const all = await this.list();
     return all
       .flatMap(({ IPAM }) => (IPAM.Config ?? []).map(({ Subnet }) => parseSubnet(Subnet)))
       .filter((range) => range !== undefined);
-  }
-
-  #list(filters: string | undefined): Promise<z.infer<typeof networkList>> {
-    return this.#client.json('GET', '/networks', networkList, { query: { filters } });
   }
 }
 

@@ -81,6 +81,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     resizesRunning: false,
     runsBeside: false,
     shrinksStorage: false,
+    hasPrivateNetworks: false,
     fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
     baseImage: options.baseImage,
     // Nothing is built here.
@@ -99,6 +100,9 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     start: async (id, keys, workload) => {
       await start(id, keys, workload);
       usage.usage(id);
+    },
+    join: async (_id, network) => {
+      if (network !== undefined) throw new EngineError('refused', 'Containers on Kubernetes have no private networks.');
     },
     renewKeys: async (id, keys) => {
       const namespace = await containers.mustRun(id);

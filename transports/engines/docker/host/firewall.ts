@@ -3,7 +3,7 @@ import { errorText } from '../../../../lib/errors.ts';
 import { EngineError } from '../../../../proto/ports/engine.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
 import { egressRules } from '../../common/confinement.ts';
-import { BRIDGE_PREFIX } from '../network.ts';
+import { BRIDGE_PREFIX, PRIVATE_BRIDGE_PREFIX } from '../network.ts';
 import { findProgram, type RunScript, rootScript } from '../run.ts';
 
 /** Chains of ours, each followed by a sum of its rules. */
@@ -37,8 +37,10 @@ const DOCKER_SETTINGS = '/etc/docker/daemon.json';
  * DOCKER-USER leads to, which Docker keeps before its own rules (FORWARD where Docker has no such chain). That chain is
  * named after its rules: when they change, the new one is filled and led to before the old one goes, so containers are
  * never without. A container asks the machine's name servers itself, for Docker's own answers with theirs: they stay
- * within reach, for names only. For sh(1); says what iptables says when it takes a rule not. `-w` waits for others who
- * change the rules, Docker among them.
+ * within reach, for names only. Members of a private network reach each other. One network and another are kept apart
+ * by Docker, whose own rules come after these, and by the machine, which has no address in them and no route into them.
+ * For sh(1); says what iptables says when it takes a rule not. `-w` waits for others who change the rules, Docker among
+ * them.
  */
 export function firewallScript(allowed: readonly string[] = []): string {
   return String.raw`set -e
@@ -52,6 +54,8 @@ servers=$({
   tr -d '[:space:]' <${DOCKER_SETTINGS} | sed -n 's/.*"dns":\[\([^]]*\)\].*/\1/p' | tr -d '"' | tr , '\n'
 } 2>/dev/null | sed -n 's/^\([0-9]\{1,3\}\(\.[0-9]\{1,3\}\)\{3\}\).*/\1/p' | sort -u)
 rules=$(
+  echo '-i ${PRIVATE_BRIDGE_PREFIX}+ -o ${PRIVATE_BRIDGE_PREFIX}+ -j RETURN'
+  echo '-i ${PRIVATE_BRIDGE_PREFIX}+ -j DROP'
   echo '-o ${BRIDGE_PREFIX}+ -j DROP'
   echo '-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN'
   for server in $servers; do

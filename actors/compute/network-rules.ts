@@ -1,0 +1,77 @@
+/** What a call says of a container's private network, and who may be in one. */
+
+import { containerScope } from '../../proto/compute/fields.ts';
+import type { Caller } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
+import { MAX_PLACE } from '../../proto/ports/engine.ts';
+import { grants } from '../../proto/scopes.ts';
+import { invalidField } from '../../proto/validation-messages.ts';
+import type { NetworkMembership } from '../../storage/compute/network-membership.ts';
+import { freePlace, membersOf, type NetworkMember } from '../../storage/compute/networks.ts';
+import type { Tx } from '../../storage/db.ts';
+
+/** Null: none. Absent: as before. */
+interface NetworkFields {
+  readonly network?: string | null | undefined;
+  readonly alias?: string | null | undefined;
+}
+
+/** Who asks for it, and for which container. */
+interface NetworkCall {
+  readonly caller: Caller;
+  /** Undefined: one that is about to be made. */
+  readonly containerId?: string;
+  readonly hasPrivateNetworks: boolean;
+}
+
+/**
+ * The membership after a call. Throws Refusal `invalid_request` for an alias outside of a network, and where the engine
+ * has no networks; otherwise as `placeIn`.
+ */
+export async function wantedMembership(
+  tx: Tx,
+  before: NetworkMembership | undefined,
+  fields: NetworkFields,
+  asked: NetworkCall,
+): Promise<NetworkMembership | undefined> {
+  const name = fields.network === undefined ? (before?.name ?? null) : fields.network;
+  if (name === null) {
+    if (fields.alias) throw invalidField('alias', 'is the name in a private network: say "network" as well');
+    return undefined;
+  }
+  const alias = fields.alias === undefined ? (before?.alias ?? null) : fields.alias;
+  if (before !== undefined && name === before.name && alias === before.alias) return before;
+  if (!asked.hasPrivateNetworks)
+    throw invalidField('network', 'cannot be had: containers on Kubernetes have no private networks');
+  const members = await membersOf(tx, asked.caller.userId, name);
+  const place = placeIn(members, { name, alias }, asked);
+  return { name, alias, place };
+}
+
+/**
+ * The place of a container in a network with these members. Throws Refusal `missing_scope` when a token would reach
+ * containers that it may not change, `conflict` when another has the alias or the network is full.
+ */
+function placeIn(
+  members: readonly NetworkMember[],
+  { name, alias }: Pick<NetworkMembership, 'name' | 'alias'>,
+  { caller, containerId }: Pick<NetworkCall, 'caller' | 'containerId'>,
+): number {
+  const others = members.filter(({ id }) => id !== containerId);
+  const { scopes, userId } = caller;
+  const { key, action } = containerScope('update');
+  if (scopes !== undefined && others.some(({ id }) => !grants(scopes, key(userId, { id }), action)))
+    throw new Refusal('missing_scope', {
+      message: `This token may not join the network ${name}: it may not update all containers that are in it.`,
+    });
+  const holder = alias === null ? undefined : others.find((other) => other.alias === alias);
+  if (holder !== undefined) {
+    const who = `${holder.name} (${holder.id})`;
+    const advice = holder.isGoing ? ', which is being deleted: try again soon.' : ': choose another alias.';
+    throw new Refusal('conflict', { message: `In the network ${name}, "${alias}" is the container ${who}${advice}` });
+  }
+  const place = members.find(({ id }) => id === containerId)?.place ?? freePlace(members);
+  if (place === undefined)
+    throw new Refusal('conflict', { message: `The network ${name} has ${MAX_PLACE} members, which is the limit.` });
+  return place;
+}

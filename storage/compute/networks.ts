@@ -1,0 +1,59 @@
+/** SQL of private networks: a network is nothing but what the containers of its user say. */
+import { z } from 'zod';
+import { MAX_PLACE } from '../../proto/ports/engine.ts';
+import type { Tx } from '../db.ts';
+import { COLUMNS, type ContainerRow, containerRow } from './containers.ts';
+import type { NetworkMembership } from './network-membership.ts';
+
+const memberRow = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    desired: z.string(),
+    network_alias: z.string().nullable(),
+    network_place: z.number(),
+  })
+  .transform((row) => ({
+    id: row.id,
+    name: row.name,
+    isGoing: row.desired === 'deleted',
+    alias: row.network_alias,
+    place: row.network_place,
+  }));
+
+/** A member of a private network. */
+export type NetworkMember = z.output<typeof memberRow>;
+
+/**
+ * The members of a network of a user, those that are being deleted included. Until the transaction ends nobody else
+ * joins a network of this user.
+ */
+export async function membersOf(tx: Tx, userId: string, network: string): Promise<readonly NetworkMember[]> {
+  await tx.run(`select pg_advisory_xact_lock(hashtextextended('private_networks/' || $1, 0))`, [userId]);
+  return tx.many(
+    memberRow,
+    `select id, name, desired, network_alias, network_place from containers
+     where user_id = $1 and network = $2 order by network_place`,
+    [userId, network],
+  );
+}
+
+/** The first place that no member has; undefined when there is none. */
+export function freePlace(members: readonly Pick<NetworkMember, 'place'>[]): number | undefined {
+  const places = Array.from({ length: MAX_PLACE }, (_, i) => i + 1);
+  return places.find((place) => !members.some((member) => member.place === place));
+}
+
+/** Puts a container into a network, or into none. Returns the row; undefined when it is gone or being deleted. */
+export function setMembership(
+  tx: Tx,
+  id: string,
+  network: NetworkMembership | undefined,
+): Promise<ContainerRow | undefined> {
+  return tx.one(
+    containerRow,
+    `update containers set network = $2, network_alias = $3, network_place = $4
+     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+    [id, network?.name ?? null, network?.alias ?? null, network?.place ?? null],
+  );
+}
