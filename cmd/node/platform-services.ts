@@ -71,7 +71,14 @@ export async function openServices(
   const { engine, keys } = core;
   const { encryptionKey: sealKey } = secrets;
   const sshAddress = () => gatewayAddress()?.ssh;
-  const compute = await openCompute(partsOf('compute'), placement, { engine, keys, sealKey, sshAddress, takenPorts });
+  const compute = await openCompute(partsOf('compute'), placement, {
+    engine,
+    keys,
+    sealKey,
+    sshAddress,
+    takenPorts,
+    registryAddress: options.registry?.address,
+  });
   const notify = await openNotify(
     partsOf('notify'),
     environment.NATS_URL === undefined ? undefined : placement,
