@@ -2,12 +2,14 @@
 import { runtimeEndpoints } from './auth/actors.ts';
 import { authEndpoints } from './auth/endpoints.ts';
 import { platformFactsEndpoints } from './auth/platform.ts';
+import { registryToken } from './auth/registry.ts';
 import { computeEndpoints } from './compute/endpoints.ts';
 import type { AnyEndpoint } from './endpoint.ts';
 import type { NewRoute } from './gateway/routes.ts';
 import { monitorEndpoints } from './monitor/endpoints.ts';
 import { networkEndpoints } from './network/endpoints.ts';
 import { notifyEndpoints } from './notify/endpoints.ts';
+import type { LocalRegistry } from './ports/local-registry.ts';
 
 /** Their names, as in their hosts. */
 export const SERVICE_NAMES = ['auth', 'compute', 'net', 'monitor', 'notify'] as const;
@@ -68,4 +70,18 @@ export function serviceRoutes(domain: string, services: readonly RoutedService[]
       ...[...prefixes].map((path_prefix) => ({ ...common, host: domain, path_prefix })),
     ];
   });
+}
+
+/** The host of the registry that comes along. */
+export const registryHostOf = (domain: string): string => `registry.${domain.toLowerCase()}`;
+
+/**
+ * Where that registry sends its clients for a token, on the host by which they reached it (Distribution's
+ * `autoredirect`); and the endpoint of the authentication service that answers there.
+ */
+export const REGISTRY_REALM = { path: '/auth/token', endpoint: registryToken.path } as const;
+
+/** The route to that registry. */
+export function registryRoute({ host, address }: LocalRegistry): NewRoute {
+  return { host, path_prefix: '/', target: address, strip_prefix: false, priority: 0 };
 }

@@ -14,7 +14,13 @@ import {
 import type { ProxyDecision, ProxyReply, ProxyRequest, UpstreamAddress } from '../../proto/gateway/traffic.ts';
 import { ID_PATTERN } from '../../proto/ids.ts';
 import type { MappedHost } from '../../proto/ports/acme.ts';
-import { isServicePath, SERVICE_NAMES, serviceHost } from '../../proto/service-paths.ts';
+import {
+  isServicePath,
+  REGISTRY_REALM,
+  registryHostOf,
+  SERVICE_NAMES,
+  serviceHost,
+} from '../../proto/service-paths.ts';
 import { consoleReply } from './console.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
 import { devicePage } from './device-page.ts';
@@ -51,6 +57,7 @@ export class Routing {
   readonly #domain: string;
   /** Hosts whose routes lead to services of the platform. */
   readonly #serviceHosts: ReadonlySet<string>;
+  readonly #registryHost: string;
   readonly #cache = new LRUCache<string, RouteMatch>({ max: CACHE_SIZE });
   #snapshot: RouteSnapshot | undefined;
 
@@ -63,6 +70,7 @@ export class Routing {
     this.#options = options;
     this.#domain = domain;
     this.#serviceHosts = new Set([domain, ...SERVICE_NAMES.map((name) => serviceHost(name, domain))]);
+    this.#registryHost = registryHostOf(domain);
     this.#containerSuffix = `.${containersDomain}`;
     this.#tenantOf = [domain, containersDomain];
   }
@@ -94,12 +102,14 @@ export class Routing {
       if (!isEncrypted) return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
       const match = this.#match(host, pathOf(target));
       if (match !== undefined)
-        return {
-          forward: match.address,
-          target: strippedTarget(match.route, target),
-          ...(match.route.managed === true ? { isService: true } : {}),
-          ...(this.#isService(match.route, host, target) ? { gatewayToken: this.#options.gatewayToken } : {}),
-        };
+        return (
+          this.#registryToken(match.route, host, target) ?? {
+            forward: match.address,
+            target: strippedTarget(match.route, target),
+            ...(match.route.managed === true ? { isService: true } : {}),
+            ...(this.#isService(match.route, host, target) ? { gatewayToken: this.#options.gatewayToken } : {}),
+          }
+        );
     }
     const mapped = this.#mappedHost(host, port);
     if (mapped !== undefined) {
@@ -112,6 +122,16 @@ export class Routing {
     if (fallback !== undefined) return { forward: fallback, target };
     if (host === this.#domain && isEncrypted && isLanding(request)) return { reply: this.#landing(hostPort) };
     return { reply: { status: 404, body: 'There is nothing at this address.\n' } };
+  }
+
+  /** The platform's own registry sends its clients to a path of its host: the authentication service answers there. */
+  #registryToken({ managed }: StaticRoute, host: string, target: string): ProxyDecision | undefined {
+    const { path, endpoint } = REGISTRY_REALM;
+    if (managed !== true || host !== this.#registryHost || pathOf(target) !== path) return undefined;
+    const match = this.#match(this.#domain, endpoint);
+    if (match === undefined) return undefined;
+    const { gatewayToken } = this.#options;
+    return { forward: match.address, target: endpoint + target.slice(path.length), isService: true, gatewayToken };
   }
 
   /** The console's pages work over plain HTTP, too, where nobody is between the browser and this gateway. */

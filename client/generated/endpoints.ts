@@ -112,6 +112,7 @@ export const ENDPOINTS = {
   metricsHistory: 'GET /api/metrics/history',
   nodeMetrics: 'GET /api/metrics/nodes',
   notificationSocket: 'WS /ws/notifications',
+  ownRegistryToken: 'GET /api/registry/token',
   podEvents: 'SSE /sse/pod-metrics',
   podMetrics: 'GET /pod-metrics',
   podMetricsByNamespace: 'GET /api/metrics/pods',
@@ -261,6 +262,7 @@ export interface Definitions {
   readonly metricsHistory: typeof monitorEndpoints.metricsHistory;
   readonly nodeMetrics: typeof monitorEndpoints.nodeMetrics;
   readonly notificationSocket: typeof notifyEndpoints.notificationSocket;
+  readonly ownRegistryToken: typeof authRegistry.ownRegistryToken;
   readonly podMetrics: typeof monitorEndpoints.podMetrics;
   readonly podMetricsByNamespace: typeof monitorEndpoints.podMetricsByNamespace;
   readonly readFiles: typeof computeFiles.readFiles;

@@ -45,6 +45,7 @@ export interface ByteRequest {
 export interface ByteAnswer {
   readonly status: number;
   readonly body: Readable;
+  header(name: string): string | undefined;
 }
 
 /** With requests whose bodies stream both ways, for files. */
@@ -93,7 +94,7 @@ export function nodeTransport({
         request.on('error', fail);
         request.on('response', (response) => {
           const { statusCode: status = 0 } = response;
-          if (status < 300) return resolve({ status, body: response });
+          if (status < 300) return resolve({ status, body: response, header: headerOf(response) });
           const refused = ({ body: text, header }: TransportAnswer) => {
             request.destroy();
             fail(errorOf(status, text, header));
@@ -204,16 +205,20 @@ async function readAnswer(response: IncomingMessage, mostBytes = MOST_BYTES): Pr
     if (bytes > mostBytes) throw new Error('the answer is too long');
     chunks.push(data);
   }
-  const { headers, statusCode = 0 } = response;
+  const { statusCode = 0 } = response;
   const body = Buffer.concat(chunks);
   return {
     status: statusCode,
     body: body.toString('utf8'),
     bytes: body,
-    header(name) {
-      const value = headers[name];
-      return Array.isArray(value) ? value.join(', ') : value;
-    },
+    header: headerOf(response),
+  };
+}
+
+function headerOf({ headers }: IncomingMessage): (name: string) => string | undefined {
+  return (name) => {
+    const value = headers[name];
+    return Array.isArray(value) ? value.join(', ') : value;
   };
 }
 

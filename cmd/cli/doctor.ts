@@ -16,6 +16,7 @@ import { type Environment, portsWith, readEnvironment } from '../config/config.t
 import { hint } from '../config/program.ts';
 import { readRunning } from '../config/running.ts';
 import { givenDatabase } from '../node/database.ts';
+import { lookAtRegistry, whyNoRegistry } from '../node/registry/registry.ts';
 import { openLog } from '../observability/log.ts';
 import type { CommandOptions } from './command.ts';
 import { takenPorts, wordsOf } from './free-ports.ts';
@@ -35,6 +36,7 @@ export async function doctor(options: DoctorOptions): Promise<void> {
   const findings: Finding[] = [
     node(),
     ...(await doctorDocker(environment)),
+    registry(options.data, environment),
     ...(await doctorDatabase(options.data, environment)),
     await http(environment.HTTP_ADAPTER),
     await disk(options.data),
@@ -57,6 +59,22 @@ function node(): Finding {
     ok,
     what: `version ${process.versions.node}`,
     ...(ok ? {} : { how: 'install Node.js 20.19 or later' }),
+  };
+}
+
+/** The registry that comes along, or what is there in its place. */
+function registry(dataDir: string, environment: Environment): Finding {
+  const finding = { name: 'Image registry', ok: true, optional: true } as const;
+  const why = whyNoRegistry(environment, undefined);
+  if (why !== undefined) return { ...finding, what: `none is run: ${why}` };
+  const { program, pid, address } = lookAtRegistry(dataDir);
+  if (pid !== undefined) return { ...finding, what: `runs at ${address} (process ${pid})` };
+  if (program !== undefined) return { ...finding, what: `${program}; \`troupe up\` runs it` };
+  return {
+    ...finding,
+    ok: false,
+    what: 'docker-registry is not installed: users cannot push images of their own',
+    how: 'apt-get install docker-registry, or troupe up --install',
   };
 }
 

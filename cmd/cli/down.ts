@@ -9,6 +9,7 @@ import { hint } from '../config/program.ts';
 import { lockDataDir } from '../config/running.ts';
 import { bringUpToDate, withDatabase } from '../node/database.ts';
 import { openKubernetes } from '../node/kubernetes.ts';
+import { stopOwnRegistry } from '../node/registry/registry.ts';
 import { openLog } from '../observability/log.ts';
 
 const STOP_GRACE_SECONDS = 10;
@@ -46,6 +47,7 @@ export async function down(options: { readonly data: string }): Promise<void> {
         await engine.close();
       }
     }
+    if (await stopOwnRegistry(dataDir)) process.stdout.write('Stopped the image registry.\n');
     if (await stopPrivateDockerd({ dataDir, log })) process.stdout.write('Stopped the private Docker Engine.\n');
   } finally {
     unlock();

@@ -24,7 +24,7 @@ export function addPlatformCommands(program: Command): void {
     .option(...DOMAIN)
     .option(...LISTEN)
     .option(...PORT_OFFSET)
-    .option('--install', 'install Docker Engine with apt-get when there is none')
+    .option('--install', 'install Docker Engine and the image registry with apt-get when they are missing')
     .option('--json', 'print one line of JSON once everything serves')
     .option('--tls-cert <file>', 'wildcard certificate of the domain (PEM); without it the platform issues its own')
     .option('--tls-key <file>', 'private key of --tls-cert (PEM)')
@@ -38,7 +38,7 @@ export function addPlatformCommands(program: Command): void {
 
   program
     .command('down')
-    .description('stop the containers of a platform and its private Docker Engine')
+    .description('stop the containers of a platform, its private Docker Engine and its image registry')
     .option(...DATA)
     .action(async (options: CommandOptions) => (await import('./down.ts')).down(options));
 

@@ -13,17 +13,18 @@ import { ListenError } from '../../transports/http/index.ts';
 import { ownAddress } from '../../transports/http/listen-error.ts';
 import { useWires } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
-import { portsWith, readEnvironment } from '../config/config.ts';
+import { portsWith, readEnvironment, registryPort } from '../config/config.ts';
 import { domainsOf } from '../config/containers-domain.ts';
 import { openDataDir, openSecrets } from '../config/data-dir.ts';
 import { type GatewayFlags, proxiesOf } from '../config/gateway-options.ts';
 import { commandLine, hint, programName } from '../config/program.ts';
 import { announce, lockDataDir } from '../config/running.ts';
 import { databaseServer } from '../node/database.ts';
-import { chooseDocker, ensureImageTools } from '../node/docker.ts';
+import { chooseDocker, ensureImageTools, ensureRegistry } from '../node/docker.ts';
 import { certificateOf, namedCertificate } from '../node/gateway.ts';
 import { openKubernetes, openKubernetesMetrics } from '../node/kubernetes.ts';
 import { type Platform, startPlatform } from '../node/platform.ts';
+import { type OwnRegistry, openOwnRegistry, whyNoRegistry } from '../node/registry/registry.ts';
 import { diskPathsOf, nodeName } from '../node/roles/monitor.ts';
 import { stopSignal, Teardown } from '../node/shutdown.ts';
 import { plainLines } from '../observability/log.ts';
@@ -76,13 +77,16 @@ export async function up(options: UpOptions): Promise<void> {
       teardown.add('keeper of the private Docker Engine', () => keeper.close());
     }
     if (!isKubernetes && environment.DEFAULT_IMAGE === undefined) await ensureImageTools(install, onProgress);
+    const registry = await registryFor(options, { environment, dockerHost, dataDir, domain, log, onProgress });
+    if (registry !== undefined) teardown.add('image registry', () => registry.close());
     const database = await databaseServer(environment, dataDir, log, onProgress);
     teardown.add('database server', () => database.release());
 
     const certificate = await keepCertificate(() => certificateOf(options, dataDir, domains, log), log);
     teardown.add('certificate', async () => certificate.close());
     const platform = await startPlatform({
-      environment,
+      environment: registry?.environment ?? environment,
+      registry,
       secrets,
       database: database.connection,
       nodeFile: join(dataDir, 'node-id'),
@@ -94,6 +98,7 @@ export async function up(options: UpOptions): Promise<void> {
               installation,
               log,
               egressAllow: environment.EGRESS_ALLOW,
+              registry,
               ...(environment.CONTAINER_SUBNETS === undefined ? {} : { subnetPool: environment.CONTAINER_SUBNETS }),
             }),
       onMetrics: (registry) => shipped.metrics(registry),
@@ -141,6 +146,16 @@ export async function up(options: UpOptions): Promise<void> {
     await shipped.close();
     told.forget();
   }
+}
+
+/** The registry that comes along; undefined where there is to be none, or its program is not there. */
+async function registryFor(
+  { install = false, portOffset }: UpOptions,
+  { dockerHost, ...parts }: Omit<Parameters<typeof openOwnRegistry>[0], 'port'> & { dockerHost: string | undefined },
+): Promise<OwnRegistry | undefined> {
+  if (whyNoRegistry(parts.environment, dockerHost) !== undefined) return undefined;
+  if (!(await ensureRegistry(install, parts.onProgress))) return undefined;
+  return openOwnRegistry({ ...parts, port: registryPort(portOffset) });
 }
 
 /** What can be wrong with the options alone is said before anything is started or made. Throws CliError. */

@@ -3,13 +3,14 @@ import type { Command } from 'commander';
 import { addAccountCommands } from './account-commands.ts';
 import { addContainerCommands } from './container-commands.ts';
 import { addReleases } from './deploy-commands.ts';
-import { addLoginCommands, addOwnSsh } from './own-commands.ts';
+import { addLoginCommands, addOwnImages, addOwnSsh } from './own-commands.ts';
 import { addDeploy } from './own-deploy.ts';
 import type { CommandPlace } from './place.ts';
 
 /** Adds them, in the order of the help. `place`: resolves with where they run. */
 export function addClientCommands(program: Command, place: () => Promise<CommandPlace>): void {
   addContainerCommands(program.commandsGroup('Your containers:'), addOwnSsh);
+  addOwnImages(program);
   const apps = program.commandsGroup('Your apps:');
   addDeploy(apps);
   addReleases(apps);

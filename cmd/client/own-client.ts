@@ -19,6 +19,11 @@ export function clientOf({
   return new TroupeClient({ url, token, transport });
 }
 
+/** Requests to any address, whose bodies stream, and which trust what the profile trusts. */
+export function requester({ authority }: Pick<Profile, 'authority'>): (request: ByteRequest) => Promise<ByteAnswer> {
+  return nodeTransport({ authority, userAgent: USER_AGENT }).stream;
+}
+
 /** A session with requests whose bodies stream. Throws ClientFailure if nobody is logged in. */
 export function openFiles(options: ClientCommandOptions) {
   const profile = chooseProfile(options.profile);
@@ -34,3 +39,6 @@ export function openFiles(options: ClientCommandOptions) {
   };
   return { client: clientOf(profile), profile, out: new Output(options), files };
 }
+
+/** What that opens. */
+export type FileSession = ReturnType<typeof openFiles>;

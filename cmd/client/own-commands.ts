@@ -37,6 +37,24 @@ export function addOwnSsh(program: Command): void {
   );
 }
 
+/** Adds those that bring images of one's own to the platform. */
+export function addOwnImages(program: Command): void {
+  const image = program.commands.find((each) => each.name() === 'image') ?? program.command('image');
+  const work = () => import('./images/images.ts');
+  clientCommand(
+    image,
+    'push <archive> <name>',
+    'send an image that `docker save` wrote, or an OCI layout in a tar file',
+  )
+    .summary('send the image of an archive to the registry')
+    .action(async (file: string, name: string, options: ClientCommandOptions) =>
+      (await work()).pushImage(file, name, options),
+    );
+  clientCommand(image, 'rm <name>', 'remove NAME:TAG from the registry').action(
+    async (name: string, options: ClientCommandOptions) => (await work()).removeImage(name, options),
+  );
+}
+
 /** Adds those for logins and for this program itself. */
 export function addLoginCommands(program: Command): void {
   const work = () => import('./login.ts');

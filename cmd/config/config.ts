@@ -185,6 +185,7 @@ const variables = z.object({
   CONTAINERS_DOMAIN: hostName.optional(),
   WEBAUTHN_RP_ID: hostName.refine((value) => !/(^|\.)[0-9]+$/.test(value), 'must be a name, not an address').optional(),
   WEBAUTHN_ORIGINS: origins.optional(),
+  REGISTRY: z.enum(['auto', 'off']).default('auto'),
   REGISTRY_HOST: matching(/^[a-z0-9.-]+(:[0-9]{1,5})?$/, 'must be a host name, with :port if it needs one').optional(),
   REGISTRY_ISSUER: matching(/^[\x21-\x7e]{1,256}$/, 'must be 1 to 256 visible characters').default('troupe'),
   REGISTRY_SIGNING_KEY: registryKey.optional(),
@@ -316,6 +317,11 @@ const PORTS = {
   https: 8443,
   ssh: 2222,
 } as const;
+
+/** Where the registry of `up` listens, on loopback; 0: on any free port. Another one where that is taken. */
+export function registryPort(offset: number): number {
+  return offset === -1 ? 0 : 7006 + offset;
+}
 
 /** A port for each listener. */
 export type Ports = { readonly [name in keyof typeof PORTS]: number };

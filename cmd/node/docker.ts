@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline/promises';
+import { EngineError } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { findDocker, searchDocker } from '../../transports/engines/docker/host/find-docker.ts';
 import {
@@ -11,8 +12,10 @@ import {
   mmdebstrapInstalled,
 } from '../../transports/engines/docker/host/install-docker.ts';
 import { dockerdInstalled, startPrivateDockerd } from '../../transports/engines/docker/host/private-dockerd.ts';
+import { findProgram, runProgram } from '../../transports/engines/docker/run.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
+import { registryProgram } from './registry/process.ts';
 
 interface DockerChoice {
   readonly environment: Environment;
@@ -69,6 +72,34 @@ export async function ensureImageTools(install: boolean, onProgress: (line: stri
   if (await agreed('mmdebstrap builds the base image and is not installed. Install it with apt-get now?')) {
     await installDocker({ packages: ['mmdebstrap'], onProgress });
   }
+}
+
+/**
+ * Whether docker-registry is there; installs it when it is missing and may be installed. Its package's own service is
+ * ended and turned off then: it would listen to everybody, and nothing here uses it.
+ */
+export async function ensureRegistry(install: boolean, onProgress: (line: string) => void): Promise<boolean> {
+  if (registryProgram() !== undefined) return true;
+  const missing = 'no image registry is run: docker-registry is not installed';
+  if (!install || !canInstallDocker()) {
+    onProgress(`${missing} (apt-get install docker-registry, or troupe up --install)`);
+    return false;
+  }
+  if (
+    !(await agreed('docker-registry keeps images that users push and is not installed. Install it with apt-get now?'))
+  )
+    return false;
+  try {
+    await installDocker({ packages: ['docker-registry'], onProgress });
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error;
+    onProgress(`${missing}: ${error.message}`);
+    return false;
+  }
+  const systemctl = findProgram('systemctl');
+  if (systemctl !== undefined && existsSync('/run/systemd/system'))
+    await runProgram(systemctl, ['disable', '--now', 'docker-registry.service']);
+  return registryProgram() !== undefined;
 }
 
 /** Asks when a person is at the terminal; a script that gave --install has answered already. */

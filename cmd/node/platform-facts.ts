@@ -20,12 +20,26 @@ import { type Operations, operationsOf } from './operations.ts';
 interface FactsParts {
   readonly environment: Environment;
   readonly domain: string;
+  /** Of the images that run here; undefined where that is not known. */
+  readonly architecture?: string | undefined;
   /** Where the gateway answers; undefined while none has said it. */
   readonly gatewayAddress: () => GatewayAddress | undefined;
 }
 
+/** This machine's architecture, as images name theirs (Go's GOARCH); undefined for one without images. */
+export function imageArchitecture(): string | undefined {
+  return new Map<string, string>([
+    ['x64', 'amd64'],
+    ['arm64', 'arm64'],
+    ['arm', 'arm'],
+    ['riscv64', 'riscv64'],
+    ['ppc64', 'ppc64le'],
+    ['s390x', 's390x'],
+  ]).get(process.arch);
+}
+
 /** Its endpoints and their handlers. */
-export function platformFacts({ environment, domain, gatewayAddress }: FactsParts): Operations {
+export function platformFacts({ environment, domain, architecture, gatewayAddress }: FactsParts): Operations {
   const document = platformOpenapi(version, [
     { endpoints: [...authEndpoints, ...platformFactsEndpoints, ...platformEndpoints, ...runtimeEndpoints] },
     { endpoints: computeEndpoints },
@@ -45,6 +59,7 @@ export function platformFacts({ environment, domain, gatewayAddress }: FactsPart
       ssh: gatewayAddress()?.ssh ?? null,
       ports: gatewayAddress()?.ports ?? null,
       registry_host: environment.REGISTRY_HOST ?? null,
+      ...(architecture === undefined ? {} : { architecture }),
       ingress_host: environment.INGRESS_HOST ?? domain,
       default_image: environment.DEFAULT_IMAGE ?? null,
       limits: {

@@ -16,8 +16,8 @@ import { servicePages } from '../observability/pages.ts';
 import { authorityOf, dnsOf, type MappedHosts, openMappedHosts } from './mapped-hosts.ts';
 import { openNetwork } from './network.ts';
 import { ActorOperations, withOperations, withProblem } from './operations.ts';
-import { DRAIN_MS, type PlatformCore } from './platform-core.ts';
-import { platformFacts } from './platform-facts.ts';
+import { DRAIN_MS, type PlatformCore, type PlatformOptions } from './platform-core.ts';
+import { imageArchitecture, platformFacts } from './platform-facts.ts';
 import { platformOperations } from './platform-operations.ts';
 import { openAuth } from './roles/auth.ts';
 import { openCompute } from './roles/compute.ts';
@@ -71,7 +71,14 @@ export async function openServices(
   const { engine, keys } = core;
   const { encryptionKey: sealKey } = secrets;
   const sshAddress = () => gatewayAddress()?.ssh;
-  const compute = await openCompute(partsOf('compute'), placement, { engine, keys, sealKey, sshAddress, takenPorts });
+  const compute = await openCompute(partsOf('compute'), placement, {
+    engine,
+    keys,
+    sealKey,
+    sshAddress,
+    takenPorts,
+    registryAddress: options.registry?.address,
+  });
   const notify = await openNotify(
     partsOf('notify'),
     environment.NATS_URL === undefined ? undefined : placement,
@@ -136,7 +143,7 @@ export async function openServices(
     running.push(listening);
     return listening;
   };
-  const facts = platformFacts({ environment, domain: options.domain, gatewayAddress });
+  const facts = factsOf(options, gatewayAddress);
   const listeners = {
     auth: await serve('auth', withOperations(auth, new ActorOperations(core.post, db), platformOperations(db), facts), [
       ...auth.endpoints,
@@ -149,6 +156,12 @@ export async function openServices(
   };
   teardown.add('streams of the monitor', async () => monitor.service.drain());
   return { ...listeners, network, tools, mapped, addressOf };
+}
+
+function factsOf({ environment, domain, registry }: PlatformOptions, gatewayAddress: () => GatewayAddress | undefined) {
+  // With a registry that comes along, the engine is on this machine.
+  const architecture = registry === undefined ? undefined : imageArchitecture();
+  return platformFacts({ environment, domain, architecture, gatewayAddress });
 }
 
 /** Starts the monitor of this process, which draws the services that listen. */

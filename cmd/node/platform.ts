@@ -3,7 +3,7 @@ import { reachableAddress } from '../../lib/ip-address.ts';
 import { gatewayTokenSigner } from '../../proto/gateway/gateway-token.ts';
 import { addressOf } from '../../proto/gateway/routes.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
-import { serviceRoutes } from '../../proto/service-paths.ts';
+import { registryRoute, serviceRoutes } from '../../proto/service-paths.ts';
 import { type GatewayAddress, noteGateway } from '../../storage/gateway/gateway-address.ts';
 import { replaceManagedRoutes, setNodeRoutes } from '../../storage/gateway/routes.ts';
 import { isLoopback } from '../../transports/wire/peer-address.ts';
@@ -113,7 +113,8 @@ async function openEntrance(core: PlatformCore, services: PlatformServices) {
       ? one
       : { ...one, target: `${advertised}:${addressOf(one.target).port}` },
   );
-  const announced = serviceRoutes(domain, outside);
+  const registry = options.registry === undefined ? [] : [registryRoute(options.registry)];
+  const announced = [...serviceRoutes(domain, outside), ...registry];
   await replaceManagedRoutes(db, announced);
   await setNodeRoutes(db, core.membership.id, announced);
   const sshKeys = { host: await sshHostKeys(db, secrets.encryptionKey), platform: core.keys.privateKey };
@@ -129,7 +130,7 @@ async function openEntrance(core: PlatformCore, services: PlatformServices) {
     host,
     ports: options.ports,
     certificate: options.certificate,
-    ownRoutes: serviceRoutes(domain, routed),
+    ownRoutes: [...serviceRoutes(domain, routed), ...registry],
     fileRoutes: [],
     fallback: undefined,
     accessLog: options.accessLog,

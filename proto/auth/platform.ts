@@ -46,6 +46,8 @@ export const showPlatformFacts = endpoint({
     ports: z.object({ http: z.int(), https: z.int() }).nullable(),
     /** Where images are pushed; null: there is no registry. */
     registry_host: z.string().nullable(),
+    /** For what machines images have to be, as they name it: `amd64`; absent where that is not known. */
+    architecture: z.string().optional(),
     /** Where a CNAME record of a hostname has to lead. */
     ingress_host: z.string(),
     /** The image of containers that name none; null: the platform's own Debian. */

@@ -40,5 +40,24 @@ export const registryToken = endpoint({
   actor: { kind: 'auth/login', key: 'none' },
 });
 
+/** For programs that hold a token of the platform, and no password. */
+export const ownRegistryToken = endpoint({
+  name: 'ownRegistryToken',
+  service: 'auth',
+  method: 'GET',
+  path: '/api/registry/token',
+  summary: "A token for the platform's image registry, for whoever calls: what of the scope they may do",
+  access: 'token',
+  query: z.object({ scope: z.string().max(16_384) }),
+  reply: z.object({
+    token: z.string(),
+    expires_in: z.literal(300),
+    /** What the token lets its holder do. */
+    access: z.array(z.object({ repository: z.string(), actions: z.array(z.enum(REPOSITORY_ACTIONS)) })),
+  }),
+  refuses: ['not_found'],
+  actor: { kind: 'auth/login', key: 'none' },
+});
+
 /** All endpoints of this file. */
-export const registryEndpoints = [registryToken] as const;
+export const registryEndpoints = [registryToken, ownRegistryToken] as const;

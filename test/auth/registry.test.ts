@@ -16,8 +16,9 @@ import {
   deleteToken,
   setServiceAccountScopes,
 } from '../../proto/auth/api-tokens.ts';
-import { registryToken } from '../../proto/auth/registry.ts';
+import { ownRegistryToken, registryToken } from '../../proto/auth/registry.ts';
 import { keyIds } from '../../proto/auth/shared-secret.ts';
+import type { Caller } from '../../proto/endpoint.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { makePublic } from '../../storage/auth/repositories.ts';
 import { tokenDirectory } from '../../storage/auth/token-directory.ts';
@@ -279,6 +280,39 @@ test('with a security key the password alone opens no registry; an API token doe
   for (let i = 0; i < 3; i++) await ask({ as: ann, scope: 'repository:ann/app:pull' });
   assert.equal((await ask({ as: ann, scope: 'repository:ann/app:pull' })).status, 429);
   assert.equal((await claims({ as: credentials, scope: 'repository:ann/app:push' })).access.length, 1);
+});
+
+describe('a registry token for who is logged in', () => {
+  const scope = 'repository:ann/app:pull,push repository:bob/app:pull,push repository:library/x:pull,push';
+  const SELF = { service: SERVICE };
+
+  test('has what the user may do, and an API token what its scopes say', async (t) => {
+    const { auth } = await open(t, SELF);
+    const ann = await auth.enter('ann');
+    const own = await auth.call(ownRegistryToken, ann, { query: { scope } });
+    const rights = [
+      { repository: 'ann/app', actions: ['pull', 'push'] },
+      { repository: 'library/x', actions: ['pull'] },
+    ];
+    assert.deepEqual(own.access, rights);
+    const { payload } = await jwtVerify(own.token, Buffer.from(SECRET), { currentDate: new Date(auth.clock.now()) });
+    const said = claimsSchema.parse(payload);
+    assert.deepEqual([said.sub, said.aud], ['ann', SERVICE]);
+    assert.deepEqual(
+      said.access.map(({ name, actions }) => ({ repository: name, actions })),
+      rights,
+    );
+
+    const key = `storage.${ann.userId}.registry.app`;
+    const limited: Caller = { ...ann, kind: 'api_token', scopes: { [key]: ['pull'] } };
+    const { access } = await auth.call(ownRegistryToken, limited, { query: { scope } });
+    assert.deepEqual(access, [{ repository: 'ann/app', actions: ['pull'] }, rights[1]]);
+  });
+
+  test('is refused where there is no registry', async (t) => {
+    const { auth } = await open(t);
+    await refused('not_found', auth.call(ownRegistryToken, await auth.enter('ann'), { query: { scope } }));
+  });
 });
 
 describe('asking for a registry token', () => {

@@ -42,6 +42,25 @@ function open(
 }
 
 describe('a request', () => {
+  test('for a token at the host of the platform’s registry goes to the authentication service', () => {
+    const common = { strip_prefix: false, priority: 0 };
+    const registry = { ...common, host: 'registry.cloud.test', path_prefix: '/', target: '127.0.0.1:7006' };
+    const auth = { ...common, host: 'cloud.test', path_prefix: '/v2/token', target: '127.0.0.1:7001', managed: true };
+    const ask = (managed: boolean, target: string, more: Partial<ProxyRequest> = encrypted) =>
+      open({ routes: [{ ...registry, managed }, auth] }).decide(request('registry.cloud.test', target, more));
+    const token = ask(true, '/auth/token?service=a&scope=b');
+    assert.ok('forward' in token && token.gatewayToken !== undefined);
+    assert.deepEqual([token.forward.port, token.target], [7001, '/v2/token?service=a&scope=b']);
+    const other = ask(true, '/auth/token2');
+    assert.ok('forward' in other && other.gatewayToken === undefined);
+    assert.deepEqual([other.forward.port, other.target], [7006, '/auth/token2']);
+    const operators = ask(false, '/auth/token');
+    assert.ok('forward' in operators && operators.gatewayToken === undefined);
+    assert.equal(operators.forward.port, 7006);
+    const plain = ask(true, '/auth/token', {});
+    assert.ok('reply' in plain && plain.reply.status === 308);
+  });
+
   test('to a core service goes to its route, over HTTPS only', () => {
     const routing = open();
     assert.deepEqual(routing.decide(request('auth.cloud.test', '/x?y', encrypted)), {

@@ -56,3 +56,16 @@ export function portProblem(host: string, port: number): Promise<string | undefi
     probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve(undefined)));
   });
 }
+
+/** A port of `host` that nothing listens on at the moment: `wanted`, unless that is 0 or taken. */
+export async function freePort(host: string, wanted: number): Promise<number> {
+  if (wanted !== 0 && (await portProblem(host, wanted)) === undefined) return wanted;
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once('error', reject);
+    probe.listen({ host, port: 0, exclusive: true }, () => {
+      const address = probe.address();
+      probe.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0));
+    });
+  });
+}

@@ -6,6 +6,7 @@ import {
   createHash,
   createPrivateKey,
   createPublicKey,
+  generateKeyPairSync,
   type KeyObject,
   randomBytes,
   X509Certificate,
@@ -94,8 +95,15 @@ export async function registrySigner(db: Queries, { privateKey, kid, chain }: Re
   return { privateKey, kid, chain: [certificate] };
 }
 
+/** Makes a key with its self-signed certificate: PEM, as `parseRegistryKey` reads it. */
+export async function newRegistryKey(): Promise<string> {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const certificate = new X509Certificate(Buffer.from(await selfSigned(privateKey), 'base64'));
+  return `${privateKey.export({ type: 'pkcs8', format: 'pem' })}${certificate.toString()}`;
+}
+
 /** The certificates as a PEM file, for the registry's `rootcertbundle`. */
-export function certificateBundle({ chain }: RegistrySigner): string {
+export function certificateBundle({ chain }: Pick<RegistrySigner, 'chain'>): string {
   return chain.map((der) => new X509Certificate(Buffer.from(der, 'base64')).toString()).join('');
 }
 

@@ -1,11 +1,11 @@
 /** The registry's token endpoint: who asks, what they may do, and the token that says so. */
-import { registryToken } from '../../../proto/auth/registry.ts';
+import { ownRegistryToken, registryToken } from '../../../proto/auth/registry.ts';
 import { API_TOKEN_PREFIX, REGISTRY_TOKEN_SECONDS } from '../../../proto/auth/tokens.ts';
-import type { CallOf, ReplyOf } from '../../../proto/endpoint.ts';
+import type { Caller, CallOf, ReplyOf } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { publicAmong } from '../../../storage/auth/repositories.ts';
 import { userById } from '../../../storage/auth/users.ts';
-import { type Handler, handler } from '../../service/dispatch.ts';
+import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
 import type { ProvePassword } from '../login/prove-password.ts';
 import { pullCredentials } from './pull-credential.ts';
@@ -44,7 +44,27 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
         issued_at: issuedAt.toISOString(),
       } satisfies ReplyOf<typeof registryToken>;
     }),
+
+    handler(ownRegistryToken, async (_: undefined, call) => {
+      const { service } = registry;
+      if (service === undefined) throw new Refusal('not_found', { message: 'This platform has no image registry.' });
+      const caller = callerOf(call);
+      const asked = askedFor(call.query.scope);
+      const open = await publicAmong(db, [...asked.keys()]);
+      const access = accessFor(identityOf(caller), asked, (name) => open.has(name));
+      const { token } = await issue({ subject: caller.username, service, access });
+      return {
+        token,
+        expires_in: REGISTRY_TOKEN_SECONDS,
+        access: access.map(({ name, actions }) => ({ repository: name, actions: [...actions] })),
+      } satisfies ReplyOf<typeof ownRegistryToken>;
+    }),
   ];
+}
+
+/** Who calls with a token of the platform. */
+function identityOf({ kind, username, userId, isAdmin, scopes = {} }: Caller): RegistryIdentity {
+  return kind === 'session' ? { kind: 'user', username, isAdmin } : { kind: 'token', username, userId, scopes };
 }
 
 /** Makes the function that says who calls. It refuses as a login does. */

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import type { Container } from '../../../client/index.ts';
 import { ClientFailure } from '../failure.ts';
-import { openFiles } from '../own-client.ts';
+import { type FileSession, openFiles } from '../own-client.ts';
 import { keyIds, sizeOf } from '../run.ts';
 import type { ClientCommandOptions } from '../session.ts';
 import { waitFor } from '../wait.ts';
@@ -29,8 +29,6 @@ export interface DeployOptions extends ClientCommandOptions {
   readonly withSecrets?: boolean;
   readonly timeout: number;
 }
-
-type FileSession = ReturnType<typeof openFiles>;
 
 const MOST_TEXT = 1024 * 1024;
 

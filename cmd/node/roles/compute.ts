@@ -53,6 +53,8 @@ interface ComputeParts {
   readonly sshAddress: () => SshAddress | undefined;
   /** Ports on which the platform itself listens. */
   readonly takenPorts: readonly number[];
+  /** Where the registry of `up` is asked; undefined: at REGISTRY_HOST. */
+  readonly registryAddress?: string | undefined;
 }
 
 /**
@@ -65,7 +67,7 @@ export async function openCompute(
   overrides: Partial<ComputeDeps> = {},
 ): Promise<Service> {
   const { environment, domain, db, bus, log, clock, jwtSecret, streams } = parts;
-  const { engine, keys, sealKey, sshAddress, takenPorts } = besides;
+  const { engine, keys, sealKey, sshAddress, takenPorts, registryAddress } = besides;
   await bus.ensureStream(NOTIFICATIONS_STREAM);
   const dial = engine.dial.bind(engine);
   const ssh = sshShells({ dial, privateKey: async () => keys.privateKey, username: 'root', log });
@@ -83,7 +85,7 @@ export async function openCompute(
     clock,
     containersDomain: containersDomain(environment, domain),
     registryHost,
-    ...partsOfRegistry({ db, clock, ...credentials }, registryHost),
+    ...partsOfRegistry({ db, clock, ...credentials }, registryHost, registryAddress),
     defaultImage: environment.DEFAULT_IMAGE ?? engine.baseImage,
     platformKey: keys.publicKey,
     sealKey,
@@ -116,8 +118,12 @@ async function engineOf(
 }
 
 /** Rights to pull with, and the list of what there is; nothing without a registry. */
-function partsOfRegistry(deps: Parameters<typeof registryRights>[0], host: string | undefined) {
+function partsOfRegistry(
+  deps: Parameters<typeof registryRights>[0],
+  host: string | undefined,
+  address: string | undefined,
+) {
   if (host === undefined) return {};
   const { auth, mayPull, ownToken } = registryRights(deps, host);
-  return { registryAuth: auth, catalog: registryCatalog({ host, token: ownToken, mayPull }), mayPull };
+  return { registryAuth: auth, catalog: registryCatalog({ host, address, token: ownToken, mayPull }), mayPull };
 }

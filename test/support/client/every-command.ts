@@ -151,6 +151,10 @@ function containers(): CommandStep[] {
     said('rm boxes', /This deletes boxes with all data: add --yes\./, { code: 2 }),
     deed('rm boxes --yes', done),
     list('image ls', 'NAME,SOURCE,IMAGE', listImages.reply),
+    // Tests run no registry, unless they are about it (test/e2e/image-commands.test.ts).
+    said('image push /nowhere app:1', /This platform has no image registry/, { code: 6 }),
+    deed('image push /nowhere app:1', failure('state'), { code: 6 }),
+    deed('image rm app:1', failure('state'), { code: 6 }),
     deed('pull-policy box missing', settings.setPullPolicy.reply),
     // Its image is none of the platform's own.
     {

@@ -20,8 +20,8 @@ export interface Finished {
   readonly stderr: string;
 }
 
-/** Tests change more in a minute than people do. */
-const TEST_ENVIRONMENT = { CHANGES_PER_MINUTE: '100000' };
+/** Tests change more in a minute than people do, and few of them push images. */
+const TEST_ENVIRONMENT = { CHANGES_PER_MINUTE: '100000', REGISTRY: 'off' };
 
 /** Runs `troupe ...` to its end. */
 export async function troupe(

@@ -5,6 +5,8 @@ import type { ImageCatalog } from '../../../proto/ports/engine.ts';
 interface CatalogOptions {
   /** `host` or `host:port`, as image references begin. */
   readonly host: string;
+  /** `host:port` at which it is asked over plain HTTP; undefined: at `host`. */
+  readonly address?: string | undefined;
   /** A token that may list the catalog, and the tags of these repositories. */
   readonly token: (repositories: readonly string[]) => Promise<string>;
   /** Those that the user may pull. */
@@ -26,8 +28,8 @@ const catalogPage = z.object({ repositories: z.array(z.string()).nullable() });
 const tagsPage = z.object({ tags: z.array(z.string()).nullable() });
 
 /** The catalog of the registry at `host`. Everything is asked anew at each call, within five seconds. */
-export function registryCatalog({ host, token, mayPull }: CatalogOptions): ImageCatalog {
-  const base = `${schemeOf(host)}://${host}/v2`;
+export function registryCatalog({ host, address, token, mayPull }: CatalogOptions): ImageCatalog {
+  const base = address === undefined ? `${schemeOf(host)}://${host}/v2` : `http://${address}/v2`;
 
   const get = async <S extends z.ZodType>(path: string, bearer: string, schema: S, signal: AbortSignal) => {
     const response = await fetch(`${base}${path}`, { headers: { authorization: `Bearer ${bearer}` }, signal });

@@ -4,6 +4,7 @@ import { errorText } from '../../../lib/errors.ts';
 import { builtInName } from '../../../proto/built-in-images.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import { type Engine, EngineError, SSH_SERVERS } from '../../../proto/ports/engine.ts';
+import type { LocalRegistry } from '../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { connectTcp, dialAddress } from '../common/dial-tcp.ts';
 import { endSessionsScript } from '../common/ssh-sessions.ts';
@@ -40,6 +41,8 @@ export interface DockerEngineOptions {
   readonly subnetPool?: string;
   /** Networks that containers may reach although they are closed by default (confinement.ts). */
   readonly egressAllow?: readonly string[];
+  /** A registry of the engine's machine, which the engine asks at its address. */
+  readonly registry?: LocalRegistry | undefined;
   readonly usageTimes?: UsageTimes;
   readonly watchTimes?: WatchTimes;
 }
@@ -61,7 +64,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
   const { base, catalog = [] } = options.images ?? { base: await debianBaseImage(), catalog: await debianCatalog() };
   const containers = containersOn(client, naming, base, options);
   const builtIns = new BuiltIns(client, base, catalog);
-  const images = new Images(client, builtIns, log);
+  const images = new Images(client, builtIns, log, options.registry);
   const usage = new UsageSampler(client, containers, naming, log, options.usageTimes ?? defaultUsageTimes);
   const watches = new Set<Ending>();
   let swept = false;

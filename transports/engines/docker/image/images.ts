@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { Semaphore, SharedTasks } from '../../../../lib/concurrency.ts';
 import { builtInName } from '../../../../proto/built-in-images.ts';
 import { EngineError, type EnsureImageOptions, type RegistryAuth } from '../../../../proto/ports/engine.ts';
+import type { LocalRegistry } from '../../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
 import { cleanReason, jsonLines, toEngineError } from '../../common/calls.ts';
 import { type ImageReference, parseImageReference, pullError } from '../../common/image-reference.ts';
@@ -28,15 +29,18 @@ export class Images {
   readonly #client: DockerClient;
   readonly #builtIns: BuiltIns;
   readonly #log: Log;
+  readonly #registry: LocalRegistry | undefined;
   readonly #tasks = new SharedTasks();
   readonly #builds = new Semaphore(1);
   #isBuilding = false;
   #pulls = 0;
 
-  constructor(client: DockerClient, builtIns: BuiltIns, log: Log) {
+  /** `registry`: is asked at its address, whatever DNS says of its name. */
+  constructor(client: DockerClient, builtIns: BuiltIns, log: Log, registry?: LocalRegistry) {
     this.#client = client;
     this.#builtIns = builtIns;
     this.#log = log;
+    this.#registry = registry;
   }
 
   /**
@@ -131,6 +135,7 @@ export class Images {
     signal: AbortSignal,
   ): Promise<void> {
     const headers = authHeader(reference, await credentials(reference, auth));
+    const source = this.#sourceOf(reference);
     const silence = new AbortController();
     const end = (): void => silence.abort();
     signal.addEventListener('abort', end);
@@ -143,7 +148,7 @@ export class Images {
     }, QUIET_MS);
     try {
       const stream = await this.#client.stream('POST', '/images/create', {
-        query: { fromImage: reference.repository, tag: reference.version },
+        query: { fromImage: source, tag: reference.version },
         headers,
         headTimeoutMs: SILENCE_MS,
         signal: silence.signal,
@@ -163,6 +168,7 @@ export class Images {
         const percent = current !== undefined && total ? ` ${Math.floor((100 * current) / total)}%` : '';
         onProgress(cleanReason(`${id === undefined ? '' : `${id}: `}${status}${percent}`));
       }
+      if (source !== reference.repository) await this.#rename(source, reference);
       onProgress(`${reference.full} is present`);
     } catch (error) {
       if (silence.signal.aborted && !signal.aborted) {
@@ -175,6 +181,24 @@ export class Images {
       signal.removeEventListener('abort', end);
       silence.abort();
     }
+  }
+
+  /** The repository by the name under which Docker is to ask for it. */
+  #sourceOf({ repository }: ImageReference): string {
+    const { host, address } = this.#registry ?? {};
+    if (host === undefined || !repository.startsWith(`${host}/`)) return repository;
+    return `${address}${repository.slice(host.length)}`;
+  }
+
+  /** Gives what was pulled from an address the name by which everybody knows it, and that alone. */
+  async #rename(source: string, reference: ImageReference): Promise<void> {
+    const pulled = `${source}:${reference.version}`;
+    const query = { repo: reference.repository, tag: reference.version };
+    const tagged = await unlessReply(this.#client.call('POST', `/images/${pulled}/tag`, { query }), 404);
+    // Another pull of the same image has just done it.
+    if (tagged === undefined && !(await imagePresent(this.#client, reference)))
+      throw new EngineError('unavailable', `The image ${reference.full} was pulled, and is gone again.`);
+    await unlessReply(this.#client.call('DELETE', `/images/${pulled}`, { query: { noprune: true } }), 404, 409);
   }
 }
 

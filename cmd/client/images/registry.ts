@@ -1,0 +1,157 @@
+/** The platform's image registry, for who is logged in (OCI distribution specification). */
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { TroupeError } from '../../../client/index.ts';
+import type { ByteAnswer } from '../../../client/node/index.ts';
+import { ClientFailure } from '../failure.ts';
+import { type FileSession, requester } from '../own-client.ts';
+import { MEDIA } from './archive.ts';
+
+type Action = 'pull' | 'push' | 'delete';
+
+/** A token is asked for anew after this, ms: it lasts five minutes, and is looked at when a request begins. */
+const TOKEN_MS = 3 * 60_000;
+const MOST_BYTES = 4 * 1024 * 1024;
+
+/** What is in a registry under a name. */
+interface ImageName {
+  readonly host: string;
+  readonly repository: string;
+  readonly tag: string;
+}
+
+/** The whole name, as a container takes it. */
+export const referenceOf = ({ host, repository, tag }: ImageName): string => `${host}/${repository}:${tag}`;
+
+/** `app`, `app:1`, `ann/app:1`, or with the registry. Throws ClientFailure. */
+export function imageName(text: string, host: string, username: string): ImageName {
+  const bare = text.startsWith(`${host}/`) ? text.slice(host.length + 1) : text;
+  const [, path = '', tag = 'latest'] = /^([^:@]+)(?::([A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?$/.exec(bare) ?? [];
+  const repository = path.includes('/') ? path : `${username}/${path}`;
+  if (!/^[a-z0-9]+(?:(?:[._]|__|-+|\/)[a-z0-9]+)+$/.test(repository))
+    throw new ClientFailure('usage', `${text} is no name of an image: name it ${username}/app:1, or app:1.`);
+  return { host, repository, tag };
+}
+
+/** One repository of the registry. */
+export class Repository {
+  readonly #session: FileSession;
+  readonly #url: string;
+  readonly #name: ImageName;
+  readonly #actions: readonly Action[];
+  readonly #request: ReturnType<typeof requester>;
+  #token: { readonly text: string; readonly until: number } | undefined;
+
+  /** `url`: of the registry, as it is reached from here. */
+  constructor(session: FileSession, url: string, name: ImageName, actions: readonly Action[]) {
+    this.#session = session;
+    this.#url = url;
+    this.#name = name;
+    this.#actions = actions;
+    this.#request = requester(session.profile);
+  }
+
+  /** Whether it has the blob. */
+  async hasBlob(digest: string): Promise<boolean> {
+    return (await this.#unlessMissing(this.#send('HEAD', `blobs/${digest}`))) !== undefined;
+  }
+
+  /** Sends a blob whose digest and size are known. */
+  async putBlob(digest: string, size: number, body: Readable): Promise<void> {
+    const begun = await this.#send('POST', 'blobs/uploads/');
+    const url = new URL(begun.header('location') ?? '', `${this.#url}/v2/${this.#name.repository}/blobs/uploads/`);
+    url.searchParams.set('digest', digest);
+    await this.#send('PUT', url.href, { body, length: size, type: 'application/octet-stream' });
+  }
+
+  /** Puts a manifest under a tag. Resolves with its digest. */
+  async putManifest(bytes: Buffer, mediaType: string): Promise<string> {
+    const body = { body: Readable.from([bytes]), length: bytes.length, type: mediaType };
+    await this.#send('PUT', `manifests/${this.#name.tag}`, body);
+    return digestOf(bytes);
+  }
+
+  /** The manifest under a tag; undefined without one. */
+  async manifest(tag: string): Promise<{ readonly bytes: Buffer; readonly mediaType: string } | undefined> {
+    const accept = [MEDIA.dockerManifest, MEDIA.ociManifest, MEDIA.dockerList, MEDIA.ociIndex].join(', ');
+    const answer = await this.#unlessMissing(this.#send('GET', `manifests/${tag}`, { accept }));
+    if (answer === undefined) return undefined;
+    return { bytes: answer.bytes, mediaType: answer.header('content-type') ?? MEDIA.ociManifest };
+  }
+
+  /** Removes a manifest, and with it all tags that lead to it. */
+  async deleteManifest(digest: string): Promise<void> {
+    await this.#send('DELETE', `manifests/${digest}`);
+  }
+
+  async #send(
+    method: string,
+    path: string,
+    { body, length, type, accept }: { body?: Readable; length?: number; type?: string; accept?: string } = {},
+  ): Promise<ByteAnswer & { readonly bytes: Buffer }> {
+    const { repository } = this.#name;
+    const url = path.startsWith('http') ? path : `${this.#url}/v2/${repository}/${path}`;
+    const headers = {
+      authorization: `Bearer ${await this.#bearer()}`,
+      ...(type === undefined ? {} : { 'content-type': type }),
+      ...(accept === undefined ? {} : { accept }),
+    };
+    const empty = method === 'POST' ? { length: 0 } : {};
+    const sent = body === undefined ? empty : { body, length };
+    const answer = await this.#request({ method, url, headers, ...sent });
+    return { ...answer, bytes: await readAll(answer.body) };
+  }
+
+  async #bearer(): Promise<string> {
+    if (this.#token !== undefined && Date.now() < this.#token.until) return this.#token.text;
+    const { repository } = this.#name;
+    const until = Date.now() + TOKEN_MS;
+    const scope = `repository:${repository}:${this.#actions.join(',')}`;
+    const { token, access } = await this.#session.client.call('ownRegistryToken', { query: { scope } });
+    const granted = access.find((each) => each.repository === repository)?.actions ?? [];
+    const lacking = this.#actions.filter((action) => !granted.includes(action));
+    if (lacking.length > 0)
+      throw new ClientFailure(
+        'forbidden',
+        `You may not ${lacking.join(' and ')} at ${repository}: yours are the repositories that begin with your name.`,
+      );
+    this.#token = { text: token, until };
+    return token;
+  }
+
+  async #unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
+    return answer.catch((error: unknown) => {
+      if (error instanceof TroupeError && error.status === 404) return undefined;
+      throw error;
+    });
+  }
+}
+
+/** Where the registry is, as it is named and as it is reached from here. Rejects with ClientFailure without one. */
+export async function registryOf({ client, profile }: FileSession) {
+  const { registry_host: host, domain, ports, architecture } = await client.call('showPlatformFacts');
+  if (host === null)
+    throw new ClientFailure('state', 'This platform has no image registry: its operator can install one.');
+  const own = new URL(profile.url);
+  const isOwn = host === `registry.${domain}`;
+  // Behind the same gateway, at the same port.
+  const port = own.protocol === 'https:' && own.hostname === domain ? own.port : String(ports?.https ?? '');
+  const isHere = /^(localhost|127\.\d+\.\d+\.\d+)(:\d+)?$/.test(host);
+  const url = isOwn ? `https://${host}${port === '' ? '' : `:${port}`}` : `${isHere ? 'http' : 'https'}://${host}`;
+  return { host, url, architecture };
+}
+
+/** The digest of bytes. */
+export const digestOf = (bytes: Buffer): string => `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
+
+async function readAll(body: Readable): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    const data = Buffer.from(chunk);
+    size += data.length;
+    if (size > MOST_BYTES) throw new ClientFailure('failed', 'The answer of the registry is too long.');
+    chunks.push(data);
+  }
+  return Buffer.concat(chunks);
+}

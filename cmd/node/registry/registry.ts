@@ -1,0 +1,96 @@
+/** The registry that comes along: whether `up` runs one, and what the platform is told of it. */
+import { existsSync } from 'node:fs';
+import { errorText } from '../../../lib/errors.ts';
+import type { LocalRegistry } from '../../../proto/ports/local-registry.ts';
+import type { Log } from '../../../proto/ports/log.ts';
+import { registryHostOf } from '../../../proto/service-paths.ts';
+import { freePort } from '../../../transports/http/listen-error.ts';
+import type { Environment } from '../../config/config.ts';
+import { registryFiles, registryKeyOf, writeRegistryFiles, writtenPort } from './files.ts';
+import { endRegistry, keepRegistry, registryProgram, runningRegistry, startRegistry } from './process.ts';
+
+const LOOPBACK = '127.0.0.1';
+
+/**
+ * Why `up` runs no registry with these settings, as the end of "no image registry is run: ..."; undefined when it may
+ * run one. `dockerHost`: the engine, which has to reach this machine's loopback.
+ */
+export function whyNoRegistry(environment: Environment, dockerHost: string | undefined): string | undefined {
+  if (environment.REGISTRY === 'off') return 'REGISTRY is off';
+  if (environment.REGISTRY_HOST !== undefined) return `REGISTRY_HOST names ${environment.REGISTRY_HOST}`;
+  if (environment.REGISTRY_SIGNING_KEY !== undefined) return 'REGISTRY_SIGNING_KEY is for one of yours';
+  if (environment.COMPUTE_ENGINE !== 'docker') return 'the nodes of a cluster would not reach it';
+  if (environment.NATS_URL !== undefined) return 'other nodes of the platform would not reach it';
+  if (dockerHost?.startsWith('unix://') === false) return 'the Docker Engine is on another machine';
+  return undefined;
+}
+
+/** A registry that is kept running. */
+export interface OwnRegistry extends LocalRegistry {
+  /** The environment that attaches it to the platform. */
+  readonly environment: Environment;
+  /** Ends it. */
+  close(): Promise<void>;
+}
+
+/** What it is started from. */
+interface OwnRegistryOptions {
+  readonly environment: Environment;
+  readonly dataDir: string;
+  readonly domain: string;
+  /** Where it is to listen on loopback; 0: on any free port. */
+  readonly port: number;
+  readonly log: Log;
+  readonly onProgress: (line: string) => void;
+}
+
+/**
+ * Starts the registry of a data folder, or adopts the one that a killed platform left. One that does not come up is
+ * tried again and again, and the platform goes on. Throws CliError for a damaged key.
+ */
+export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnRegistry> {
+  const { environment, dataDir, log, onProgress } = options;
+  const files = registryFiles(dataDir);
+  const host = registryHostOf(options.domain);
+  const { key, secret } = await registryKeyOf(files);
+  const former = writtenPort(files);
+  const isRunning = runningRegistry(files) !== undefined;
+  const wanted = options.port === 0 ? (former ?? 0) : options.port;
+  const port = isRunning && former !== undefined ? former : await freePort(LOOPBACK, wanted);
+  const isChanged = writeRegistryFiles(files, key, { port, host, issuer: environment.REGISTRY_ISSUER, secret });
+  if (isRunning && isChanged) await endRegistry(files);
+  try {
+    if (runningRegistry(files) === undefined) await startRegistry(files, port);
+    log.info({ pid: runningRegistry(files), port, adopted: isRunning && !isChanged }, 'the image registry runs');
+  } catch (error) {
+    log.error({ err: error }, 'the image registry does not start');
+    onProgress(`the image registry does not start, and is tried again: ${errorText(error)}`);
+  }
+  const keeper = keepRegistry(files, port, log);
+  return {
+    host,
+    address: `${LOOPBACK}:${port}`,
+    environment: { ...environment, REGISTRY_HOST: host, REGISTRY_SIGNING_KEY: key },
+    close: async () => {
+      await keeper.close();
+      await endRegistry(files);
+    },
+  };
+}
+
+/** Ends what a killed platform left. Resolves with whether it ran. */
+export async function stopOwnRegistry(dataDir: string): Promise<boolean> {
+  const files = registryFiles(dataDir);
+  return existsSync(files.folder) && endRegistry(files);
+}
+
+/** What is there of it on this machine, for the operator. */
+export function lookAtRegistry(dataDir: string) {
+  const files = registryFiles(dataDir);
+  const pid = runningRegistry(files);
+  return {
+    program: registryProgram(),
+    pid,
+    address: pid === undefined ? undefined : `${LOOPBACK}:${writtenPort(files)}`,
+  };
+}

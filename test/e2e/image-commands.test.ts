@@ -1,0 +1,187 @@
+/** `troupe image push`, `ls` and `rm`: from an archive to a container, with the registry that comes along. */
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { z } from 'zod';
+import { imageArchitecture } from '../../cmd/node/platform-facts.ts';
+import { type TarEntry, tar } from '../../lib/tar.ts';
+import { deleteAll, logIn, type RunningPlatform, startPlatform, troupe } from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { docker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { client } from '../support/engine/troupe-registry.ts';
+import { skipWithout } from '../support/require.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
+import { tempDir } from '../support/temp.ts';
+
+const PASSWORDS: Readonly<Record<string, string>> = { ann: 'the password of ann', bob: 'the password of bob' };
+const skip = skipWithoutDocker() || skipWithout('docker', 'docker-registry', 'skopeo');
+
+const pushedSchema = z.strictObject({
+  image: z.string(),
+  digest: z.string().regex(/^sha256:[0-9a-f]{64}$/),
+  blobs_sent: z.number(),
+  blobs_present: z.number(),
+});
+
+describe('images of one’s own at the command line', { skip, timeout: 240_000 }, () => {
+  const ends: (() => unknown)[] = [];
+  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  let folder: string;
+  let platform: RunningPlatform;
+  let host: string;
+  let saved: string;
+
+  before(async () => {
+    folder = await tempDir(cleanup);
+    const [image, database] = [await tinyImage(), await testDatabase()];
+    cleanup.after(() => database.close());
+    const data = join(folder, 'data');
+    const env = { DATABASE_URL: database.url, DEFAULT_IMAGE: image, REGISTRY: 'auto' };
+    platform = await startPlatform({ data, env });
+    cleanup.after(() => platform.stop());
+    const keyFile = join(folder, 'key.pub');
+    await writeFile(keyFile, `${publicKey()}\n`);
+    host = `registry.${platform.ready.domain}`;
+    for (const [name, password] of Object.entries(PASSWORDS)) {
+      const added = await troupe(['users', 'add', name, '--data', data], { env, input: password });
+      assert.equal(added.code, 0, added.stderr);
+      const login = await as(name, 'login', '--data', data, '--user', name, '--password-stdin');
+      assert.equal(login.code, 0, login.stderr);
+      assert.equal((await as(name, 'key', 'add', keyFile)).code, 0);
+    }
+    saved = join(folder, 'saved.tar');
+    const ran = await client('docker', ['--host', process.env.DOCKER_HOST ?? '', 'save', '-o', saved, image]);
+    assert.equal(ran.code, 0, ran.output);
+  });
+
+  after(async () => {
+    for (const name of ['ann/app:1', 'ann/layout:1'])
+      await docker()
+        .call('DELETE', `/images/${host}/${name}`, { query: { noprune: true } })
+        .catch(() => {});
+    for (const end of ends) await end();
+  });
+
+  function as(name: string, ...words: string[]) {
+    const env = { XDG_CONFIG_HOME: join(folder, name), TROUPE_URL: '', TROUPE_TOKEN: '', NO_COLOR: '1' };
+    return troupe(words, { env, input: `${PASSWORDS[name]}\n` });
+  }
+  async function push(name: string, ...words: string[]) {
+    const { code, stdout, stderr } = await as(name, 'image', 'push', ...words, '--json');
+    assert.equal(code, 0, stderr);
+    return pushedSchema.parse(JSON.parse(stdout));
+  }
+  const listed = async (name: string) => {
+    const { code, stdout, stderr } = await as(name, 'image', 'ls', '-q');
+    assert.equal(code, 0, stderr);
+    return stdout.split('\n').filter((line) => line.startsWith(host));
+  };
+  const runs = async (image: string) => {
+    const made = await as('ann', 'run', 'own', '--image', image);
+    assert.equal(made.code, 0, made.stderr);
+    const said = await as('ann', 'exec', 'own', '--', 'cat', '/etc/passwd');
+    assert.equal(said.code, 0, said.stderr);
+    const { auth, compute } = platform.ready.urls;
+    await deleteAll(compute, await logIn(auth, 'ann', PASSWORDS.ann ?? ''));
+  };
+  /** The archive as an OCI layout, packed by tar as people do it. */
+  const layout = async () => {
+    const [dir, file] = [join(folder, 'layout'), join(folder, 'layout.tar')];
+    const copied = await client('skopeo', ['--insecure-policy', 'copy', `docker-archive:${saved}`, `oci:${dir}:x`]);
+    assert.equal(copied.code, 0, copied.output);
+    const packed = await client('tar', ['-cf', file, '-C', dir, '.']);
+    assert.equal(packed.code, 0, packed.output);
+    return file;
+  };
+
+  test('an archive of docker save is pushed, once, and runs', async () => {
+    const first = await push('ann', saved, 'app:1');
+    assert.equal(first.image, `${host}/ann/app:1`);
+    assert.ok(first.blobs_sent >= 2);
+    assert.equal(first.blobs_present, 0);
+    const again = await push('ann', saved, `${host}/ann/app:1`);
+    assert.deepEqual(again, { ...first, blobs_sent: 0, blobs_present: first.blobs_sent });
+    assert.deepEqual(await listed('ann'), [`${host}/ann/app:1`]);
+    assert.deepEqual(await listed('bob'), []);
+    await runs(first.image);
+  });
+
+  test('an OCI layout is pushed, and runs', async () => {
+    const { image, blobs_sent } = await push('ann', await layout(), 'layout:1');
+    assert.ok(blobs_sent >= 2);
+    await runs(image);
+    const removed = await as('ann', 'image', 'rm', 'layout:1', '--json');
+    assert.deepEqual(JSON.parse(removed.stdout), { image });
+    assert.ok(!(await listed('ann')).includes(image));
+  });
+
+  test('rm removes one tag, and no other of the same image', async () => {
+    await push('ann', saved, 'two:1');
+    await push('ann', saved, 'two:2');
+    const removed = await as('ann', 'image', 'rm', 'two:1');
+    assert.equal(removed.code, 0, removed.stderr);
+    const left = await listed('ann');
+    assert.ok(left.includes(`${host}/ann/two:2`) && !left.includes(`${host}/ann/two:1`), left.join());
+    const again = await as('ann', 'image', 'rm', 'two:1');
+    assert.equal(again.code, 5, again.stderr);
+    const untagged = await as('ann', 'image', 'rm', 'two');
+    assert.equal(untagged.code, 2, untagged.stderr);
+  });
+
+  test('a stranger is refused', async () => {
+    await push('ann', saved, 'app:1');
+    for (const words of [
+      ['push', saved, 'ann/app:2'],
+      ['rm', 'ann/app:1'],
+      ['push', saved, 'library/app:1'],
+    ]) {
+      const { code, stderr } = await as('bob', 'image', ...words);
+      assert.equal(code, 4, stderr);
+      assert.match(stderr, /You may not .*push.* at (ann|library)\/app/);
+    }
+    assert.ok((await listed('ann')).includes(`${host}/ann/app:1`));
+  });
+
+  test('what is no image for this platform is refused with a sentence', async () => {
+    const file = (path: string, value: unknown): TarEntry => ({
+      ...{ kind: 'file', path, mode: 0o644 },
+      data: Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)),
+    });
+    const other = imageArchitecture() === 'arm64' ? 'amd64' : 'arm64';
+    const bad: readonly (readonly [TarEntry[] | string, RegExp])[] = [
+      ['not a tar archive at all', /no tar archive|no archive of/],
+      [[], /no archive of `docker save` and no OCI image layout/],
+      [[file('manifest.json', [])], /has no image/],
+      [[file('manifest.json', [{ Config: 'c.json', Layers: [] }])], /not whole: it has no c\.json/],
+      [[file('manifest.json', '{')], /cannot be read/],
+      [
+        [
+          file('manifest.json', [{ Config: 'c.json', Layers: ['l.tar'] }]),
+          file('c.json', { architecture: other, os: 'linux' }),
+        ],
+        new RegExp(`The image is for linux/${other}, and the platform runs linux/${imageArchitecture()}`),
+      ],
+      [
+        [
+          file('manifest.json', [{ Config: 'c.json', Layers: ['l.tar'] }]),
+          file('c.json', { architecture: imageArchitecture(), os: 'linux' }),
+        ],
+        /not whole: it has no l\.tar/,
+      ],
+    ];
+    for (const [content, says] of bad) {
+      const path = join(folder, 'bad.tar');
+      await writeFile(path, typeof content === 'string' ? content.repeat(100) : tar(content));
+      const { code, stderr } = await as('ann', 'image', 'push', path, 'bad:1');
+      assert.match(stderr, says);
+      assert.equal(code, 2, stderr);
+    }
+    assert.equal((await as('ann', 'image', 'push', join(folder, 'none.tar'), 'bad:1')).code, 5);
+    const cut = join(folder, 'cut.tar');
+    await writeFile(cut, (await readFile(saved)).subarray(0, 100_000));
+    assert.equal((await as('ann', 'image', 'push', cut, 'bad:1')).code, 2);
+    assert.equal((await as('ann', 'image', 'push', saved, 'Bad Name')).code, 2);
+    assert.ok(!(await listed('ann')).some((name) => name.includes('bad')));
+  });
+});

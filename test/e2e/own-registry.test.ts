@@ -1,0 +1,188 @@
+/** The registry that comes along: the real docker-registry, run by `up`, used from outside by the real skopeo. */
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { z } from 'zod';
+import { registryFiles } from '../../cmd/node/registry/files.ts';
+import { runningRegistry } from '../../cmd/node/registry/process.ts';
+import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { docker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { proxyTo } from '../support/engine/outside.ts';
+import { client } from '../support/engine/troupe-registry.ts';
+import { skipWithout } from '../support/require.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
+
+const ADMIN_PASSWORD = 'the admin of this test';
+const ANN: readonly [string, string] = ['ann', 'the password of ann'];
+const BOB: readonly [string, string] = ['bob', 'the password of bob'];
+const HOST = 'registry.cloud.test';
+const skip = skipWithoutDocker() || skipWithout('docker', 'docker-registry', 'skopeo');
+
+describe('the registry that comes along', { skip, timeout: 240_000 }, () => {
+  const ends: (() => unknown)[] = [];
+  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  let env: Record<string, string>;
+  let data: string;
+  let platform: RunningPlatform;
+  let trusted: string;
+  let archive: string;
+  let proxy: string;
+
+  const start = async () => {
+    platform = await startPlatform({ data, env, args: ['--domain', 'cloud.test'] });
+  };
+  const pidNow = () => runningRegistry(registryFiles(data));
+
+  before(async () => {
+    const folder = await tempDir(cleanup);
+    const image = await tinyImage();
+    const database = await testDatabase();
+    cleanup.after(() => database.close());
+    data = join(folder, 'data');
+    env = { DATABASE_URL: database.url, DEFAULT_IMAGE: image, ADMIN_PASSWORD, REGISTRY: 'auto' };
+    await start();
+    cleanup.after(() => platform.stop());
+    for (const [name, password] of [ANN, BOB]) {
+      const added = await troupe(['users', 'add', name, '--data', data], { env, input: password });
+      assert.equal(added.code, 0, added.stderr);
+    }
+    // What a client needs of the platform: its authority, and its name.
+    trusted = join(folder, 'trusted');
+    await mkdir(trusted);
+    await copyFile(join(data, 'ca.pem'), join(trusted, 'ca.crt'));
+    proxy = await proxyTo(cleanup, Number(new URL(platform.ready.urls.https).port));
+    archive = join(folder, 'image.tar');
+    const saved = await client('docker', ['--host', process.env.DOCKER_HOST ?? '', 'save', '-o', archive, image]);
+    assert.equal(saved.code, 0, saved.output);
+  });
+
+  after(async () => {
+    for (const name of ['ann/app:1', 'ann/kept:1'])
+      await docker()
+        .call('DELETE', `/images/${HOST}/${name}`, { query: { noprune: true } })
+        .catch(() => {});
+    for (const end of ends) await end();
+  });
+
+  /** skopeo outside, as somebody. */
+  const skopeo = (as: readonly [string, string] | undefined, command: string, ...args: string[]) =>
+    client(
+      'env',
+      [
+        ...[`HTTPS_PROXY=${proxy}`, 'NO_PROXY=', 'skopeo', '--insecure-policy', command],
+        ...(command === 'copy' ? ['--dest-cert-dir', trusted] : ['--cert-dir', trusted]),
+        ...(as === undefined ? ['--no-creds'] : [command === 'copy' ? '--dest-creds' : '--creds', as.join(':')]),
+        ...args,
+      ].map((word) => (command === 'copy' && word === '--no-creds' ? '--dest-no-creds' : word)),
+    );
+  const push = (as: readonly [string, string] | undefined, name: string) =>
+    skopeo(as, 'copy', `docker-archive:${archive}`, `docker://${HOST}/${name}`);
+
+  test('a user pushes from outside, and runs a container of it; strangers are refused', async () => {
+    const pushed = await push(ANN, 'ann/app:1');
+    assert.equal(pushed.code, 0, pushed.output);
+    for (const stranger of [BOB, undefined]) {
+      assert.notEqual((await push(stranger, 'ann/app:1')).code, 0);
+      assert.notEqual((await skopeo(stranger, 'inspect', `docker://${HOST}/ann/app:1`)).code, 0);
+    }
+    const { auth, compute } = platform.ready.urls;
+    const session = await logIn(auth, ...ANN);
+    const facts = await request('GET', `${auth}/api/platform/facts`, { token: session });
+    assert.equal(facts.json.registry_host, HOST);
+    const { json } = await request('GET', `${compute}/compute/images`, { token: session });
+    const images = z.array(z.object({ image: z.string() })).parse(json.list);
+    assert.ok(images.some(({ image }) => image === `${HOST}/ann/app:1`));
+
+    const keyed = { name: 'laptop', public_key: publicKey() };
+    const key = await request('POST', `${compute}/compute/ssh-keys`, { token: session, body: keyed });
+    const body = { name: 'own', ssh_key_ids: [key.json.id], image: `${HOST}/ann/app:1` };
+    const made = await request('POST', `${compute}/compute/containers`, { token: session, body });
+    assert.equal(made.status, 200, JSON.stringify(made.json));
+    const at = `${compute}/compute/containers/${made.json.id}`;
+    const settled = await until(
+      async () => {
+        const { json } = await request('GET', at, { token: session });
+        return json.status === 'running' || json.status === 'failed' ? json : undefined;
+      },
+      { what: 'it runs', timeoutMs: 60_000 },
+    );
+    assert.equal(settled.status, 'running', JSON.stringify(settled));
+    assert.equal(settled.image, `${HOST}/ann/app:1`);
+    // The name outside is the only one that is left in Docker.
+    const tags = await docker().json(
+      'GET',
+      `/images/${HOST}/ann/app:1/json`,
+      z.object({ RepoTags: z.array(z.string()) }),
+    );
+    assert.deepEqual(
+      tags.RepoTags.filter((tag) => tag.includes('ann/app')),
+      [`${HOST}/ann/app:1`],
+    );
+    await deleteAll(compute, session);
+  });
+
+  test('a wrong password is refused, and counts for the address of the client and not of the gateway', async () => {
+    const wrong = await skopeo(['ann', 'a wrong password'], 'inspect', `docker://${HOST}/ann/app:1`);
+    assert.notEqual(wrong.code, 0);
+    assert.match(wrong.output, /unauthorized|password/i);
+    assert.doesNotMatch(platform.log(), /X-Forwarded-For of a peer that is not trusted/);
+  });
+
+  test('it is started again when it was killed, and has what was pushed', async () => {
+    assert.equal((await push(ANN, 'ann/kept:1')).code, 0);
+    const pid = pidNow();
+    assert.ok(pid !== undefined);
+    process.kill(pid, 'SIGKILL');
+    await until(() => pidNow() !== undefined && pidNow() !== pid, { what: 'another process runs' });
+    await until(async () => (await skopeo(ANN, 'inspect', `docker://${HOST}/ann/kept:1`)).code === 0, {
+      what: 'the image is there',
+    });
+  });
+
+  test('a platform that was killed leaves it to the next, or to down', async () => {
+    const pid = pidNow();
+    assert.ok(pid !== undefined);
+    await platform.kill();
+    assert.equal(pidNow(), pid);
+    await start();
+    assert.equal(pidNow(), pid, 'adopted');
+    assert.equal(await platform.stop(), 0);
+    assert.equal(pidNow(), undefined, 'it ends with the platform');
+
+    await start();
+    await platform.kill();
+    assert.notEqual(pidNow(), undefined);
+    const down = await troupe(['down', '--data', data], { env });
+    assert.equal(down.code, 0, down.stderr);
+    assert.match(down.stdout, /Stopped the image registry\./);
+    assert.equal(pidNow(), undefined);
+    await start();
+  });
+
+  test('with REGISTRY=off, and beside one of the operator, none is run', async () => {
+    await platform.stop();
+    for (const other of [{ REGISTRY: 'off' }, { REGISTRY_HOST: '127.0.0.1:5000' }]) {
+      const without = await startPlatform({ data, env: { ...env, ...other }, args: ['--domain', 'cloud.test'] });
+      assert.equal(pidNow(), undefined);
+      await without.stop();
+    }
+    await start();
+    assert.notEqual(pidNow(), undefined);
+  });
+
+  test('doctor shows it, its folder is closed to others, and its log is bounded', async () => {
+    const files = registryFiles(data);
+    assert.equal((await stat(files.folder)).mode & 0o077, 0);
+    const { stdout } = await troupe(['doctor', '--data', data, '--json'], { env });
+    assert.match(stdout, /"name":"Image registry","ok":true/);
+    assert.match(await readFile(files.config, 'utf8'), /addr: 127\.0\.0\.1:\d+\n/);
+    await writeFile(files.log, 'x'.repeat(6 * 1024 * 1024), { flag: 'a' });
+    await until(async () => (await readFile(files.log)).length < 1024 * 1024, { what: 'its log is cut' });
+    assert.ok(existsSync(`${files.log}.1`));
+  });
+});
