@@ -44,6 +44,7 @@ describe('health', { skip, timeout: 300_000 }, () => {
   let token: string;
   let id: string;
   let host: string;
+  let start: () => Promise<void>;
   let run: (...args: string[]) => ReturnType<typeof troupe>;
   const tag = (version: keyof typeof PROGRAMS) => `${host}/admin/app:${version}`;
   const api = (method: string, path: string, body?: object) =>
@@ -80,8 +81,11 @@ describe('health', { skip, timeout: 300_000 }, () => {
       ...{ XDG_CONFIG_HOME: folder },
     };
     const data = join(folder, 'data');
-    platform = await startPlatform({ data, env });
-    token = await logIn(platform.ready.urls.auth, 'admin', ADMIN_PASSWORD);
+    start = async () => {
+      platform = await startPlatform({ data, env });
+      token = await logIn(platform.ready.urls.auth, 'admin', ADMIN_PASSWORD);
+    };
+    await start();
     cleanup.after(async () => {
       await deleteAll(platform.ready.urls.compute, token);
       await platform.stop();
@@ -162,5 +166,23 @@ describe('health', { skip, timeout: 300_000 }, () => {
     assert.equal(await page(), 'two\n');
     // What was kept of the new one counts.
     assert.equal(await page(), 'two\n');
+  });
+
+  test('is found by a platform that was killed, whatever of the change and of the way back was done', async () => {
+    const broken = { image: tag('broken'), health: { http: { port: 8080 }, grace: 4 } };
+    const comes = (is: (now: z.output<typeof view>) => boolean, what: string) =>
+      until(async () => is(await seen()), { what, timeoutMs: 60_000, everyMs: 20 });
+    assert.equal((await api('PATCH', `/compute/containers/${id}`, broken)).status, 200);
+    await comes(({ image }) => image === tag('broken'), 'the switch is written');
+    await platform.kill();
+    await start();
+    await comes(({ image }) => image === tag('two'), 'the way back is written');
+    await platform.kill();
+    await start();
+    await comes(({ status, health }) => status === 'running' && health === 'healthy', 'it is healthy again');
+    const now = await seen();
+    assert.deepEqual([now.image, now.next_image], [tag('two'), undefined]);
+    assert.match(now.status_reason ?? '', /The change to \S+:broken was given up/);
+    await until(async () => (await page()) === 'two\n', { what: 'the page', timeoutMs: 30_000 });
   });
 });
