@@ -86,8 +86,8 @@ export class Upstreams {
   #closed = false;
 
   /**
-   * `pipelined`: origins that are asked for several things at a time on one connection. `onRestart` hears of a container
-   * whose program takes no connections any more, when the first request waits for it.
+   * `pipelined`: origins that are asked for several things at a time on one connection. `onRestart` hears of a
+   * container whose program takes no connections any more, when the first request waits for it.
    */
   constructor(
     limits: Partial<UpstreamLimits> = {},
