@@ -366,7 +366,7 @@ export function setRestart(db: Queries, id: string): Promise<ContainerRow | unde
   return db.one(
     containerRow,
     `update containers set restart = true, status = 'pending', status_reason = null, status_since = now(),
-       address = null, external_address = null, ${UNPROVEN}
+       address = null, external_address = null, given_up = null, ${UNPROVEN}
      where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
     [id],
   );
