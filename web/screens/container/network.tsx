@@ -1,4 +1,4 @@
-/** What of a container is reached from outside: its ports, and the hostnames that lead to it. */
+/** How a container is reached: its ports, the hostnames that lead to it, and its private network. */
 import { ExternalLink, Globe, Trash } from 'lucide';
 import { useState } from 'preact/hooks';
 import { addressOfPort, type Container } from '../../../client/index.ts';
@@ -18,6 +18,7 @@ import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 import { MappingStatus } from '../hostnames/mapping.tsx';
 import { ContainerFrame } from './frame.tsx';
+import { PrivateNetwork } from './private-network.tsx';
 
 export function Network({ params: { id = '' } }: ScreenProps) {
   return (
@@ -26,6 +27,7 @@ export function Network({ params: { id = '' } }: ScreenProps) {
         <div class="stack">
           <Ports container={container} />
           <Hostnames id={id} />
+          <PrivateNetwork key={`${container.network} ${container.alias}`} container={container} />
         </div>
       )}
     </ContainerFrame>
