@@ -185,6 +185,46 @@ describe('health', () => {
     await becomes(compute, id, 'healthy');
   });
 
+  test('says of an image without a shell that a command cannot look', async (t) => {
+    const compute = await openCompute(t, {
+      engine: { images: [BROKEN], onStart: (id, engine) => sshd(engine, id) },
+    });
+    const id = await compute.running(ann, { image: BROKEN, health: { command: ['true'], grace: 1 } });
+    const { health_reason } = await becomes(compute, id, 'unhealthy');
+    assert.equal(
+      health_reason,
+      'It was not healthy within 1 s: `true` cannot be run: The image of this container has no shell.',
+    );
+  });
+
+  test('does not wait for an answer that comes in crumbs', async (t) => {
+    let crumbs = 0;
+    const compute = await openCompute(t, {
+      engine: {
+        onStart: (id, engine) => {
+          sshd(engine, id);
+          engine.listen(id, 8080, (stream) => {
+            stream.on('error', () => undefined);
+            stream.write('HTTP/1.1 100 Continue\r\n');
+            const crumb = () => {
+              if (stream.destroyed) return;
+              crumbs += 1;
+              stream.write('x\r\n', () => setImmediate(crumb));
+            };
+            crumb();
+          });
+        },
+      },
+    });
+    const id = await compute.running(ann, { health });
+    const { health_reason } = await until(async () => {
+      const now = await compute.view(ann, id);
+      return now.health_reason === undefined ? undefined : now;
+    });
+    assert.match(health_reason ?? '', /no HTTP answer came on port 8080/);
+    assert.ok(crumbs < 500, `${crumbs} crumbs`);
+  });
+
   test('is set and taken away without a restart', async (t) => {
     const compute = await openCompute(t, images());
     const id = await compute.running(ann, { image: ONE });

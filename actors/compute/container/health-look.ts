@@ -25,8 +25,9 @@ export type HealthFound =
 /** How long a connection, and an answer over it, may take; and a command. */
 const ANSWER_MS = 2000;
 const COMMAND_MS = 10_000;
-/** Most of an answer that is read. */
+/** Most of an answer that is read, in bytes and in pieces: each piece is looked at together with those before. */
 const MAX_HEAD_BYTES = 16 * 1024;
+const MAX_PIECES = 64;
 /** Most that is kept of what a command prints. */
 const MAX_OUTPUT_BYTES = 4096;
 const MAX_LISTENERS_BYTES = 256 * 1024;
@@ -93,6 +94,7 @@ async function problemOf(
 function statusOf(connection: Duplex, path: string, host: string, signal: AbortSignal): Promise<number | undefined> {
   return new Promise((resolve) => {
     let text = '';
+    let pieces = 0;
     const settle = (status?: number): void => {
       clearTimeout(timer);
       signal.removeEventListener('abort', over);
@@ -103,11 +105,12 @@ function statusOf(connection: Duplex, path: string, host: string, signal: AbortS
     const over = (): void => settle();
     const read = (data: Buffer): void => {
       text += data.toString('latin1');
+      pieces += 1;
       // What comes before the answer proper (RFC 9110, 15.2) is passed over.
       text = text.replace(/^(?:HTTP\/1\.[01] 1[0-9]{2}[^\r\n]*\r?\n(?:[^\r\n]+\r?\n)*\r?\n)+/, '');
       const found = /^HTTP\/1\.[01] ([2-9][0-9]{2})[ \r\n]/.exec(text)?.[1];
       if (found !== undefined) settle(Number(found));
-      else if (text.length > MAX_HEAD_BYTES) settle();
+      else if (text.length > MAX_HEAD_BYTES || pieces > MAX_PIECES) settle();
     };
     const timer = setTimeout(over, ANSWER_MS);
     signal.addEventListener('abort', over, { once: true });
@@ -127,7 +130,12 @@ async function commandProblem(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const name = `\`${inOneLine([` ${command.join(' ')}`]).slice(0, 100)}\``;
-  const ended = await run(engine, id, command, MAX_OUTPUT_BYTES, signal);
+  const ended = await run(engine, id, command, MAX_OUTPUT_BYTES, signal).catch((error: unknown) => {
+    // As where the image has no shell: that is what the container is.
+    if (error instanceof EngineError && error.code === 'refused') return error;
+    throw error;
+  });
+  if (ended instanceof EngineError) return `${name} cannot be run: ${ended.message.replace(/[.]$/, '')}`;
   if (ended === undefined) return `${name} did not end within ${COMMAND_MS / 1000} s`;
   if (ended.code === 0) return undefined;
   const said = inOneLine(ended.output.split('\n').map((line) => ` ${line}`)).replace(/[.!?]+$/, '');
