@@ -4,7 +4,7 @@ import { type PullAuth, pullAuth } from '../../actors/auth/registry/pull-credent
 import { ensureAdmin } from '../../actors/auth/users/users.ts';
 import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
-import type { LocalRegistry } from '../../proto/ports/local-registry.ts';
+import type { HostedRegistry } from '../../proto/ports/local-registry.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { MetricsSource } from '../../proto/ports/metrics-source.ts';
 import type { DbConnection } from '../../storage/db.ts';
@@ -38,7 +38,7 @@ export interface PlatformOptions {
   readonly diskPaths?: readonly string[];
   readonly domain: string;
   /** The registry that comes along, which REGISTRY_HOST of `environment` names; undefined: there is none. */
-  readonly registry?: LocalRegistry | undefined;
+  readonly registry?: HostedRegistry | undefined;
   readonly host: string;
   readonly ports: Ports;
   /** Of the platform's own host names. */

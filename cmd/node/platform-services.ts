@@ -23,7 +23,7 @@ import { openAuth } from './roles/auth.ts';
 import { openCompute } from './roles/compute.ts';
 import { DEFAULT_REFRESH_MS, openMonitor } from './roles/monitor.ts';
 import { openNotify } from './roles/notify.ts';
-import type { RoleParts } from './roles/role.ts';
+import { type RoleParts, registryOf } from './roles/role.ts';
 import { CLOCK } from './runtime.ts';
 import { startOutboxRelay } from './shared.ts';
 import { PlatformTools } from './tools.ts';
@@ -66,7 +66,9 @@ export async function openServices(
     metrics,
     ...core.callers,
   });
-  const auth = await openAuth(partsOf('auth'), placement);
+  const registry = await registryOf(options.environment, core.db);
+  const room = options.registry?.room;
+  const auth = await openAuth(partsOf('auth'), placement, { registry: { ...registry, room } });
   const takenPorts = Object.values(options.ports);
   const { engine, keys } = core;
   const { encryptionKey: sealKey } = secrets;

@@ -36,7 +36,7 @@ export const registryToken = endpoint({
     expires_in: z.literal(300),
     issued_at: z.string(),
   }),
-  refuses: ['invalid_credentials', 'forbidden', 'too_many_attempts'],
+  refuses: ['invalid_credentials', 'forbidden', 'too_many_attempts', 'no_space'],
   actor: { kind: 'auth/login', key: 'none' },
 });
 
@@ -55,7 +55,7 @@ export const ownRegistryToken = endpoint({
     /** What the token lets its holder do. */
     access: z.array(z.object({ repository: z.string(), actions: z.array(z.enum(REPOSITORY_ACTIONS)) })),
   }),
-  refuses: ['not_found'],
+  refuses: ['not_found', 'no_space'],
   actor: { kind: 'auth/login', key: 'none' },
 });
 

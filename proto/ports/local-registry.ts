@@ -5,3 +5,12 @@ export interface LocalRegistry {
   /** Where it is asked from this machine, over plain HTTP: `127.0.0.1:7006`. */
   readonly address: string;
 }
+
+/** What a registry's disk takes: `little` is kept for removing images, which writes something; `none` is too little. */
+export type RegistryRoom = 'enough' | 'little' | 'none';
+
+/** One whose images this process keeps. */
+export interface HostedRegistry extends LocalRegistry {
+  /** What its disk takes now. Rejects with an error of the file system. */
+  room(): Promise<RegistryRoom>;
+}

@@ -19,6 +19,7 @@ import {
 import { ownRegistryToken, registryToken } from '../../proto/auth/registry.ts';
 import { keyIds } from '../../proto/auth/shared-secret.ts';
 import type { Caller } from '../../proto/endpoint.ts';
+import type { RegistryRoom } from '../../proto/ports/local-registry.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { makePublic } from '../../storage/auth/repositories.ts';
 import { tokenDirectory } from '../../storage/auth/token-directory.ts';
@@ -502,6 +503,26 @@ describe('guessing at the registry’s endpoint', () => {
     }
     assert.deepEqual([...statuses].sort(), [401, 429]);
   });
+});
+
+test('a disk that is almost full takes no pushes, and removals a while longer', async (t) => {
+  let found: RegistryRoom = 'enough';
+  const { auth, ask } = await open(t, { service: SERVICE, room: async () => found });
+  const push = 'repository:ann/app:pull,push';
+  const remove = `${push},delete`;
+  const own = async (scope: string) => auth.call(ownRegistryToken, await auth.enter('ann'), { query: { scope } });
+  const statuses = async () => {
+    const asked = ['repository:ann/app:pull', push, remove].map((scope) => ask({ as: ann, scope }));
+    return (await Promise.all(asked)).map(({ status }) => status);
+  };
+  assert.deepEqual(await statuses(), [200, 200, 200]);
+  found = 'little';
+  assert.deepEqual(await statuses(), [200, 507, 200]);
+  assert.match((await refused('no_space', own(push))).message, /registry is almost full: remove images, or ask/);
+  assert.equal((await own(remove)).access.length, 1);
+  assert.equal((await ask({ scope: push })).status, 200, 'who may push nothing is told nothing');
+  found = 'none';
+  assert.deepEqual(await statuses(), [200, 507, 507]);
 });
 
 test('with a signing key a token is ES256, names the key and carries its certificate', async (t) => {

@@ -1,7 +1,8 @@
 /** The registry that comes along: the real docker-registry, run by `up`, used from outside by the real skopeo. */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { copyFile, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
@@ -173,6 +174,67 @@ describe('the registry that comes along', { skip, timeout: 240_000 }, () => {
     }
     await start();
     assert.notEqual(pidNow(), undefined);
+  });
+
+  test('a start gives back the space of images without a name, and keeps those with one, for all machines', async () => {
+    const files = registryFiles(data);
+    const root = join(files.store, 'docker/registry/v2');
+    const revisions = join(root, 'repositories/ann/many/_manifests/revisions/sha256');
+    const blobOf = (hex: string) => join(root, 'blobs/sha256', hex.slice(0, 2), hex, 'data');
+    const session = await logIn(platform.ready.urls.auth, ...ANN);
+    const scope = encodeURIComponent('repository:ann/many:pull,push');
+    const given = await request('GET', `${platform.ready.urls.auth}/api/registry/token?scope=${scope}`, {
+      token: session,
+    });
+    const token = z.string().parse(given.json.token);
+    const at = `http://127.0.0.1:${/addr: 127\.0\.0\.1:(\d+)/.exec(await readFile(files.config, 'utf8'))?.[1]}/v2/ann/many`;
+    const put = async (name: string, type: string, manifest: object) => {
+      const text = JSON.stringify({ schemaVersion: 2, mediaType: type, ...manifest });
+      const digest = `sha256:${createHash('sha256').update(text).digest('hex')}`;
+      const headers = { authorization: `Bearer ${token}`, 'content-type': type };
+      const reply = await fetch(`${at}/manifests/${name || digest}`, { method: 'PUT', headers, body: text });
+      assert.equal(reply.status, 201, await reply.text());
+      return { digest, size: text.length };
+    };
+    const blob = async (text: string) => {
+      const headers = { authorization: `Bearer ${token}` };
+      const begun = await fetch(`${at}/blobs/uploads/`, { method: 'POST', headers });
+      const digest = `sha256:${createHash('sha256').update(text).digest('hex')}`;
+      const upload = new URL(begun.headers.get('location') ?? '', at);
+      upload.searchParams.set('digest', digest);
+      assert.equal((await fetch(upload, { method: 'PUT', headers, body: text })).status, 201);
+      return { digest, size: text.length };
+    };
+    const MANIFEST = 'application/vnd.docker.distribution.manifest.v2+json';
+    const LIST = 'application/vnd.docker.distribution.manifest.list.v2+json';
+    const one = async (name: string, text: string) => {
+      const part = await blob(text);
+      const config = { mediaType: 'application/vnd.docker.container.image.v1+json', ...part };
+      return { mediaType: MANIFEST, ...(await put(name, MANIFEST, { config, layers: [] })), part };
+    };
+    const moved = await one('moved', '{"of":"before"}');
+    const now = await one('moved', '{"of":"now"}');
+    const machine = await one('', '{"architecture":"arm64"}');
+    const young = await one('', '{"pushed":"just now"}');
+    const { mediaType, digest, size } = machine;
+    await put('all', LIST, {
+      manifests: [{ mediaType, digest, size, platform: { architecture: 'arm64', os: 'linux' } }],
+    });
+    const hex = ({ digest }: { digest: string }) => digest.slice('sha256:'.length);
+    const twoDaysAgo = new Date(Date.now() - 2 * 24 * 3_600_000);
+    for (const old of [moved, now, machine]) await utimes(join(revisions, hex(old), 'link'), twoDaysAgo, twoDaysAgo);
+    await platform.stop();
+    await start();
+    assert.deepEqual(
+      [moved, now, machine, young].map((each) => existsSync(join(revisions, hex(each), 'link'))),
+      [false, true, true, true],
+    );
+    assert.deepEqual(
+      [moved, now, machine, young].map(({ part }) => existsSync(blobOf(hex(part)))),
+      [false, true, true, true],
+    );
+    const kept = await readFile(join(root, 'repositories/ann/kept/_manifests/tags/1/current/link'), 'utf8');
+    assert.ok(existsSync(blobOf(hex({ digest: kept }))));
   });
 
   test('doctor shows it, its folder is closed to others, and its log is bounded', async () => {

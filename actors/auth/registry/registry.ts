@@ -1,12 +1,12 @@
 /** The registry's token endpoint: who asks, what they may do, and the token that says so. */
-import { ownRegistryToken, registryToken } from '../../../proto/auth/registry.ts';
+import { ownRegistryToken, type RepositoryAccess, registryToken } from '../../../proto/auth/registry.ts';
 import { API_TOKEN_PREFIX, REGISTRY_TOKEN_SECONDS } from '../../../proto/auth/tokens.ts';
 import type { Caller, CallOf, ReplyOf } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { publicAmong } from '../../../storage/auth/repositories.ts';
 import { userById } from '../../../storage/auth/users.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
-import type { AuthDeps } from '../deps.ts';
+import type { AuthDeps, RegistryDeps } from '../deps.ts';
 import type { ProvePassword } from '../login/prove-password.ts';
 import { pullCredentials } from './pull-credential.ts';
 import { accessFor, askedFor, type RegistryIdentity } from './registry-rules.ts';
@@ -33,11 +33,10 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
       const who = await identify(call);
       const asked = askedFor(scope);
       const open = await publicAmong(db, [...asked.keys()]);
-      const { token, issuedAt } = await issue({
-        subject: who.kind === 'anonymous' ? '' : who.username,
-        service,
-        access: accessFor(who, asked, (name) => open.has(name)),
-      });
+      const access = accessFor(who, asked, (name) => open.has(name));
+      await refuseWithoutRoom(registry, access);
+      const subject = who.kind === 'anonymous' ? '' : who.username;
+      const { token, issuedAt } = await issue({ subject, service, access });
       return {
         token,
         expires_in: REGISTRY_TOKEN_SECONDS,
@@ -52,6 +51,7 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
       const asked = askedFor(call.query.scope);
       const open = await publicAmong(db, [...asked.keys()]);
       const access = accessFor(identityOf(caller), asked, (name) => open.has(name));
+      await refuseWithoutRoom(registry, access);
       const { token } = await issue({ subject: caller.username, service, access });
       return {
         token,
@@ -60,6 +60,20 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
       } satisfies ReplyOf<typeof ownRegistryToken>;
     }),
   ];
+}
+
+/**
+ * Refuses `no_space` a token to push with while the disk of the registry is almost full. Who may delete as well removes
+ * an image, which writes a manifest: there is room for that a while longer.
+ */
+async function refuseWithoutRoom({ room }: RegistryDeps, access: readonly RepositoryAccess[]): Promise<void> {
+  const pushes = access.filter(({ actions }) => actions.includes('push'));
+  if (pushes.length === 0 || room === undefined) return;
+  const found = await room();
+  if (found === 'enough' || (found === 'little' && pushes.every(({ actions }) => actions.includes('delete')))) return;
+  throw new Refusal('no_space', {
+    message: 'The disk of the image registry is almost full: remove images, or ask the administrator for room.',
+  });
 }
 
 /** Who calls with a token of the platform. */

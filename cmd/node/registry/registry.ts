@@ -1,12 +1,14 @@
 /** The registry that comes along: whether `up` runs one, and what the platform is told of it. */
 import { existsSync } from 'node:fs';
+import { statfs } from 'node:fs/promises';
 import { errorText } from '../../../lib/errors.ts';
-import type { LocalRegistry } from '../../../proto/ports/local-registry.ts';
+import type { HostedRegistry, RegistryRoom } from '../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { registryHostOf } from '../../../proto/service-paths.ts';
 import { freePort } from '../../../transports/http/listen-error.ts';
 import type { Environment } from '../../config/config.ts';
-import { registryFiles, registryKeyOf, writeRegistryFiles, writtenPort } from './files.ts';
+import { collectGarbage } from './collect.ts';
+import { type RegistryFiles, registryFiles, registryKeyOf, writeRegistryFiles, writtenPort } from './files.ts';
 import { endRegistry, keepRegistry, registryProgram, runningRegistry, startRegistry } from './process.ts';
 
 const LOOPBACK = '127.0.0.1';
@@ -26,7 +28,7 @@ export function whyNoRegistry(environment: Environment, dockerHost: string | und
 }
 
 /** A registry that is kept running. */
-export interface OwnRegistry extends LocalRegistry {
+export interface OwnRegistry extends HostedRegistry {
   /** The environment that attaches it to the platform. */
   readonly environment: Environment;
   /** Ends it. */
@@ -60,7 +62,10 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
   const isChanged = writeRegistryFiles(files, key, { port, host, issuer: environment.REGISTRY_ISSUER, secret });
   if (isRunning && isChanged) await endRegistry(files);
   try {
-    if (runningRegistry(files) === undefined) await startRegistry(files, port);
+    if (runningRegistry(files) === undefined) {
+      await collect(files, log);
+      await startRegistry(files, port);
+    }
     log.info({ pid: runningRegistry(files), port, adopted: isRunning && !isChanged }, 'the image registry runs');
   } catch (error) {
     log.error({ err: error }, 'the image registry does not start');
@@ -70,12 +75,38 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
   return {
     host,
     address: `${LOOPBACK}:${port}`,
+    room: async () => {
+      const { bavail, blocks, bsize } = await statfs(files.folder);
+      return roomOf(bavail * bsize, blocks * bsize);
+    },
     environment: { ...environment, REGISTRY_HOST: host, REGISTRY_SIGNING_KEY: key },
     close: async () => {
       await keeper.close();
       await endRegistry(files);
     },
   };
+}
+
+/** Gives space back before anybody can write. What cannot be collected now stays until the next start. */
+async function collect(files: RegistryFiles, log: Log): Promise<void> {
+  const program = registryProgram();
+  if (program === undefined || !existsSync(files.store)) return;
+  try {
+    const removed = await collectGarbage(files, program, Date.now());
+    log.info({ removed }, 'images without a name were collected');
+  } catch (error) {
+    log.warn({ err: error }, 'images without a name could not be collected');
+  }
+}
+
+/** A twentieth of the disk is kept free, of a small one a gibibyte, of a large one 20. */
+const KEPT = { share: 0.05, least: 2 ** 30, most: 20 * 2 ** 30 } as const;
+
+/** What a disk takes with so many bytes free. */
+export function roomOf(free: number, total: number): RegistryRoom {
+  const kept = Math.min(KEPT.most, Math.max(KEPT.least, total * KEPT.share));
+  if (free >= kept) return 'enough';
+  return free >= kept / 4 ? 'little' : 'none';
 }
 
 /** Ends what a killed platform left. Resolves with whether it ran. */
