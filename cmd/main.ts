@@ -1,5 +1,6 @@
 /** The command line of Troupe. */
 import { Command, CommanderError } from 'commander';
+import { isCode } from '../lib/errors.ts';
 import { addClientCommands } from './client/commands.ts';
 import { nameHelp } from './client/common.ts';
 import { wordsFor } from './config/cli-error.ts';
@@ -53,6 +54,19 @@ program.configureHelp({
 function twoDashes(argument: string, at: number, all: readonly string[]): string {
   return /^-[a-z][a-z-]+(=|$)/.test(argument) && !all.slice(0, at).includes('--') ? `-${argument}` : argument;
 }
+
+/** They run on without whoever read what they print. */
+const SERVERS = ['up', 'gateway', 'auth', 'compute', 'network', 'monitor', 'notify'];
+/** As a program ends that SIGPIPE ends: whoever reads has enough, as in `troupe ps | head -1`. */
+const READER_LEFT = 141;
+
+if (first === undefined || !SERVERS.includes(first) || own.includes('--help'))
+  process.stdout.on('error', (error) => {
+    // A command that looks after it itself has more to end.
+    if (process.stdout.listenerCount('error') > 1) return;
+    if (!isCode(error, 'EPIPE')) throw error;
+    process.exit(READER_LEFT);
+  });
 
 try {
   await program.parseAsync([...process.argv.slice(0, 2), ...words]);

@@ -35,9 +35,10 @@ export function addContainerCommands(program: Command, addSsh: (program: Command
 }
 
 function addRun(program: Command): void {
-  withOtherWords(
-    clientCommand(program, 'run [name] [command...]', 'make a container, and wait until it runs; it runs the command'),
-    'run NAME -- node app.js',
+  clientCommand(
+    program,
+    'run [name] [command...]',
+    'make a container, and wait until it runs; -- leads to its command: run web -- node app.js',
   )
     .option('--image <image>', 'an image of `troupe image ls`, such as node or postgres-15 (default: Debian)')
     .option('--size <size>', 'nano, micro, mini, tiny, small or medium (default: nano)')
@@ -69,13 +70,10 @@ function addRun(program: Command): void {
 }
 
 function addUpdate(program: Command): void {
-  withOtherWords(
-    clientCommand(
-      program,
-      'update <container> [command...]',
-      'change a container or what it runs, and wait until it runs with the change',
-    ),
-    'update NAME -- node app.js',
+  clientCommand(
+    program,
+    'update <container> [command...]',
+    'change a container, or behind -- what it runs, and wait until it runs with the change',
   )
     .option('--no-command', 'run what the image says')
     .option('--image <image>', 'another image, which is pulled first (`default`: Debian)')

@@ -1,5 +1,6 @@
 /** The client commands without a platform: what they read, what they print, how they end. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -16,7 +17,7 @@ import { checkedUrl } from '../../cmd/client/profiles.ts';
 import { EscapeKeys } from '../../cmd/client/shell.ts';
 import { scopesOf, shownScopes } from '../../cmd/client/tokens.ts';
 import { atTerminal } from '../support/client/terminal.ts';
-import { troupe } from '../support/cluster/platform.ts';
+import { troupe, troupeCommand } from '../support/cluster/platform.ts';
 import { projectRoot } from '../support/project.ts';
 import { skipWithout } from '../support/require.ts';
 import { tempDir } from '../support/temp.ts';
@@ -208,6 +209,19 @@ test('help has two parts, and a shell completes commands, options and choices', 
   assert.deepEqual(await complete('logs', '--ta'), ['--tail', '']);
   assert.deepEqual(await complete('completion', ''), ['bash', 'zsh', 'fish', '']);
   assert.match((await troupe(['completion', 'bash'])).stdout, /complete -F _troupe troupe/);
+});
+
+test('whoever reads no more of what is printed ends a command without a word', async () => {
+  for (const words of [['--help'], ['run', '--help'], ['completion', 'bash'], ['users', '--help']]) {
+    const [program = '', ...args] = troupeCommand(words);
+    // The reader is gone before anything is written.
+    const script = '{ "$@"; echo "code $?" >&2; } | true';
+    const child = spawn('sh', ['-c', script, 'sh', program, ...args], { stdio: ['ignore', 'ignore', 'pipe'] });
+    let said = '';
+    child.stderr.on('data', (data: Buffer) => (said += data));
+    await once(child, 'close');
+    assert.match(said, /^code (141|0)\n$/, words.join(' '));
+  }
 });
 
 test('a client command loads neither zod nor the platform', async () => {
