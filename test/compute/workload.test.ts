@@ -91,7 +91,6 @@ describe('at creation', () => {
       [{ env: { A: 'x' }, secrets: { A: 'y' } }, /already/],
       [{ env: many, secrets: Object.fromEntries(Object.keys(many).map((name) => [`S${name}`, ''])) }, /200 variables/],
       [{ env: Object.fromEntries([...'ABCDE'].map((name) => [name, 'x'.repeat(32_000)])) }, /131072 bytes/],
-      [{ command: ['run'] }, /for other images/],
       [{ entrypoint: ['run'] }, /for other images/],
       [{ command: [] }, /null leaves it to the image/],
       [{ command: [''] }, /name of a program/],
