@@ -219,6 +219,8 @@ describe('one that ends by itself', () => {
     const id = await compute.running(ann, { image: IMAGE, stop_grace: 42 });
     await compute.on(stopContainer, ann, id);
     await compute.reaches(ann, id, 'stopped');
+    // What its owner wants is shown at once; the engine is told then.
+    await until(() => compute.engine.gracesOf(id).length > 0, { what: 'it was ended' });
     assert.deepEqual(compute.engine.gracesOf(id), [42]);
     await change(compute, id, { stop_grace: 7 });
     assert.equal((await settings(compute, id)).stop_grace, 7);
