@@ -22,7 +22,7 @@ import { watchProcesses } from './processes.mjs';
 import { startSharedParts } from './shared-parts.mjs';
 import { COVERED, filesOfFailures, findTests, findTypeOnly } from './test-files.mjs';
 
-const FILE_TIMEOUT_MS = 420_000;
+const FILE_TIMEOUT_MS = 600_000;
 const CONCURRENCY = 3;
 const MIN_LINES_PERCENT = 90;
 const MAX_REPEATED = 6;

@@ -48,6 +48,8 @@ export interface GatewayDeps {
   readonly gatewayToken: SignGatewayToken;
   /** Another program answers from now on at this address of a container: what is kept of it counts no more. */
   readonly forgetAnswers?: (address: string) => void;
+  /** The container at this address was just started: its program may take a while until it takes connections. */
+  readonly expectProgram?: (address: string) => void;
   /** Numbers in the text format of Prometheus, for `/metrics`. */
   readonly metrics: () => Promise<string>;
   /** What is wrong with the bus, a sentence; undefined while it is well. */

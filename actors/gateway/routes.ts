@@ -130,9 +130,11 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
         routing.swap({ routes: new RouteTable(routes), containers, mapped });
         state.last = text;
       }
-      for (const id of switched)
-        for (const known of [before?.get(id), containers.get(id)])
-          if (known?.address !== undefined) deps.forgetAnswers?.(known.address);
+      for (const id of switched) {
+        const [was, is] = [before?.get(id)?.address, containers.get(id)?.address];
+        for (const address of [was, is]) if (address !== undefined) deps.forgetAnswers?.(address);
+        if (is !== undefined) deps.expectProgram?.(is);
+      }
       switched.clear();
       seen();
       if (state.problem !== undefined) deps.log.info({}, 'routes are read again');

@@ -112,6 +112,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   const registry = new Registry();
   const metrics = gatewayMetrics(registry, containersDomain);
   const console = readConsole(consoleFolder);
+  let listening: GatewayListeners | undefined;
   const control = new GatewayControl({
     db,
     engine,
@@ -127,6 +128,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     mappings: mapped?.mappings,
     computeNews: computeNews(db),
     forgetAnswers: (address) => cache?.forget(address),
+    expectProgram: (address) => listening?.expectProgram(address),
     metrics: async () => `${await processRegistry.metrics()}\n${await registry.metrics()}`,
   });
   const accounts = new PlatformAccounts({ domain, jwtSecret: options.jwtSecret, clock: CLOCK, log });
@@ -162,6 +164,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       accessLog?.(accessLine(entry, new Date()));
     },
   });
+  listening = listeners;
   metrics.watch(listeners, cache);
   const close = async (graceMs: number) => {
     await listeners.close(graceMs);

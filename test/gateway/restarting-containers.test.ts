@@ -54,6 +54,31 @@ async function behindProxy(
   return { ...proxy, ask };
 }
 
+describe('requests for a container that was just started', () => {
+  test('wait for its program, although it took no connection before', async (t) => {
+    const app = await program(t, (_request, response) => response.end('up'));
+    await app.kill();
+    const { ask, upstreams } = await behindProxy(t, app.port);
+    assert.equal((await ask()).status, 502);
+    upstreams.expect('127.0.0.2');
+    assert.equal((await ask()).status, 502, 'another container was started');
+    upstreams.expect('127.0.0.1');
+    const asked = ask();
+    await turns(50);
+    await app.start();
+    assert.deepEqual(await asked, { status: 200, text: 'up', retry: null });
+  });
+
+  test('are told that it does not come, once the time is over', async (t) => {
+    const app = await program(t, (_request, response) => response.end('up'));
+    await app.kill();
+    const { ask, upstreams } = await behindProxy(t, app.port, { holdMs: 300 });
+    upstreams.expect('127.0.0.1');
+    assert.equal((await ask()).status, 503);
+    assert.equal((await ask()).status, 502, 'it was started too long ago');
+  });
+});
+
 describe('requests for a container whose program starts again', () => {
   test('are what its kept answers are forgotten by', async (t) => {
     let release = 'one';

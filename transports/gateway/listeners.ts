@@ -212,6 +212,11 @@ export class GatewayListeners implements IngressListeners {
     }, this.#options.retryMs ?? RETRY_MS).unref();
   }
 
+  /** The container at this address was just started: requests wait until its program takes connections. */
+  expectProgram(address: string): void {
+    this.#upstreams.expect(address);
+  }
+
   /** Takes no more connections, lets answers under way finish (at most `graceMs`), then ends everything. */
   async close(graceMs: number): Promise<void> {
     clearTimeout(this.#again);

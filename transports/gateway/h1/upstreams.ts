@@ -81,6 +81,8 @@ export class Upstreams {
   readonly #onRestart: (origin: UpstreamAddress) => void;
   /** Origins without a connection that took one lately, and when. */
   readonly #lately = new Map<string, number>();
+  /** Hosts whose program was just started, and when. */
+  readonly #started = new Map<string, number>();
   readonly #sweep: NodeJS.Timeout;
   readonly #rested = (connection: UpstreamConnection) => this.#rest(connection);
   #closed = false;
@@ -177,14 +179,20 @@ export class Upstreams {
     });
   }
 
+  /** The program of the container at this host was just started: requests may wait until it takes connections. */
+  expect(host: string): void {
+    this.#started.set(host, performance.now());
+  }
+
   /**
-   * Whether a request may wait for this container, whose program has just refused a connection: it took one lately, so
-   * that it may be starting again.
+   * Whether a request may wait for this container, whose program has just refused a connection: it was started lately,
+   * or took one lately, so that it may be starting again.
    */
   mayWait(address: Destination): boolean {
     const key = keyOf(address);
     const seenAt = this.#origins.get(key)?.seenAt ?? this.#lately.get(key) ?? Number.NEGATIVE_INFINITY;
-    const isLately = performance.now() - seenAt < this.#limits.holdMs;
+    const startedAt = this.#started.get(address.host) ?? Number.NEGATIVE_INFINITY;
+    const isLately = performance.now() - Math.max(seenAt, startedAt) < this.#limits.holdMs;
     return address.isContainer === true && !this.#closed && (isLately || this.#restarting.has(key));
   }
 
@@ -255,7 +263,8 @@ export class Upstreams {
 
   #expire(): void {
     const now = performance.now();
-    for (const [key, seenAt] of this.#lately) if (seenAt < now - this.#limits.holdMs) this.#lately.delete(key);
+    for (const lately of [this.#lately, this.#started])
+      for (const [key, at] of lately) if (at < now - this.#limits.holdMs) lately.delete(key);
     const before = now - this.#limits.idleMs;
     for (const origin of this.#origins.values()) {
       const { idle, pipes } = origin;
