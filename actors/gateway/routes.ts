@@ -154,6 +154,8 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
     if (known === undefined) return false;
     if (status === 'failed' || status === 'stopped') return true;
     arrivals.expect(containerId);
+    // It may be back at its address before the next look.
+    if (known.address !== undefined) deps.expectProgram?.(known.address);
     return status === 'running' || known.address !== undefined;
   };
   const ref = spawn<RoutesState, 'look' | 'changed'>(parent, look, {

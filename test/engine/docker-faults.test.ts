@@ -321,6 +321,7 @@ describe('a faulty Docker Engine', () => {
         const { status, message } = answers.shift() ?? { status: 204, message: '' };
         return json(response, status, { message });
       }
+      if (called === '/networks/troupe-f-a') return json(response, 200, { Id: 'n', Name: 'troupe-f-a' });
       return json(response, 200, called.endsWith('/json') ? view : {});
     });
     return calls;

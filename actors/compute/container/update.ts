@@ -167,7 +167,10 @@ async function change(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<ContainerR
     await audit(tx, auditEntry(call, 'container.update', id, { ...differences(was, wanted), restarted }));
   }
   if (settings.news === undefined && ending.length === 0 && name === before && !isMade) return undefined;
-  return restarted ? setRestart(tx, id) : now;
+  if (!restarted) return now;
+  // Gateways know then that its program refuses connections for a while.
+  await tellCompute(tx, { kind: 'status', containerId: id, status: 'pending' });
+  return setRestart(tx, id);
 }
 
 /** How it stops, and what follows when it ends. Resolves with the names of what is another now. */
