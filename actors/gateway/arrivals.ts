@@ -5,9 +5,9 @@
 import type { RouteSnapshot } from './routing.ts';
 
 /** How long a request waits, ms; and how many requests may wait, in all and for one container. */
-const HOLD_MS = 3000;
-const MAX_HELD = 1000;
-const MAX_HELD_PER_CONTAINER = 100;
+const HOLD_MS = 15_000;
+const MAX_HELD = 2000;
+const MAX_HELD_PER_CONTAINER = 500;
 
 /** Requests that wait, by container. `snapshot`: what the gateway decides from. */
 export class Arrivals {

@@ -77,7 +77,9 @@ describe('a faulty Docker Engine', () => {
       "iptables v1.8.9 (nf_tables): Chain 'DOCKER' does not exist (exit status 2)";
     let creations = 0;
     await begin((_request, response, path) => {
-      if (path !== '/networks/create') json(response, 404, { message: 'no such network' });
+      if (path !== '/networks/create' && creations === 3)
+        json(response, 200, { Id: 'n', Name: path.slice('/networks/'.length) });
+      else if (path !== '/networks/create') json(response, 404, { message: 'no such network' });
       else if (++creations < 3) json(response, 500, { message: lost });
       else json(response, 201, { Id: 'n' });
     });
@@ -276,6 +278,8 @@ describe('a faulty Docker Engine', () => {
     await begin((request, response, called) => {
       if (called === '/info') return json(response, 200, { NCPU: 2 });
       if (called === '/networks') return json(response, 200, [network('10.0.0.0/9'), network('fe80::/64')]);
+      if (called.startsWith('/networks/') && !called.endsWith('/create') && asked.length === 3)
+        return json(response, 200, { Id: 'n1', Name: called.slice('/networks/'.length) });
       if (called !== '/networks/create') return json(response, called.startsWith('/containers/json') ? 200 : 404, []);
       let text = '';
       request.on('data', (chunk) => {

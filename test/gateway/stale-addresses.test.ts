@@ -59,12 +59,13 @@ async function statusAt(port: number): Promise<number> {
 }
 
 test('a container is reached as soon as it is said to be running, and who asks a moment too early waits', async (t) => {
-  const { state, setStatus, statusOf } = await open(t);
+  const { state, setStatus, statusOf, lists } = await open(t);
   for (let start = 0; start < 5; start++) {
     state.phase = 'created';
     state.address = null;
+    const before = lists();
     await setStatus('initializing');
-    await until(async () => (await statusOf()) === 503, { what: 'the gateway knows that it has no address' });
+    await until(() => lists() > before, { what: 'the gateway has looked, and found no address' });
     const early = statusOf();
     state.phase = 'running';
     state.address = '127.0.0.1';
@@ -83,7 +84,7 @@ test('nobody waits for what is not coming, and no more than a bounded number wai
   assert.equal(arrivals.wait(CONTAINER), undefined);
   assert.equal(arrivals.wait('abcdefghijk2'), undefined);
   shown = snapshot({ isComing: true });
-  const waiting = Array.from({ length: 100 }, () => arrivals.wait(CONTAINER));
+  const waiting = Array.from({ length: 500 }, () => arrivals.wait(CONTAINER));
   assert.ok(waiting.every((one) => one !== undefined));
   assert.equal(arrivals.wait(CONTAINER), undefined);
   // News that a look has not followed yet counts, too: what the look saw may be older.
