@@ -23,7 +23,7 @@ import { startSharedParts } from './shared-parts.mjs';
 import { COVERED, filesOfFailures, findTests, findTypeOnly } from './test-files.mjs';
 
 const FILE_TIMEOUT_MS = 600_000;
-const CONCURRENCY = 3;
+const CONCURRENCY = 2;
 const MIN_LINES_PERCENT = 90;
 const MAX_REPEATED = 6;
 const SLOWEST_SHOWN = 30;

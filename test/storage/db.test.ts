@@ -197,7 +197,7 @@ suite('bounds', () => {
     openDb(database.connection, { log: silentLog, name: 'bounded', max, limits });
 
   test('waiting for a connection ends with unavailable', async () => {
-    const db = bounded({ connectMs: 100 }, 1);
+    const db = bounded({ connectMs: 1000 }, 1);
     let release: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (release = resolve));
     const holding = db.tx(() => held);
