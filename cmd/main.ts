@@ -56,7 +56,7 @@ function twoDashes(argument: string, at: number, all: readonly string[]): string
 }
 
 /** They run on without whoever read what they print. */
-const SERVERS = ['up', 'gateway', 'auth', 'compute', 'network', 'monitor', 'notify'];
+const SERVERS = ['up', 'gateway', 'auth', 'compute', 'monitor', 'notify'];
 /** As a program ends that SIGPIPE ends: whoever reads has enough, as in `troupe ps | head -1`. */
 const READER_LEFT = 141;
 
