@@ -6,6 +6,8 @@ import type { RouteSnapshot } from './routing.ts';
 
 /** How long a request waits, ms; and how many requests may wait, in all and for one container. */
 const HOLD_MS = 15_000;
+/** How long a certificate authority waits, ms: it gives up after 5 to 10 s, and the order fails. */
+const AUTHORITY_HOLD_MS = 3000;
 const MAX_HELD = 2000;
 const MAX_HELD_PER_CONTAINER = 500;
 
@@ -36,10 +38,10 @@ export class Arrivals {
   }
 
   /**
-   * Resolves when the container has an address or is not awaited any more, at the latest after HOLD_MS. Undefined when
-   * there is nothing to wait for, or too many requests wait.
+   * Resolves when the container has an address or is not awaited any more, at the latest after HOLD_MS, for a certificate
+   * authority after AUTHORITY_HOLD_MS. Undefined when there is nothing to wait for, or too many requests wait.
    */
-  wait(containerId: string): Promise<void> | undefined {
+  wait(containerId: string, who: 'client' | 'authority' = 'client'): Promise<void> | undefined {
     const known = this.#waiting.get(containerId);
     if (!this.#isAwaited(containerId) || this.#held >= MAX_HELD || (known?.size ?? 0) >= MAX_HELD_PER_CONTAINER)
       return undefined;
@@ -54,7 +56,7 @@ export class Arrivals {
         this.#held--;
         resolve();
       };
-      const timer = setTimeout(go, HOLD_MS);
+      const timer = setTimeout(go, who === 'authority' ? AUTHORITY_HOLD_MS : HOLD_MS);
       timer.unref();
       waiting.add(go);
     });

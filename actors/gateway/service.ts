@@ -124,7 +124,7 @@ export class GatewayControl implements GatewayDecider {
     const decision = orChallenge(routing.decideName(serverName, port), isChallenge);
     if (decision !== 'refuse' && decision !== 'challenge') return decision;
     const later = () => orChallenge(routing.decideName(serverName, port), isChallenge);
-    return awaited(running, serverName, port)?.then(later) ?? decision;
+    return awaited(running, serverName, port, isChallenge ? 'authority' : 'client')?.then(later) ?? decision;
   }
 
   adopt(connection: LongConnection): () => void {
@@ -160,9 +160,9 @@ function orChallenge(decision: NameDecision, isChallenge: boolean): NameDecision
 }
 
 /** Waits for the container behind a name, if it is about to get an address. */
-function awaited({ routing, arrivals }: StartedControl, host: string, port: number): Promise<void> | undefined {
+function awaited({ routing, arrivals }: StartedControl, host: string, port: number, who?: 'authority' | 'client') {
   const id = routing.containerAt(host, port);
-  return id === undefined ? undefined : arrivals.wait(id);
+  return id === undefined ? undefined : arrivals.wait(id, who);
 }
 
 /** Ports from 8000 to 8999 that some container uses. */

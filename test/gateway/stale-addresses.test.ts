@@ -100,6 +100,23 @@ test('nobody waits for what is not coming, and no more than a bounded number wai
   assert.equal(arrivals.wait(CONTAINER), undefined);
 });
 
+test('a certificate authority is answered long before it gives up, though the container is still coming', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const coming = { address: undefined, ports: new Map(), isComing: true };
+  const shown: RouteSnapshot = { routes: new RouteTable([]), containers: new Map([[CONTAINER, coming]]) };
+  const arrivals = new Arrivals(() => shown);
+  const letOut: string[] = [];
+  const waiting = (['client', 'authority'] as const).map((who) =>
+    arrivals.wait(CONTAINER, who)?.then(() => letOut.push(who)),
+  );
+  t.mock.timers.tick(3000);
+  await waiting[1];
+  assert.deepEqual(letOut, ['authority']);
+  t.mock.timers.tick(12_000);
+  await waiting[0];
+  assert.deepEqual(letOut, ['authority', 'client']);
+});
+
 for (const desired of ['stopped', 'deleted'] as const) {
   test(`a container that is to be ${desired} is not reached any more, whatever the engine still says of it`, async (t) => {
     const { db, statusOf } = await open(t);
