@@ -38,8 +38,9 @@ export class Arrivals {
   }
 
   /**
-   * Resolves when the container has an address or is not awaited any more, at the latest after HOLD_MS, for a certificate
-   * authority after AUTHORITY_HOLD_MS. Undefined when there is nothing to wait for, or too many requests wait.
+   * Resolves when the container has an address or is not awaited any more, at the latest after HOLD_MS, for a
+   * certificate authority after AUTHORITY_HOLD_MS. Undefined when there is nothing to wait for, or too many requests
+   * wait.
    */
   wait(containerId: string, who: 'client' | 'authority' = 'client'): Promise<void> | undefined {
     const known = this.#waiting.get(containerId);
