@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
 import { atTerminal } from '../support/client/terminal.ts';
-import { type BrowserPage, openBrowser, visit } from '../support/clients/browser.ts';
+import { type BrowserPage, openBrowser } from '../support/clients/browser.ts';
 import { type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
@@ -152,8 +152,8 @@ describe('sessions in a browser', {
     const violations: string[] = [];
     page.on('console', (message) => violations.push(message.text()));
     const { device_code, user_code } = await begin();
-    await visit(page, 'about:blank');
-    await visit(page, `${origin}/device#${user_code}`);
+    await page.goto('about:blank');
+    await page.goto(`${origin}/device#${user_code}`);
     await page.fill('[name=username]', 'ann');
     await page.fill('[name=password]', 'not this one');
     await press('Log in');
@@ -186,7 +186,7 @@ describe('sessions in a browser', {
   });
 
   test('the page of the console opens every service and socket with the cookie', async () => {
-    await visit(browser.page, `${origin}/device`);
+    await browser.page.goto(`${origin}/device`);
     for (const [method, path] of CALLS) {
       if (method !== 'GET') continue;
       const status = await browser.run(`async (path) => (await fetch(path)).status`, path);
@@ -206,7 +206,7 @@ describe('sessions in a browser', {
       'Network.responseReceivedExtraInfo',
       ({ statusCode, headers }) => void got.push({ status: statusCode, cookie: lowerCase(headers)['set-cookie'] }),
     );
-    await visit(page, `${tenant}/`);
+    await page.goto(`${tenant}/`);
     await wire.send('Network.enable');
     assert.deepEqual(await browser.run(ATTACK, { console: origin, calls: CALLS, sockets: SOCKETS }), {
       read: [],
@@ -227,7 +227,7 @@ describe('sessions in a browser', {
     const answered = got.filter(({ status }) => status !== 401 && status !== 101).length;
     assert.ok(answered <= 2 + sent.filter((one) => one['access-control-request-method'] !== undefined).length);
     await wire.detach();
-    await visit(page, `${origin}/device`);
+    await page.goto(`${origin}/device`);
     assert.equal(await browser.run(LOGGED_IN), 200, 'the session goes on');
     const { json } = await request('POST', `${platform.ready.urls.auth}/api/login`, {
       body: { username: 'ann', password: PASSWORD },
@@ -236,13 +236,13 @@ describe('sessions in a browser', {
   });
 
   test('the logout ends the session in the browser', async () => {
-    await visit(browser.page, `${origin}/device`);
-    await visit(browser.page, `${origin}/settings`);
+    await browser.page.goto(`${origin}/device`);
+    await browser.page.goto(`${origin}/settings`);
     await press('Log out');
     await browser.page.waitForSelector('[name=username]');
     assert.equal(await browser.run(LOGGED_IN), 401);
-    await visit(browser.page, 'about:blank');
-    await visit(browser.page, `${origin}/device`);
+    await browser.page.goto('about:blank');
+    await browser.page.goto(`${origin}/device`);
     assert.deepEqual(await browser.page.context().cookies(), []);
   });
 
@@ -256,8 +256,8 @@ describe('sessions in a browser', {
     const login = await atTerminal(['login', '--data', data], { folder: data, env });
     t.after(login.stop);
     const opened = await login.opened();
-    await visit(page, 'about:blank');
-    await visit(page, opened);
+    await page.goto('about:blank');
+    await page.goto(opened);
     // The password alone opens nothing: the page asks for the key, which touches itself.
     await logIn();
     await press('Continue');

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
-import { type BrowserPage, openBrowser, visit } from '../support/clients/browser.ts';
+import { type BrowserPage, openBrowser } from '../support/clients/browser.ts';
 import { type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
@@ -159,18 +159,18 @@ describe('security keys in a browser', {
   });
 
   test('pages of subdomains may use it, others are kept away by the browser', async () => {
-    await visit(browser.page, pageOf('console.troupe.localhost'));
+    await browser.page.goto(pageOf('console.troupe.localhost'));
     const { options, state } = await beginLogin('ann');
     assert.equal((await finishLogin(state, await get(options))).status, 200);
     // What a container serves is no page of ours, though browsers take it for one.
-    await visit(browser.page, pageOf('abcdefghijkl.compute.troupe.localhost'));
+    await browser.page.goto(pageOf('abcdefghijkl.compute.troupe.localhost'));
     const lured = await beginLogin('ann');
     assert.equal((await finishLogin(lured.state, await get(lured.options))).status, 401);
     for (const host of ['evil-troupe.localhost', '127.0.0.1']) {
-      await visit(browser.page, pageOf(host));
+      await browser.page.goto(pageOf(host));
       await assert.rejects(get(options), /SecurityError/, host);
     }
-    await visit(browser.page, pageOf('troupe.localhost'));
+    await browser.page.goto(pageOf('troupe.localhost'));
   });
 
   test('an old one that only knows a touch does too, by its counter', async () => {

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { type TestContext, test } from 'node:test';
-import { chromium } from 'playwright-core';
+
 import { landingPage } from '../../actors/gateway/landing.ts';
 import { Routing } from '../../actors/gateway/routing.ts';
 import { RouteTable } from '../../proto/gateway/routes.ts';
 import type { ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
+import { launchChromium } from '../support/clients/chromium.ts';
 import { openProxy } from '../support/gateway/proxy.ts';
-import { findProgram } from '../support/require.ts';
 
 const PORTS = { http: 18_080, https: 8443, ssh: 2022 };
 const DOMAIN = 'cloud.test';
@@ -90,11 +90,7 @@ test('the page runs and loads nothing', () => {
 test('a browser shows it as it is meant, on a phone and a large screen, light and dark, without a complaint', async (t: TestContext) => {
   const page = landingPage({ domain: 'cloud.example.org', port: ':8443', sshPort: 2222, has: () => true });
   const proxy = await openProxy(t, () => ({ reply: page }));
-  const browser = await chromium.launch({
-    executablePath: findProgram('chromium') ?? 'chromium',
-    args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-background-networking', '--no-proxy-server'],
-  });
-  t.after(() => browser.close());
+  const browser = await launchChromium(t);
   const backgrounds = new Set<string>();
   for (const colorScheme of ['light', 'dark'] as const) {
     for (const width of [360, 1280]) {

@@ -1,7 +1,6 @@
 /** The console as a person uses it: the real platform with real containers, in a real Chromium, from the first login on. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { visit } from '../support/clients/browser.ts';
 import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
@@ -36,7 +35,7 @@ describe('the console in a browser', {
 
   test('a wrong password is refused in a sentence, the right one leads to the address that was asked for', async () => {
     const { page } = browser;
-    await visit(page, `${origin}/containers/new`);
+    await page.goto(`${origin}/containers/new`);
     await page.getByLabel('Username').fill('ann');
     await page.getByLabel('Password').fill('not this one');
     await button('Log in').click();
@@ -123,7 +122,7 @@ describe('the console in a browser', {
     for (let n = 1; n < 6; n++) tabs.push(await page.context().newPage());
     for (const tab of tabs) {
       tab.on('websocket', () => sockets++);
-      await visit(tab, `${origin}/containers`);
+      await tab.goto(`${origin}/containers`);
       await tab.getByText('Live', { exact: true }).waitFor();
     }
     await page.getByRole('button', { name: 'More for first' }).click();
@@ -135,7 +134,7 @@ describe('the console in a browser', {
 
   test('the container is deleted by its name, and the page says that it is gone', async () => {
     const { page } = browser;
-    await visit(page, `${origin}/containers`);
+    await page.goto(`${origin}/containers`);
     await page.getByRole('link', { name: 'first' }).click();
     await page.getByRole('link', { name: 'Settings', exact: true }).click();
     await button('Delete for ever').click();
@@ -150,9 +149,9 @@ describe('the console in a browser', {
   test('the logout ends the session in all tabs', async () => {
     const { page } = browser;
     const other = await page.context().newPage();
-    await visit(other, `${origin}/keys`);
+    await other.goto(`${origin}/keys`);
     await other.getByRole('heading', { level: 1, name: 'SSH keys' }).waitFor();
-    await visit(page, `${origin}/settings`);
+    await page.goto(`${origin}/settings`);
     await button('Log out').click();
     await heading('Log in to troupe.localhost').waitFor();
     await other.getByRole('heading', { level: 1, name: 'Log in to troupe.localhost' }).waitFor();
@@ -162,7 +161,7 @@ describe('the console in a browser', {
 
   test('a session that is ended elsewhere asks for the password over the page as it is', async () => {
     const { page } = browser;
-    await visit(page, `${origin}/containers/new`);
+    await page.goto(`${origin}/containers/new`);
     await logIn();
     await page.getByLabel('Name', { exact: true }).fill('half typed');
     await page.context().clearCookies();

@@ -1,7 +1,6 @@
 /** The whole visit with the keyboard alone, on the real platform in a real Chromium. No test here uses the mouse. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { visit } from '../support/clients/browser.ts';
 import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
@@ -55,14 +54,14 @@ describe('the keyboard alone', {
   const rows = async () => (await page.locator('.xterm-rows').textContent()) ?? '';
   const dialog = () => page.getByRole('dialog');
   const there = async (path: string) => {
-    await visit(page, `${console.origin}${path}`);
+    await page.goto(`${console.origin}${path}`);
     await page.getByRole('heading', { level: 1 }).waitFor();
     await until(() => page.evaluate('document.querySelector(".bones") === null'), { what: `${path} is there` });
   };
   const isLive = () => page.locator('.terminal-pane .status.ok').first().waitFor({ timeout: 60_000 });
 
   test('logs in', async () => {
-    await visit(page, `${console.origin}/containers/new`);
+    await page.goto(`${console.origin}/containers/new`);
     await page.getByLabel('Username').waitFor();
     assert.deepEqual(await keys.faults(), []);
     await keys.fill('Username', 'ann');

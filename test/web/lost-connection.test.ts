@@ -7,7 +7,6 @@ import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { z } from 'zod';
 import { faultsIn } from '../support/client/followers.ts';
-import { visit } from '../support/clients/browser.ts';
 import { request } from '../support/cluster/platform.ts';
 import { perlImage, skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { pause } from '../support/pause.ts';
@@ -88,7 +87,7 @@ describe('a console whose connection is lost', {
     tabs.push(page);
     while (tabs.length < 6) {
       const tab = await page.context().newPage();
-      await visit(tab, `${console.origin}/containers`);
+      await tab.goto(`${console.origin}/containers`);
       await isLive(tab);
       tabs.push(tab);
     }
@@ -179,7 +178,7 @@ describe('a console whose connection is lost', {
 
   test('a container that is deleted elsewhere is said to be gone', async () => {
     const other = await page.context().newPage();
-    await visit(other, `${console.origin}/containers`);
+    await other.goto(`${console.origin}/containers`);
     await other.getByRole('article', { name: 'worker' }).waitFor();
     const { compute } = console.platform.ready.urls;
     await request('DELETE', `${compute}/compute/containers/${container.id}`, { token: container.token });

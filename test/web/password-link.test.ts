@@ -1,7 +1,6 @@
 /** A link to set a password: made by the administrator, opened by somebody without a session, in a real Chromium. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { visit } from '../support/clients/browser.ts';
 import { request } from '../support/cluster/platform.ts';
 import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { skipWithout } from '../support/require.ts';
@@ -78,7 +77,7 @@ describe('a link to set a password', {
   test('whoever has it sets the password without a session, then logs in with it', async () => {
     await page.context().clearCookies();
     const [link = ''] = links;
-    await visit(page, link);
+    await page.goto(link);
     await console.heading('Set a password').waitFor();
     await page.getByText('For ann at troupe.localhost.').waitFor();
     await page.getByText('The link works once, until').waitFor();
@@ -102,11 +101,11 @@ describe('a link to set a password', {
 
   test('a link that was used, and half of one, say what to do', async () => {
     const [link = ''] = links;
-    await visit(page, link);
+    await page.goto(link);
     await page.getByText('This link is wrong, was used, or is too old.').waitFor();
     assert.deepEqual(await console.findings(), []);
     assert.equal(await console.button('Set password').count(), 0);
-    await visit(page, `${console.origin}/password`);
+    await page.goto(`${console.origin}/password`);
     await page.getByText('This address is not whole.').waitFor();
   });
 
@@ -123,7 +122,7 @@ describe('a link to set a password', {
     await dialog().getByRole('button', { name: 'Add user' }).click();
     const link = await shownLink('jonas');
     await console.button('I have kept it').click();
-    await visit(page, link);
+    await page.goto(link);
     await page.getByText('For jonas at').waitFor();
     await enterTwice(NEW);
     await page.getByText('The password of jonas is set.').waitFor();

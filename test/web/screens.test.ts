@@ -1,7 +1,6 @@
 /** Every screen of the console, looked at by axe-core: wide and narrow, light and dark, with a container and without. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { visit } from '../support/clients/browser.ts';
 import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
@@ -42,7 +41,7 @@ describe('the screens of the console', {
   const nameOf = (path: string) => path.slice(1).replaceAll('/', '-');
   const there = async (path: string) => {
     const { browser, origin } = opened;
-    await visit(browser.page, `${origin}${path}`);
+    await browser.page.goto(`${origin}${path}`);
     await browser.page.getByRole('heading', { level: 1 }).waitFor();
     await until(() => browser.run('() => document.querySelector(".bones") === null'), { what: `${path} is there` });
   };

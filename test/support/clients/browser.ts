@@ -1,8 +1,8 @@
 /** A real browser with a security key of its own making (DevTools protocol, domain WebAuthn). */
-import { type Browser, type CDPSession, chromium, type Page, type Request } from 'playwright-core';
+import type { CDPSession, Page } from 'playwright-core';
 import { z } from 'zod';
-import { findProgram } from '../require.ts';
 import type { Cleanup } from '../temp.ts';
+import { launchChromium } from './chromium.ts';
 
 /** What kind of key is plugged in. */
 export interface VirtualKey {
@@ -25,18 +25,13 @@ export interface BrowserPage {
 
 /** Opens `url` in a Chromium that ends with `t`. `args`: more of its own flags. */
 export async function openBrowser(t: Cleanup, url: string, args: readonly string[] = []): Promise<BrowserPage> {
-  const browser: Browser = await chromium.launch({
-    executablePath: findProgram('chromium') ?? 'chromium',
-    // Without a sandbox of its own: it cannot make one for root, and it sees no page but ours.
-    args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-background-networking', '--no-proxy-server', ...args],
-  });
-  t.after(() => browser.close());
+  const browser = await launchChromium(t, args);
   // A context of its own, in which a test may open more pages.
   const context = await browser.newContext();
   // Machines that run tests are busy.
   context.setDefaultTimeout(60_000);
   const page = await context.newPage();
-  await visit(page, url);
+  await page.goto(url);
   const devtools: CDPSession = await page.context().newCDPSession(page);
   await devtools.send('WebAuthn.enable');
   let authenticatorId: string | undefined;
@@ -57,28 +52,4 @@ export async function openBrowser(t: Cleanup, url: string, args: readonly string
       await devtools.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified });
     },
   };
-}
-
-/**
- * Leads `page` to `url`: again where a container's network came or went meanwhile, as a browser with a window does by
- * itself, and also when that cost the page a style sheet or a script.
- */
-export async function visit(page: Page, url: string): Promise<void> {
-  for (let left = 10; ; left--) {
-    const lost: string[] = [];
-    const onFailed = (request: Request) => {
-      const isPart = ['stylesheet', 'script'].includes(request.resourceType());
-      if (isPart && request.failure()?.errorText === 'net::ERR_NETWORK_CHANGED') lost.push(request.url());
-    };
-    page.on('requestfailed', onFailed);
-    try {
-      await page.goto(url);
-      if (lost.length === 0) return;
-      if (left === 0) throw new Error(`${url} lacks ${lost.join(', ')}`);
-    } catch (error) {
-      if (left === 0 || !/ERR_NETWORK_CHANGED|chrome-error:/.test(String(error))) throw error;
-    } finally {
-      page.off('requestfailed', onFailed);
-    }
-  }
 }

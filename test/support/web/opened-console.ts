@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { connect } from 'node:tls';
 import type { Locator, Page } from 'playwright-core';
 import { type Line, line } from '../client/line.ts';
-import { type BrowserPage, openBrowser, visit } from '../clients/browser.ts';
+import { type BrowserPage, openBrowser } from '../clients/browser.ts';
 import { type RunningPlatform, startPlatform, troupe } from '../cluster/platform.ts';
 import { testDatabase } from '../database/database.ts';
 import { tinyImage } from '../engine/docker-client.ts';
@@ -108,7 +108,7 @@ export async function openConsole(
       await button('Log in').click();
     },
     open: async (path, name) => {
-      await visit(page, `${origin}${path}`);
+      await page.goto(`${origin}${path}`);
       await heading(name)
         .waitFor()
         .catch(async (cause) => {
