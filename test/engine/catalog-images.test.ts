@@ -10,6 +10,8 @@ import { eventually } from '../support/engine/eventually.ts';
 import { removeInstallation } from '../support/engine/remove-installation.ts';
 import { until } from '../support/until.ts';
 
+/** How long a machine may take to write a new database to a busy disk, ms. */
+const INIT_MS = 240_000;
 const DUMP = '/root/postgres/dump.sql.gz';
 
 function skip(): string | false {
@@ -77,7 +79,8 @@ describe('the images of the catalog', { skip: skip(), timeout: 1_500_000 }, () =
     timeout: 900_000,
   }, async () => {
     const sql = (query: string) => run('db', `psql -U postgres -At -c "${query}" app`);
-    const serves = () => eventually(async () => assert.equal(await sql('select count(*) >= 0 from pg_roles'), 't'));
+    const serves = () =>
+      eventually(async () => assert.equal(await sql('select count(*) >= 0 from pg_roles'), 't'), INIT_MS);
     const remote = (query: string, password: string) =>
       run('db', `PGPASSWORD=${password} psql -h "$(hostname -i)" -U app -At -c "${query}" app`);
     await make('db', 'postgres-15');
@@ -147,7 +150,8 @@ describe('the images of the catalog', { skip: skip(), timeout: 1_500_000 }, () =
   it('postgres-15: begins again when it was killed while it made its database', { timeout: 900_000 }, async () => {
     const env = { POSTGRES_USER: 'o\'wner "x"' };
     const roles = 'psql -U postgres -At -c "select rolname from pg_roles where rolcanlogin order by 1"';
-    const serves = () => eventually(async () => assert.equal(await run('cut', roles), 'o\'wner "x"\npostgres'));
+    const serves = () =>
+      eventually(async () => assert.equal(await run('cut', roles), 'o\'wner "x"\npostgres'), INIT_MS);
     await make('cut', 'postgres-15');
     await start('cut', env);
     await serves();
@@ -161,7 +165,8 @@ describe('the images of the catalog', { skip: skip(), timeout: 1_500_000 }, () =
     );
     await engine.stop('cut', 0);
     await start('cut', env);
-    await until(async () => (await run('cut', 'test ! -e /root/postgres/data.new/PG_VERSION || echo made')) === 'made');
+    const made = 'test ! -e /root/postgres/data.new/PG_VERSION || echo made';
+    await until(async () => (await run('cut', made)) === 'made', { timeoutMs: INIT_MS, everyMs: 200, what: made });
     assert.equal(await run('cut', 'ls /root/postgres'), 'data.new');
     // As in a power cut, nothing of it ends by itself.
     await engine.stop('cut', 0);
