@@ -46,6 +46,19 @@ describe('the size and the image in the console', {
     await until(async () => (await save('Size').getAttribute('aria-disabled')) === 'true', { what: 'it is shown' });
   });
 
+  test('what is typed stays when somebody else saves a change, and a field nobody typed into follows it', async () => {
+    const [memory, storage] = [opened.page.getByLabel('Memory (MB)'), opened.page.getByLabel('Storage (GB)')];
+    await storage.fill('7');
+    const { status } = await request('PATCH', container.url, { token: container.token, body: { memory_mb: 700 } });
+    assert.equal(status, 200);
+    await until(async () => (await memory.inputValue()) === '700', { what: 'the change is shown' });
+    assert.equal(await storage.inputValue(), '7');
+    const sent = opened.page.waitForRequest((asked) => asked.method() === 'PATCH');
+    await save('Size').click();
+    assert.deepEqual((await sent).postDataJSON(), { storage_gb: 7 });
+    await until(async () => (await save('Size').getAttribute('aria-disabled')) === 'true', { what: 'it is saved' });
+  });
+
   test('what is out of bounds is said at its field, and so is an image that may not be used', async () => {
     const wrong = opened.page.locator('.field .wrong');
     await opened.page.getByLabel('Memory (MB)').fill('99');

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import type { CallInput, Container } from '../../../client/index.ts';
 import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
+import { useDraft } from '../../core/draft.ts';
 import { imageName } from '../../core/image.ts';
 import { call } from '../../core/platform.ts';
 import { SIZES } from '../../core/sizes.ts';
@@ -24,13 +25,13 @@ type MachineChange = NonNullable<CallInput<'updateContainer'>['body']>;
 
 export function SizeForm({ container }: OfMachine) {
   const { id, name, instance_type, memory_mb, storage_gb } = container;
-  const [size, setSize] = useState(instance_type);
-  const [memory, setMemory] = useState(String(memory_mb));
-  const [storage, setStorage] = useState(String(storage_gb));
+  const size = useDraft(instance_type);
+  const memory = useDraft(String(memory_mb));
+  const storage = useDraft(String(storage_gb));
   const [discard, setDiscard] = useState(false);
-  const [memoryMb, storageGb] = [Number(memory), Number(storage)];
+  const [memoryMb, storageGb] = [Number(memory.value), Number(storage.value)];
   const body: MachineChange = {
-    ...(size === instance_type ? {} : { instance_type: size }),
+    ...(size.value === instance_type ? {} : { instance_type: size.value }),
     ...(memoryMb === memory_mb ? {} : { memory_mb: memoryMb }),
     ...(storageGb === storage_gb ? {} : { storage_gb: storageGb }),
   };
@@ -38,6 +39,8 @@ export function SizeForm({ container }: OfMachine) {
   const sent = discard ? { ...body, discard } : body;
   const deed = useDeed(async () => {
     await call('updateContainer', { params: { id }, body: sent });
+    for (const draft of [size, memory, storage]) draft.saved();
+    setDiscard(false);
     toast(t.settings.saved);
   });
   const submit = (event: Event) => {
@@ -51,26 +54,26 @@ export function SizeForm({ container }: OfMachine) {
       <form class="inside stack" onSubmit={submit}>
         <SelectField
           label={t.machine.processor}
-          value={size}
+          value={size.value}
           error={fieldError(deed.error, 'instance_type')}
           choices={SIZES.map((one) => [one.type, `${one.type}: ${sizeText(one)}`])}
-          onChange={(to) => setSize(SIZES.find(({ type }) => type === to)?.type ?? size)}
+          onChange={(to) => size.set(SIZES.find(({ type }) => type === to)?.type ?? size.value)}
         />
         <div class="inline">
           <TextField
             label={t.machine.memory}
             hint={t.machine.memoryHint}
             error={fieldError(deed.error, 'memory_mb')}
-            value={memory}
-            onInput={setMemory}
+            value={memory.value}
+            onInput={memory.set}
             attributes={{ inputMode: 'numeric', required: true, maxLength: 5, autocomplete: 'off' }}
           />
           <TextField
             label={t.machine.storage}
             hint={t.machine.storageHint}
             error={fieldError(deed.error, 'storage_gb')}
-            value={storage}
-            onInput={setStorage}
+            value={storage.value}
+            onInput={storage.set}
             attributes={{ inputMode: 'numeric', required: true, maxLength: 4, autocomplete: 'off' }}
           />
         </div>
@@ -82,7 +85,16 @@ export function SizeForm({ container }: OfMachine) {
           </Button>
         </div>
         <AsCommand
-          troupe={troupeLine('update', name, '--size', size, '--memory', `${memory}M`, '--storage', `${storage}G`)}
+          troupe={troupeLine(
+            'update',
+            name,
+            '--size',
+            size.value,
+            '--memory',
+            `${memory.value}M`,
+            '--storage',
+            `${storage.value}G`,
+          )}
           curl={curlLine('PATCH', `/compute/containers/${id}`, sent)}
         />
       </form>
@@ -92,11 +104,12 @@ export function SizeForm({ container }: OfMachine) {
 
 export function ImagePanel({ container }: OfMachine) {
   const { id, name, image = '', next_image, status, status_reason, pull_policy } = container;
-  const [value, setValue] = useState(next_image ?? image);
-  const wanted = value.trim();
+  const draft = useDraft(next_image ?? image);
+  const wanted = draft.value.trim();
   const body: MachineChange = { image: wanted === '' ? null : wanted };
   const change = useDeed(async () => {
     await call('updateContainer', { params: { id }, body });
+    draft.saved();
     toast(t.settings.saved);
   });
   const pull = useDeed(async (policy: Container['pull_policy']) => {
@@ -116,8 +129,8 @@ export function ImagePanel({ container }: OfMachine) {
           <Note tone="warn">{status_reason}</Note>
         )}
         <ImageField
-          value={value}
-          onChange={setValue}
+          value={draft.value}
+          onChange={draft.set}
           hint={t.machine.imageHint}
           error={fieldError(change.error, 'image')}
           now={next_image ?? image}

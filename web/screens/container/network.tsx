@@ -27,7 +27,7 @@ export function Network({ params: { id = '' } }: ScreenProps) {
         <div class="stack">
           <Ports container={container} />
           <Hostnames id={id} />
-          <PrivateNetwork key={`${container.network} ${container.alias}`} container={container} />
+          <PrivateNetwork key={container.id} container={container} />
         </div>
       )}
     </ContainerFrame>

@@ -1,8 +1,8 @@
 /** The private network of a container, and the name by which the other members find it. */
-import { useState } from 'preact/hooks';
 import type { Container } from '../../../client/index.ts';
 import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
+import { useDraft } from '../../core/draft.ts';
 import { call } from '../../core/platform.ts';
 import { Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
@@ -15,13 +15,14 @@ import { t } from '../../text/text.ts';
 /** An empty network is none, and an empty name is none. */
 export function PrivateNetwork({ container }: { readonly container: Container }) {
   const { id, name, network = '', alias = '' } = container;
-  const [wanted, setWanted] = useState(network);
-  const [named, setNamed] = useState(alias);
-  const [newNetwork, newAlias] = [wanted.trim(), named.trim()];
+  const wanted = useDraft(network);
+  const named = useDraft(alias);
+  const [newNetwork, newAlias] = [wanted.value.trim(), named.value.trim()];
   const body = { network: newNetwork || null, alias: newAlias || null };
   const isSame = newNetwork === network && newAlias === alias;
   const deed = useDeed(async () => {
     await call('updateContainer', { params: { id }, body });
+    for (const draft of [wanted, named]) draft.saved();
     toast(t.settings.saved);
   });
   const submit = (event: Event) => {
@@ -41,16 +42,16 @@ export function PrivateNetwork({ container }: { readonly container: Container })
             label={t.network.networkName}
             hint={t.network.networkHint}
             error={fieldError(deed.error, 'network')}
-            value={wanted}
-            onInput={setWanted}
+            value={wanted.value}
+            onInput={wanted.set}
             attributes={attributes}
           />
           <TextField
             label={t.network.alias}
             hint={t.network.aliasHint}
             error={fieldError(deed.error, 'alias')}
-            value={named}
-            onInput={setNamed}
+            value={named.value}
+            onInput={named.set}
             attributes={attributes}
           />
         </div>

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import type { Container } from '../../../client/index.ts';
 import { curlLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
+import { useDraft } from '../../core/draft.ts';
 import { call } from '../../core/platform.ts';
 import type { ScreenProps } from '../../core/router.ts';
 import { Button } from '../../parts/button.tsx';
@@ -21,10 +22,10 @@ export function ContainerSettings({ params: { id = '' } }: ScreenProps) {
   return (
     <ContainerFrame id={id}>
       {(container) => (
-        <div class="stack">
-          <NameForm key={container.name} container={container} />
-          <SizeForm key={sizeOf(container)} container={container} />
-          <ImagePanel key={`${container.image} ${container.next_image}`} container={container} />
+        <div class="stack" key={container.id}>
+          <NameForm container={container} />
+          <SizeForm container={container} />
+          <ImagePanel container={container} />
           <Workload container={container} />
           <Ending container={container} />
         </div>
@@ -33,19 +34,16 @@ export function ContainerSettings({ params: { id = '' } }: ScreenProps) {
   );
 }
 
-/** What the form of its size begins with. */
-const sizeOf = ({ instance_type, memory_mb, storage_gb }: Container) =>
-  [instance_type, memory_mb, storage_gb].join(' ');
-
 interface OfContainer {
   readonly container: Container;
 }
 
 function NameForm({ container: { id, name } }: OfContainer) {
-  const [value, setValue] = useState(name);
-  const body = { name: value.trim() };
+  const draft = useDraft(name);
+  const body = { name: draft.value.trim() };
   const deed = useDeed(async () => {
     await call('updateContainer', { params: { id }, body });
+    draft.saved();
     toast(t.settings.saved);
   });
   const submit = (event: Event) => {
@@ -58,8 +56,8 @@ function NameForm({ container: { id, name } }: OfContainer) {
         <TextField
           label={t.create.name}
           error={fieldError(deed.error, 'name')}
-          value={value}
-          onInput={setValue}
+          value={draft.value}
+          onInput={draft.set}
           attributes={{ required: true, maxLength: 63, autocomplete: 'off' }}
         />
         {deed.error?.fields.length === 0 && <Failure error={deed.error} />}

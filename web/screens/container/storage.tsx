@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import type { Container } from '../../../client/index.ts';
 import { curlLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
+import { useDraft } from '../../core/draft.ts';
 import { bytesOf } from '../../core/format.ts';
 import { call } from '../../core/platform.ts';
 import type { ScreenProps } from '../../core/router.ts';
@@ -22,11 +23,11 @@ export function Storage({ params: { id = '' } }: ScreenProps) {
   return (
     <ContainerFrame id={id}>
       {(container) => (
-        <div class="stack">
+        <div class="stack" key={container.id}>
           <Panel title={t.storage.used}>
             <p class="inside num">{bytesOf(container.storage_used_gb * GIB, container.storage_gb * GIB)}</p>
           </Panel>
-          <KeptPaths key={(container.mount_paths ?? []).join('\n')} container={container} />
+          <KeptPaths container={container} />
         </div>
       )}
     </ContainerFrame>
@@ -34,12 +35,14 @@ export function Storage({ params: { id = '' } }: ScreenProps) {
 }
 
 function KeptPaths({ container: { id, status, mount_paths = [] } }: { readonly container: Container }) {
-  const [text, setText] = useState(mount_paths.join('\n'));
+  const draft = useDraft(mount_paths.join('\n'));
   const [discard, setDiscard] = useState(false);
-  const paths = pathsIn(text);
+  const paths = pathsIn(draft.value);
   const body = { mount_paths: paths, discard };
   const deed = useDeed(async () => {
     const { restarted } = await call('setMounts', { params: { id }, body });
+    draft.saved();
+    setDiscard(false);
     toast(restarted ? t.storage.restarts : t.storage.saved);
   });
   const added = paths.filter((path) => !mount_paths.includes(path));
@@ -53,8 +56,8 @@ function KeptPaths({ container: { id, status, mount_paths = [] } }: { readonly c
           hint={t.create.mountsHint}
           error={fieldError(deed.error, 'mount_paths')}
           rows={5}
-          value={text}
-          onInput={setText}
+          value={draft.value}
+          onInput={draft.set}
         />
         {!isSame && (
           <ul class="mono small" aria-label={t.storage.changes}>
