@@ -16,7 +16,7 @@ interface Typed<T> {
   readonly isSaved: boolean;
 }
 
-/** A draft of `saved`, which is compared as it is. What others save while somebody types does not take the draft away. */
+/** A draft of `saved`. What others save while somebody types does not take the draft away. */
 export function useDraft<T extends string>(saved: T): Draft<T> {
   const [typed, setTyped] = useState<Typed<T> | undefined>(undefined);
   const isOver = typed !== undefined && (typed.value === saved || (typed.isSaved && typed.base !== saved));
