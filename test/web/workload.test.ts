@@ -138,6 +138,36 @@ describe('the settings of a workload in the console', {
     await until(async () => (await settings()).working_dir === null, { what: 'it is saved' });
   });
 
+  test('how its health is looked at is changed, and the state says it until it is well', async () => {
+    const health = page.getByRole('region', { name: 'Health', exact: true });
+    const save = health.getByRole('button', { name: 'Save', exact: true });
+    await health.getByLabel('How it is looked at').selectOption('a page is answered');
+    await health.getByLabel('Path').fill('no slash');
+    await save.click();
+    await health.locator('.field .wrong').waitFor();
+    await health.getByLabel('How it is looked at').selectOption('a command inside succeeds');
+    await health.getByLabel('Command that looks').fill('test -e /root/well');
+    await health.getByLabel('Seconds to get healthy in').fill('600');
+    const sent = page.waitForRequest((asked) => asked.method() === 'PATCH');
+    await save.click();
+    assert.deepEqual((await sent).postDataJSON(), {
+      health: { command: ['test', '-e', '/root/well'], grace: 600 },
+    });
+    await until(async () => (await settings()).health !== null, { what: 'it is saved' });
+    // It restarts for the change before this one.
+    await runs();
+    await console.button('Stop').click();
+    await console.button('Start').click();
+    const state = page.locator('header .status');
+    await state.getByText('Running, not healthy yet').waitFor({ timeout: 120_000 });
+    assert.deepEqual(await console.findings(), []);
+    await container.sh('touch /root/well');
+    await state.getByText('Running for').waitFor();
+    await health.getByLabel('How it is looked at').selectOption('not at all');
+    await save.click();
+    await until(async () => (await settings()).health === null, { what: 'nothing is looked at' });
+  });
+
   test('the browser complained about nothing', () => {
     assert.deepEqual(console.complaints, []);
   });

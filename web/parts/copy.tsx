@@ -45,7 +45,7 @@ export function Code({ text, what }: CopyProps) {
 
 interface AsCommandProps {
   /** As the command line of Troupe does it. */
-  readonly troupe?: string;
+  readonly troupe?: string | undefined;
   /** As a request. */
   readonly curl?: string;
 }

@@ -11,10 +11,15 @@ const SHAPES: Readonly<Record<Container['status'], StatusShape>> = {
   failed: 'failed',
 };
 
-export function containerShape(status: Container['status']): StatusShape {
-  return SHAPES[status];
+type State = Pick<Container, 'status' | 'health'>;
+
+/** With its health, unless all is well. */
+export function containerShape({ status, health }: State): StatusShape {
+  if (status !== 'running') return SHAPES[status];
+  return health === 'unhealthy' ? 'warn' : health === 'starting' ? 'starting' : SHAPES.running;
 }
 
-export function containerWord(status: Container['status']): string {
-  return t.status[status];
+export function containerWord({ status, health }: State): string {
+  if (status !== 'running') return t.status[status];
+  return health === 'unhealthy' || health === 'starting' ? t.health.states[health] : t.status.running;
 }

@@ -58,7 +58,7 @@ const PARTS: readonly (readonly [end: string, name: string])[] = [
 ];
 
 function Known({ container, children }: { readonly container: Container; readonly children: ComponentChildren }) {
-  const { id, name, status } = container;
+  const { id, name } = container;
   const heading = useTitle(name);
   const { path } = place.value;
   return (
@@ -75,7 +75,7 @@ function Known({ container, children }: { readonly container: Container; readonl
               {name}
             </h1>
             <span aria-live="polite">
-              <Status shape={containerShape(status)}>{stateWords(container)}</Status>
+              <Status shape={containerShape(container)}>{stateWords(container)}</Status>
             </span>
           </div>
         </div>
@@ -96,8 +96,10 @@ function Known({ container, children }: { readonly container: Container; readonl
   );
 }
 
-function stateWords({ status, started_at }: Container): string {
-  if (status !== 'running' || started_at === undefined) return containerWord(status);
+function stateWords(container: Container): string {
+  const { status, health, started_at } = container;
+  const isWell = health === undefined || health === null || health === 'healthy';
+  if (status !== 'running' || !isWell || started_at === undefined) return containerWord(container);
   return t.container.runningFor(span(now.value - Date.parse(started_at)));
 }
 

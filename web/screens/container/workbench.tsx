@@ -45,7 +45,9 @@ export function Workbench({ params: { id = '' } }: ScreenProps) {
   );
 }
 
-function Reason({ container: { status, status_reason } }: { readonly container: Container }) {
+function Reason({ container: { status, status_reason, health, health_reason } }: { readonly container: Container }) {
+  if (status === 'running' && health_reason !== undefined)
+    return <Note tone={health === 'unhealthy' ? 'warn' : 'busy'}>{health_reason}</Note>;
   if (status_reason === undefined || status === 'running') return null;
   return <Note tone={status === 'failed' ? 'bad' : 'busy'}>{status_reason}</Note>;
 }

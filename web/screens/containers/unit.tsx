@@ -19,7 +19,7 @@ import { DeleteContainer, useStart, useStop } from '../container/deeds.tsx';
 const GIB = 1024 ** 3;
 
 export function ContainerUnit({ container }: { readonly container: Container }) {
-  const { id, name, status, instance_type } = container;
+  const { id, name, instance_type } = container;
   return (
     <article class="panel unit" aria-label={name}>
       <div>
@@ -27,7 +27,7 @@ export function ContainerUnit({ container }: { readonly container: Container }) 
           <a class="name cut" href={`/containers/${id}`}>
             {name}
           </a>
-          <Status shape={containerShape(status)}>{containerWord(status)}</Status>
+          <Status shape={containerShape(container)}>{containerWord(container)}</Status>
         </div>
         <div class="about">
           <span class="mono">{id}</span>

@@ -95,9 +95,9 @@ function ContainerTable({ rows, onAsk }: ContainerTableProps) {
           id: 'status',
           name: t.allContainers.state,
           of: ({ status }) => status,
-          cell: ({ status, status_reason }) => (
+          cell: ({ status, health, status_reason }) => (
             <>
-              <Status shape={containerShape(status)}>{containerWord(status)}</Status>
+              <Status shape={containerShape({ status, health })}>{containerWord({ status, health })}</Status>
               {status !== 'running' && status_reason !== undefined && <span class="under">{status_reason}</span>}
             </>
           ),

@@ -8,7 +8,7 @@ import { DELIVERY, DESKTOP, MAIL, WEBHOOKS } from './delivery.ts';
 import { DEVICE } from './device.ts';
 import { LOGIN } from './login.ts';
 import { PALETTE } from './palette.ts';
-import { MACHINE, NETWORK, SSH, STORAGE, WORKLOAD } from './parts.ts';
+import { HEALTH, MACHINE, NETWORK, SSH, STORAGE, WORKLOAD } from './parts.ts';
 import { PASSWORD } from './password.ts';
 import { ALL_CONTAINERS, AUDIT, MACHINES, MAP, PLATFORM, ROUTES_TEXT, TABLE, USERS } from './platform.ts';
 import { SETTINGS_TEXT } from './settings.ts';
@@ -33,6 +33,7 @@ export const EN = {
   network: NETWORK,
   storage: STORAGE,
   workload: WORKLOAD,
+  health: HEALTH,
   machine: MACHINE,
   ssh: SSH,
   hostnames: HOSTNAMES,

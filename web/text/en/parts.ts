@@ -87,3 +87,25 @@ export const WORKLOAD = {
   restart: 'When it ends by itself',
   policies: { always: 'start it again', 'on-failure': 'start it again after a failure', no: 'leave it stopped' },
 };
+
+export const HEALTH = {
+  title: 'Health',
+  lead: 'Looked at each second until the first good answer. A change of image or settings without one goes back.',
+  way: 'How it is looked at',
+  ways: {
+    none: 'not at all',
+    http: 'a page is answered',
+    tcp: 'a port takes connections',
+    command: 'a command inside succeeds',
+  },
+  port: 'Port',
+  portHint: 'inside the container',
+  path: 'Path',
+  host: 'Host',
+  hostHint: "Empty: the container's hostname.",
+  command: 'Command that looks',
+  commandHint: 'Healthy when it ends with exit code 0. Words as in a shell.',
+  grace: 'Seconds to get healthy in',
+  graceHint: '1 to 600',
+  states: { starting: 'Running, not healthy yet', unhealthy: 'Unhealthy' },
+};

@@ -1,8 +1,9 @@
-/** How the workload of a container is run: its variables and secrets, its program, and its end. */
+/** How the workload of a container is run: its variables and secrets, its program, its end and its health. */
 import type { Container } from '../../../../client/index.ts';
 import { client } from '../../../core/platform.ts';
 import { useLoaded } from '../../../core/resource.ts';
 import { Bones, Failure } from '../../../parts/note.tsx';
+import { HealthForm } from './health.tsx';
 import { ProgramForm } from './program.tsx';
 import { Variables } from './variables.tsx';
 
@@ -16,6 +17,7 @@ export function Workload({ container }: { readonly container: Container }) {
     <>
       <Variables container={container} settings={value} onChanged={reload} />
       <ProgramForm container={container} settings={value} onChanged={reload} />
+      <HealthForm container={container} settings={value} onChanged={reload} />
     </>
   );
 }
