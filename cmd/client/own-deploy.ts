@@ -11,6 +11,7 @@ export function addDeploy(program: Command): void {
     .option('--name <name>', 'the container, which is made if it is not there (default: the name of the folder)')
     .option('--start <command>', 'starts the app, which listens on $PORT (default: as package.json or Procfile says)')
     .option('--build <command>', 'runs before, such as "npm ci" (default: as the files say; "": nothing)')
+    .option('--release <command>', 'runs once before the switch, such as "npm run migrate" (default: as Procfile says)')
     .option('--port <port>', 'where the app listens (default: PORT of the container, else 8080)', count)
     .option('--health <check>', 'a path that answers when it is well, tcp or none (default: /)')
     .option('--grace <seconds>', 'how long it may take to be well (default: 30)', count)

@@ -63,7 +63,7 @@ fill() {
 # Takes files of the release: NAME BASE64 a line.
 describe() {
   while read -r name data; do
-    case $name in about | start | build) echo "$data" | base64 -d >"$1/$name" ;; esac
+    case $name in about | start | build | release) echo "$data" | base64 -d >"$1/$name" ;; esac
   done
 }
 
@@ -71,6 +71,16 @@ killed() {
   for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
     [ ! -r "$file" ] || sed -n 's/^oom_kill //p' "$file"
   done 2>/dev/null | head -n 1
+}
+
+# Gives this shell what the app will have.
+as_app() {
+  PORT=$(sed -n 's/^port=//p' "$1/about") PATH="$1/app/.venv/bin:$1/app/node_modules/.bin:$PATH" HOST=0.0.0.0
+  export PORT PATH HOST
+}
+
+no_program() {
+  say "A program that the $1 calls is not in the container: its image is another than the app needs (troupe update NAME --image node)."
 }
 
 build() {
@@ -82,16 +92,33 @@ build() {
   code=0
   (
     echo 1000 >/proc/self/oom_score_adj || :
-    PORT=$(sed -n 's/^port=//p' "$1/about") PATH="$1/app/.venv/bin:$1/app/node_modules/.bin:$PATH"
-    export PORT PATH
+    as_app "$1"
     exec nice -n 19 /bin/sh -e "$1/build" </dev/null
   ) >&2 || code=$?
   [ "$code" != 0 ] || return 0
   if [ "$(killed)" != "$before" ] || [ "$code" = 137 ]; then
     fail 11 "The build was ended because the container has no memory left for it. Give the container more: troupe update NAME --memory 1G."
   fi
-  [ "$code" != 127 ] || say 'A program that the build calls is not in the container: its image is another than the app needs (troupe update NAME --image node).'
+  [ "$code" != 127 ] || no_program build
   fail 11 "The build failed with exit code $code."
+}
+
+# The app's own step before the switch, such as the changes of a database's tables: one at a time, beside the release that runs.
+release() {
+  touch "$1"
+  [ -s "$1/release" ] || return 0
+  lock
+  cd "$1/app"
+  code=0
+  (
+    # What it leaves running must not hold the lock.
+    exec 9>&-
+    as_app "$1"
+    exec /bin/sh -e "$1/release" </dev/null
+  ) >&2 || code=$?
+  [ "$code" != 0 ] || return 0
+  [ "$code" != 127 ] || no_program 'release command'
+  fail 11 "The release command failed with exit code $code."
 }
 
 lock() {
@@ -293,6 +320,6 @@ list() {
 verb=$1
 shift
 case $verb in
-begin | fill | describe | build | activate | rollback | list | recover) "$verb" "$@" ;;
+begin | fill | describe | build | release | activate | rollback | list | recover) "$verb" "$@" ;;
 *) fail 2 "no such step: $verb" ;;
 esac

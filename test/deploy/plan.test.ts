@@ -44,11 +44,12 @@ describe('a folder that is deployed', () => {
 
   test('is overruled by troupe.toml, and that by what was typed', () => {
     const texts = { 'package.json': '{"scripts":{"start":"x"}}' };
-    const settings = { start: 'a', build: 'b', port: 1, health: '/up', name: 'of-toml' };
+    const settings = { start: 'a', build: 'b', release: 'migrate', port: 1, health: '/up', name: 'of-toml' };
     assert.deepEqual(plan(texts, settings, { start: 'typed', build: '' }), {
       name: 'of-toml',
       image: 'node',
       build: undefined,
+      release: 'migrate',
       start: 'typed',
       port: 1,
       check: { kind: 'http', path: '/up' },
@@ -57,6 +58,9 @@ describe('a folder that is deployed', () => {
       found: 'package.json',
     });
     assert.equal(plan(texts).name, 'my-shop');
+    const procfile = { Procfile: 'release: npm run migrate\nweb: node web.js\n' };
+    assert.deepEqual([plan(procfile).release, plan(procfile).start], ['npm run migrate', 'node web.js']);
+    assert.equal(plan(procfile, {}, { release: '' }).release, undefined);
     assert.deepEqual(plan(texts, { health: 'tcp' }).check, { kind: 'tcp', path: '/' });
   });
 

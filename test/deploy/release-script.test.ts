@@ -82,7 +82,10 @@ async function machine(t: TestContext, command: readonly string[] = []) {
   };
   const steps = {
     /** Sends files; resolves with the new folder. */
-    async send(files: Readonly<Record<string, string>>, { start = 'exec perl app.pl', build = '', grace = 20 } = {}) {
+    async send(
+      files: Readonly<Record<string, string>>,
+      { start = 'exec perl app.pl', build = '', release = '', grace = 20 } = {},
+    ) {
       const source = at('source');
       await rm(source, { recursive: true, force: true });
       for (const [name, text] of Object.entries(files)) {
@@ -101,6 +104,7 @@ async function machine(t: TestContext, command: readonly string[] = []) {
       await writeFile(join(dir, 'about'), about);
       await writeFile(join(dir, 'start'), `${start}\n`);
       if (build !== '') await writeFile(join(dir, 'build'), `${build}\n`);
+      if (release !== '') await writeFile(join(dir, 'release'), `${release}\n`);
       return { dir, sent };
     },
     async deploy(text: string, more?: { start?: string; grace?: number }) {
@@ -220,6 +224,41 @@ describe('a release of an app', {
     assert.deepEqual(failed, { code: 11, out: '', said: 'built\nThe build failed with exit code 1.\n' });
     assert.ok(existsSync(join(dir, 'app/out.txt')) && !existsSync(join(dir, 'app/never')));
     assert.equal(await answer(), 'before');
+  });
+
+  test('has its release command run once before the switch, and one that fails switches nothing', async (t) => {
+    const { send, deploy, answer, answers, run, at } = await machine(t);
+    assert.equal((await deploy('before')).code, 0);
+    const ran = at('ran');
+    const counted = (end: string) => `echo "$PORT $(cat ../about | wc -l)" >> ${ran}\necho told\n${end}\ntouch never`;
+    const { dir } = await send({ 'app.pl': app('after') }, { release: counted('false') });
+    const failed = await run(['release', dir]);
+    assert.deepEqual(failed, { code: 11, out: '', said: 'told\nThe release command failed with exit code 1.\n' });
+    assert.ok(!existsSync(join(dir, 'app/never')));
+    assert.equal(await answer(), 'before');
+    // What it leaves running does not keep others from their turn.
+    const leaves = `sleep 30 >/dev/null 2>&1 & echo $! > ${at('left')}`;
+    const well = await send({ 'app.pl': app('after') }, { release: counted(leaves) });
+    assert.equal((await run(['release', well.dir])).code, 0);
+    const left = Number(await readFile(at('left'), 'utf8'));
+    t.after(() => process.kill(left, 'SIGKILL'));
+    assert.equal(await answer(), 'before');
+    assert.equal((await run(['activate', well.dir])).code, 0);
+    await answers('after');
+    assert.equal((await run(['rollback'])).code, 0);
+    assert.equal((await run(['rollback', '2'])).code, 0);
+    assert.equal((await readFile(ran, 'utf8')).split('\n').length - 1, 2, 'a rollback does not run it');
+  });
+
+  test('runs its release command alone, and not beside a switch', async (t) => {
+    const { send, begin, run, at } = await machine(t);
+    const first = await send({ 'app.pl': app('x') }, { release: `touch ${at('runs')}\nexec sleep 60` });
+    const second = await send({ 'app.pl': app('y') }, { release: 'true' });
+    const running = begin('/bin/sh', [at('home', 'release.sh'), 'release', first.dir]);
+    await until(() => existsSync(at('runs')), { what: 'the release command runs' });
+    for (const step of ['release', 'activate'])
+      assert.match((await run([step, second.dir])).out, /Another release is being switched to/);
+    running.kill('SIGTERM');
   });
 
   test('gets the files that are new, and keeps those that are not', async (t) => {

@@ -107,8 +107,10 @@ describe('an app from a folder', { skip: skip(), timeout: 1_500_000 }, () => {
 
   test('takes changes and secrets, and goes back', async () => {
     await put('server.js', server('two'));
-    const second = await deploy('--note', 'louder');
+    const migrate = 'echo "$PORT" >> /root/migrated';
+    const second = await deploy('--note', 'louder', '--release', migrate);
     assert.equal(second.release, 2);
+    assert.equal((await ok(['exec', 'shop', '--', 'cat /root/migrated'])).stdout, '8080\n');
     assert.equal(await page(second.url), 'two undefined');
     await ok(['env', 'secret', 'shop', '--file', join(folder, '.env'), '--json']);
     await until(async () => (await page(second.url).catch(() => '')) === 'two canary-of-deploy', {

@@ -18,6 +18,7 @@ export interface DeployOptions extends ClientCommandOptions {
   readonly name?: string;
   readonly image?: string;
   readonly build?: string;
+  readonly release?: string;
   readonly start?: string;
   readonly port?: number;
   readonly health?: string;
@@ -64,8 +65,8 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
 }
 
 function typedOf(options: DeployOptions): FolderSettings {
-  const { name, image, build, start, port, health, grace, memory, storage, size } = options;
-  const all = { name, image, build, start, port, health, grace, memory, storage, size };
+  const { name, image, build, release, start, port, health, grace, memory, storage, size } = options;
+  const all = { name, image, build, release, start, port, health, grace, memory, storage, size };
   return checked(
     Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)),
     (setting) => `--${setting}`,

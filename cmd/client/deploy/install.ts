@@ -1,4 +1,4 @@
-/** What every deployment does once its container runs: files into a new folder, a build, the switch, ports. */
+/** What each deployment does once its container runs: files into a new folder, build, release command, switch. */
 import type { CallInput, Container } from '../../../client/index.ts';
 import { outlookOf, pageOf } from '../outside.ts';
 import type { ClientSession } from '../session.ts';
@@ -44,12 +44,16 @@ export async function install(
     say(`Building: ${plan.build.replaceAll('\n', '; ')}`);
     await runStep(session, container, ['build', folder], { onLine: (line) => say(out.paint(`  ${line}`, 'dim')) });
   }
+  if (plan.release !== undefined) {
+    say(`Before the switch: ${plan.release.replaceAll('\n', '; ')}`);
+    await runStep(session, container, ['release', folder], { onLine: (line) => say(out.paint(`  ${line}`, 'dim')) });
+  }
   const release = (await runStep(session, container, ['activate', folder], { onLine: say })).trim();
   return { release, port: plan.port };
 }
 
 /** Files of a release as the script takes them: `NAME BASE64` a line. */
-function described({ port, check, grace, note, start, build }: ReleasePlan, hostname: string): string {
+function described({ port, check, grace, note, start, build, release }: ReleasePlan, hostname: string): string {
   const about = [
     `port=${port}`,
     `check=${check.kind}`,
@@ -58,8 +62,9 @@ function described({ port, check, grace, note, start, build }: ReleasePlan, host
     `grace=${grace}`,
     `note=${note.replace(/\p{Cc}/gu, ' ')}`,
   ];
-  const files = { about: about.join('\n'), start, ...(build === undefined ? {} : { build }) };
+  const files = { about: about.join('\n'), start, build, release };
   return Object.entries(files)
+    .filter(([, text]) => text !== undefined)
     .map(([name, text]) => `${name} ${Buffer.from(`${text}\n`).toString('base64')}\n`)
     .join('');
 }

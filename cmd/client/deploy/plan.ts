@@ -17,6 +17,8 @@ export interface DeployPlan {
   readonly image: string | undefined;
   /** Shell scripts, run in the folder of the release. Without `build` nothing is built. */
   readonly build: string | undefined;
+  /** Runs once before the switch; without it, nothing does. */
+  readonly release: string | undefined;
   /** Undefined: nobody knows yet. */
   readonly start: string | undefined;
   readonly port: number | undefined;
@@ -73,7 +75,8 @@ export function planOf(
     name,
     image: said.image ?? kind.image,
     build: said.build === '' ? undefined : (said.build ?? kind.build),
-    start: said.start ?? webOf(texts.Procfile) ?? kind.start,
+    release: said.release === '' ? undefined : (said.release ?? processOf(texts.Procfile, 'release')),
+    start: said.start ?? processOf(texts.Procfile, 'web') ?? kind.start,
     port: said.port,
     check: checkOf(said.health ?? '/'),
     grace: said.grace ?? GRACE_SECONDS,
@@ -158,10 +161,10 @@ function manifestOf(text: string): Manifest {
   };
 }
 
-/** The process `web` of a Procfile. */
-function webOf(text: string | undefined): string | undefined {
-  const line = text?.split(/\r?\n/).find((each) => each.startsWith('web:'));
-  const command = line?.slice('web:'.length).trim();
+/** A process of a Procfile. */
+function processOf(text: string | undefined, name: 'web' | 'release'): string | undefined {
+  const line = text?.split(/\r?\n/).find((each) => each.startsWith(`${name}:`));
+  const command = line?.slice(name.length + 1).trim();
   return command === '' ? undefined : command;
 }
 

@@ -9,6 +9,8 @@ export interface FolderSettings {
   readonly image?: string | undefined;
   /** Empty: nothing is built. */
   readonly build?: string | undefined;
+  /** Empty: nothing. */
+  readonly release?: string | undefined;
   readonly start?: string | undefined;
   readonly port?: number | undefined;
   /** A path, `tcp` or `none`. */
@@ -48,6 +50,7 @@ const RULES = {
   name: line,
   image: line,
   build: script,
+  release: script,
   start: script,
   port: whole(1, 65_535),
   health: line,
