@@ -131,6 +131,31 @@ export function shellOn(
   return { stream, resize: resizeTo, close: () => void stream.destroy(), ended: stream.ended };
 }
 
+/**
+ * Sends sizes of a terminal one after the other: requests that are under way together may be served in any order, and
+ * the last size must stand. Of those that come meanwhile only the last is sent. `send` may reject: a process that ended
+ * in between has no size.
+ */
+export function lastSizeStands(
+  send: (cols: number, rows: number) => Promise<unknown>,
+): (cols: number, rows: number) => void {
+  let wanted: readonly [cols: number, rows: number] | undefined;
+  let isSending = false;
+  const sendAll = async () => {
+    isSending = true;
+    while (wanted !== undefined) {
+      const [cols, rows] = wanted;
+      wanted = undefined;
+      await send(cols, rows).catch(() => undefined);
+    }
+    isSending = false;
+  };
+  return (cols, rows) => {
+    wanted = [cols, rows];
+    if (!isSending) void sendAll();
+  };
+}
+
 /** What a stream asks of the process behind it. */
 interface ExecProcess {
   /** The exit code of a process whose output ended; undefined when it still runs, so that the connection was lost. */

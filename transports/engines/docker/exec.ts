@@ -2,7 +2,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
 import { type RunningCommand, type Shell, terminalType } from '../../../proto/ports/shell.ts';
-import { hangUpScript, isNoShell, noShell, orAborted, shellCommand, shellOn, untilItRuns } from '../common/exec.ts';
+import {
+  hangUpScript,
+  isNoShell,
+  lastSizeStands,
+  noShell,
+  orAborted,
+  shellCommand,
+  shellOn,
+  untilItRuns,
+} from '../common/exec.ts';
 import { CommandStreams, commandThatRuns, runCommandWords } from '../common/run.ts';
 import { READ_ENVIRONMENT } from '../common/workload.ts';
 import { created, type DockerClient, isReply } from './api/client.ts';
@@ -23,10 +32,7 @@ export async function execShell(
   const { Id } = await containers.mustRun(id);
   const end = (pid: number): Promise<void> => hangUp(client, Id, pid);
   const { execId, socket, pid } = await orAborted(begin(client, Id, options), signal, end);
-  const resize = (w: number, h: number): void => {
-    // One that ended in between has no size.
-    client.call('POST', `/exec/${execId}/resize`, { query: { w, h } }).catch(() => undefined);
-  };
+  const resize = lastSizeStands((w, h) => client.call('POST', `/exec/${execId}/resize`, { query: { w, h } }));
   return shellOn(socket, { howItEnded: () => howItEnded(client, execId), hangUp: () => end(pid) }, resize, options);
 }
 
