@@ -54,7 +54,8 @@ export function imageProblem(
   const { repository } = parseImage(image, registryHost) ?? {};
   const [owner, ...rest] = repository?.split('/') ?? [];
   // A repository has an owner, or is in library.
-  if (repository === undefined || rest.length === 0) return `must be ${registryHost}/<repo>:<tag>${others}`;
+  if (repository === undefined || rest.length === 0)
+    return `must be ${registryHost}/<user>/<name>:<tag>${others}; \`troupe image push\` brings images from elsewhere`;
   if (repository.length > MAX_REPOSITORY) return `has a repository name of more than ${MAX_REPOSITORY} characters`;
   if (owner !== username && owner !== 'library' && !mayPull)
     return `must be in your own repositories (${registryHost}/${username}/...), in library, or public`;

@@ -1,6 +1,7 @@
 /** What the menu looks like. */
 import type { Container } from '../../client/index.ts';
-import { age, clean, cut, type Output, padded } from '../client/output.ts';
+import { clean } from '../client/clean.ts';
+import { age, cut, type Output, padded } from '../client/output.ts';
 
 /** What is shown. */
 interface MenuView {

@@ -1,8 +1,8 @@
 /** The menu of those who log in by SSH without a command: their containers, and what a key does with them. */
 import type { Container } from '../../client/index.ts';
+import { clean } from '../client/clean.ts';
 import { ClientFailure, failureOf } from '../client/failure.ts';
 import { showLogs } from '../client/logs.ts';
-import { clean } from '../client/output.ts';
 
 import { runContainer } from '../client/run.ts';
 import { type ClientSession, openSession } from '../client/session.ts';

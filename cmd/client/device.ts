@@ -2,8 +2,9 @@
 import { spawn } from 'node:child_process';
 import { hostname } from 'node:os';
 import { type CallReply, type TroupeClient, TroupeError } from '../../client/index.ts';
+import { clean } from './clean.ts';
 import { ClientFailure } from './failure.ts';
-import { clean, type Output } from './output.ts';
+import type { Output } from './output.ts';
 import type { Profile } from './place.ts';
 
 const SLOWER_SECONDS = 5;

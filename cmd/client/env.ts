@@ -1,9 +1,10 @@
 /** `troupe env`: the variables and secrets of a container. */
 import { parseEnv } from 'node:util';
 import type { CallInput } from '../../client/index.ts';
+import { clean } from './clean.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
-import { clean, type Output } from './output.ts';
+import type { Output } from './output.ts';
 import { readInput, takeSecret } from './prompt.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
 

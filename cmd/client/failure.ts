@@ -3,6 +3,7 @@
 import { TroupeError } from '../../client/index.ts';
 import { CodedError } from '../../lib/errors.ts';
 import { wordsFor } from '../config/cli-error.ts';
+import { clean } from './clean.ts';
 import type { CommandPlace } from './place.ts';
 
 /** Exit codes of the client commands (docs/guide/command-line.md). */
@@ -78,7 +79,9 @@ export function report(
     lines.push(`(request ${error.requestId})`);
   const hint = hintOf(error, failure);
   if (hint !== undefined) lines.push(hint);
-  place.stderr.write(`troupe: ${lines.join('\n')}\n`);
+  // What a container, or a file of somebody else, says must not act on a terminal.
+  const shown = lines.flatMap((line) => line.split('\n')).map(clean);
+  place.stderr.write(`troupe: ${shown.join('\n')}\n`);
 }
 
 /** The same of wrong words, which commander has told already, unless as JSON. */

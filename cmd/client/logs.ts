@@ -1,8 +1,8 @@
 /** `troupe logs`. */
 import type { Following, LogFollowOptions, LogLine, StreamEnd, StreamState } from '../../client/index.ts';
+import { clean } from './clean.ts';
 import { ClientFailure, EXIT } from './failure.ts';
 import { containerOf } from './names.ts';
-import { clean } from './output.ts';
 import { onReaderGone } from './place.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 

@@ -1,7 +1,7 @@
 /** `troupe notifications`, `mute`. */
 import type { UserNotification } from '../../client/index.ts';
+import { clean } from './clean.ts';
 import { connectionNotice, untilInterrupted } from './logs.ts';
-import { clean } from './output.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 
 export interface NotificationsOptions extends ClientCommandOptions {

@@ -1,4 +1,5 @@
 /** What client commands print: data on standard output, everything else on standard error. */
+import { clean, ESCAPE } from './clean.ts';
 import { ClientFailure } from './failure.ts';
 import type { CommandPlace } from './place.ts';
 
@@ -164,17 +165,6 @@ export function age(ms: number): string {
   if (seconds < 3600) return `${Math.floor(seconds / 60)}m`;
   if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)}h`;
   return `${Math.floor(seconds / 86_400)}d`;
-}
-
-/** Colours, and nothing else that a terminal would act on. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what it is about
-const ESCAPE = /\x1b\[[0-9;]*m/g;
-
-/** A text that changes nothing but colours on a terminal: other control characters are shown as a space. */
-export function clean(text: string): string {
-  const colours = text.match(ESCAPE) ?? [];
-  const parts = text.split(ESCAPE).map((part) => part.replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, ' '));
-  return parts.map((part, at) => part + (colours[at] ?? '')).join('');
 }
 
 /** Characters of East Asian scripts and pictures take two columns. */

@@ -29,6 +29,7 @@ export async function waitFor(
   const deadline = performance.now() + seconds * 1000;
   const interrupt = new Interrupt(session.out.place);
   let seenAt = performance.now();
+  let isThere = false;
   try {
     for (;;) {
       const found = await look(session, id, performance.now() - seenAt < MOST_AWAY_MS);
@@ -36,6 +37,7 @@ export async function waitFor(
       if (found === 'gone') return undefined;
       if (found !== undefined) {
         const { status, health, health_reason: unwell, status_reason: reason = unwell ?? '' } = found;
+        isThere = status === until && health === 'starting';
         const isComing = health === 'starting' || (awaitsImage && found.next_image !== undefined);
         if (status === until && !isComing) return found;
         if (status === 'failed' && until !== 'gone') {
@@ -47,7 +49,9 @@ export async function waitFor(
       if (performance.now() > deadline)
         throw new ClientFailure(
           'timeout',
-          `${name} is not ${until} after ${seconds} s; ${goesOn}. See \`troupe show ${name}\`.`,
+          isThere
+            ? `${name} is ${until}, but not healthy after ${seconds} s. See \`troupe show ${name}\`, or give --timeout.`
+            : `${name} is not ${until} after ${seconds} s; ${goesOn}. See \`troupe show ${name}\`.`,
         );
       if (await interrupt.within(EVERY_MS))
         throw new ClientFailure('interrupted', `${name}: ${goesOn}. See \`troupe show ${name}\`.`);

@@ -1,6 +1,6 @@
 /** `troupe top`, `admin`. */
 import type { CallReply, ContainerMetrics } from '../../client/index.ts';
-import { clean } from './output.ts';
+import { clean } from './clean.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 
 const HEADS = ['NAME', 'CPU', 'MEMORY', 'DISK', 'NODE', 'ID'];

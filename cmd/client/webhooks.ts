@@ -1,8 +1,8 @@
 /** `troupe webhook`, `mail`. */
 import type { CallReply } from '../../client/index.ts';
+import { clean } from './clean.ts';
 import { ClientFailure } from './failure.ts';
 import { pick } from './names.ts';
-import { clean } from './output.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 
 export interface WebhookOptions extends ClientCommandOptions {

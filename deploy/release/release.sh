@@ -29,7 +29,7 @@ begin() {
     command -v "$tool" >/dev/null || fail 6 "The container has no $tool, which a deployment needs: deploy to one that runs an image of the platform."
   done
   [ "$(tr '\0' '\n' <"/proc/$(cat "$run/troupe-init.pid")/cmdline" | wc -l)" -le 2 ] ||
-    fail 6 'The container has a command, which runs in the place of what is deployed. Take it away ("command": null in its settings), or deploy to another container.'
+    fail 6 'The container has a command, which runs in the place of what is deployed. Take it away with troupe update NAME --no-command, or deploy to another container.'
   [ ! -e "$images" ] || fail 6 'The image of the container runs a program of its own: deploy to another container.'
   if [ -e "$start" ] && ! grep -q "$mark" "$start"; then
     fail 6 "The container has a program of its own, $start. Remove that file, or deploy to another container."
@@ -152,9 +152,14 @@ recover() {
   [ -e "$root/pending" ] || return 0
   old=$(cat "$root/pending")
   new=$(current)
-  if [ -n "$old" ] && [ -d "$root/releases/$old" ]; then lead "$old"; fi
+  if [ -n "$old" ] && [ -d "$root/releases/$old" ]; then
+    lead "$old"
+    say "A change to release $new was cut short: release $old is the current one again."
+  else
+    rm -f "$root/current" "$start"
+    say "A change to release $new was cut short, and there was none before it."
+  fi
   rm -f "$root/pending"
-  say "A change to release $new was cut short: release ${old:-none} is the current one again."
 }
 
 write_start() {
@@ -235,7 +240,7 @@ well() {
     [ -z "$found" ] || say "$found"
     say "It must listen on 0.0.0.0:$port. The variable PORT has the port."
     ;;
-  *) say "The check wants a status from 200 to 399. Another path is named with --health, and --health tcp wants a connection only." ;;
+  *) say "The check wants a status from 200 to 399. Name another path with --health, or with health in troupe.toml; tcp in its place wants a connection only." ;;
   esac
   return 1
 }

@@ -90,7 +90,7 @@ describe('images of the catalog', () => {
   test('are named when another image is refused', async (t) => {
     const compute = await openCompute(t, images);
     const wrong = (image: string) => compute.create(ann, { image });
-    const there = `${REGISTRY}/<repo>:<tag>, or one of node, postgres-15`;
+    const there = `${REGISTRY}/<user>/<name>:<tag>, or one of node, postgres-15`;
     for (const image of ['nod', 'postgres-16', 'troupe.invalid/other', 'docker.io/library/node:18'])
       assert.ok((await refused('invalid_request', wrong(image))).message.includes(there), image);
     const alone = await openCompute(t, { ...images, registryHost: undefined });

@@ -86,7 +86,10 @@ test('the image of a row is that of the recipe of today, and no other major of a
 
 test('a refusal names the images of the platform', () => {
   const names = ['node', 'postgres-15'];
-  assert.match(imageProblem('nod', 'r.example', 'ann', { names }) ?? '', /r\.example\/<repo>:<tag>, or one of node, p/);
+  assert.match(
+    imageProblem('nod', 'r.example', 'ann', { names }) ?? '',
+    /r\.example\/<user>\/<name>:<tag>, or one of node, p/,
+  );
   assert.match(
     imageProblem('nod', undefined, 'ann', { names }) ?? '',
     /must be one of node, postgres-15: .*no image r/,

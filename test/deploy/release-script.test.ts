@@ -325,6 +325,21 @@ describe('a release of an app', {
     assert.equal((await deploy('three')).code, 0);
   });
 
+  test('that is the first, and is cut short by the end of everything, leaves nothing that runs', async (t) => {
+    const { send, deploy, begin, at, answers, restart, current } = await machine(t);
+    const { dir } = await send({ 'app.pl': app('one') }, { start: 'sleep 1000' });
+    const child = begin('/bin/sh', [at('home', 'release.sh'), 'activate', dir]);
+    const end = ended(child);
+    await until(() => existsSync(at('home', 'start')));
+    child.kill('SIGKILL');
+    await end;
+    await restart('SIGTERM');
+    await until(async () => (await current()) === undefined, { what: 'no release is the current one' });
+    await until(() => !existsSync(at('app', 'pending')));
+    assert.equal((await deploy('two')).code, 0);
+    await answers('two');
+  });
+
   test('is refused where its owner has another program, or nothing could start it again', async (t) => {
     const { run, at } = await machine(t);
     await writeFile(at('home', 'start'), '#!/bin/sh\n');

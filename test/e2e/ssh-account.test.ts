@@ -193,6 +193,25 @@ describe('SSH to an account', { skip: skipWithoutDocker() || skipWithout('ssh', 
     assert.equal((await ssh(['whoami'], undefined, { key: 'taken', user: 'anything' })).stderr, 'account eve\n');
   });
 
+  test('a container that answers a step of a deployment without end is cut off, and rules no terminal', async () => {
+    const exec = async (text: string) => {
+      const write = `mkdir -p /root/.troupe && echo '${text}' > /root/.troupe/release.sh\n`;
+      assert.equal((await ssh(['exec', 'box', '--', 'sh'], write)).code, 0);
+    };
+    await exec('yes');
+    const endless = await ssh(['releases', 'box']);
+    assert.deepEqual(
+      [endless.code, endless.stdout.length, endless.stderr],
+      [1, 0, 'troupe: The container answered with more than it should.\n'],
+    );
+    await exec('printf "1\\tnever\\t\\tx\\n2\\t9\\tcurrent\\t\\033]0;title\\007\\n"');
+    const listed = await ssh(['releases', 'box']);
+    assert.match(listed.stdout.toString(), /^CURRENT\tDEPLOYED\tNOTE\tRELEASE\n\*\t1970-\S+\t \]0;title \t2\n$/);
+    await exec('printf "a \\033]0;title\\007 b\\n" >&2; exit 1');
+    assert.equal((await ssh(['releases', 'box'])).stderr, 'troupe: a  ]0;title  b\n');
+    assert.equal((await ssh(['exec', 'box', '--', 'sh'], 'rm -r /root/.troupe\n')).code, 0);
+  });
+
   test('nothing reads files, variables or programs of the platform', async () => {
     for (const words of [
       ['cp', '/etc/passwd', 'box:/tmp/x'],

@@ -1,7 +1,7 @@
 /** What a person types into a form of something that is saved already, and that may change meanwhile. */
 import { useEffect, useState } from 'preact/hooks';
 
-export interface Draft<T> {
+interface Draft<T> {
   /** What was typed; without that, what is saved. */
   readonly value: T;
   set(value: T): void;

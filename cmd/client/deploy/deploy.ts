@@ -9,7 +9,7 @@ import type { ClientCommandOptions } from '../session.ts';
 import { waitFor } from '../wait.ts';
 import { manifestOf, walk } from './files.ts';
 import { runStep } from './inside.ts';
-import { install, openPorts, portOf, type ReleasePlan } from './install.ts';
+import { install, openPorts, portHint, portOf, type ReleasePlan } from './install.ts';
 import { type DeployPlan, planOf, TELLING_FILES, type TellingFile } from './plan.ts';
 import { checked, type FolderSettings, SETTINGS_FILE, settingsOf } from './settings.ts';
 import { sendFiles } from './upload.ts';
@@ -32,6 +32,8 @@ export interface DeployOptions extends ClientCommandOptions {
 }
 
 const MOST_TEXT = 1024 * 1024;
+/** Most bytes of the list of files that the container lacks. */
+const MOST_LISTED = 16 * 1024 * 1024;
 
 /** Deploys a folder: the present one unless another is named. */
 export async function deploy(folder: string | undefined, options: DeployOptions): Promise<void> {
@@ -48,7 +50,8 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
     if (!out.json) out.note(line);
   };
   const fill = async (into: string): Promise<ReleasePlan> => {
-    const list = await runStep(session, container, ['fill', into], { input: await manifestOf(root, files) });
+    const mostBytes = MOST_LISTED;
+    const list = await runStep(session, container, ['fill', into], { input: await manifestOf(root, files), mostBytes });
     const missing = new Set(list.split('\n'));
     const sent = files.filter(({ path, kind }) => kind === 'link' || missing.has(path));
     const bytes = sent.reduce((sum, { size }) => sum + size, 0);
@@ -61,7 +64,7 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
   out.done({ container_id: id, name, release: Number(release), url }, `${name} runs release ${release}.`);
   if (out.json) return;
   if (url !== undefined) out.line(url);
-  else out.note(`No port leads to ${port}: \`troupe port add ${name} 80:${port}\` opens one.`);
+  else out.note(portHint(name, port));
 }
 
 function typedOf(options: DeployOptions): FolderSettings {

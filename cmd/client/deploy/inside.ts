@@ -1,15 +1,19 @@
 /** Steps of a deployment that run in the container, by deploy/release/release.sh. */
 import type { Container } from '../../../client/index.ts';
 import { releaseScript } from '../../config/release-script.ts';
+import { clean } from '../clean.ts';
 import { ClientFailure } from '../failure.ts';
-import { clean } from '../output.ts';
 import type { ClientSession } from '../session.ts';
 
 /** Where the script lies in a container. */
 const SCRIPT_PATH = '/root/.troupe/release.sh';
 
-/** Most that a step may print on standard output, bytes: a line for each file. */
-const MOST_OUTPUT = 16 * 1024 * 1024;
+/**
+ * Most that is taken of a step's standard output, unless it says more, and of its standard error, bytes. The container
+ * is its owner's, and a gateway, which serves everybody, may be what reads the answer.
+ */
+const MOST_OUTPUT = 64 * 1024;
+const MOST_SAID = 4 * 1024 * 1024;
 const INPUT_BYTES = 64 * 1024;
 
 /** Writes it whole: its bytes are standard input. */
@@ -17,7 +21,7 @@ const WRITE = `mkdir -p /root/.troupe && cat > ${SCRIPT_PATH}.new && mv -f ${SCR
 
 /** Brings the script into a container: that of this version. */
 export async function sendScript(session: ClientSession, { id }: Pick<Container, 'id'>): Promise<void> {
-  await outputOf(session, id, ['/bin/sh', '-c', WRITE], releaseScript());
+  await outputOf(session, id, ['/bin/sh', '-c', WRITE], { input: releaseScript() });
 }
 
 /** Standard output of a command that must succeed. Rejects with ClientFailure, with the end of its standard error. */
@@ -25,10 +29,11 @@ export async function outputOf(
   session: ClientSession,
   id: string,
   command: readonly string[],
-  input = '',
+  { input, mostBytes }: Pick<StepOptions, 'input' | 'mostBytes'> = {},
 ): Promise<string> {
   const said: string[] = [];
-  const { code, output } = await runInside(session, id, command, { input, onLine: (line) => keep(said, line) });
+  const onLine = (line: string) => keep(said, line);
+  const { code, output } = await runInside(session, id, command, { input, mostBytes, onLine });
   if (code === 0) return output;
   throw new ClientFailure('failed', said.join('\n') || `It failed with exit code ${code}.`);
 }
@@ -41,7 +46,9 @@ function keep(said: string[], line: string): void {
 
 interface StepOptions {
   /** Standard input. */
-  readonly input?: string;
+  readonly input?: string | undefined;
+  /** Most that it may print on standard output, bytes. One that prints more has failed. Default MOST_OUTPUT. */
+  readonly mostBytes?: number | undefined;
   /** Gets standard error, line by line. */
   readonly onLine?: (line: string) => void;
 }
@@ -100,10 +107,10 @@ async function runInside(
   { client, out }: ClientSession,
   id: string,
   command: readonly string[],
-  { input, onLine }: StepOptions = {},
+  { input, mostBytes = MOST_OUTPUT, onLine }: StepOptions = {},
 ): Promise<StepEnd> {
   const output: Uint8Array[] = [];
-  let size = 0;
+  let [size, said] = [0, 0];
   // What a container says must not act on a terminal.
   const lines = new Lines((line) => onLine?.(clean(line)));
   const running = client.follow.command({
@@ -116,11 +123,13 @@ async function runInside(
     },
     onOutput(bytes, stream) {
       if (stream === 2) {
-        lines.add(bytes);
+        said += bytes.length;
+        if (said <= MOST_SAID) lines.add(bytes);
         return;
       }
       size += bytes.length;
-      if (size <= MOST_OUTPUT) output.push(bytes);
+      if (size <= mostBytes) output.push(bytes);
+      else running.close();
     },
   });
   let isInterrupted = false;
@@ -131,6 +140,7 @@ async function runInside(
   try {
     const code = await running.done;
     lines.end();
+    if (size > mostBytes) throw new ClientFailure('failed', 'The container answered with more than it should.');
     if (isInterrupted || code === undefined) throw new ClientFailure('interrupted', 'Interrupted.');
     return { code, output: Buffer.concat(output).toString('utf8') };
   } finally {

@@ -1,5 +1,6 @@
 /** What each deployment does once its container runs: files into a new folder, build, release command, switch. */
 import type { CallInput, Container } from '../../../client/index.ts';
+import { clean } from '../clean.ts';
 import { outlookOf, pageOf } from '../outside.ts';
 import type { ClientSession } from '../session.ts';
 import { runStep, sendScript } from './inside.ts';
@@ -41,11 +42,11 @@ export async function install(
   const plan = await fill(folder);
   await runStep(session, container, ['describe', folder], { input: described(plan, container.hostname) });
   if (plan.build !== undefined) {
-    say(`Building: ${plan.build.replaceAll('\n', '; ')}`);
+    say(clean(`Building: ${plan.build.replaceAll('\n', '; ')}`));
     await runStep(session, container, ['build', folder], { onLine: (line) => say(out.paint(`  ${line}`, 'dim')) });
   }
   if (plan.release !== undefined) {
-    say(`Before the switch: ${plan.release.replaceAll('\n', '; ')}`);
+    say(clean(`Before the switch: ${plan.release.replaceAll('\n', '; ')}`));
     await runStep(session, container, ['release', folder], { onLine: (line) => say(out.paint(`  ${line}`, 'dim')) });
   }
   const release = (await runStep(session, container, ['activate', folder], { onLine: say })).trim();
@@ -67,6 +68,12 @@ function described({ port, check, grace, note, start, build, release }: ReleaseP
     .filter(([, text]) => text !== undefined)
     .map(([name, text]) => `${name} ${Buffer.from(`${text}\n`).toString('base64')}\n`)
     .join('');
+}
+
+/** What to type when no port leads to where an app listens. */
+export function portHint(name: string, port: number): string {
+  const lead = `\`troupe port add ${name} 80:${port}\``;
+  return `No port leads to ${port}: ${lead} opens one, after \`troupe port rm ${name} 80\` where 80 leads elsewhere.`;
 }
 
 const OPENED: readonly CallInput<'addIngress'>['body'][] = [{ port: 80 }, { port: 443, tls: 'platform' }];

@@ -4,7 +4,7 @@ import { ClientFailure } from '../failure.ts';
 import { pick } from '../names.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from '../session.ts';
 import { outputOf } from './inside.ts';
-import { install, openPorts, portOf, type ReleasePlan } from './install.ts';
+import { install, openPorts, portHint, portOf, type ReleasePlan } from './install.ts';
 import { planOf, TELLING_FILES, type TellingFile } from './plan.ts';
 import { SETTINGS_FILE, settingsOf } from './settings.ts';
 
@@ -13,8 +13,9 @@ const REPOSITORY = '/root/.troupe/app.git';
 const BRANCHES = 'main master';
 /** Most bytes of one push: a container's disk is not to be filled by one. */
 const MOST_PUSHED = '1g';
-/** Most bytes that are read of a file that tells what the folder is. */
+/** Most bytes that are read of a file that tells what the folder is, and of all of them as they come, in base64. */
 const MOST_TEXT = 64 * 1024;
+const MOST_TOLD = 2 * 1024 * 1024;
 
 const RECEIVE = `
 command -v git >/dev/null || exit 9
@@ -70,7 +71,7 @@ export async function receivePush(repository: string, options: ClientCommandOpti
     say,
   });
   const url = await openPorts(session, container, port);
-  say(`${name} runs release ${release}${url === undefined ? '' : `: ${url}`}`);
+  say(`${name} runs release ${release}${url === undefined ? `. ${portHint(name, port)}` : `: ${url}`}`);
 }
 
 /** Sends what was pushed: `git clone` and `git fetch`. */
@@ -112,11 +113,12 @@ async function planFor(
 ): Promise<ReleasePlan> {
   const found = new Map<string, string>();
   let subject = '';
-  for (const line of (await outputOf(session, id, ['/bin/sh', '-c', EXTRACT, 'push', commit, folder])).split('\n')) {
+  const command = ['/bin/sh', '-c', EXTRACT, 'push', commit, folder];
+  for (const line of (await outputOf(session, id, command, { mostBytes: MOST_TOLD })).split('\n')) {
     const at = line.indexOf(' ');
     const [word, rest] = [line.slice(0, at), line.slice(at + 1)];
     if (word === 'subject') subject = rest;
-    else if (at > 0) found.set(word, Buffer.from(rest, 'base64').toString('utf8'));
+    else if (at > 0 && rest.length <= MOST_TEXT * 2) found.set(word, Buffer.from(rest, 'base64').toString('utf8'));
   }
   const texts: Partial<Record<TellingFile, string>> = {};
   for (const file of TELLING_FILES) {

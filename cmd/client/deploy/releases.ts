@@ -4,13 +4,18 @@ import { containerOf } from '../names.ts';
 import { type ClientCommandOptions, openSession } from '../session.ts';
 import { runStep } from './inside.ts';
 
+/** A line of the list, which the container prints: number, seconds since 1970, whether it is the current one, note. */
+const RELEASE = /^\d{1,9}\t\d{1,11}\t(current)?\t/;
+const MOST_RELEASES = 100;
+
 /** Lists the releases that a container has, oldest first. */
 export async function listReleases(name: string | undefined, options: ClientCommandOptions): Promise<void> {
   const session = openSession(options);
   const container = await containerOf(session, name);
   const releases = (await runStep(session, container, ['list']))
     .split('\n')
-    .filter((line) => line !== '')
+    .filter((line) => RELEASE.test(line))
+    .slice(-MOST_RELEASES)
     .map((line) => {
       const [number = '', seconds, current, note = ''] = line.split('\t');
       const deployed_at = new Date(Number(seconds) * 1000).toISOString();

@@ -131,7 +131,10 @@ export class Repository {
 export async function registryOf({ client, profile }: FileSession) {
   const { registry_host: host, domain, ports, architecture } = await client.call('showPlatformFacts');
   if (host === null)
-    throw new ClientFailure('state', 'This platform has no image registry: its operator can install one.');
+    throw new ClientFailure(
+      'state',
+      'This platform has no image registry. `troupe doctor`, on its machine, says why and how to get one.',
+    );
   const own = new URL(profile.url);
   const isOwn = host === `registry.${domain}`;
   // Behind the same gateway, at the same port.
