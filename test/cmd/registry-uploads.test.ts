@@ -24,12 +24,18 @@ const options = { skip: skipWithout('docker-registry'), timeout: 120_000 };
 
 /** A registry that is looked after. `room` says what its disk takes. */
 async function open(t: TestContext, room: (held: number) => RegistryRoom) {
-  const files = registryFiles(await tempDir(t));
+  // The last first: its process is found by files in the folder.
+  const ends: (() => Promise<void> | void)[] = [];
+  const cleanup = { after: (end: () => Promise<void> | void) => void ends.unshift(end) };
+  t.after(async () => {
+    for (const end of ends) await end();
+  });
+  const files = registryFiles(await tempDir(cleanup));
   const { key, secret } = await registryKeyOf(files);
   const port = await freePort();
   writeRegistryFiles(files, key, { port, host: HOST, issuer: ISSUER, secret });
   await startRegistry(files, port);
-  t.after(async () => void (await endRegistry(files)));
+  cleanup.after(async () => void (await endRegistry(files)));
   const log = keptLog();
   let looks = 0;
   const keeper = keepRegistry({
@@ -41,7 +47,7 @@ async function open(t: TestContext, room: (held: number) => RegistryRoom) {
       return room(await heldBy(await unfinishedUploads(files)));
     },
   });
-  t.after(() => keeper.close());
+  cleanup.after(() => keeper.close());
   const issue = registryTokens({ clock: movableClock(), issuer: ISSUER, signer: key, jwtSecret: 'x'.repeat(32) });
   const access = [{ type: 'repository', name: 'ann/app', actions: ['pull', 'push'] }] as const;
   const { token } = await issue({ subject: 'ann', service: HOST, access });
