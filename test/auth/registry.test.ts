@@ -522,7 +522,9 @@ test('a disk that is almost full takes no pushes, and removals a while longer', 
   assert.equal((await own(remove)).access.length, 1);
   assert.equal((await ask({ scope: push })).status, 200, 'who may push nothing is told nothing');
   found = 'none';
-  assert.deepEqual(await statuses(), [200, 507, 507]);
+  assert.deepEqual(await statuses(), [200, 507, 200]);
+  assert.deepEqual((await own(remove)).access, [{ repository: 'ann/app', actions: ['pull', 'delete'] }]);
+  assert.equal((await ask({ as: ann, scope: `${remove} repository:ann/other:push` })).status, 507);
 });
 
 test('with a signing key a token is ES256, names the key and carries its certificate', async (t) => {

@@ -33,8 +33,10 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
       const who = await identify(call);
       const asked = askedFor(scope);
       const open = await publicAmong(db, [...asked.keys()]);
-      const access = accessFor(who, asked, (name) => open.has(name));
-      await refuseWithoutRoom(registry, access);
+      const access = await withinRoom(
+        registry,
+        accessFor(who, asked, (name) => open.has(name)),
+      );
       const subject = who.kind === 'anonymous' ? '' : who.username;
       const { token, issuedAt } = await issue({ subject, service, access });
       return {
@@ -50,8 +52,10 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
       const caller = callerOf(call);
       const asked = askedFor(call.query.scope);
       const open = await publicAmong(db, [...asked.keys()]);
-      const access = accessFor(identityOf(caller), asked, (name) => open.has(name));
-      await refuseWithoutRoom(registry, access);
+      const access = await withinRoom(
+        registry,
+        accessFor(identityOf(caller), asked, (name) => open.has(name)),
+      );
       const { token } = await issue({ subject: caller.username, service, access });
       return {
         token,
@@ -63,14 +67,22 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
 }
 
 /**
- * Refuses `no_space` a token to push with while the disk of the registry is almost full. Who may delete as well removes
- * an image, which writes a manifest: there is room for that a while longer.
+ * What of the access is given while the disk of the registry is almost full. Refuses `no_space` a token to push with.
+ * Who may delete as well removes an image. To take off one tag of several, that writes a manifest: there is room for it
+ * a while longer. Then only `push` is left out, as to delete writes nothing.
  */
-async function refuseWithoutRoom({ room }: RegistryDeps, access: readonly RepositoryAccess[]): Promise<void> {
+async function withinRoom(
+  { room }: RegistryDeps,
+  access: readonly RepositoryAccess[],
+): Promise<readonly RepositoryAccess[]> {
   const pushes = access.filter(({ actions }) => actions.includes('push'));
-  if (pushes.length === 0 || room === undefined) return;
+  if (pushes.length === 0 || room === undefined) return access;
   const found = await room();
-  if (found === 'enough' || (found === 'little' && pushes.every(({ actions }) => actions.includes('delete')))) return;
+  if (found === 'enough') return access;
+  if (pushes.every(({ actions }) => actions.includes('delete'))) {
+    if (found === 'little') return access;
+    return access.map((each) => ({ ...each, actions: each.actions.filter((action) => action !== 'push') }));
+  }
   throw new Refusal('no_space', {
     message: 'The disk of the image registry is almost full: remove images, or ask the administrator for room.',
   });

@@ -110,6 +110,13 @@ export class Repository {
     const { token, access } = await this.#session.client.call('ownRegistryToken', { query: { scope } });
     const granted = access.find((each) => each.repository === repository)?.actions ?? [];
     const lacking = this.#actions.filter((action) => !granted.includes(action));
+    // While the disk is full this right is left out for everybody.
+    if (lacking.join() === 'push' && granted.includes('delete'))
+      throw new ClientFailure(
+        'state',
+        `To take off one tag takes the right to push at ${repository}: your token lacks it, or the disk of the ` +
+          'registry is full. `skopeo delete` removes an image with all its tags.',
+      );
     if (lacking.length > 0)
       throw new ClientFailure(
         'forbidden',

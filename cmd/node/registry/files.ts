@@ -103,6 +103,12 @@ storage:
     rootdirectory: ${JSON.stringify(files.store)}
   delete:
     enabled: true
+  maintenance:
+    uploadpurging:
+      enabled: true
+      age: 24h
+      interval: 1h
+      dryrun: false
 http:
   addr: 127.0.0.1:${port}
   relativeurls: true

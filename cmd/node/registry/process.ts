@@ -13,10 +13,12 @@ import {
 import { setTimeout as delay } from 'node:timers/promises';
 import { errorText } from '../../../lib/errors.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
+import type { RegistryRoom } from '../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { isAlive, runningProcess } from '../../../transports/engines/docker/host/dockerd-files.ts';
 import { findProgram, SYSTEM_PATH } from '../../../transports/engines/docker/run.ts';
 import type { RegistryFiles } from './files.ts';
+import { removeUploads, unfinishedUploads } from './store.ts';
 
 const PROGRAM = 'docker-registry';
 
@@ -33,6 +35,8 @@ export function runningRegistry(files: RegistryFiles): number | undefined {
 /** How long it may take to answer, and to end, ms. */
 const ANSWER_MS = 30_000;
 const END_MS = 10_000;
+/** The same while the disk runs full: what it ends meanwhile is short, such as the writing of a manifest. */
+const FULL_END_MS = 250;
 /** How often it is looked after, and the longest wait after starts that failed, ms. */
 const LOOK_EVERY_MS = 1000;
 const LONGEST_WAIT_MS = 60_000;
@@ -105,17 +109,17 @@ function boundLog(files: RegistryFiles): void {
   truncateSync(files.log);
 }
 
-/** Ends the process that runs on these files. Resolves with whether one ran. */
-export async function endRegistry(files: RegistryFiles): Promise<boolean> {
+/** Ends the process that runs on these files, by force after `patienceMs`. Resolves with whether one ran. */
+export async function endRegistry(files: RegistryFiles, patienceMs = END_MS): Promise<boolean> {
   const pid = runningRegistry(files);
   if (pid === undefined) return false;
-  await endProcess(pid);
+  await endProcess(pid, patienceMs);
   rmSync(files.pid, { force: true });
   return true;
 }
 
 /** SIGTERM, and SIGKILL if that is not enough. */
-async function endProcess(pid: number): Promise<void> {
+async function endProcess(pid: number, patienceMs = END_MS): Promise<void> {
   const signal = (name: NodeJS.Signals): void => {
     try {
       process.kill(pid, name);
@@ -124,7 +128,7 @@ async function endProcess(pid: number): Promise<void> {
     }
   };
   signal('SIGTERM');
-  const killAt = Date.now() + END_MS;
+  const killAt = Date.now() + patienceMs;
   let isKilled = false;
   while (isAlive(pid)) {
     if (!isKilled && Date.now() > killAt) {
@@ -135,14 +139,27 @@ async function endProcess(pid: number): Promise<void> {
   }
 }
 
-/** Starts it whenever it does not run, and bounds its log. Until closed, which waits for a start under way. */
-export function keepRegistry(files: RegistryFiles, port: number, log: Log): Ending {
+/** What is looked after. */
+interface KeepOptions {
+  readonly files: RegistryFiles;
+  readonly port: number;
+  /** What its disk takes now. */
+  readonly room: () => Promise<RegistryRoom>;
+  readonly log: Log;
+}
+
+/**
+ * Starts it whenever it does not run, bounds its log, and ends uploads that fill the disk. Until closed, which waits
+ * for a start under way.
+ */
+export function keepRegistry({ files, port, room, log }: KeepOptions): Ending {
   const stop = new AbortController();
   const run = async (): Promise<void> => {
     let wait = LOOK_EVERY_MS;
     for (;;) {
       await delay(wait, undefined, { signal: stop.signal });
       try {
+        if ((await room()) === 'none') await breakOffUploads(files, port, log);
         if (runningRegistry(files) === undefined) {
           log.warn({}, 'the image registry does not run, and is started again');
           await startRegistry(files, port);
@@ -151,7 +168,7 @@ export function keepRegistry(files: RegistryFiles, port: number, log: Log): Endi
         wait = LOOK_EVERY_MS;
       } catch (error) {
         wait = Math.min(LONGEST_WAIT_MS, wait * 2);
-        log.error({ err: error, nextInMs: wait }, 'the image registry cannot be started again');
+        log.error({ err: error, nextInMs: wait }, 'the image registry cannot be looked after');
       }
     }
   };
@@ -164,4 +181,22 @@ export function keepRegistry(files: RegistryFiles, port: number, log: Log): Endi
       return done;
     },
   };
+}
+
+/**
+ * Ends uploads that are not finished, and removes what they hold: a token is looked at when one begins, which may then
+ * send without end. Without any, the disk is filled by something else, and the registry goes on.
+ */
+async function breakOffUploads(files: RegistryFiles, port: number, log: Log): Promise<void> {
+  if ((await unfinishedUploads(files)).length === 0) return;
+  await endRegistry(files, FULL_END_MS);
+  try {
+    // Some may have begun since.
+    const uploads = await unfinishedUploads(files);
+    await removeUploads(uploads);
+    log.warn({ uploads: uploads.length }, 'the disk is full: unfinished pushes of images were ended and removed');
+  } finally {
+    // Images are pulled all the same.
+    await startRegistry(files, port);
+  }
 }

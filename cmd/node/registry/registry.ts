@@ -71,14 +71,15 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
     log.error({ err: error }, 'the image registry does not start');
     onProgress(`the image registry does not start, and is tried again: ${errorText(error)}`);
   }
-  const keeper = keepRegistry(files, port, log);
+  const room = async () => {
+    const { bavail, blocks, bsize } = await statfs(files.folder);
+    return roomOf(bavail * bsize, blocks * bsize);
+  };
+  const keeper = keepRegistry({ files, port, room, log });
   return {
     host,
     address: `${LOOPBACK}:${port}`,
-    room: async () => {
-      const { bavail, blocks, bsize } = await statfs(files.folder);
-      return roomOf(bavail * bsize, blocks * bsize);
-    },
+    room,
     environment: { ...environment, REGISTRY_HOST: host, REGISTRY_SIGNING_KEY: key },
     close: async () => {
       await keeper.close();
@@ -92,7 +93,7 @@ async function collect(files: RegistryFiles, log: Log): Promise<void> {
   const program = registryProgram();
   if (program === undefined || !existsSync(files.store)) return;
   try {
-    const removed = await collectGarbage(files, program, Date.now());
+    const removed = await collectGarbage(files, { program, now: Date.now() });
     log.info({ removed }, 'images without a name were collected');
   } catch (error) {
     log.warn({ err: error }, 'images without a name could not be collected');
