@@ -7,7 +7,7 @@ import { settingsOf } from '../../../storage/compute/settings.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { hostnameOf } from '../views.ts';
 import { insideListeners, LISTENERS, listenersSentence } from './listeners.ts';
-import { inOneLine } from './rules.ts';
+import { boundedSentence, inOneLine } from './rules.ts';
 
 /** What a look found. `unknown`: nothing, as when the engine or the database is away. */
 export type HealthFound =
@@ -15,7 +15,7 @@ export type HealthFound =
   | { readonly type: 'unknown' }
   | {
       readonly type: 'not-well';
-      /** Whole sentences. */
+      /** Whole sentences in one bounded line, without control characters. */
       readonly problem: string;
       /** The grace is over. */
       readonly isOver: boolean;
@@ -47,13 +47,19 @@ export async function lookAtHealth(
     const isOver = clock.now() - since.getTime() >= graceMs;
     const problem = await problemOf(engine, row.id, health, hostnameOf(row.id, deps.containersDomain), signal);
     if (problem === undefined) return { type: 'well' };
-    if (!isOver) return { type: 'not-well', problem: `Not healthy yet: ${problem}.`, isOver, graceMs };
+    const notWell = (found: string): HealthFound => ({
+      type: 'not-well',
+      problem: boundedSentence(found),
+      isOver,
+      graceMs,
+    });
+    if (!isOver) return notWell(`Not healthy yet: ${problem}.`);
     // An engine that is away says nothing of the container.
     if ((await engine.inspect(row.id))?.phase !== 'running') return { type: 'unknown' };
     const found = `It was not healthy within ${health.grace} s: ${problem}.`;
     const port = health.http?.port ?? health.tcp?.port;
     const inside = port === undefined ? '' : await listeners(engine, row.id, port, signal);
-    return { type: 'not-well', problem: inside === '' ? found : `${found} ${inside}`, isOver, graceMs };
+    return notWell(inside === '' ? found : `${found} ${inside}`);
   } catch (error) {
     if (!signal.aborted) log.warn({ containerId: row.id, err: error }, 'the health of a container could not be seen');
     return { type: 'unknown' };

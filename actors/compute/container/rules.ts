@@ -199,14 +199,31 @@ const MAX_LAST_WORDS = 500;
  */
 export function inOneLine(lines: readonly string[]): string {
   const text = lines
-    .map((line) => line.slice(line.indexOf(' ') + 1))
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences of terminals (ECMA-48) begin with one.
-    .map((line) => line.replace(/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*|.)/gu, ''))
-    .map((line) => line.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim())
+    .map((line) => plainText(line.slice(line.indexOf(' ') + 1)))
     .filter((line) => line !== '')
     .join(' | ');
   const chars = [...text];
   return chars.length > MAX_LAST_WORDS ? `\u2026${chars.slice(1 - MAX_LAST_WORDS).join('')}` : text;
+}
+
+/** Most characters of a sentence with words from inside a container. */
+const MAX_SENTENCE = 1000;
+
+/** A sentence as rows and notices take it: without control characters, and the first 1,000 characters at most. */
+export function boundedSentence(text: string): string {
+  const chars = [...plainText(text)];
+  return chars.length > MAX_SENTENCE ? `${chars.slice(0, MAX_SENTENCE - 1).join('')}\u2026` : chars.join('');
+}
+
+/** A text in one line, without escape sequences and control characters. */
+function plainText(text: string): string {
+  return (
+    text
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: terminals' escape sequences (ECMA-48) begin so.
+      .replace(/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*|.)/gu, '')
+      .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
+      .trim()
+  );
 }
 
 /** Why it cannot be reached by a terminal or for its log now, and what to do. */

@@ -1,0 +1,88 @@
+/** What looks at the health of containers make of what programs inside do to them, and how long they go on. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { updateContainer } from '../../proto/compute/endpoints.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
+import type { MemoryCommand, MemoryEngine, MemoryEngineOptions } from '../support/engine/memory-engine.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { someone } from '../support/service/calls.ts';
+import { type ComputeUnderTest, openCompute, REGISTRY } from '../support/service/compute.ts';
+import { until } from '../support/until.ts';
+
+failOnLeaks();
+
+const ann = someone();
+const [ONE, BROKEN] = ['1', 'broken'].map((tag) => `${REGISTRY}/ann/app:${tag}`) as [string, string];
+const tcp = { tcp: { port: 8080 } };
+
+function listen(engine: MemoryEngine, id: string, port: number): void {
+  engine.listen(id, port, (stream) => {
+    stream.on('error', () => undefined);
+    stream.resume();
+    stream.write('SSH-2.0-memory\r\n');
+  });
+}
+
+/** Images: `broken` listens on no port but that of SSH. */
+const images = (more: MemoryEngineOptions = {}): MemoryEngineOptions => ({
+  images: [ONE, BROKEN],
+  onStart: (id, engine) => {
+    listen(engine, id, 22);
+    if (engine.specOf(id)?.image !== BROKEN) listen(engine, id, 8080);
+  },
+  ...more,
+});
+
+const change = (compute: ComputeUnderTest, id: string, body: object) =>
+  compute.call(updateContainer, ann, { params: { id }, body });
+const becomes = (compute: ComputeUnderTest, id: string, wanted: string) =>
+  until(
+    async () => {
+      const view = await compute.view(ann, id);
+      return view.status === 'running' && view.next_image === undefined && view.health === wanted ? view : undefined;
+    },
+    { what: `it runs and is ${wanted}`, timeoutMs: 30_000 },
+  );
+
+describe('a look at the health of a container', () => {
+  test('takes nothing of what it says that a row could not hold', async (t) => {
+    const onRun = (command: MemoryCommand): void => {
+      command.stdout.write('LISTEN 0 511 127.0.0.1\0:3000 0.0.0.0:*\nLISTEN 0 511 \u001b[31m*:3001 *:*\n');
+      command.stdout.write(`LISTEN 0 511 ${'1'.repeat(60_000)}:3002 *:*\n`);
+      command.exit(0);
+    };
+    const compute = await openCompute(t, { engine: images({ onRun }) });
+    const id = await compute.running(ann, { image: ONE, health: { ...tcp, grace: 1 } });
+    await becomes(compute, id, 'healthy');
+    await change(compute, id, { image: BROKEN });
+    await until(() => compute.engine.specOf(id)?.image === BROKEN);
+    const back = await becomes(compute, id, 'healthy');
+    assert.equal(back.image, ONE);
+    assert.match(
+      back.status_reason ?? '',
+      /nothing answers on port 8080\. Nothing listens inside the container\. Mend/,
+    );
+    const other = await compute.running(ann, { image: BROKEN, health: { ...tcp, grace: 1 } });
+    const view = await becomes(compute, other, 'unhealthy');
+    assert.match(
+      view.health_reason ?? '',
+      /^It was not healthy within 1 s: .* Nothing listens inside the container\.$/,
+    );
+  });
+
+  test('says what it found in a bounded line', async (t) => {
+    const compute = await openCompute(t, {
+      engine: images(),
+      wrapEngine: (engine) => ({
+        ...engine,
+        run: async () => {
+          throw new EngineError('refused', `No\0such\nprogram: ${'x'.repeat(60_000)}`);
+        },
+      }),
+    });
+    const id = await compute.running(ann, { image: ONE, health: { command: ['true'], grace: 1 } });
+    const { health_reason = '' } = await becomes(compute, id, 'unhealthy');
+    assert.match(health_reason, /^It was not healthy within 1 s: `true` cannot be run: No such program: x+…$/);
+    assert.equal(health_reason.length, 1000);
+  });
+});
