@@ -1,8 +1,9 @@
 /** What looks at the health of containers make of what programs inside do to them, and how long they go on. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { updateContainer } from '../../proto/compute/endpoints.ts';
+import { getSettings, updateContainer } from '../../proto/compute/endpoints.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
+import { readAudit } from '../../storage/audit.ts';
 import type { MemoryCommand, MemoryEngine, MemoryEngineOptions } from '../support/engine/memory-engine.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { someone } from '../support/service/calls.ts';
@@ -12,7 +13,7 @@ import { until } from '../support/until.ts';
 failOnLeaks();
 
 const ann = someone();
-const [ONE, BROKEN] = ['1', 'broken'].map((tag) => `${REGISTRY}/ann/app:${tag}`) as [string, string];
+const [ONE, TWO, BROKEN] = ['1', '2', 'broken'].map((tag) => `${REGISTRY}/ann/app:${tag}`) as [string, string, string];
 const tcp = { tcp: { port: 8080 } };
 
 function listen(engine: MemoryEngine, id: string, port: number): void {
@@ -25,7 +26,7 @@ function listen(engine: MemoryEngine, id: string, port: number): void {
 
 /** Images: `broken` listens on no port but that of SSH. */
 const images = (more: MemoryEngineOptions = {}): MemoryEngineOptions => ({
-  images: [ONE, BROKEN],
+  images: [ONE, TWO, BROKEN],
   onStart: (id, engine) => {
     listen(engine, id, 22);
     if (engine.specOf(id)?.image !== BROKEN) listen(engine, id, 8080);
@@ -84,5 +85,47 @@ describe('a look at the health of a container', () => {
     const { health_reason = '' } = await becomes(compute, id, 'unhealthy');
     assert.match(health_reason, /^It was not healthy within 1 s: `true` cannot be run: No such program: x+…$/);
     assert.equal(health_reason.length, 1000);
+  });
+});
+
+describe('a change that waits for its image', () => {
+  test('is dropped by the way back, with the settings that were made from the bad ones', async (t) => {
+    let isGivenUp = false;
+    const compute = await openCompute(t, {
+      engine: images(),
+      wrapEngine: (engine) => ({
+        ...engine,
+        ensureImage: (image, options) =>
+          image === TWO
+            ? new Promise((_resolve, reject) => {
+                const giveUp = (): void => {
+                  isGivenUp = true;
+                  reject(new EngineError('unavailable', 'Given up.'));
+                };
+                options.signal?.addEventListener('abort', giveUp, { once: true });
+              })
+            : engine.ensureImage(image, options),
+      }),
+    });
+    const id = await compute.running(ann, { image: ONE, env: { A: '1' }, health: { ...tcp, grace: 600 } });
+    await becomes(compute, id, 'healthy');
+    await change(compute, id, { image: BROKEN, env: { A: 'bad' } });
+    await until(() => compute.engine.specOf(id)?.image === BROKEN);
+    await becomes(compute, id, 'starting');
+    assert.equal((await change(compute, id, { image: TWO, env: { A: 'bad', B: '2' } })).next_image, TWO);
+    compute.clock.advance(601_000);
+    const view = await until(async () => {
+      const now = await compute.view(ann, id);
+      return now.image === ONE && now.health === 'healthy' ? now : undefined;
+    });
+    assert.equal(view.next_image, undefined);
+    assert.match(
+      view.status_reason ?? '',
+      /has \S+app:1 and the settings of before\. The change to \S+app:2, which waited for its image, was dropped\. It/,
+    );
+    assert.ok(isGivenUp);
+    assert.deepEqual((await compute.on(getSettings, ann, id)).env, { A: '1' });
+    const [entry] = await readAudit(compute.db, { action: 'container.change_given_up', limit: 10 });
+    assert.equal(entry?.detail.dropped, TWO);
   });
 });
