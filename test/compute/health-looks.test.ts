@@ -8,7 +8,7 @@ import type { MemoryCommand, MemoryEngine, MemoryEngineOptions } from '../suppor
 import { failOnLeaks } from '../support/leaks.ts';
 import { someone } from '../support/service/calls.ts';
 import { type ComputeUnderTest, openCompute, REGISTRY } from '../support/service/compute.ts';
-import { until } from '../support/until.ts';
+import { turns, until } from '../support/until.ts';
 
 failOnLeaks();
 
@@ -127,5 +127,30 @@ describe('a change that waits for its image', () => {
     assert.deepEqual((await compute.on(getSettings, ann, id)).env, { A: '1' });
     const [entry] = await readAudit(compute.db, { action: 'container.change_given_up', limit: 10 });
     assert.equal(entry?.detail.dropped, TWO);
+  });
+});
+
+describe('a container that was found unhealthy', () => {
+  test('is looked at by its next owner, for the time that is left', async (t) => {
+    const compute = await openCompute(t, { engine: images() });
+    const late = await compute.running(ann, { image: BROKEN, health: { ...tcp, grace: 1 } });
+    await becomes(compute, late, 'unhealthy');
+    const id = await compute.running(ann, { image: BROKEN, health: { ...tcp, grace: 600 } });
+    await becomes(compute, id, 'starting');
+    // The time of one is over then, and that of the other is not.
+    compute.clock.advance(660_000);
+    await becomes(compute, id, 'unhealthy');
+    await compute.stop();
+    let asked = 0;
+    compute.engine.listen(late, 8080, (stream) => {
+      asked += 1;
+      stream.on('error', () => undefined).resume();
+    });
+    listen(compute.engine, id, 8080);
+    await compute.start();
+    assert.equal((await compute.view(ann, late)).health, 'unhealthy');
+    await becomes(compute, id, 'healthy');
+    await turns();
+    assert.deepEqual([asked, (await compute.view(ann, late)).health], [0, 'unhealthy']);
   });
 });

@@ -7,19 +7,20 @@ import { settingsOf } from '../../../storage/compute/settings.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { hostnameOf } from '../views.ts';
 import { insideListeners, LISTENERS, listenersSentence } from './listeners.ts';
-import { boundedSentence, inOneLine } from './rules.ts';
+import { boundedSentence, inOneLine, LATE_LIMIT_MS } from './rules.ts';
 
 /** What a look found. `unknown`: nothing, as when the engine or the database is away. */
 export type HealthFound =
   | { readonly type: 'well' }
   | { readonly type: 'unknown' }
+  /** It is not well, and has had all its time: nothing was looked at. */
+  | { readonly type: 'over' }
   | {
       readonly type: 'not-well';
       /** Whole sentences in one bounded line, without control characters. */
       readonly problem: string;
       /** The grace is over. */
       readonly isOver: boolean;
-      readonly graceMs: number;
     };
 
 /** How long a connection, and an answer over it, may take; and a command. */
@@ -44,15 +45,12 @@ export async function lookAtHealth(
     const health = (await settingsOf(db, row.id, sealKey))?.health ?? null;
     if (health === null) return { type: 'well' };
     const graceMs = health.grace * 1000;
-    const isOver = clock.now() - since.getTime() >= graceMs;
+    const waitedMs = clock.now() - since.getTime();
+    if (row.healthState === 'unhealthy' && waitedMs >= graceMs + LATE_LIMIT_MS) return { type: 'over' };
+    const isOver = waitedMs >= graceMs;
     const problem = await problemOf(engine, row.id, health, hostnameOf(row.id, deps.containersDomain), signal);
     if (problem === undefined) return { type: 'well' };
-    const notWell = (found: string): HealthFound => ({
-      type: 'not-well',
-      problem: boundedSentence(found),
-      isOver,
-      graceMs,
-    });
+    const notWell = (found: string): HealthFound => ({ type: 'not-well', problem: boundedSentence(found), isOver });
     if (!isOver) return notWell(`Not healthy yet: ${problem}.`);
     // An engine that is away says nothing of the container.
     if ((await engine.inspect(row.id))?.phase !== 'running') return { type: 'unknown' };
