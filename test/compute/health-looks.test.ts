@@ -86,6 +86,44 @@ describe('a look at the health of a container', () => {
     assert.match(health_reason, /^It was not healthy within 1 s: `true` cannot be run: No such program: x+…$/);
     assert.equal(health_reason.length, 1000);
   });
+
+  test('holds a command against it that does not even start within its time', async (t) => {
+    const compute = await openCompute(t, {
+      engine: images(),
+      wrapEngine: (engine) => ({
+        ...engine,
+        run: (_id, _words, signal) =>
+          new Promise((_resolve, reject) => {
+            const giveUp = (): void => reject(new EngineError('unavailable', 'Given up.'));
+            signal.addEventListener('abort', giveUp, { once: true });
+          }),
+      }),
+    });
+    // So that the first look is after the grace.
+    compute.clock.advance(60_000);
+    const id = await compute.running(ann, { image: ONE, health: { command: ['true'], grace: 1 } });
+    assert.equal(
+      (await becomes(compute, id, 'unhealthy')).health_reason,
+      'It was not healthy within 1 s: `true` did not end within 10 s.',
+    );
+  });
+
+  test('holds to what it found when what listens inside cannot be asked', async (t) => {
+    const compute = await openCompute(t, {
+      engine: images(),
+      wrapEngine: (engine) => ({
+        ...engine,
+        run: async () => {
+          throw new EngineError('unavailable', 'The command did not start in time.');
+        },
+      }),
+    });
+    const id = await compute.running(ann, { image: BROKEN, health: { ...tcp, grace: 1 } });
+    assert.equal(
+      (await becomes(compute, id, 'unhealthy')).health_reason,
+      'It was not healthy within 1 s: nothing answers on port 8080.',
+    );
+  });
 });
 
 describe('a change that waits for its image', () => {

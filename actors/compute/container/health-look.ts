@@ -153,13 +153,16 @@ async function listeners(engine: Engine, id: string, port: number, signal: Abort
     const seen = await run(engine, id, ['/bin/sh', '-c', LISTENERS], MAX_LISTENERS_BYTES, signal);
     return seen === undefined ? '' : listenersSentence(insideListeners(seen.output), port);
   } catch (error) {
-    // Its image has no shell, or it has just ended.
-    if (error instanceof EngineError && error.code !== 'unavailable') return '';
+    // Its image has no shell, it has just ended, or no command starts in it: what was found without this stands.
+    if (error instanceof EngineError && !signal.aborted) return '';
     throw error;
   }
 }
 
-/** Runs a command to its end; undefined when that does not come in time. Rejects with EngineError. */
+/**
+ * Runs a command to its end; undefined when that does not come in time, be it that it does not even start. Rejects with
+ * EngineError, and with the reason of `signal`.
+ */
 async function run(
   engine: Engine,
   id: string,
@@ -168,7 +171,12 @@ async function run(
   signal: AbortSignal,
 ): Promise<{ readonly code: number | null; readonly output: string } | undefined> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(COMMAND_MS)]);
-  const running = await engine.run(id, command, limit);
+  const running = await engine.run(id, command, limit).catch((error: unknown) => {
+    signal.throwIfAborted();
+    if (limit.aborted && error instanceof EngineError) return undefined;
+    throw error;
+  });
+  if (running === undefined) return undefined;
   let output = '';
   for (const stream of [running.stdout, running.stderr]) {
     stream.on('error', () => undefined);
@@ -186,6 +194,7 @@ async function run(
   });
   try {
     const end = await Promise.race([running.ended, isOver]);
+    signal.throwIfAborted();
     return end === undefined ? undefined : { code: end.code, output: output.slice(0, maxBytes) };
   } finally {
     limit.removeEventListener('abort', onAbort);
