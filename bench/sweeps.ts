@@ -76,6 +76,7 @@ async function measure(db: Db, size: number, nodes: number): Promise<void> {
     new Sweeps(
       {
         ...{ db, engine, log: silentLog },
+        clock: { now: Date.now },
         placement: {
           held: () => held,
           holds: (_kind, id) => shards.has(shardOf(COMPUTE_CONTAINER.kind, id, SHARDS)),

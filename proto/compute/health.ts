@@ -3,7 +3,7 @@ import { z } from 'zod';
 
 /** Seconds to the first answer that is well, unless something is said, and at most. */
 const HEALTH_GRACE_SECONDS = 60;
-const MAX_GRACE_SECONDS = 600;
+export const MAX_GRACE_SECONDS = 600;
 
 const portSchema = z.int().min(1, 'must be 1 to 65535').max(65_535, 'must be 1 to 65535');
 const pathSchema = z

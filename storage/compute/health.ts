@@ -70,8 +70,9 @@ export async function formerSettingsOf(tx: Tx, id: string, sealKey: KeyObject): 
 }
 
 /**
- * The image of the way back is its image again: it goes back to pending, and is to be stopped once. `isChecked`: its
- * settings of before have a check. Undefined when there is no way back, or it is not to run.
+ * The image of the way back is its image again: it goes back to pending, and is to be stopped once. A change that waits
+ * is dropped: its settings were made from those that are given up. `isChecked`: its settings of before have a check.
+ * Undefined when there is no way back, or it is not to run.
  */
 export function takeFormer(
   tx: Tx,
@@ -81,6 +82,7 @@ export function takeFormer(
   return tx.one(
     containerRow,
     `update containers set image = nullif(former_image, ''), former_image = null, former_settings = null,
+       next_image = null, next_settings = null,
        health_state = case when $2 then 'starting' end, health_since = null, health_reason = null,
        restart = true, status = 'pending', status_reason = $3, given_up = $3, status_since = now(), address = null,
        external_address = null

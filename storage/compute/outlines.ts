@@ -19,6 +19,7 @@ const outlineColumns = z.object({
   storage_gb: z.number(),
   next_image: z.string().nullable(),
   health_state: healthStateSchema.nullable(),
+  health_since: z.date().nullable(),
   mount_paths: z.array(z.string()),
   network: z.string().nullable(),
   network_alias: z.string().nullable(),
@@ -44,6 +45,7 @@ const outlineRow = outlineColumns.transform((row) => ({
   nextImage: row.next_image === null ? undefined : row.next_image || null,
   storageGb: row.storage_gb,
   healthState: row.health_state,
+  healthSince: row.health_since,
   network: membershipIn(row),
 }));
 

@@ -32,6 +32,7 @@ const row = (
   keysApplied: 1,
   nextImage: undefined,
   healthState: null as HealthState | null,
+  healthSince: null as Date | null,
   storageGb: 5,
   network: undefined,
 });

@@ -45,3 +45,20 @@ test('its user reads what to do when the port is taken at a loopback address', (
   );
   assert.equal(listenersSentence([], 80), 'Nothing listens inside the container.');
 });
+
+test('what no address looks like is passed over, and names are bounded', () => {
+  const name = 'n'.repeat(200);
+  const lines = [
+    'LISTEN 0 511 127.0.0.1\0:3000 0.0.0.0:*',
+    `LISTEN 0 511 ${'1'.repeat(65)}:3000 0.0.0.0:*`,
+    'LISTEN 0 511 \u001b[31m:3000 0.0.0.0:*',
+    `LISTEN 0 511 *:${'9'.repeat(400)} *:*`,
+    'tcp 0 0 <b>:3000 0.0.0.0:* LISTEN 7/node',
+    'LISTEN 0 511 127.0.0.53%lo:53 0.0.0.0:* users:(("\0",pid=7,fd=18))',
+    `LISTEN 0 511 [::1]:3000 [::]:* users:(("${name}",pid=7,fd=18))`,
+  ];
+  assert.deepEqual(insideListeners(lines.join('\n')), [
+    { program: undefined, host: '127.0.0.53%lo', port: 53 },
+    { program: name.slice(0, 40), host: '::1', port: 3000 },
+  ]);
+});

@@ -12,6 +12,7 @@ import { forgetContainer } from '../../storage/compute/deleted.ts';
 import { changedOutlines, containerOutlines } from '../../storage/compute/outlines.ts';
 import type { Db } from '../../storage/db.ts';
 import { shardOf } from '../../supervision/placement/index.ts';
+import { movableClock } from '../support/clock.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { memoryEngine } from '../support/engine/memory-engine.ts';
 import { keptLog } from '../support/log.ts';
@@ -144,6 +145,7 @@ test('a look asks for what changed and what was not settled; the engine for no m
         holds: (_kind, one) => held.shards.includes(shardIn(one, count)),
       },
       log: keptLog(),
+      clock: movableClock(),
     },
     (one) => told.push(one),
     { problem: undefined, connections: 0 },

@@ -7,19 +7,20 @@ import { settingsOf } from '../../../storage/compute/settings.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { hostnameOf } from '../views.ts';
 import { insideListeners, LISTENERS, listenersSentence } from './listeners.ts';
-import { inOneLine } from './rules.ts';
+import { boundedSentence, inOneLine, LATE_LIMIT_MS } from './rules.ts';
 
 /** What a look found. `unknown`: nothing, as when the engine or the database is away. */
 export type HealthFound =
   | { readonly type: 'well' }
   | { readonly type: 'unknown' }
+  /** It is not well, and has had all its time: nothing was looked at. */
+  | { readonly type: 'over' }
   | {
       readonly type: 'not-well';
-      /** Whole sentences. */
+      /** Whole sentences in one bounded line, without control characters. */
       readonly problem: string;
       /** The grace is over. */
       readonly isOver: boolean;
-      readonly graceMs: number;
     };
 
 /** How long a connection, and an answer over it, may take; and a command. */
@@ -44,16 +45,19 @@ export async function lookAtHealth(
     const health = (await settingsOf(db, row.id, sealKey))?.health ?? null;
     if (health === null) return { type: 'well' };
     const graceMs = health.grace * 1000;
-    const isOver = clock.now() - since.getTime() >= graceMs;
+    const waitedMs = clock.now() - since.getTime();
+    if (row.healthState === 'unhealthy' && waitedMs >= graceMs + LATE_LIMIT_MS) return { type: 'over' };
+    const isOver = waitedMs >= graceMs;
     const problem = await problemOf(engine, row.id, health, hostnameOf(row.id, deps.containersDomain), signal);
     if (problem === undefined) return { type: 'well' };
-    if (!isOver) return { type: 'not-well', problem: `Not healthy yet: ${problem}.`, isOver, graceMs };
+    const notWell = (found: string): HealthFound => ({ type: 'not-well', problem: boundedSentence(found), isOver });
+    if (!isOver) return notWell(`Not healthy yet: ${problem}.`);
     // An engine that is away says nothing of the container.
     if ((await engine.inspect(row.id))?.phase !== 'running') return { type: 'unknown' };
     const found = `It was not healthy within ${health.grace} s: ${problem}.`;
     const port = health.http?.port ?? health.tcp?.port;
     const inside = port === undefined ? '' : await listeners(engine, row.id, port, signal);
-    return { type: 'not-well', problem: inside === '' ? found : `${found} ${inside}`, isOver, graceMs };
+    return notWell(inside === '' ? found : `${found} ${inside}`);
   } catch (error) {
     if (!signal.aborted) log.warn({ containerId: row.id, err: error }, 'the health of a container could not be seen');
     return { type: 'unknown' };
@@ -149,13 +153,16 @@ async function listeners(engine: Engine, id: string, port: number, signal: Abort
     const seen = await run(engine, id, ['/bin/sh', '-c', LISTENERS], MAX_LISTENERS_BYTES, signal);
     return seen === undefined ? '' : listenersSentence(insideListeners(seen.output), port);
   } catch (error) {
-    // Its image has no shell, or it has just ended.
-    if (error instanceof EngineError && error.code !== 'unavailable') return '';
+    // Its image has no shell, it has just ended, or no command starts in it: what was found without this stands.
+    if (error instanceof EngineError && !signal.aborted) return '';
     throw error;
   }
 }
 
-/** Runs a command to its end; undefined when that does not come in time. Rejects with EngineError. */
+/**
+ * Runs a command to its end; undefined when that does not come in time, be it that it does not even start. Rejects with
+ * EngineError, and with the reason of `signal`.
+ */
 async function run(
   engine: Engine,
   id: string,
@@ -164,7 +171,12 @@ async function run(
   signal: AbortSignal,
 ): Promise<{ readonly code: number | null; readonly output: string } | undefined> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(COMMAND_MS)]);
-  const running = await engine.run(id, command, limit);
+  const running = await engine.run(id, command, limit).catch((error: unknown) => {
+    signal.throwIfAborted();
+    if (limit.aborted && error instanceof EngineError) return undefined;
+    throw error;
+  });
+  if (running === undefined) return undefined;
   let output = '';
   for (const stream of [running.stdout, running.stderr]) {
     stream.on('error', () => undefined);
@@ -182,6 +194,7 @@ async function run(
   });
   try {
     const end = await Promise.race([running.ended, isOver]);
+    signal.throwIfAborted();
     return end === undefined ? undefined : { code: end.code, output: output.slice(0, maxBytes) };
   } finally {
     limit.removeEventListener('abort', onAbort);

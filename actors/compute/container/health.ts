@@ -5,7 +5,7 @@
  *   nothing --it runs, and it is not known whether it is well--> looking
  *   looking --well--> nothing
  *           --not well within the grace, and there is a way back--> nothing: the way back is written
- *           --not well within the grace--> looking now and then, for some minutes
+ *           --not well within the grace--> looking now and then, for some minutes: also by its next owner
  *           --it does not run any more, or was started again--> nothing
  */
 import { isFenced } from '../../../proto/ports/placement.ts';
@@ -20,14 +20,14 @@ import type { ComputeDeps } from '../deps.ts';
 import { type HealthFound, lookAtHealth } from './health-look.ts';
 import { unhealthyNotice } from './notices.ts';
 import type { ContainerReconciler } from './reconciler.ts';
+import { isHealthOpen } from './rules.ts';
 import type { ContainerActorState, ContainerContext, HealthNews, HealthWatch, HealthWatchState } from './state.ts';
 import { goBack } from './way-back.ts';
 
 /** Between two looks at one that has its grace. */
 const LOOK_EVERY_MS = 1000;
-/** Between two looks at one that is not well, and for how long after its grace. */
+/** Between two looks at one that is not well. */
 const LATE_LOOK_EVERY_MS = 30_000;
-const LATE_LIMIT_MS = 10 * 60_000;
 
 /** Looks at the health of containers. What it does for one is in the state of that one's actor. */
 export class HealthLooks {
@@ -46,7 +46,8 @@ export class HealthLooks {
     const watch = state.health?.watch;
     const isOver = since === null || healthState === null || healthState === 'healthy';
     if (watch !== undefined && (isOver || watch.since.getTime() !== since.getTime())) endHealth(state);
-    if (isOver || healthState !== 'starting' || state.health !== undefined) return;
+    if (isOver || state.health !== undefined || state.healthOver === since.getTime()) return;
+    if (!isHealthOpen(state.row, this.#deps.clock.now())) return;
     const begun: HealthWatch = { since, abort: new AbortController() };
     state.health = { watch: begun, line: undefined, timer: undefined };
     this.#look(state, ctx, begun);
@@ -74,7 +75,12 @@ export class HealthLooks {
   ): Promise<void> {
     const { watch } = health;
     if (found.type === 'well') return this.#note(state, ctx, watch, 'healthy', null);
-    if (found.type === 'unknown') return this.#lookAfter(ctx, health, LOOK_EVERY_MS);
+    if (found.type === 'over') {
+      state.healthOver = watch.since.getTime();
+      return endHealth(state);
+    }
+    const isLate = state.row.healthState === 'unhealthy';
+    if (found.type === 'unknown') return this.#lookAfter(ctx, health, isLate ? LATE_LOOK_EVERY_MS : LOOK_EVERY_MS);
     health.line = found.problem;
     if (!found.isOver) return this.#lookAfter(ctx, health, LOOK_EVERY_MS);
     if (state.row.formerImage !== undefined) {
@@ -82,10 +88,7 @@ export class HealthLooks {
       if (written !== undefined) return this.#reconciler.onSettingsChanged(state, ctx, written);
     }
     await this.#note(state, ctx, watch, 'unhealthy', found.problem);
-    if (state.health !== health) return;
-    if (this.#deps.clock.now() - watch.since.getTime() < found.graceMs + LATE_LIMIT_MS)
-      this.#lookAfter(ctx, health, LATE_LOOK_EVERY_MS);
-    else endHealth(state);
+    if (state.health === health) this.#lookAfter(ctx, health, LATE_LOOK_EVERY_MS);
   }
 
   /** Writes what was found, and tells it when it is another than before. */

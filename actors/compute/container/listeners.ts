@@ -13,8 +13,10 @@ interface InsideListener {
   readonly port: number;
 }
 
-const SS = /^LISTEN\s+\S+\s+\S+\s+(\S+):([0-9]+)\s+\S+(?:\s+users:\(\("([^"]+)")?/;
-const NETSTAT = /^tcp6?\s+\S+\s+\S+\s+(\S+):([0-9]+)\s+\S+\s+LISTEN(?:\s+(?:[0-9]+\/(\S+)|-))?/;
+const SS = /^LISTEN\s+\S+\s+\S+\s+(\S+):([0-9]{1,5})\s+\S+(?:\s+users:\(\("([^"]+)")?/;
+const NETSTAT = /^tcp6?\s+\S+\s+\S+\s+(\S+):([0-9]{1,5})\s+\S+\s+LISTEN(?:\s+(?:[0-9]+\/(\S+)|-))?/;
+/** What an address may look like. Whoever owns the container may have put another program in the place of `ss`. */
+const HOST = /^[[\]0-9A-Za-z.:*%_-]{1,64}$/;
 /** State 0A is LISTEN. */
 const KERNEL = /^\s*[0-9]+:\s+([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4})\s+\S+\s+0A(?:\s+\S+){5}\s+([0-9]+)/;
 const PROGRAM = /^program (.+)$/;
@@ -51,12 +53,14 @@ function ownersOf(lines: readonly string[]): ReadonlyMap<string, string> {
 }
 
 /** Names are what programs choose to be called. */
-const plain = (name: string | undefined) => name?.replace(/[^\x21-\x7e]/g, '').slice(0, 40);
+const plain = (name: string | undefined) => name?.replace(/[^\x21-\x7e]/g, '').slice(0, 40) || undefined;
 
 function listenerOf(line: string, owners: ReadonlyMap<string, string>): InsideListener | undefined {
   const [, host, port, program] = SS.exec(line) ?? NETSTAT.exec(line) ?? [];
-  if (host !== undefined)
+  if (host !== undefined) {
+    if (!HOST.test(host)) return undefined;
     return { program: plain(program), host: host.replace(/^\[(.*)\]$/, '$1'), port: Number(port) };
+  }
   const [, address, hexPort, socket = ''] = KERNEL.exec(line) ?? [];
   if (address === undefined) return undefined;
   const owner = plain(owners.get(socket));

@@ -3,6 +3,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { backoffMs } from '../../../lib/waiting.ts';
 import { INSTANCE_TYPES } from '../../../proto/compute/endpoints.ts';
+import { MAX_GRACE_SECONDS } from '../../../proto/compute/health.ts';
 import { type RestartPolicy, STOP_GRACE_SECONDS } from '../../../proto/compute/workload.ts';
 import type { ContainerSpec, ContainerState, EngineError } from '../../../proto/ports/engine.ts';
 import type { ContainerRow, ContainerRun } from '../../../storage/compute/containers.ts';
@@ -27,6 +28,8 @@ export const MAX_SILENT_RESTARTS = 3;
 /** Stands for the counted start of a container that is not there. */
 export const REMOVED = -1;
 const REMOVED_FROM_OUTSIDE = 'it was removed from outside, and of its files only those at its mount paths are left';
+/** For how long after its grace a container that is not well is still looked at. */
+export const LATE_LIMIT_MS = 10 * 60_000;
 /** Between tries of a step that failed. */
 const BACKOFF = { minMs: 500, maxMs: 30_000 };
 
@@ -73,6 +76,20 @@ export function nextStep(row: ContainerOutline, actual: ContainerState | undefin
     return settled === 'settled' && row.healthState === 'starting' ? 'health' : settled;
   // Without an address it was taken from its network, and finds back when it is started.
   return actual.address === null ? 'restart' : 'probe';
+}
+
+/**
+ * Whether the health of a container that runs is still of interest at `now` (Unix ms). Of one that is not well this
+ * goes by the longest grace there is: its own is in its settings, and ends the looks earlier (health-look.ts).
+ */
+export function isHealthOpen(
+  row: Pick<ContainerOutline, 'desired' | 'status' | 'healthState' | 'healthSince'>,
+  now: number,
+): boolean {
+  const { desired, status, healthState, healthSince } = row;
+  if (desired !== 'running' || status !== 'running' || healthSince === null) return false;
+  if (healthState !== 'unhealthy') return healthState === 'starting';
+  return now - healthSince.getTime() < MAX_GRACE_SECONDS * 1000 + LATE_LIMIT_MS;
 }
 
 /** How a running container differs from its row: a text that changes with either; undefined when it fits. */
@@ -199,14 +216,31 @@ const MAX_LAST_WORDS = 500;
  */
 export function inOneLine(lines: readonly string[]): string {
   const text = lines
-    .map((line) => line.slice(line.indexOf(' ') + 1))
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences of terminals (ECMA-48) begin with one.
-    .map((line) => line.replace(/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*|.)/gu, ''))
-    .map((line) => line.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim())
+    .map((line) => plainText(line.slice(line.indexOf(' ') + 1)))
     .filter((line) => line !== '')
     .join(' | ');
   const chars = [...text];
   return chars.length > MAX_LAST_WORDS ? `\u2026${chars.slice(1 - MAX_LAST_WORDS).join('')}` : text;
+}
+
+/** Most characters of a sentence with words from inside a container. */
+const MAX_SENTENCE = 1000;
+
+/** A sentence as rows and notices take it: without control characters, and the first 1,000 characters at most. */
+export function boundedSentence(text: string): string {
+  const chars = [...plainText(text)];
+  return chars.length > MAX_SENTENCE ? `${chars.slice(0, MAX_SENTENCE - 1).join('')}\u2026` : chars.join('');
+}
+
+/** A text in one line, without escape sequences and control characters. */
+function plainText(text: string): string {
+  return (
+    text
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: terminals' escape sequences (ECMA-48) begin so.
+      .replace(/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*|.)/gu, '')
+      .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
+      .trim()
+  );
 }
 
 /** Why it cannot be reached by a terminal or for its log now, and what to do. */

@@ -124,8 +124,10 @@ export interface ContainerActorState {
   progressNotedAt: number;
   /** Under way while its row names an image that waits, and it runs. */
   pull: PullState | undefined;
-  /** Under way while it runs and it is not known yet whether it is well. */
+  /** Under way while it runs and it is not known yet whether it is well, and for a while when it is not. */
   health: HealthWatchState | undefined;
+  /** The start that was not well and is not looked at any more: its `healthSince`, Unix ms. */
+  healthOver: number | undefined;
   /** Terminals that depend on it. A log ends by itself when the engine has no more of it. */
   readonly terminals: Set<Ref<ConnectionMessage>>;
 }
@@ -170,6 +172,7 @@ export function freshState(lease: ShardLease, row: ContainerRow): ContainerActor
     progressNotedAt: 0,
     pull: undefined,
     health: undefined,
+    healthOver: undefined,
     terminals: new Set(),
   };
 }

@@ -9,7 +9,7 @@ import { deletedAmong } from '../../../storage/compute/deleted.ts';
 import { type ContainerOutline, changedOutlines, containerOutlines } from '../../../storage/compute/outlines.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { COMPUTE_CONTAINER, SERVICE } from '../placed.ts';
-import { driftOf, nextStep } from './rules.ts';
+import { driftOf, isHealthOpen, nextStep } from './rules.ts';
 
 /** How often all is compared although nothing says so, ms. */
 const SWEEP_EVERY_MS = 60_000;
@@ -26,7 +26,7 @@ export interface EngineHealth {
 }
 
 /** What they need. */
-type SweepDeps = Pick<ComputeDeps, 'db' | 'engine' | 'log'> & {
+type SweepDeps = Pick<ComputeDeps, 'db' | 'engine' | 'log' | 'clock'> & {
   readonly placement: Pick<ComputeDeps['placement'], 'holds' | 'held'>;
 };
 
@@ -118,8 +118,10 @@ export class Sweeps {
       const state = actual.get(row.id);
       actual.delete(row.id);
       const drift = state?.phase === 'running' ? driftOf(row, state) : undefined;
-      if (nextStep(row, state, this.#told.get(row.id)) !== 'settled') {
-        this.#unsettled.add(row.id);
+      const isSettled = nextStep(row, state, this.#told.get(row.id)) === 'settled';
+      // One that is not well is looked at by its actor, which has to be awake: to say so now and then is enough.
+      if (!isSettled || isHealthOpen(row, this.#deps.clock.now())) {
+        if (!isSettled) this.#unsettled.add(row.id);
         this.#reconcile(row.id);
         looks += 1;
         if (looks % LOOKS_IN_A_ROW === 0) await delay(PAUSE_MS, undefined, { signal }).catch(() => undefined);

@@ -14,8 +14,9 @@ import type { ContainerActorState } from './state.ts';
 
 /**
  * Writes the way back of a container that has one, with its notice and its audit entry, and counts its crashes anew.
- * Secrets stay as they are. `why`: what stood in the way of the change. Resolves with the row; undefined when there is
- * no way back any more. Rejects with StorageError, or PlacementError `fenced`.
+ * Secrets stay as they are. A change that waits for its image is dropped. `why`: what stood in the way of the change.
+ * Resolves with the row; undefined when there is no way back any more. Rejects with StorageError, or PlacementError
+ * `fenced`.
  */
 export async function goBack(
   deps: ComputeDeps,
@@ -23,8 +24,10 @@ export async function goBack(
   why: string,
 ): Promise<ContainerRow | undefined> {
   const { db, clock, sealKey, log } = deps;
-  const { id, image, formerImage = null } = state.row;
-  const reason = givenUp({ wanted: imageOf({ image }, deps), former: imageOf({ image: formerImage }, deps) }, why);
+  const { id, image, formerImage = null, nextImage } = state.row;
+  const waiting = nextImage === undefined ? undefined : imageOf({ image: nextImage }, deps);
+  const images = { wanted: imageOf({ image }, deps), former: imageOf({ image: formerImage }, deps), waiting };
+  const reason = givenUp(images, why);
   const written = await fenced(db, state.lease, async (tx) => {
     const [former = NO_SETTINGS, present = NO_SETTINGS] = [
       await formerSettingsOf(tx, id, sealKey),
@@ -35,7 +38,11 @@ export async function goBack(
     if (row === undefined) return undefined;
     await putSettings(tx, id, settings, sealKey);
     await append(tx, changeGivenUpNotice(row, clock.now(), reason));
-    const detail = { why, ...(image === row.image ? {} : { image: { before: image, after: row.image } }) };
+    const detail = {
+      why,
+      ...(image === row.image ? {} : { image: { before: image, after: row.image } }),
+      ...(waiting === undefined ? {} : { dropped: nextImage }),
+    };
     await audit(tx, { userId: null, username: 'platform', action: 'container.change_given_up', target: id, detail });
     await tellCompute(tx, { kind: 'status', containerId: id, status: 'pending' });
     return row;
@@ -50,12 +57,21 @@ export async function goBack(
   return written;
 }
 
+/** The images of a way back; `waiting`: that of a change that is dropped with it. */
+interface WayBackImages {
+  readonly wanted: string;
+  readonly former: string;
+  readonly waiting: string | undefined;
+}
+
 /** What its user reads: that the change was given up, why, and what to do. */
-function givenUp({ wanted, former }: { readonly wanted: string; readonly former: string }, why: string): string {
+function givenUp({ wanted, former, waiting }: WayBackImages, why: string): string {
   const sentence = /[.!?]$/.test(why) ? why : `${why}.`;
   const kept =
     wanted === former
       ? 'The change of settings was given up, and the container has those of before.'
       : `The change to ${wanted} was given up, and the container has ${former} and the settings of before.`;
-  return `${kept} ${sentence.charAt(0).toUpperCase()}${sentence.slice(1)} Mend that, and send the change again.`;
+  const dropped = waiting === undefined ? '' : ` The change to ${waiting}, which waited for its image, was dropped.`;
+  const cause = `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}`;
+  return `${kept}${dropped} ${cause} Mend that, and send the change again.`;
 }
