@@ -109,8 +109,11 @@ export class HealthLooks {
       await tellCompute(tx, { kind: 'status', containerId: row.id, status: row.status });
       return row;
     });
-    // It is another than was thought: whoever looks at it begins anew.
-    if (written === undefined) return endHealth(state);
+    if (written === undefined) {
+      // The row is another than was thought, and comes by itself: the looks end with it, or go on at their pace.
+      if (state.health !== undefined) this.#lookAfter(ctx, state.health, LOOK_EVERY_MS);
+      return;
+    }
     log.info({ containerId: before.id, health, reason }, 'container health');
     await this.#reconciler.onSettingsChanged(state, ctx, written);
   }
