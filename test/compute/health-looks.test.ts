@@ -36,14 +36,7 @@ const images = (more: MemoryEngineOptions = {}): MemoryEngineOptions => ({
 
 const change = (compute: ComputeUnderTest, id: string, body: object) =>
   compute.call(updateContainer, ann, { params: { id }, body });
-const becomes = (compute: ComputeUnderTest, id: string, wanted: string) =>
-  until(
-    async () => {
-      const view = await compute.view(ann, id);
-      return view.status === 'running' && view.next_image === undefined && view.health === wanted ? view : undefined;
-    },
-    { what: `it runs and is ${wanted}`, timeoutMs: 30_000 },
-  );
+const becomes = (compute: ComputeUnderTest, id: string, wanted: string) => compute.healthBecomes(ann, id, wanted);
 
 describe('a look at the health of a container', () => {
   test('takes nothing of what it says that a row could not hold', async (t) => {

@@ -69,14 +69,7 @@ const images = (more: MemoryEngineOptions = {}): { engine: MemoryEngineOptions }
 
 const change = (compute: ComputeUnderTest, id: string, body: object) =>
   compute.call(updateContainer, ann, { params: { id }, body });
-const becomes = (compute: ComputeUnderTest, id: string, wanted: string) =>
-  until(
-    async () => {
-      const view = await compute.view(ann, id);
-      return view.status === 'running' && view.next_image === undefined && view.health === wanted ? view : undefined;
-    },
-    { what: `it runs and is ${wanted}`, timeoutMs: 30_000 },
-  );
+const becomes = (compute: ComputeUnderTest, id: string, wanted: string) => compute.healthBecomes(ann, id, wanted);
 const auditOf = async (compute: ComputeUnderTest, action: string) =>
   (await readAudit(compute.db, { action, limit: 10 })).map(({ username, target, detail }) => ({
     username,

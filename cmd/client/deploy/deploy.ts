@@ -50,8 +50,8 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
     if (!out.json) out.note(line);
   };
   const fill = async (into: string): Promise<ReleasePlan> => {
-    const mostBytes = MOST_LISTED;
-    const list = await runStep(session, container, ['fill', into], { input: await manifestOf(root, files), mostBytes });
+    const how = { input: await manifestOf(root, files), mostBytes: MOST_LISTED };
+    const list = await runStep(session, container, ['fill', into], how);
     const missing = new Set(list.split('\n'));
     const sent = files.filter(({ path, kind }) => kind === 'link' || missing.has(path));
     const bytes = sent.reduce((sum, { size }) => sum + size, 0);

@@ -161,6 +161,17 @@ export class ComputeUnderTest {
     return id;
   }
 
+  /** Waits until a container runs, no image waits, and its health is as wanted; its view. */
+  healthBecomes(caller: Caller, id: string, wanted: string) {
+    return until(
+      async () => {
+        const view = await this.view(caller, id);
+        return view.status === 'running' && view.next_image === undefined && view.health === wanted ? view : undefined;
+      },
+      { what: `it runs and is ${wanted}`, timeoutMs: 30_000 },
+    );
+  }
+
   view(caller: Caller, id: string) {
     return this.on(getContainer, caller, id);
   }
