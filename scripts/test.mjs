@@ -147,9 +147,19 @@ async function runTests(files, flags, partsEnv, resultsFile) {
   const reporters = ['spec', 'stdout', reporter, resultsFile].map((value, i) =>
     i % 2 === 0 ? `--test-reporter=${value}` : `--test-reporter-destination=${value}`,
   );
-  const own = [`--test-concurrency=${CONCURRENCY}`, `--test-timeout=${FILE_TIMEOUT_MS}`, ...reporters];
+  const processorTime = pathToFileURL(join(root, 'scripts/processor-time.mjs')).href;
+  const own = [
+    ...[`--import=${processorTime}`, `--test-concurrency=${CONCURRENCY}`, `--test-timeout=${FILE_TIMEOUT_MS}`],
+    ...reporters,
+  ];
   // What c8 does for a command it runs; children of the tests inherit it, so the CLI they start counts too.
-  const env = { ...process.env, ...partsEnv, TROUPE_TEST_RUN: id, NODE_V8_COVERAGE: join(coverageDir, 'tmp') };
+  const env = {
+    ...process.env,
+    ...partsEnv,
+    TROUPE_TEST_RUN: id,
+    TROUPE_TEST_PROCESSOR_TIME: `${resultsFile}-processor-time`,
+    NODE_V8_COVERAGE: join(coverageDir, 'tmp'),
+  };
   running = spawn(process.execPath, ['--enable-source-maps', '--test', ...own, ...flags, ...files], {
     cwd: root,
     env,
@@ -160,7 +170,7 @@ async function runTests(files, flags, partsEnv, resultsFile) {
   running = undefined;
 
   const ending = code === 0 || interrupted ? undefined : `the tests ended with ${signal ?? `exit code ${code}`}`;
-  const results = readResults(resultsFile);
+  const results = readResults(resultsFile, env.TROUPE_TEST_PROCESSOR_TIME);
   const left = [];
   for (const { pid, command } of await processes.left()) {
     print(`left running, now ended: ${pid} ${command}`);
@@ -176,23 +186,43 @@ async function runTests(files, flags, partsEnv, resultsFile) {
 }
 
 /** What the reporter wrote. All is empty when the tests ended before they began. */
-function readResults(file) {
-  const written = existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
-  const lines = written.map((line) => JSON.parse(line));
+function readResults(file, processorTimes) {
+  const lines = readLines(file);
+  const processorMs = new Map();
+  for (const { file, processorMs: ms } of readLines(processorTimes)) {
+    const source = join(root, relative(join(root, 'dist'), file).replace(/\.js$/, '.ts'));
+    processorMs.set(source, (processorMs.get(source) ?? 0) + ms);
+  }
   const skipped = lines.filter((line) => 'skipped' in line && line.reason !== 'test name does not match pattern');
   return {
     skipped: skipped.map(({ skipped: name, reason }) => `${name}: ${reason}`),
     summary: lines.flatMap(({ summary }) => (summary === undefined ? [] : [`# ${summary}`])),
     failures: lines.flatMap(({ failed, file }) => (failed === undefined ? [] : [{ name: failed, location: file }])),
-    durations: lines.filter((line) => 'ms' in line),
+    durations: lines
+      .filter((line) => 'ms' in line)
+      .map(({ file, ms }) => ({ file, ms, processorMs: processorMs.get(file) ?? 0 })),
   };
 }
 
-/** Prints the files that took longest: the place to look when the whole run is too long. */
+function readLines(file) {
+  const written = existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
+  return written.map((line) => JSON.parse(line));
+}
+
+/** Prints the files that took longest, and those that worked most: the place to look when the whole run is too long. */
 function reportSlowest(durations) {
-  const slowest = durations.toSorted((a, b) => b.ms - a.ms).slice(0, SLOWEST_SHOWN);
-  print(`\nthe ${slowest.length} slowest files (seconds):`);
-  for (const { file, ms } of slowest) print(`${(ms / 1000).toFixed(1).padStart(7)}  ${relative(root, file)}`);
+  const seconds = (ms) => (ms / 1000).toFixed(1).padStart(7);
+  for (const [key, most] of [
+    ['ms', 'took longest'],
+    ['processorMs', 'used the processors most'],
+  ]) {
+    const shown = durations.toSorted((a, b) => b[key] - a[key]).slice(0, SLOWEST_SHOWN);
+    print(`\nthe ${shown.length} files that ${most} (seconds, seconds of a processor):`);
+    for (const { file, ms, processorMs } of shown)
+      print(`${seconds(ms)} ${seconds(processorMs)}  ${relative(root, file)}`);
+  }
+  const total = durations.reduce((sum, { processorMs }) => sum + processorMs, 0);
+  print(`all files: ${seconds(total)} seconds of a processor`);
 }
 
 /** Prints the coverage of the whole project; resolves with whether it reaches the floor. */
