@@ -204,6 +204,9 @@ export class Routing {
 
   #toContainer(id: string, { host, hostPort, port, target, isEncrypted }: ProxyRequest): ProxyDecision {
     const external = this.#external(port);
+    // A proxy in front that ended TLS on 443 comes to our port for plain HTTP.
+    if (isEncrypted && external === 80 && this.#endsTls(id, 443))
+      return this.#forwardTo(this.#addressOf(id, this.#options.ports.https), target);
     if (!isEncrypted) {
       if (this.#endsTls(id, external)) return redirect(`https://${host}:${external}${target}`);
       const isOpen = this.#snapshot?.containers.get(id)?.ports.has(external) === true;

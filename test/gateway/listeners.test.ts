@@ -213,6 +213,42 @@ describe('a proxy in front', () => {
     assert.equal(clientBehind('192.0.2.1', ['203.0.113.9'], local), '192.0.2.1');
   });
 
+  test('that ended TLS says so in X-Forwarded-Proto: its last word counts, and nobody else’s', async (t) => {
+    const proto = (lines: string) => `GET / HTTP/1.1\r\nHost: a.test\r\n${lines}\r\n`;
+    const { ports, asked } = await openListeners(t, await telling(t), {
+      proxies: { isTrusted: local, sendHeader: false },
+    });
+    for (const [lines, scheme] of [
+      ['X-Forwarded-Proto: https\r\n', 'https'],
+      ['X-Forwarded-Proto: HTTPS \r\n', 'https'],
+      ['X-Forwarded-Proto: http, https\r\n', 'https'],
+      ['X-Forwarded-Proto: http\r\nX-Forwarded-Proto: wss\r\n', 'https'],
+      ['X-Forwarded-Proto: https, http\r\n', 'http'],
+      ['X-Forwarded-Proto: httpsx\r\n', 'http'],
+      ['X-Forwarded-Proto:\r\n', 'http'],
+      ['', 'http'],
+    ] as const) {
+      assert.match(
+        await exchange(ports.http, proto(lines)),
+        new RegExp(`<127\\.0\\.0\\.1 ${scheme} a\\.test>$`),
+        lines,
+      );
+      assert.equal(asked.at(-1)?.isEncrypted, scheme === 'https', lines);
+    }
+    const client = await rawClient(t, ports.http, proto('X-Forwarded-Proto: https\r\n'));
+    await client.sees(/ https a\.test>$/);
+    // The next request of the same connection has a word of its own.
+    client.send(get('a.test'));
+    await client.sees(/ http a\.test>$/);
+    const others = parseTrusted('192.0.2.0/24');
+    assert.ok(others !== undefined);
+    for (const proxies of [undefined, { isTrusted: others, sendHeader: false }]) {
+      const stranger = await openListeners(t, await telling(t), proxies === undefined ? {} : { proxies });
+      assert.match(await exchange(stranger.ports.http, proto('X-Forwarded-Proto: https\r\n')), / http a\.test>$/);
+      assert.equal(stranger.asked.at(-1)?.isEncrypted, false);
+    }
+  });
+
   test('says it by the PROXY protocol, versions 1 and 2, on every port, and has no limit of its own', async (t) => {
     const port = await telling(t);
     const { ports, log } = await openListeners(t, port, {

@@ -128,10 +128,15 @@ describe('a request', () => {
     assert.deepEqual(location(PORTS.http), [308, `https://${HOST}/x?y`]);
     assert.deepEqual(location(PORTS.http, PORTS.http), [308, `https://${HOST}:8443/x?y`]);
     assert.deepEqual(location(8000, 8000), [308, `https://${HOST}:8000/x?y`]);
+    // A proxy in front has ended TLS, and comes to the port for plain HTTP.
+    assert.deepEqual(routing.decide(request(HOST, '/x', { isEncrypted: true })), to(3000));
     // A rule for plain HTTP is one that was asked for.
     const both = new Map([...ports, [80, 8080] as const]);
     const plain = open({ container: { address: '172.18.0.2', ports: both, endsTls: new Set([443]) } });
     assert.deepEqual(plain.decide(request(HOST, '/x')), to(8080));
+    assert.deepEqual(plain.decide(request(HOST, '/x', { isEncrypted: true })), to(3000));
+    const passing = open({ container: { address: '172.18.0.2', ports: both } });
+    assert.deepEqual(passing.decide(request(HOST, '/x', { isEncrypted: true })), to(8080));
     // One that does not run has a name all the same: the answer is a page.
     const stopped = open({ container: { address: undefined, ports, endsTls: new Set([443]) } });
     assert.equal(stopped.decideName(HOST, PORTS.https), 'platform');

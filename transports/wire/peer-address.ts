@@ -34,6 +34,15 @@ export function clientBehind(peer: string, forwardedFor: readonly string[], isTr
   return client;
 }
 
+/**
+ * Whether the X-Forwarded-Proto fields of a request, in order, say that its client spoke TLS: by the last word, which
+ * the nearest proxy wrote. Some write `wss` for the upgrade to a WebSocket.
+ */
+export function saysHttps(forwardedProto: readonly string[]): boolean {
+  const word = forwardedProto.at(-1)?.split(',').at(-1)?.trim().toLowerCase();
+  return word === 'https' || word === 'wss';
+}
+
 const LOOPBACK = new BlockList();
 LOOPBACK.addSubnet('127.0.0.0', 8);
 LOOPBACK.addAddress('::1', 'ipv6');

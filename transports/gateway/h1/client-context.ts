@@ -5,7 +5,7 @@ import type { AccessEntry, ProxyDecision, ProxyForward, ProxyRequest } from '../
 import type { Deadlines, Timed } from '../../wire/deadlines.ts';
 import { valuesOf } from '../../wire/h1/fields.ts';
 import type { RequestHead } from '../../wire/h1/request-head.ts';
-import { clientBehind, type IsTrusted } from '../../wire/peer-address.ts';
+import { clientBehind, type IsTrusted, saysHttps } from '../../wire/peer-address.ts';
 import type { Wire } from '../../wire/wire.ts';
 import type { CacheHook } from './cache-hook.ts';
 import type { LoopGuard } from './loop-detection.ts';
@@ -38,22 +38,33 @@ export interface ClientContext {
   /** Our port. */
   readonly port: number;
   readonly isEncrypted: boolean;
-  /** Peers whose X-Forwarded-For is believed; undefined: nobody's is. */
+  /** Peers whose X-Forwarded-For and X-Forwarded-Proto are believed; undefined: nobody's are. */
   readonly isTrusted: IsTrusted | undefined;
   /** Knows requests that come back; undefined: nobody does. */
   readonly loop?: LoopGuard | undefined;
 }
 
-/** Who a request comes from: `peer`, or who a trusted peer says. */
-export function clientOf(head: RequestHead, { isTrusted }: ClientContext, peer: string): string {
-  return isTrusted === undefined ? peer : clientBehind(peer, valuesOf(head.fields, 'x-forwarded-for'), isTrusted);
+/** Who a request comes from, and how. */
+export type Requester = Pick<Forwarded, 'address' | 'isEncrypted'>;
+
+/**
+ * Who sent a request over the connection of `peer`: the peer itself, or, if the peer is a trusted proxy, who it says.
+ * Such a proxy may also have ended TLS: then the request counts as encrypted.
+ */
+export function requesterOf(head: RequestHead, { isTrusted }: ClientContext, peer: Requester): Requester {
+  if (isTrusted === undefined) return peer;
+  const { address } = peer;
+  return {
+    address: clientBehind(address, valuesOf(head.fields, 'x-forwarded-for'), isTrusted),
+    isEncrypted: peer.isEncrypted || (isTrusted(address) && saysHttps(valuesOf(head.fields, 'x-forwarded-proto'))),
+  };
 }
 
-/** What an origin is told of the client at `address`. */
+/** What an origin is told of a request. */
 export function forwardedOf(
   head: RequestHead,
-  { isEncrypted, loop }: ClientContext,
-  address: string,
+  { loop }: ClientContext,
+  { address, isEncrypted }: Requester,
   { gatewayToken, tenantOf }: Pick<ProxyForward, 'gatewayToken' | 'tenantOf'>,
 ): Forwarded {
   return { address, isEncrypted, gatewayToken, tenantOf, mark: loop?.line(head.host) };
@@ -77,19 +88,19 @@ const LOOP: ProxyDecision = {
 };
 
 /**
- * What becomes of a request from `address` over a connection to `serverName` (undefined: without TLS). A decider
+ * What becomes of a request of `requester` over a connection to `serverName` (undefined: without TLS). A decider
  * that throws or rejects costs its own request a 500, and no other anything.
  */
 export function decisionOf(
   head: RequestHead,
   context: ClientContext,
-  address: string,
+  requester: Requester,
   serverName: string | undefined,
 ): ProxyDecision | Promise<ProxyDecision> {
   if (serverName !== undefined && head.host !== serverName) return MISDIRECTED;
   if (context.loop?.isLoop(head)) return LOOP;
   try {
-    const decision = context.decider.decide(new Asked(head, context, address));
+    const decision = context.decider.decide(new Asked(head, context.port, requester));
     return decision instanceof Promise ? decision.catch(() => FAILED) : decision;
   } catch {
     return FAILED;
@@ -108,7 +119,7 @@ class Asked implements ProxyRequest {
   readonly isEncrypted: boolean;
   readonly #head: RequestHead;
 
-  constructor(head: RequestHead, { port, isEncrypted }: ClientContext, address: string) {
+  constructor(head: RequestHead, port: number, { address, isEncrypted }: Requester) {
     this.method = head.method;
     this.host = head.host;
     this.hostPort = head.port;

@@ -9,7 +9,7 @@ import type { RequestHead } from '../../wire/h1/request-head.ts';
 import { Inflow } from '../../wire/inflow.ts';
 import type { Wire, WireReader } from '../../wire/wire.ts';
 import { type CacheAnswer, type CachedAnswer, FORWARD } from './cache-hook.ts';
-import { type ClientContext, clientOf, decisionOf, entryOf, forwardedOf } from './client-context.ts';
+import { type ClientContext, decisionOf, entryOf, forwardedOf, type Requester, requesterOf } from './client-context.ts';
 import { ClientWire, LINGER_MS } from './client-wire.ts';
 import { Exchange } from './exchange.ts';
 import type { ExchangeClient } from './exchange-sides.ts';
@@ -23,10 +23,10 @@ type Phase = 'head' | 'idle' | 'exchange' | 'closing';
 /** A connection. It reads its wire from the moment it is made. */
 export class ClientConnection extends ClientWire implements ExchangeClient, WireReader {
   /** Who is on the other side: the client, or a proxy before it. */
-  readonly peer: string;
+  readonly peer: Requester;
   readonly #serverName: string | undefined;
-  /** The client of the request under way. */
-  #address: string;
+  /** Who sent the request under way. */
+  #requester: Requester;
   readonly #head = new RequestReader();
   #phase: Phase = 'idle';
   #request: RequestHead | undefined;
@@ -49,8 +49,8 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   constructor(wire: Wire, context: ClientContext, peer: string, first?: Buffer, serverName?: string) {
     super(wire, context);
     this.#inflow = new Inflow(wire);
-    this.peer = peer;
-    this.#address = peer;
+    this.peer = { address: peer, isEncrypted: context.isEncrypted };
+    this.#requester = this.peer;
     this.#serverName = serverName;
     wire.reader = this;
     context.deadlines.add(this);
@@ -123,8 +123,8 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.#isBroken = false;
     this.#wait('exchange', this.context.timeouts.stallMs);
     this.#inflow.keep(chunk, found.next);
-    this.#address = clientOf(head, this.context, this.peer);
-    const decision = decisionOf(head, this.context, this.#address, this.#serverName);
+    this.#requester = requesterOf(head, this.context, this.peer);
+    const decision = decisionOf(head, this.context, this.#requester, this.#serverName);
     if (decision instanceof Promise) void decision.then((later) => this.#decided(head, later));
     else this.#decided(head, decision);
   }
@@ -135,10 +135,9 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
       this.#answer(decision.reply);
       return;
     }
-    const { isEncrypted } = this.context;
     const { forward, target } = decision;
-    const asked =
-      this.context.cache?.ask({ head, origin: forward, target, isEncrypted, address: this.#address }) ?? FORWARD;
+    const { address, isEncrypted } = this.#requester;
+    const asked = this.context.cache?.ask({ head, origin: forward, target, isEncrypted, address }) ?? FORWARD;
     if (asked instanceof Promise) void asked.then((later) => this.#asked(head, decision, later));
     else this.#asked(head, decision, asked);
   }
@@ -160,7 +159,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.#isOfService = isService === true;
     if (this.#hasLeft) answer.sink?.abort();
     if (this.#hasLeft) return void this.#cutShort();
-    const client = forwardedOf(head, this.context, this.#address, decision);
+    const client = forwardedOf(head, this.context, this.#requester, decision);
     const [isOurs, isContainer] = [isService === true, tenantOf !== undefined];
     const address = isOurs || isContainer ? { ...forward, isService: isOurs, isContainer } : forward;
     const begin = () => {
@@ -309,7 +308,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     const wire = this.release();
     if (rest.length > 0) wire.write(rest);
     for (const chunk of this.#inflow.takeAll()) origin.write(chunk);
-    this.context.onSwitch(wire, origin, { host, protocol: upgrade[0] ?? '', address: this.#address });
+    this.context.onSwitch(wire, origin, { host, protocol: upgrade[0] ?? '', address: this.#requester.address });
     this.context.onDone(this);
   }
 
@@ -394,7 +393,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
 
   #log(status: number, bytes: number): void {
     const ms = this.#request === undefined ? 0 : performance.now() - this.#began;
-    const [address, upstream, isBroken] = [this.#address, this.#upstream, this.#isBroken];
+    const [{ address }, upstream, isBroken] = [this.#requester, this.#upstream, this.#isBroken];
     this.context.onAccess(entryOf(this.#request, { address, upstream, isBroken, status, bytes, ms }));
   }
 }

@@ -93,7 +93,7 @@ export class HttpProxy {
         onAccess: onAccess ?? (() => {}),
         onDone: (connection) => {
           if (connection instanceof ClientConnection && this.#connections.delete(connection))
-            this.#options.clients?.remove(connection.peer, connection);
+            this.#options.clients?.remove(connection.peer.address, connection);
           if (this.#connections.size === 0) this.#idle?.();
         },
       };
