@@ -7,6 +7,8 @@
  * client at a time. What they say to each other is in shell-holder-frames.ts.
  */
 
+import { HOLDER_BEGIN, HOLDER_BOOT, HOLDER_SUBS } from '../../lib/holder-script.ts';
+
 /** What a bridge says when it is connected; frames follow. Whatever came before was printed by the login. */
 export const HELLO = Buffer.from('\n\x01troupe holder 1\x02\n');
 
@@ -23,120 +25,42 @@ export interface HolderArguments {
 
 /** The command that reads the program from its standard input and runs it: one line that any shell understands. */
 export function holderCommand({ folder, name, cols, rows, term }: HolderArguments): string {
-  const boot =
-    'my($n,$s)=(shift,q());while(length($s)<$n){sysread(STDIN,$s,$n-length($s),length($s))or exit 1}eval$s;die$@if$@';
-  return `exec perl -e '${boot}' ${holderProgram.length} ${folder} ${name} ${cols} ${rows} ${term}`;
+  return `exec perl -e '${HOLDER_BOOT}' ${holderProgram.length} ${folder} ${name} ${cols} ${rows} ${term}`;
 }
 
-const program = String.raw`
-use strict; use Socket; use Fcntl qw(:DEFAULT :flock); use POSIX ();
+const program = String.raw`${HOLDER_BEGIN}
 my ($folder, $name, $cols, $rows, $term) = @ARGV;
 # Bytes that may be under way, printed unseen, and shown again; and seconds without a word.
 my ($WINDOW, $AWAY, $REPLAY, $SILENT) = (262144, 32768, 65536, 90);
 my $path = "$folder/$name";
-binmode $_ for *STDIN, *STDOUT;
-umask 077;
-$SIG{PIPE} = "IGNORE";
-$SIG{CHLD} = "IGNORE";
 
-# Nobody else may own or enter the folder.
-mkdir $folder, 0700;
-my @is = lstat $folder;
-die "no folder" unless @is && -d _ && $is[4] == $> && !($is[2] & 077);
-# One at a time looks for a holder and starts one.
-sysopen(my $lock, "$folder/lock", O_RDWR | O_CREAT, 0600) or die "no lock: $!";
-alarm 10;
-flock($lock, LOCK_EX) or die "no lock: $!";
+my $lock = enter($folder);
 my $holder = dial($path);
 if (!$holder) {
   # What containers that were killed left behind.
   opendir(my $all, $folder) or die;
   my $others = 0;
   for (grep { /^\w+$/ && $_ ne "lock" } readdir $all) { dial("$folder/$_") ? $others++ : unlink "$folder/$_" }
-  die "too many shells" if $others >= 16;
-  start();
-  $holder = dial($path) or die "no holder: $!";
+  die "too many shells\n" if $others >= 16;
+  start($lock);
+  $holder = dial($path) or die "no holder: $!\n";
 }
 close $lock;
 alarm 0;
-bridge();
+bridge($holder, "\n\x01troupe holder 1\x02\n");
 exit 0;
-
-sub dial {
-  socket(my $socket, PF_UNIX, SOCK_STREAM, 0) or die;
-  return connect($socket, pack_sockaddr_un(shift)) ? $socket : undef;
-}
-
-sub quick { my $file = shift; binmode $file; fcntl($file, F_SETFL, fcntl($file, F_GETFL, 0) | O_NONBLOCK); }
-sub later { return $! == POSIX::EAGAIN() || $! == POSIX::EINTR() }
-
-# Both ways between the standard streams and the holder. Who has no more to say ends it, once all that was said is
-# passed on.
-sub bridge {
-  my @ways = ({ from => *STDIN, to => $holder, data => "" },
-    { from => $holder, to => *STDOUT, data => "\n\x01troupe holder 1\x02\n" });
-  quick($_) for *STDIN, *STDOUT, $holder;
-  while (1) {
-    my ($r, $w) = ("", "");
-    for (@ways) {
-      if (length $_->{data}) { vec($w, fileno $_->{to}, 1) = 1 }
-      elsif ($_->{over}) { return }
-      vec($r, fileno $_->{from}, 1) = 1 if !$_->{over} && length $_->{data} < 65536;
-    }
-    next if select($r, $w, undef, undef) < 0;
-    for (@ways) {
-      if (vec($r, fileno $_->{from}, 1)) {
-        my $got = sysread($_->{from}, $_->{data}, 65536, length $_->{data});
-        $_->{over} = 1 unless $got || !defined $got && later();
-      }
-      if (length $_->{data}) {
-        my $put = syswrite($_->{to}, $_->{data});
-        if ($put) { substr($_->{data}, 0, $put) = "" } elsif (!later()) { return }
-      }
-    }
-  }
-}
-
-sub start {
-  pipe(my $heard, my $ready) or die;
-  my $pid = fork;
-  die "no fork: $!" unless defined $pid;
-  if (!$pid) {
-    close $heard;
-    close $lock;
-    eval { hold($ready) };
-    POSIX::_exit(1);
-  }
-  close $ready;
-  sysread($heard, my $word, 1) or die "the holder did not start";
-}
-
+${HOLDER_SUBS}
 sub hold {
   my $ready = shift;
   my $silent = $SILENT;
-  $SIG{HUP} = "IGNORE";
-  alarm 0;
-  POSIX::setsid();
   chdir "/";
-  # A clock that is never set: ticks since the machine was started.
-  my $tick = POSIX::sysconf(POSIX::_SC_CLK_TCK());
-  my $now = sub { return (POSIX::times())[0] / $tick };
+  my $now = ticking();
 
-  # The terminal, and the shell as a login would start it. Numbers of ioctls: asm-generic/ioctls.h.
-  sysopen(my $pty, "/dev/ptmx", O_RDWR | O_NOCTTY) or die;
-  my $number = pack "i", 0;
-  ioctl($pty, 0x40045431, $number) or die;
-  ioctl($pty, 0x80045430, $number) or die;
-  my $tty = "/dev/pts/" . unpack "i", $number;
-  my $resize = sub { ioctl($pty, 0x5414, pack "S4", $_[1], $_[0], 0, 0) };
-  $resize->($cols, $rows);
+  # The terminal, and the shell as a login would start it.
+  my ($pty, $tty) = terminal($cols, $rows);
   sysopen(my $line, $tty, O_RDWR | O_NOCTTY) or die;
-  socket(my $listener, PF_UNIX, SOCK_STREAM, 0) or die;
-  bind($listener, pack_sockaddr_un($path)) or die;
-  listen($listener, 8) or die;
-  pipe(my $died, my $dies) or die;
-  quick($_) for $pty, $listener, $died, $dies;
-  $SIG{CHLD} = sub { syswrite $dies, "x" };
+  my ($listener, $died) = listening($path);
+  quick($pty);
   my $shell = fork;
   die unless defined $shell;
   if (!$shell) {
@@ -155,10 +79,7 @@ sub hold {
     POSIX::_exit(127);
   }
   close $line;
-  $0 = "troupe-terminal";
-  open STDIN, "<", "/dev/null"; open STDOUT, ">", "/dev/null"; open STDERR, ">", "/dev/null";
-  syswrite $ready, "1";
-  close $ready;
+  ready($ready, "troupe-terminal");
 
   # What was printed: $kept ends at $total, counted from the beginning; up to $seen it is with the client.
   my ($kept, $total, $seen) = ("", 0, 0);
@@ -238,7 +159,7 @@ sub hold {
     return unless $client && $who == $client;
     if ($type eq "I") { $typed .= $data }
     elsif ($type eq "K") { $seen += unpack "N", $data; $seen = $total if $seen > $total }
-    elsif ($type eq "S") { $resize->(unpack "nn", $data) }
+    elsif ($type eq "S") { resize($pty, unpack "nn", $data) }
     elsif ($type eq "W") { $away->() }
     elsif ($type eq "H") { $hangUp->() }
   };

@@ -7,6 +7,8 @@
  * client at a time. What they say to each other is in command-holder-frames.ts.
  */
 
+import { HOLDER_BEGIN, HOLDER_BOOT, HOLDER_SUBS } from '../../../lib/holder-script.ts';
+
 /** What a bridge says first, up to a newline: this, and one of the words of `HolderAnswer`. */
 export const GREETING = 'troupe-command ';
 
@@ -30,59 +32,40 @@ interface HolderRequest {
 
 /** The words that run the program, and what goes to their standard input before frames do. */
 export function holderStart({ folder, name, start }: HolderRequest): { words: string[]; input: Buffer } {
-  const boot =
-    'my($n,$s)=(shift,q());while(length($s)<$n){sysread(STDIN,$s,$n-length($s),length($s))or exit 1}eval$s;die$@if$@';
   const { cols = 0, rows = 0 } = start?.terminal ?? {};
   const request = Buffer.from([start === undefined ? 'join' : 'start', cols, rows, ...(start?.words ?? [])].join('\0'));
   const sizes = [program.length, request.length].map(String);
   const [size = '', requestSize = ''] = sizes;
-  return { words: ['perl', '-e', boot, size, folder, name, requestSize], input: Buffer.concat([program, request]) };
+  return {
+    words: ['perl', '-e', HOLDER_BOOT, size, folder, name, requestSize],
+    input: Buffer.concat([program, request]),
+  };
 }
 
-const program = Buffer.from(String.raw`
-use strict; use Socket; use Fcntl qw(:DEFAULT :flock); use POSIX ();
+const program = Buffer.from(String.raw`${HOLDER_BEGIN}
 my ($folder, $name, $size) = @ARGV;
 # Bytes of output that may be unconfirmed, and changes between its streams in them; bytes that the command has not
 # read; seconds without a word; seconds and bytes in which what a command left behind is still read; holders.
 my ($KEPT, $RUNS, $TYPED, $SILENT, $REST, $LAST, $MOST) = (1048576, 8192, 1048576, 90, 2, 2097152, 16);
 my $path = "$folder/$name";
-binmode $_ for *STDIN, *STDOUT;
 my $request = "";
 while (length $request < $size) { sysread(STDIN, $request, $size - length $request, length $request) or exit 1 }
 my ($mode, $cols, $rows, @words) = split /\0/, $request, -1;
-my $mask = umask 077;
-$SIG{PIPE} = "IGNORE";
-$SIG{CHLD} = "IGNORE";
 
-# Nobody else may own or enter the folder.
-mkdir $folder, 0700;
-my @is = lstat $folder;
-die "no folder for sockets\n" unless @is && -d _ && $is[4] == $> && !($is[2] & 077);
-# One at a time looks for a holder and starts one.
-sysopen(my $lock, "$folder/lock", O_RDWR | O_CREAT, 0600) or die "no lock: $!\n";
-alarm 10;
-flock($lock, LOCK_EX) or die "no lock: $!\n";
+my $lock = enter($folder);
 my $holder = dial($path);
 if (!$holder && $mode eq "start") {
   answer("full") unless place();
-  start();
+  start($lock);
   $holder = dial($path) or die "no holder: $!\n";
 }
 close $lock;
 alarm 0;
 answer("gone") unless $holder;
-bridge();
+bridge($holder, "troupe-command held\n");
 exit 0;
-
+${HOLDER_SUBS}
 sub answer { syswrite STDOUT, "troupe-command $_[0]\n"; exit 0 }
-
-sub dial {
-  socket(my $socket, PF_UNIX, SOCK_STREAM, 0) or die;
-  return connect($socket, pack_sockaddr_un(shift)) ? $socket : undef;
-}
-
-sub quick { my $file = shift; binmode $file; fcntl($file, F_SETFL, fcntl($file, F_GETFL, 0) | O_NONBLOCK); }
-sub later { return $! == POSIX::EAGAIN() || $! == POSIX::EINTR() }
 
 # Whether one more may be kept. Results that nobody came for make place.
 sub place {
@@ -102,62 +85,13 @@ sub place {
   return 0;
 }
 
-# Both ways between the standard streams and the holder. Who has no more to say ends it, once all that was said is
-# passed on.
-sub bridge {
-  my @ways = ({ from => *STDIN, to => $holder, data => "" },
-    { from => $holder, to => *STDOUT, data => "troupe-command held\n" });
-  quick($_) for *STDIN, *STDOUT, $holder;
-  while (1) {
-    my ($r, $w) = ("", "");
-    for (@ways) {
-      next if $_->{deaf};
-      if (length $_->{data}) { vec($w, fileno $_->{to}, 1) = 1 }
-      elsif ($_->{over}) { return }
-      vec($r, fileno $_->{from}, 1) = 1 if !$_->{over} && length $_->{data} < 65536;
-    }
-    next if select($r, $w, undef, undef) < 0;
-    for (@ways) {
-      next if $_->{deaf};
-      if (vec($r, fileno $_->{from}, 1)) {
-        my $got = sysread($_->{from}, $_->{data}, 65536, length $_->{data});
-        $_->{over} = 1 unless $got || !defined $got && later();
-      }
-      if (length $_->{data}) {
-        my $put = syswrite($_->{to}, $_->{data});
-        if ($put) { substr($_->{data}, 0, $put) = "" }
-        # A holder that hears no more may have said why.
-        elsif (!later()) { return if $_->{to} != $holder; $_->{deaf} = 1 }
-      }
-    }
-  }
-}
-
-sub start {
-  pipe(my $heard, my $ready) or die;
-  my $pid = fork;
-  die "no fork: $!\n" unless defined $pid;
-  if (!$pid) {
-    close $heard;
-    close $lock;
-    eval { hold($ready) };
-    POSIX::_exit(1);
-  }
-  close $ready;
-  sysread($heard, my $word, 1) or die "the holder did not start\n";
-}
-
 # The command: its number, where its input goes, and where its outputs come from, by their numbers.
 sub run {
   my ($line, $in, $out, $err, @ends);
   if ($rows) {
-    # A terminal of its own. Numbers of ioctls: asm-generic/ioctls.h.
-    sysopen($in, "/dev/ptmx", O_RDWR | O_NOCTTY) or die;
-    my $number = pack "i", 0;
-    ioctl($in, 0x40045431, $number) or die;
-    ioctl($in, 0x80045430, $number) or die;
-    ioctl($in, 0x5414, pack "S4", $rows, $cols, 0, 0);
-    sysopen($line, "/dev/pts/" . unpack("i", $number), O_RDWR | O_NOCTTY) or die;
+    # A terminal of its own.
+    ($in, my $tty) = terminal($cols, $rows);
+    sysopen($line, $tty, O_RDWR | O_NOCTTY) or die;
     ($out, @ends) = ($in, $line, $line, $line);
   } else {
     pipe($ends[0], $in) or die; pipe($out, $ends[1]) or die; pipe($err, $ends[2]) or die;
@@ -181,25 +115,11 @@ sub run {
 sub hold {
   my $ready = shift;
   my ($silent, $rest, $last) = ($SILENT, $REST, $LAST);
-  $SIG{HUP} = "IGNORE";
-  alarm 0;
-  POSIX::setsid();
-  # A clock that is never set: ticks since the machine was started.
-  my $tick = POSIX::sysconf(POSIX::_SC_CLK_TCK());
-  my $now = sub { return (POSIX::times())[0] / $tick };
-
-  socket(my $listener, PF_UNIX, SOCK_STREAM, 0) or die;
-  bind($listener, pack_sockaddr_un($path)) or die;
-  listen($listener, 8) or die;
-  pipe(my $died, my $dies) or die;
-  quick($_) for $listener, $died, $dies;
-  $SIG{CHLD} = sub { syswrite $dies, "x" };
+  my $now = ticking();
+  my ($listener, $died) = listening($path);
   my ($pid, $in, $outs) = run();
   chdir "/";
-  $0 = "troupe-command";
-  open STDIN, "<", "/dev/null"; open STDOUT, ">", "/dev/null"; open STDERR, ">", "/dev/null";
-  syswrite $ready, "1";
-  close $ready;
+  ready($ready, "troupe-command");
 
   # What was printed: $data is from $start to $total; each run has the number of its stream, and where it ends. Up to
   # $acked it is with the client, up to $sent on its way; that is in the run at $at.
@@ -296,7 +216,7 @@ sub hold {
     elsif ($type eq "E") {
       if (!$rows) { $eof = 1 } elsif ($in) { $typed .= "\x04"; $written--; }
     }
-    elsif ($type eq "S") { ioctl($in, 0x5414, pack "S4", (split / /, $what)[1, 0], 0, 0) if $rows && $in }
+    elsif ($type eq "S") { resize($in, split / /, $what) if $rows && $in }
     elsif ($type eq "H") { $hangUp->() }
   };
   my $hear = sub {

@@ -20,8 +20,9 @@ import type { Log } from '../../../../proto/ports/log.ts';
 import { cleanReason } from '../../common/calls.ts';
 import { DockerClient } from '../api/client.ts';
 import { findProgram, isRoot, SYSTEM_PATH } from '../run.ts';
-import { type DockerdFiles, dockerdFiles, isAlive, runningProcess, sharedSettings } from './dockerd-files.ts';
+import { type DockerdFiles, dockerdFiles, sharedSettings } from './dockerd-files.ts';
 import { endShims, unmountLeftovers } from './dockerd-leftovers.ts';
+import { endProcess, isAlive, lookAfter, runningProcess } from './processes.ts';
 
 /** What a private dockerd is started from. */
 interface PrivateDockerdOptions {
@@ -299,32 +300,8 @@ async function stopAllContainers(host: string, graceSeconds: number): Promise<vo
   }
 }
 
-/** SIGTERM, then SIGKILL after `graceMs`; resolves once the process is gone. */
-async function endProcess(pid: number, graceMs: number): Promise<void> {
-  const signal = (name: NodeJS.Signals): void => {
-    try {
-      process.kill(pid, name);
-    } catch {
-      // It ended in between.
-    }
-  };
-  const killAt = Date.now() + graceMs;
-  let killed = false;
-  signal('SIGTERM');
-  while (isAlive(pid)) {
-    if (!killed && Date.now() > killAt) {
-      killed = true;
-      signal('SIGKILL');
-    }
-    await delay(50);
-  }
-}
-
 /** How often it is looked after. */
 const LOOK_EVERY_MS = 2000;
-/** Longest wait after a start that failed; it doubles from the one above. */
-const LONGEST_WAIT_MS = 60_000;
-
 /**
  * Starts the private dockerd of a data folder again whenever it has ended, as a machine's own would be by its init.
  * Until closed, which waits for a start under way; dockerd itself goes on.
@@ -335,30 +312,13 @@ export function keepPrivateDockerd(options: {
   readonly lookEveryMs?: number;
 }): Ending {
   const { dataDir, log, lookEveryMs = LOOK_EVERY_MS } = options;
-  const stop = new AbortController();
-  const run = async (): Promise<void> => {
-    let wait = lookEveryMs;
-    for (;;) {
-      await delay(wait, undefined, { signal: stop.signal });
-      try {
-        if ((await privateDockerHost(dataDir)) === undefined) {
-          log.warn({}, 'the private dockerd has ended, and is started again');
-          await startPrivateDockerd({ dataDir, log });
-        }
-        wait = lookEveryMs;
-      } catch (error) {
-        wait = Math.min(LONGEST_WAIT_MS, wait * 2);
-        log.error({ err: error, nextInMs: wait }, 'the private dockerd cannot be started again');
-      }
-    }
-  };
-  const done = run().catch((error: unknown) => {
-    if (!stop.signal.aborted) throw error;
-  });
-  return {
-    close: () => {
-      stop.abort();
-      return done;
+  return lookAfter(
+    lookEveryMs,
+    async () => {
+      if ((await privateDockerHost(dataDir)) !== undefined) return;
+      log.warn({}, 'the private dockerd has ended, and is started again');
+      await startPrivateDockerd({ dataDir, log });
     },
-  };
+    (error, nextInMs) => log.error({ err: error, nextInMs }, 'the private dockerd cannot be started again'),
+  );
 }
