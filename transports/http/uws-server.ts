@@ -7,9 +7,8 @@ import { GOODBYE_MS, MAX_BUFFERED_BYTES, MAX_MESSAGE_BYTES, METHODS, PING_MS } f
 import { claimable, ListenError } from './listen-error.ts';
 import { badRequest, checkReply, closingReply, headTooLarge, internalError, unknownMethod } from './reply-head.ts';
 import { asksForWebSocket, upgradeProblem } from './upgrade.ts';
-import { UwsExchange } from './uws-exchange.ts';
 import type { Uws } from './uws-library.ts';
-import { writeReply } from './uws-reply.ts';
+import { UwsExchange, writeReply } from './uws-reply.ts';
 import { UwsRequest } from './uws-request.ts';
 import { RESIDENT_HEADER, Resident } from './uws-resident.ts';
 import { type UwsLink, UwsSocket } from './uws-socket.ts';
