@@ -4,6 +4,19 @@
  * and the socket of a holder, a process of its own that it starts when there is none.
  */
 
+/** Bytes of a frame's head: a letter, and the number of bytes that follow. */
+export const FRAME_HEAD_BYTES = 5;
+
+/** A frame: its letter, and what it carries. */
+export function holderFrame(letter: string, data: Uint8Array | string = ''): Buffer {
+  const body = typeof data === 'string' ? Buffer.from(data) : data;
+  const out = Buffer.allocUnsafe(FRAME_HEAD_BYTES + body.length);
+  out.write(letter, 'latin1');
+  out.writeUInt32BE(body.length, 1);
+  out.set(body, FRAME_HEAD_BYTES);
+  return out;
+}
+
 /** Reads a program of as many bytes as the first argument says from standard input, and runs it (`perl -e`). */
 export const HOLDER_BOOT =
   'my($n,$s)=(shift,q());while(length($s)<$n){sysread(STDIN,$s,$n-length($s),length($s))or exit 1}eval$s;die$@if$@';
@@ -106,6 +119,55 @@ sub listening {
   quick($_) for $listener, $died, $dies;
   $SIG{CHLD} = sub { syswrite $dies, "x" };
   return ($listener, $died);
+}
+
+# How many seconds after $time the first of some times is; undef when there is none.
+sub left {
+  my ($time, @ends) = @_;
+  my ($first) = sort { $a <=> $b } grep { defined } @ends;
+  return undef unless defined $first;
+  return $first > $time ? $first - $time : 0;
+}
+
+# Waits for the files in $r and $w and for what clients say and are to hear, and a little longer than $wait. A client:
+# its file, what came of it (in), what goes to it (out), and until when if it is sent away (leaving).
+sub await {
+  my ($r, $w, $wait, @clients) = @_;
+  for (@clients) {
+    vec($r, fileno $_->{file}, 1) = 1 unless $_->{leaving};
+    vec($w, fileno $_->{file}, 1) = 1 if length $_->{out};
+  }
+  return select($r, $w, undef, defined $wait ? $wait + 0.01 : undef) > 0 ? ($r, $w) : ("", "");
+}
+
+# Reads from a client once, and has its frames taken. Whether it said something; who is gone or says too much at once is
+# dropped.
+sub hear {
+  my ($who, $take, $drop) = @_;
+  my $got = sysread($who->{file}, $who->{in}, 65536, length $who->{in});
+  return 0 if !defined $got && later();
+  if (!$got) { $drop->($who); return 0 }
+  while (length $who->{in} >= 5) {
+    my ($type, $bytes) = unpack "aN", $who->{in};
+    if ($bytes > 65536) { $drop->($who); return 0 }
+    last if length $who->{in} < 5 + $bytes;
+    my $what = substr($who->{in}, 5, $bytes);
+    substr($who->{in}, 0, 5 + $bytes) = "";
+    $take->($who, $type, $what);
+  }
+  return 1;
+}
+
+# A frame for a client.
+sub tells { my ($to, $type, $what) = @_; $to->{out} .= pack("aN", $type, length $what) . $what }
+
+# Writes to a client once. Whether it is still there.
+sub flush {
+  my $who = shift;
+  return 1 unless length $who->{out};
+  my $put = syswrite($who->{file}, $who->{out}) or return later();
+  substr($who->{out}, 0, $put) = "";
+  return 1;
 }
 
 # It is there, under this name, and has the streams of whoever started it no more.

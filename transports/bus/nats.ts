@@ -253,18 +253,8 @@ class NatsBusOnLink implements NatsBus {
       await source.close();
       throw error;
     }
-    const { durable, ackWaitMs, batchesAtOnce } = config;
-    consumer = new Consumer<NatsDelivery>({
-      source,
-      stream,
-      durable,
-      ackWaitMs,
-      batchesAtOnce,
-      handler,
-      log: this.#log,
-      lookMs: LOOK_MS,
-    });
-    const begun = consumer;
+    const begun = new Consumer({ ...config, source, stream, handler, log: this.#log, lookMs: LOOK_MS });
+    consumer = begun;
     this.#consumers.add(begun);
     return {
       close: async () => {

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, ServerResponse } from 
 import { type Socket, Server as TcpServer } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isPromise, waitAtMost } from '../../lib/waiting.ts';
+import { InterruptiblePause, isPromise } from '../../lib/waiting.ts';
 import type { HttpAnswer, HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/ports/http.ts';
 import { readAuthority } from '../wire/h1/request-head.ts';
 import { NodeSockets } from '../ws/node-socket.ts';
@@ -48,7 +48,7 @@ class NodeServer implements HttpServer {
   readonly #pending = new Set<PendingUpgrade>();
   #closing = false;
   #running = 0;
-  #idle: (() => void) | undefined;
+  readonly #idle = new InterruptiblePause();
   #end: Promise<void> | undefined;
 
   constructor(options: HttpServerOptions) {
@@ -221,7 +221,7 @@ class NodeServer implements HttpServer {
 
   #ended(): void {
     this.#running -= 1;
-    if (this.#running === 0) this.#idle?.();
+    if (this.#running === 0) this.#idle.wake();
   }
 
   async #finish(graceMs: number, lingerMs: number): Promise<void> {
@@ -238,10 +238,8 @@ class NodeServer implements HttpServer {
       await delay(lingerMs, undefined, { signal: ended.signal }).catch(() => undefined);
     }
     if (this.#running > 0) {
-      const idle = new Promise<void>((resolve) => {
-        this.#idle = resolve;
-      });
-      await waitAtMost(idle, graceMs);
+      this.#idle.reset();
+      await this.#idle.wait(graceMs);
     }
     for (const waiting of this.#pending) waiting.destroy();
     this.#sockets.stop();

@@ -93,7 +93,6 @@ sub hold {
   my $finish = sub { unlink $path; POSIX::_exit(0) };
   my $hangUp = sub { unlink $path; close $pty; kill "HUP", -$shell; POSIX::_exit(0) };
   $SIG{TERM} = $SIG{INT} = $hangUp;
-  my $say = sub { my ($to, $type, $data) = @_; $to->{out} .= pack("aN", $type, length $data) . $data };
   my $away = sub { ($here, $left, $leftAt) = (0, $total, $now->()) if $here };
   my $drop = sub {
     my $gone = shift;
@@ -120,7 +119,7 @@ sub hold {
     return if $data eq "";
     $kept .= $data;
     $total += length $data;
-    $say->($client, "O", $data) if $here;
+    tells($client, "O", $data) if $here;
     my $from = $begin->();
     substr($kept, 0, $from - ($total - length $kept)) = "" if length($kept) > 2 * ($total - $from);
   };
@@ -140,7 +139,7 @@ sub hold {
   my $look = sub {
     my ($who, $wait, $life) = @_;
     if ($client && $client != $who) {
-      $say->($client, "T", "");
+      tells($client, "T", "");
       $client->{leaving} = $now->() + 5;
     }
     ($client, $here, $linger) = ($who, 1, $wait / 1000);
@@ -149,12 +148,13 @@ sub hold {
     my $data = substr($kept, $from - ($total - length $kept));
     $data =~ s/^[\x80-\xbf]{1,3}// if $from > 0;
     $seen = $total - length $data;
-    $say->($who, "R", "");
-    $say->($who, "O", substr($data, 0, 32768, "")) while length $data;
-    $say->($who, "X", $over) if defined $over;
+    tells($who, "R", "");
+    tells($who, "O", substr($data, 0, 32768, "")) while length $data;
+    tells($who, "X", $over) if defined $over;
   };
   my $take = sub {
     my ($who, $type, $data) = @_;
+    $heard = $now->() if $type eq "L";
     return $look->($who, unpack "NN", $data) if $type eq "L" && !$who->{leaving};
     return unless $client && $who == $client;
     if ($type eq "I") { $typed .= $data }
@@ -163,39 +163,16 @@ sub hold {
     elsif ($type eq "W") { $away->() }
     elsif ($type eq "H") { $hangUp->() }
   };
-  my $hear = sub {
-    my $who = shift;
-    my $got = sysread($who->{file}, $who->{in}, 65536, length $who->{in});
-    return if !defined $got && later();
-    return $drop->($who) unless $got;
-    $heard = $now->() if $client && $who == $client;
-    while (length $who->{in} >= 5) {
-      my ($type, $size) = unpack "aN", $who->{in};
-      return $drop->($who) if $size > 65536;
-      last if length $who->{in} < 5 + $size;
-      my $data = substr($who->{in}, 5, $size);
-      substr($who->{in}, 0, 5 + $size) = "";
-      $heard = $now->() if $type eq "L";
-      $take->($who, $type, $data);
-    }
-    $drop->($who) if length $typed > 1048576;
-  };
 
   while (1) {
     my $at = $now->();
     my @ends = ($end, $again, $here ? undef : $leftAt + $linger, $client ? $heard + $silent : undef,
       map { $_->{leaving} } @clients);
-    my $wait;
-    for (grep { defined } @ends) { my $in = $_ - $at; $in = 0 if $in < 0; $wait = $in if !defined $wait || $in < $wait }
     my ($r, $w) = ("", "");
     vec($r, fileno $_, 1) = 1 for $listener, $died;
     vec($r, fileno $pty, 1) = 1 if !defined $over && !defined $again && $room->() > 0;
     vec($w, fileno $pty, 1) = 1 if length $typed;
-    for (@clients) {
-      vec($r, fileno $_->{file}, 1) = 1 unless $_->{leaving};
-      vec($w, fileno $_->{file}, 1) = 1 if length $_->{out};
-    }
-    ($r, $w) = ("", "") if select($r, $w, undef, defined $wait ? $wait + 0.01 : undef) <= 0;
+    ($r, $w) = await($r, $w, left($at, @ends), @clients);
 
     if (vec($r, fileno $died, 1)) {
       sysread $died, my $ignored, 100;
@@ -206,27 +183,28 @@ sub hold {
         my $rest = 262144;
         while ($rest > 0) { my $got = $read->(32768) or last; $rest -= $got }
         $over = pack "CC", $status >> 8, $status & 127;
-        $say->($client, "X", $over);
+        tells($client, "X", $over);
       }
     }
     if (!defined $over && vec($r, fileno $pty, 1)) {
       my $free = $room->();
       $read->($free > 32768 ? 32768 : $free) if $free > 0;
     }
-    for my $who (my @all = @clients) { $hear->($who) if vec($r, fileno $who->{file}, 1) }
+    for my $who (my @all = @clients) {
+      next unless vec($r, fileno $who->{file}, 1) && hear($who, $take, $drop);
+      $heard = $now->() if $client && $who == $client;
+      $drop->($who) if length $typed > 1048576;
+    }
     if (length $typed) {
       my $put = syswrite($pty, $typed);
       if ($put) {
         substr($typed, 0, $put) = "";
         $taken += $put;
-        if ($taken >= 16384 && $here) { $say->($client, "C", pack "N", $taken); $taken = 0 }
+        if ($taken >= 16384 && $here) { tells($client, "C", pack "N", $taken); $taken = 0 }
       } elsif (!later()) { $typed = "" }
     }
     for my $who (my @all = @clients) {
-      if (length $who->{out}) {
-        my $put = syswrite($who->{file}, $who->{out});
-        if ($put) { substr($who->{out}, 0, $put) = "" } elsif (!later()) { $drop->($who); next }
-      }
+      if (!flush($who)) { $drop->($who); next }
       next if length $who->{out};
       $finish->() if defined $over && $here && $who == $client;
       $drop->($who) if $who->{leaving};

@@ -148,7 +148,6 @@ sub hold {
     POSIX::_exit(0);
   };
   $SIG{TERM} = $SIG{INT} = $hangUp;
-  my $say = sub { my ($to, $type, $what) = @_; $to->{out} .= pack("aN", $type, length $what) . $what };
   my $drop = sub {
     my $gone = shift;
     @clients = grep { $_ != $gone } @clients;
@@ -183,16 +182,16 @@ sub hold {
       $at++ while $runs[$at][1] <= $sent;
       my $some = $runs[$at][1] - $sent;
       $some = 32768 if $some > 32768;
-      $say->($client, "O", chr($runs[$at][0]) . substr($data, $sent - $start, $some));
+      tells($client, "O", chr($runs[$at][0]) . substr($data, $sent - $start, $some));
       $sent += $some;
     }
-    if ($over && $sent == $total && !$client->{knows}) { $say->($client, "X", $code); $client->{knows} = 1 }
+    if ($over && $sent == $total && !$client->{knows}) { tells($client, "X", $code); $client->{knows} = 1 }
   };
-  my $progress = sub { $told = $written; $say->($client, "C", "$received $written") if $client };
+  my $progress = sub { $told = $written; tells($client, "C", "$received $written") if $client };
   my $join = sub {
     my ($who, $since, $wait, $life) = @_;
     if ($client && $client != $who) {
-      $say->($client, "T", "");
+      tells($client, "T", "");
       $client->{leaving} = $now->() + 5;
     }
     ($client, $linger) = ($who, $wait / 1000);
@@ -201,10 +200,11 @@ sub hold {
     $acked = $since if $acked < $since;
     ($sent, $at) = ($since < $start ? $start : $since, 0);
     $who->{on} = 1;
-    $say->($who, "B", "$sent $received $written");
+    tells($who, "B", "$sent $received $written");
   };
   my $take = sub {
     my ($who, $type, $what) = @_;
+    $heard = $now->() if $type eq "J";
     return $join->($who, split / /, $what) if $type eq "J" && !$who->{leaving};
     return $over && !$client && $finish->() if $type eq "V";
     return unless $client && $who == $client;
@@ -218,23 +218,6 @@ sub hold {
     }
     elsif ($type eq "S") { resize($in, split / /, $what) if $rows && $in }
     elsif ($type eq "H") { $hangUp->() }
-  };
-  my $hear = sub {
-    my $who = shift;
-    my $got = sysread($who->{file}, $who->{in}, 65536, length $who->{in});
-    return if !defined $got && later();
-    return $drop->($who) unless $got;
-    $heard = $now->() if $client && $who == $client;
-    while (length $who->{in} >= 5) {
-      my ($type, $bytes) = unpack "aN", $who->{in};
-      return $drop->($who) if $bytes > 65536;
-      last if length $who->{in} < 5 + $bytes;
-      my $what = substr($who->{in}, 5, $bytes);
-      substr($who->{in}, 0, 5 + $bytes) = "";
-      $heard = $now->() if $type eq "J";
-      $take->($who, $type, $what);
-    }
-    $drop->($who) if length $typed > $TYPED;
   };
   # Reads an output once. Whether something came.
   my $read = sub {
@@ -251,21 +234,12 @@ sub hold {
     my $time = $now->();
     my @ends = ($end, $again, $client ? $heard + $silent : $leftAt + $linger, map { $_->{leaving} } @clients);
     push @ends, $diedAt + $rest if defined $code && !$over && $room->() > 0;
-    my $wait;
-    for (grep { defined } @ends) {
-      my $left = $_ > $time ? $_ - $time : 0;
-      $wait = $left if !defined $wait || $left < $wait;
-    }
     my ($r, $w) = ("", "");
     vec($r, fileno $_, 1) = 1 for $listener, $died;
     my $free = $room->();
     if (!$over && !defined $again && $free > 0) { vec($r, fileno $_, 1) = 1 for values %$outs }
     vec($w, fileno $in, 1) = 1 if $in && length $typed;
-    for (@clients) {
-      vec($r, fileno $_->{file}, 1) = 1 unless $_->{leaving};
-      vec($w, fileno $_->{file}, 1) = 1 if length $_->{out};
-    }
-    ($r, $w) = ("", "") if select($r, $w, undef, defined $wait ? $wait + 0.01 : undef) <= 0;
+    ($r, $w) = await($r, $w, left($time, @ends), @clients);
 
     if (vec($r, fileno $died, 1)) {
       sysread $died, my $ignored, 100;
@@ -285,7 +259,11 @@ sub hold {
       $over = !%$outs || $last <= 0 || !$came && $free > 0 && $room->() > 0 && $diedAt + $rest <= $now->();
       if ($over) { close $_ for values %$outs; close $in if $in; undef $in; $typed = ""; $written = $received }
     }
-    for my $who (my @all = @clients) { $hear->($who) if vec($r, fileno $who->{file}, 1) }
+    for my $who (my @all = @clients) {
+      next unless vec($r, fileno $who->{file}, 1) && hear($who, $take, $drop);
+      $heard = $now->() if $client && $who == $client;
+      $drop->($who) if length $typed > $TYPED;
+    }
     if ($in && length $typed) {
       my $put = syswrite($in, $typed);
       if ($put) { substr($typed, 0, $put) = ""; $written += $put }
@@ -295,10 +273,7 @@ sub hold {
     if ($in && $eof && $typed eq "") { close $in; undef $in }
     $pass->();
     for my $who (my @all = @clients) {
-      if (length $who->{out}) {
-        my $put = syswrite($who->{file}, $who->{out});
-        if ($put) { substr($who->{out}, 0, $put) = "" } elsif (!later()) { $drop->($who); next }
-      }
+      if (!flush($who)) { $drop->($who); next }
       $drop->($who) if $who->{leaving} && !length $who->{out};
     }
     $pass->();

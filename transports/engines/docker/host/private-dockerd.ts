@@ -90,7 +90,7 @@ async function attached(
   options.log.info({ pid }, 'attaching to the private dockerd');
   const ended = (): string | undefined => (isAlive(pid) ? undefined : 'it ended');
   try {
-    await untilItAnswers(host, ANSWER_MS, ended, () => logTail(files, 0));
+    await untilItAnswers(host, ended, files, 0);
     return true;
   } catch (error) {
     if (ended() === undefined) throw error;
@@ -140,12 +140,7 @@ async function tryStart(
     isPanic = code === GO_PANIC;
   });
   try {
-    await untilItAnswers(
-      host,
-      ANSWER_MS,
-      () => ended,
-      () => logTail(files, logStart),
-    );
+    await untilItAnswers(host, () => ended, files, logStart);
   } catch (error) {
     if (child.pid !== undefined && ended === undefined) await endProcess(child.pid, 10_000);
     if (isPanic && error instanceof EngineError) {
@@ -242,24 +237,24 @@ function launch(program: string, files: DockerdFiles): { child: ChildProcess; lo
   }
 }
 
+/** `ended`: why it will not answer any more. `logStart`: where what its log says of this begins. */
 async function untilItAnswers(
   host: string,
-  timeoutMs: number,
   ended: () => string | undefined,
-  tail: () => string,
+  files: DockerdFiles,
+  logStart: number,
 ): Promise<void> {
   const client = new DockerClient(host);
-  const deadline = Date.now() + timeoutMs;
+  const deadline = Date.now() + ANSWER_MS;
   for (;;) {
     try {
       await client.ping(2000);
       return;
     } catch (cause) {
-      const reason = ended() ?? (Date.now() > deadline ? `no answer within ${timeoutMs} ms` : undefined);
+      const reason = ended() ?? (Date.now() > deadline ? `no answer within ${ANSWER_MS} ms` : undefined);
       if (reason !== undefined) {
-        throw new EngineError('unavailable', `The private dockerd did not come up: ${reason}. ${tail()}`.trim(), {
-          cause,
-        });
+        const said = `The private dockerd did not come up: ${reason}. ${logTail(files, logStart)}`.trim();
+        throw new EngineError('unavailable', said, { cause });
       }
     }
     await delay(100);
