@@ -26,18 +26,10 @@ export function tar(entries: readonly TarEntry[], mtimeSeconds = 0): Buffer {
     const target = entry.kind === 'symlink' ? entry.target : '';
     const data =
       entry.kind === 'file' ? Buffer.from(entry.data.buffer, entry.data.byteOffset, entry.data.byteLength) : undefined;
-    const long = [...(fits(path) ? [] : [record('path', path)]), ...(fits(target) ? [] : [record('linkpath', target)])];
-    if (long.length > 0) {
-      const pax = Buffer.concat(long);
-      parts.push(
-        header({ path: 'pax', target: '', type: 'x', mode: 0o644, size: pax.length, mtimeSeconds }),
-        padded(pax),
-      );
-    }
     const type = { file: '0', directory: '5', symlink: '2' }[entry.kind];
     const mode = entry.kind === 'symlink' ? 0o777 : entry.mode;
     const owner = entry.kind === 'file' ? (entry.owner ?? 0) : 0;
-    parts.push(header({ path, target, type, mode, owner, size: data?.length ?? 0, mtimeSeconds }));
+    parts.push(...headers({ path, target, type, mode, owner, size: data?.length ?? 0, mtimeSeconds }));
     if (data !== undefined) parts.push(padded(data));
   }
   parts.push(Buffer.alloc(2 * BLOCK));
@@ -46,11 +38,7 @@ export function tar(entries: readonly TarEntry[], mtimeSeconds = 0): Buffer {
 
 /** What stands in an archive before the `size` bytes of a file; after them come `fileEnd` bytes of nothing. */
 export function fileBegin(path: string, mode: number, size: number, mtimeSeconds: number): Buffer {
-  const whole = header({ path, target: '', type: '0', mode, size, mtimeSeconds });
-  if (fits(path)) return whole;
-  const pax = record('path', path);
-  const before = header({ path: 'pax', target: '', type: 'x', mode: 0o644, size: pax.length, mtimeSeconds });
-  return Buffer.concat([before, padded(pax), whole]);
+  return Buffer.concat(headers({ path, target: '', type: '0', mode, size, mtimeSeconds }));
 }
 
 /** What stands after a file of that size that is the last of its archive. */
@@ -66,6 +54,18 @@ interface Header {
   readonly owner?: number;
   readonly size: number;
   readonly mtimeSeconds: number;
+}
+
+/** The header of an entry, after one with the names that do not fit into it. */
+function headers(h: Header): Buffer[] {
+  const { path, target, mtimeSeconds } = h;
+  const pax = Buffer.concat([
+    ...(fits(path) ? [] : [record('path', path)]),
+    ...(fits(target) ? [] : [record('linkpath', target)]),
+  ]);
+  if (pax.length === 0) return [header(h)];
+  const before = header({ path: 'pax', target: '', type: 'x', mode: 0o644, size: pax.length, mtimeSeconds });
+  return [before, padded(pax), header(h)];
 }
 
 function header(h: Header): Buffer {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TroupeClient, TroupeError } from '../../client/index.ts';
 import { nodeTransport } from '../../client/node/index.ts';
-import { prefersJson } from '../../transports/api/accept.ts';
+import { prefersJson } from '../../transports/api/endings.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { openNetwork } from '../support/service/network.ts';
 

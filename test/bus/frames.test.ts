@@ -8,8 +8,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import loadLibsodium from 'libsodium';
 import { ENVELOPE_BYTES, Envelopes } from '../../transports/bus/envelopes.ts';
-import { OpensslFrames } from '../../transports/bus/frames.ts';
-import { loadSodium, SHORT_BYTES, SodiumFrames } from '../../transports/bus/sodium-frames.ts';
+import { loadSodium, OpensslFrames, SHORT_BYTES, SodiumFrames } from '../../transports/bus/frames.ts';
 
 const LAYOUT = { headBytes: 39, numberAt: 25 };
 const CONTENT_AT = LAYOUT.headBytes + 16;

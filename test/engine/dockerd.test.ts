@@ -8,13 +8,7 @@ import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
-import {
-  dockerdFiles,
-  isAlive,
-  mountsBelow,
-  runningProcess,
-  sharedSettings,
-} from '../../transports/engines/docker/host/dockerd-files.ts';
+import { dockerdFiles, mountsBelow, sharedSettings } from '../../transports/engines/docker/host/dockerd-files.ts';
 import { findDocker, searchDocker } from '../../transports/engines/docker/host/find-docker.ts';
 import { doctorDocker, installDocker } from '../../transports/engines/docker/host/install-docker.ts';
 import {
@@ -23,6 +17,7 @@ import {
   startPrivateDockerd,
   stopPrivateDockerd,
 } from '../../transports/engines/docker/host/private-dockerd.ts';
+import { isAlive, runningProcess } from '../../transports/engines/docker/host/processes.ts';
 import { rejectsWith } from '../support/engine/conformance-suite.ts';
 import { realRequired, removeDockerFolder, silentLog } from '../support/engine/docker-under-test.ts';
 import { eventually } from '../support/engine/eventually.ts';

@@ -4,13 +4,14 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
+import { holderFrame } from '../../lib/holder-script.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import {
   KeptCommandError,
   type KeptCommandErrorCode,
   type KeptCommandRequest,
 } from '../../proto/ports/kept-command.ts';
-import { HolderFrames, holderFrame } from '../../transports/engines/common/command-holder-frames.ts';
+import { HolderFrames } from '../../transports/engines/common/command-holder-frames.ts';
 import { keptCommands } from '../../transports/engines/common/kept-commands.ts';
 import { type SeenCommand, seeCommand } from '../support/exec/kept-command.ts';
 import { localCommands } from '../support/exec/local-commands.ts';

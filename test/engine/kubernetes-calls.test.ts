@@ -16,7 +16,7 @@ import { until } from '../support/until.ts';
 
 test('what an API server says of the end of a process may be anything: it ends, and nothing is thrown', async () => {
   for (const said of ['', 'no JSON', '{"status":', '[]', 'null', '{"status":"Failure"}']) {
-    const process = new RemoteProcess({ allowHalfOpen: true });
+    const process = new RemoteProcess();
     process.heard(1, Buffer.from('output'));
     process.heard(3, Buffer.from(said));
     const ended = once(process, 'end');

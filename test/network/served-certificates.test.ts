@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { CertificatePem } from '../../proto/ports/acme.ts';
 import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
-import { PendingChallenges, ServedCertificates } from '../../transports/gateway/tls/served-certificates.ts';
+import { PendingChallenges, ServedCertificates } from '../../transports/gateway/tls/mapped-certificates.ts';
 
 const pem = async () => issueCertificate(await makeAuthority('Test', Date.now()), ['a.test'], Date.now());
 

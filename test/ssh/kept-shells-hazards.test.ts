@@ -7,8 +7,9 @@ import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { inspect } from 'node:util';
+import { holderFrame } from '../../lib/holder-script.ts';
 import type { Log } from '../../proto/ports/log.ts';
-import { frame, HolderFrameReader } from '../../transports/ssh/shell-holder-frames.ts';
+import { HolderFrameReader } from '../../transports/ssh/shell-holder-frames.ts';
 import { sshShells } from '../../transports/ssh/shells.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { has, place, SIZE, silent, skip, TIMES } from '../support/ssh/kept-shells.ts';
@@ -87,12 +88,15 @@ describe('a shell that is kept, among what may go wrong', { skip, timeout: 230_0
 
   for (const [how, words] of [
     ['speaks nonsense', Buffer.alloc(64, 0xff)],
-    ['sends more than it may', Buffer.concat(Array.from({ length: 16 }, () => frame('O', Buffer.alloc(200_000))))],
+    [
+      'sends more than it may',
+      Buffer.concat(Array.from({ length: 16 }, () => holderFrame('O', Buffer.alloc(200_000)))),
+    ],
   ] as const) {
     test(`is given up when what keeps it ${how}`, async (t) => {
       const at = await place(t);
       await mkdir(at.folder, { mode: 0o700 });
-      const liar = await listenAt(join(at.folder, 'shell1'), Buffer.concat([frame('R'), words]));
+      const liar = await listenAt(join(at.folder, 'shell1'), Buffer.concat([holderFrame('R'), words]));
       const { shell, socket } = await at.open({}, SIZE, false);
       shell.stream.pause();
       const error = await until(() => shell.stream.errored);
@@ -131,7 +135,12 @@ describe('a shell that is kept, among what may go wrong', { skip, timeout: 230_0
 });
 
 test('frames are the same however their bytes are cut', () => {
-  const bytes = Buffer.concat([frame('R'), frame('O', Buffer.from('output')), frame('X', Buffer.of(1, 0)), frame('O')]);
+  const bytes = Buffer.concat([
+    holderFrame('R'),
+    holderFrame('O', Buffer.from('output')),
+    holderFrame('X', Buffer.of(1, 0)),
+    holderFrame('O'),
+  ]);
   for (let size = 1; size <= bytes.length; size++) {
     const read: string[] = [];
     const output: string[] = [];

@@ -1,15 +1,15 @@
 /** How requests end: each reply is counted, and names its request. */
-import { Refusal } from '../../proto/errors.ts';
+import { fittingReason } from '../../lib/close-frame.ts';
+import { ERRORS, Refusal } from '../../proto/errors.ts';
 import {
   BodyError,
   type HttpAnswer,
   type HttpReply,
   type HttpRequest,
+  type SocketHandlers,
   type UpgradeAnswer,
 } from '../../proto/ports/http.ts';
 import type { Log } from '../../proto/ports/log.ts';
-import { prefersJson } from './accept.ts';
-import { refusedSocket } from './refused-socket.ts';
 import { methodReply, plainReply, refusalReply } from './replies.ts';
 
 interface EndingsOptions {
@@ -67,4 +67,43 @@ export class Endings {
   #isPlain(request: HttpRequest): boolean {
     return this.#options.plainText !== undefined && !prefersJson(request.header('accept'));
   }
+}
+
+/** Longest header that is read: a longer one says nothing. */
+const MAX_ACCEPT = 1024;
+
+/**
+ * Whether `accept` (RFC 9110, section 12.5.1) prefers JSON to plain text. Not if it likes both as well, as one that
+ * takes everything does: plain text is what the interface promises.
+ */
+export function prefersJson(accept: string | undefined): boolean {
+  if (accept === undefined || accept.length > MAX_ACCEPT) return false;
+  const ranges = accept.toLowerCase().split(',').map(rangeOf);
+  const quality = (...names: readonly string[]) =>
+    names.map((name) => ranges.find((range) => range.name === name)?.quality).find((found) => found !== undefined) ?? 0;
+  // The most specific range that fits counts.
+  return quality('application/json', 'application/*', '*/*') > quality('text/plain', 'text/*', '*/*');
+}
+
+function rangeOf(text: string): { readonly name: string; readonly quality: number } {
+  const [name = '', ...parameters] = text.split(';').map((part) => part.trim());
+  const [, given] =
+    parameters.map((part) => /^q=([01](?:\.\d{0,3})?)$/.exec(part)).find((found) => found !== null) ?? [];
+  return { name, quality: given === undefined ? 1 : Number(given) };
+}
+
+/** Close codes of applications begin here (RFC 6455, section 7.4.2); the status of the refusal follows. */
+const FIRST_CODE = 4000;
+
+/**
+ * A socket that is closed at once: with 4401 for a 401, say, and the sentence of the refusal. Browsers tell a page
+ * nothing of an answer before the upgrade.
+ */
+function refusedSocket({ code, message }: Refusal): SocketHandlers {
+  return {
+    open: (socket) => socket.close(FIRST_CODE + ERRORS[code].status, fittingReason(message)),
+    message() {},
+    drain() {},
+    close() {},
+  };
 }

@@ -1,7 +1,7 @@
 import { AckBatcher } from '../../lib/batching.ts';
 import { errorText } from '../../lib/errors.ts';
 import { backoffMs, InterruptiblePause, withTimeout } from '../../lib/waiting.ts';
-import type { StreamMessage } from '../../proto/ports/bus.ts';
+import type { ConsumerConfig, StreamMessage } from '../../proto/ports/bus.ts';
 import type { Delivery, Fetched } from '../../proto/ports/bus-store.ts';
 import type { Log } from '../../proto/ports/log.ts';
 
@@ -26,16 +26,12 @@ export interface DeliverySource<D extends Delivery> {
   close?(): Promise<void>;
 }
 
-interface ConsumerOptions<D extends Delivery> {
+interface ConsumerOptions<D extends Delivery> extends Pick<ConsumerConfig, 'durable' | 'ackWaitMs' | 'batchesAtOnce'> {
   readonly source: DeliverySource<D>;
   readonly log: Log;
   readonly stream: string;
-  readonly durable: string;
-  readonly ackWaitMs: number;
   /** Longest pause between two looks when nobody calls `wake`. */
   readonly lookMs: number;
-  /** Batches that the handler has at once; default 1. */
-  readonly batchesAtOnce?: number | undefined;
   readonly handler: (batch: readonly StreamMessage[]) => Promise<void>;
 }
 

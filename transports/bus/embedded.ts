@@ -114,21 +114,12 @@ class EmbeddedBus implements Bus {
     this.#check();
     checkName(config.durable);
     if (config.filter !== undefined) checkPattern(config.filter);
-    const { durable, filter, ackWaitMs, maxDeliver, maxAckPending, batchesAtOnce } = config;
+    const { durable, filter, ackWaitMs, maxDeliver, maxAckPending } = config;
     await this.#store.ensureConsumer(stream, { durable, filter, ackWaitMs, maxDeliver, maxAckPending });
     this.#check();
     this.#listening ??= this.#store.onAppend((appended) => this.#wake(appended));
     const source = storeSource(this.#store, stream, durable);
-    const consumer = new Consumer({
-      source,
-      stream,
-      durable,
-      ackWaitMs,
-      batchesAtOnce,
-      handler,
-      log: this.#log,
-      lookMs: this.#lookMs,
-    });
+    const consumer = new Consumer({ ...config, source, stream, handler, log: this.#log, lookMs: this.#lookMs });
     this.#consumers.add(consumer);
     return {
       close: async () => {

@@ -22,8 +22,7 @@ import {
 } from '../../proto/auth/shared-secret.ts';
 import type { SharedClock } from '../../proto/ports/clock.ts';
 import type { Log } from '../../proto/ports/log.ts';
-import { type FrameCipher, type FrameLayout, NUMBER_BYTES, OpensslFrames, TAG_BYTES } from './frames.ts';
-import { SodiumFrames } from './sodium-frames.ts';
+import { type FrameCipher, type FrameLayout, NUMBER_BYTES, OpensslFrames, SodiumFrames, TAG_BYTES } from './frames.ts';
 
 /** A message to whoever listens now; a message that a stream keeps, which may come late and again. */
 type EnvelopeKind = 'core' | 'kept';

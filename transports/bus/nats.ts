@@ -17,7 +17,7 @@ import { isInternal } from '../../proto/subjects.ts';
 import { Consumer } from './consumer.ts';
 import { handle } from './core.ts';
 import { Envelopes, Refusals, type Seen, SeenMessages } from './envelopes.ts';
-import { copied } from './frames.ts';
+import { copied, loadSodium } from './frames.ts';
 import { NatsAdmin } from './nats-admin.ts';
 import { ADVISORY_CONSUMER, advisoryStream, keepGivenUp } from './nats-dead-letters.ts';
 import { messageOf } from './nats-errors.ts';
@@ -25,7 +25,6 @@ import { type NatsAddress, NatsLink } from './nats-link.ts';
 import { NatsPublisher } from './nats-publisher.ts';
 import { NatsRequests } from './nats-requests.ts';
 import { type NatsDelivery, NatsSource } from './nats-source.ts';
-import { loadSodium } from './sodium-frames.ts';
 import { checkMessageId, checkName, checkPattern, checkSize, checkSubject } from './subjects.ts';
 
 export type { NatsAddress } from './nats-link.ts';
@@ -254,18 +253,8 @@ class NatsBusOnLink implements NatsBus {
       await source.close();
       throw error;
     }
-    const { durable, ackWaitMs, batchesAtOnce } = config;
-    consumer = new Consumer<NatsDelivery>({
-      source,
-      stream,
-      durable,
-      ackWaitMs,
-      batchesAtOnce,
-      handler,
-      log: this.#log,
-      lookMs: LOOK_MS,
-    });
-    const begun = consumer;
+    const begun = new Consumer({ ...config, source, stream, handler, log: this.#log, lookMs: LOOK_MS });
+    consumer = begun;
     this.#consumers.add(begun);
     return {
       close: async () => {

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { PassThrough, Readable } from 'node:stream';
 import { plainAddress } from '../../lib/ip-address.ts';
 import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
-import { MAX_DISCARD_BYTES } from './limits.ts';
+import { HeldRequestBody } from './held-body.ts';
 
 const nothing = new Uint8Array(0);
 
@@ -14,6 +14,7 @@ export class NodeRequest implements HttpRequest {
   #aborter: AbortController | undefined;
   #asked = false;
   #waiting: ((error: BodyError) => void) | undefined;
+  #held: HeldRequestBody | undefined;
   /** The client left before the reply was sent. */
   gone = false;
   readonly remoteAddress: string;
@@ -60,7 +61,7 @@ export class NodeRequest implements HttpRequest {
     if (this.gone) return Promise.reject(new BodyError('aborted'));
     if (!this.#hasBody) return Promise.resolve(nothing);
     if (this.#declared > limit) return Promise.reject(new BodyError('too_large'));
-    return new Promise((resolve, reject) => this.#collect(limit, resolve, reject));
+    return this.#content().read(limit);
   }
 
   stream(): Readable {
@@ -88,26 +89,8 @@ export class NodeRequest implements HttpRequest {
     this.#waiting?.(new BodyError('aborted'));
     // A stream that closes later would hold the message up.
     this.#message.unpipe();
-    if (this.#declared > MAX_DISCARD_BYTES) {
-      done(false);
-      return;
-    }
-    let seen = 0;
-    const finish = (whole: boolean) => {
-      this.#message.off('data', count).off('end', ended).off('close', closed);
-      if (this.gone) gone();
-      else done(whole);
-    };
-    const closed = () => {
-      this.#message.off('data', count).off('end', ended);
-      gone();
-    };
-    const ended = () => finish(true);
-    const count = (chunk: Buffer) => {
-      seen += chunk.length;
-      if (seen > MAX_DISCARD_BYTES) finish(false);
-    };
-    this.#message.on('data', count).on('end', ended).once('close', closed).resume();
+    this.#content().discard(done, gone);
+    this.#message.resume();
   }
 
   /** The client left: wakes whoever waits for the signal or for the body. */
@@ -115,6 +98,7 @@ export class NodeRequest implements HttpRequest {
     if (this.gone) return;
     this.gone = true;
     this.#waiting?.(new BodyError('aborted'));
+    this.#held?.abort();
     this.#aborter?.abort();
   }
 
@@ -126,39 +110,13 @@ export class NodeRequest implements HttpRequest {
     return Number(this.#message.headers['content-length'] ?? 0);
   }
 
-  #collect(limit: number, resolve: (body: Uint8Array) => void, reject: (error: BodyError) => void): void {
-    const message = this.#message;
-    // Grows by doubling: a body sent a byte a chunk costs its bytes, not an object each.
-    let held = Buffer.alloc(0);
-    let size = 0;
-    const settle = () => {
-      message.off('data', take).off('end', whole);
-      this.#waiting = undefined;
-    };
-    const whole = () => {
-      settle();
-      resolve(new Uint8Array(held.buffer, held.byteOffset, size));
-    };
-    const fail = (error: BodyError) => {
-      settle();
-      reject(error);
-    };
-    const take = (chunk: Buffer) => {
-      if (size + chunk.length > limit) {
-        message.pause();
-        return fail(new BodyError('too_large'));
-      }
-      if (size + chunk.length > held.length) {
-        const grown = Buffer.allocUnsafeSlow(
-          size === 0 ? chunk.length : Math.max(size + chunk.length, held.length * 2),
-        );
-        held.copy(grown, 0, 0, size);
-        held = grown;
-      }
-      chunk.copy(held, size);
-      size += chunk.length;
-    };
-    this.#waiting = fail;
-    message.on('data', take).on('end', whole);
+  /** The body from here on, which flows. */
+  #content(): HeldRequestBody {
+    if (this.#held === undefined) {
+      const held = new HeldRequestBody(this.#message, this.#declared);
+      this.#held = held;
+      this.#message.on('data', (chunk: Buffer) => held.take(chunk, false)).on('end', () => held.take(nothing, true));
+    }
+    return this.#held;
   }
 }

@@ -1,8 +1,8 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http';
 import { type Socket, Server as TcpServer } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isPromise, waitAtMost } from '../../lib/waiting.ts';
+import { InterruptiblePause, isPromise } from '../../lib/waiting.ts';
 import type { HttpAnswer, HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/ports/http.ts';
 import { readAuthority } from '../wire/h1/request-head.ts';
 import { NodeSockets } from '../ws/node-socket.ts';
@@ -10,7 +10,6 @@ import * as limits from './limits.ts';
 import { ListenError } from './listen-error.ts';
 import { NodePush, writePushHead, writeReply } from './node-reply.ts';
 import { NodeRequest } from './node-request.ts';
-import { PendingUpgrade } from './node-upgrade.ts';
 import {
   badRequest,
   closingReply,
@@ -49,7 +48,7 @@ class NodeServer implements HttpServer {
   readonly #pending = new Set<PendingUpgrade>();
   #closing = false;
   #running = 0;
-  #idle: (() => void) | undefined;
+  readonly #idle = new InterruptiblePause();
   #end: Promise<void> | undefined;
 
   constructor(options: HttpServerOptions) {
@@ -222,7 +221,7 @@ class NodeServer implements HttpServer {
 
   #ended(): void {
     this.#running -= 1;
-    if (this.#running === 0) this.#idle?.();
+    if (this.#running === 0) this.#idle.wake();
   }
 
   async #finish(graceMs: number, lingerMs: number): Promise<void> {
@@ -239,16 +238,92 @@ class NodeServer implements HttpServer {
       await delay(lingerMs, undefined, { signal: ended.signal }).catch(() => undefined);
     }
     if (this.#running > 0) {
-      const idle = new Promise<void>((resolve) => {
-        this.#idle = resolve;
-      });
-      await waitAtMost(idle, graceMs);
+      this.#idle.reset();
+      await this.#idle.wait(graceMs);
     }
     for (const waiting of this.#pending) waiting.destroy();
     this.#sockets.stop();
     this.#server.closeAllConnections();
     await closed;
   }
+}
+
+/**
+ * An upgrade request on node:http that waits for its answer. Node hands the raw connection over with it, so this reads
+ * on: that is how it hears that the client left, and why early frames are held.
+ */
+class PendingUpgrade {
+  readonly request: NodeRequest;
+  readonly #message: IncomingMessage;
+  readonly #socket: Duplex;
+  #early: Buffer;
+  #over = false;
+
+  /** `head`: bytes that followed the request. `target`: its path and query. */
+  constructor(message: IncomingMessage, socket: Duplex, head: Buffer, target?: string) {
+    this.#message = message;
+    this.#socket = socket;
+    this.#early = head;
+    this.request = new NodeRequest(message, target);
+    socket.on('error', () => undefined);
+    socket.on('data', this.#hold).once('end', this.#left).once('close', this.#left);
+  }
+
+  /** Whether the head announces a body, which an upgrade request cannot have here. */
+  get hasBody(): boolean {
+    const { headers } = this.#message;
+    return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) !== 0;
+  }
+
+  /** Gives the connection away with the bytes that came early, unless the client left. */
+  accept(take: (early: Buffer) => void): void {
+    if (!this.#settle()) return;
+    // Still flowing: whoever takes the connection listens before this turn of the loop ends.
+    if (this.#socket.isPaused()) this.#socket.resume();
+    take(this.#early);
+  }
+
+  /** Answers with a plain reply and ends the connection, unless the client left. */
+  refuse(reply: HttpAnswer): void {
+    if ('source' in reply) {
+      dropStream(reply);
+      return;
+    }
+    if (!this.request.gone && !this.#over) writeReply(this.response(), reply, false, true);
+  }
+
+  /** A reply on the connection, which ends with it. */
+  response(): ServerResponse {
+    this.#over = true;
+    this.#socket.off('data', this.#hold).off('end', this.#left).off('close', this.#left).resume();
+    const response = new ServerResponse(this.#message);
+    response.shouldKeepAlive = false;
+    response.assignSocket(this.#message.socket);
+    response.once('finish', () => this.#socket.end(() => this.#socket.destroy()));
+    return response;
+  }
+
+  /** Cuts the connection. */
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  #settle(): boolean {
+    if (this.#over || this.request.gone) return false;
+    this.#over = true;
+    this.#socket.off('data', this.#hold).off('end', this.#left).off('close', this.#left);
+    return true;
+  }
+
+  readonly #hold = (chunk: Buffer) => {
+    this.#early = Buffer.concat([this.#early, chunk]);
+    if (this.#early.length > limits.EARLY_FRAME_BYTES) this.#socket.pause();
+  };
+
+  readonly #left = () => {
+    this.request.abort();
+    this.#socket.destroy();
+  };
 }
 
 /** Opens a server on node:http and ws. Rejects with ListenError. */

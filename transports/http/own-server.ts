@@ -2,7 +2,7 @@
 import { createServer, type Server } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { plainAddress } from '../../lib/ip-address.ts';
-import { waitAtMost } from '../../lib/waiting.ts';
+import { InterruptiblePause } from '../../lib/waiting.ts';
 import type { HttpServer, HttpServerOptions, SocketHandlers } from '../../proto/ports/http.ts';
 import { Deadlines } from '../wire/deadlines.ts';
 import { HandleWire } from '../wire/handle-wire.ts';
@@ -31,8 +31,9 @@ class OwnServer implements HttpServer, ConnectionContext<OwnConnection>, SocketC
   readonly #connections = new Set<OwnConnection>();
   readonly #sockets: Heartbeat<WireSocket>;
   /** No connection is left that is no WebSocket. */
-  #emptied: (() => void) | undefined;
-  #isQuiet: (() => void) | undefined;
+  readonly #emptied = new InterruptiblePause();
+  /** No WebSocket is left. */
+  readonly #quiet = new InterruptiblePause();
   #end: Promise<void> | undefined;
 
   constructor(options: HttpServerOptions) {
@@ -84,7 +85,7 @@ class OwnServer implements HttpServer, ConnectionContext<OwnConnection>, SocketC
 
   left(connection: OwnConnection): void {
     this.#connections.delete(connection);
-    if (this.#connections.size === 0) this.#emptied?.();
+    if (this.#connections.size === 0) this.#emptied.wake();
   }
 
   socketOn(wire: Wire, handlers: SocketHandlers): WireSocket {
@@ -95,7 +96,7 @@ class OwnServer implements HttpServer, ConnectionContext<OwnConnection>, SocketC
 
   gone(socket: WireSocket): void {
     this.#sockets.remove(socket);
-    if (this.#isQuiet !== undefined && this.#sockets.size === 0) this.#isQuiet();
+    if (this.#sockets.size === 0) this.#quiet.wake();
   }
 
   // ----------------------------------------------------------------------------------------------------------- the end
@@ -110,10 +111,8 @@ class OwnServer implements HttpServer, ConnectionContext<OwnConnection>, SocketC
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     for (const socket of this.#sockets.all()) socket.close(1001, 'server is closing');
     if (this.#sockets.size > 0) {
-      const quiet = new Promise<void>((resolve) => {
-        this.#isQuiet = resolve;
-      });
-      await waitAtMost(quiet, Math.min(graceMs, GOODBYE_MS));
+      this.#quiet.reset();
+      await this.#quiet.wait(Math.min(graceMs, GOODBYE_MS));
     }
     if (lingerMs > 0) await this.#empty(lingerMs);
     for (const connection of this.#connections) connection.drain();
@@ -130,10 +129,8 @@ class OwnServer implements HttpServer, ConnectionContext<OwnConnection>, SocketC
   /** Until no connection is left, at most so long. */
   async #empty(ms: number): Promise<void> {
     if (this.#connections.size === 0) return;
-    const emptied = new Promise<void>((resolve) => {
-      this.#emptied = resolve;
-    });
-    await waitAtMost(emptied, ms);
+    this.#emptied.reset();
+    await this.#emptied.wait(ms);
   }
 }
 

@@ -1,15 +1,14 @@
 import type { HttpResponse, HttpRequest as RawRequest, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isPromise, waitAtMost } from '../../lib/waiting.ts';
+import { InterruptiblePause, isPromise } from '../../lib/waiting.ts';
 import type { HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/ports/http.ts';
 import { Heartbeat } from '../ws/heartbeat.ts';
 import { GOODBYE_MS, MAX_BUFFERED_BYTES, MAX_MESSAGE_BYTES, METHODS, PING_MS } from './limits.ts';
 import { claimable, ListenError } from './listen-error.ts';
 import { badRequest, checkReply, closingReply, headTooLarge, internalError, unknownMethod } from './reply-head.ts';
 import { asksForWebSocket, upgradeProblem } from './upgrade.ts';
-import { UwsExchange } from './uws-exchange.ts';
 import type { Uws } from './uws-library.ts';
-import { writeReply } from './uws-reply.ts';
+import { UwsExchange, writeReply } from './uws-reply.ts';
 import { UwsRequest } from './uws-request.ts';
 import { RESIDENT_HEADER, Resident } from './uws-resident.ts';
 import { type UwsLink, UwsSocket } from './uws-socket.ts';
@@ -27,10 +26,10 @@ class UwsServer implements HttpServer {
   readonly #resident = new Resident();
   #listening: us_listen_socket | undefined;
   #running = 0;
-  #idle: (() => void) | undefined;
+  readonly #idle = new InterruptiblePause();
   /** Connections that are open and no WebSocket. */
   #connections = 0;
-  #alone: (() => void) | undefined;
+  readonly #alone = new InterruptiblePause();
   #end: Promise<void> | undefined;
 
   constructor(library: Uws, options: HttpServerOptions) {
@@ -101,7 +100,7 @@ class UwsServer implements HttpServer {
   /** A connection came or went. */
   #counted(change: number): void {
     this.#connections += change;
-    if (this.#connections <= 0) this.#alone?.();
+    if (this.#connections <= 0) this.#alone.wake();
   }
 
   fault(error: unknown): void {
@@ -111,7 +110,7 @@ class UwsServer implements HttpServer {
   /** An exchange is over. */
   ended(): void {
     this.#running -= 1;
-    if (this.#running === 0) this.#idle?.();
+    if (this.#running === 0) this.#idle.wake();
   }
 
   #get(res: HttpResponse, raw: RawRequest): void {
@@ -260,16 +259,12 @@ class UwsServer implements HttpServer {
     // The library does not say when a peer has answered the closing handshake.
     if (open.length > 0) await delay(Math.min(graceMs, GOODBYE_MS));
     if (lingerMs > 0 && this.#connections > 0) {
-      const alone = new Promise<void>((resolve) => {
-        this.#alone = resolve;
-      });
-      await waitAtMost(alone, lingerMs);
+      this.#alone.reset();
+      await this.#alone.wait(lingerMs);
     }
     if (this.#running > 0) {
-      const idle = new Promise<void>((resolve) => {
-        this.#idle = resolve;
-      });
-      await waitAtMost(idle, graceMs);
+      this.#idle.reset();
+      await this.#idle.wait(graceMs);
     }
     this.#sockets.stop();
     this.#resident.end();

@@ -60,11 +60,16 @@ function privateText(blob: Buffer, secret: Buffer, point: Buffer, comment: strin
 }
 
 /** A string of RFC 4251 section 5: 32-bit length, then the bytes. */
-function string(value: string | Buffer): Buffer {
+export function string(value: string | Buffer): Buffer {
   const bytes = typeof value === 'string' ? Buffer.from(value) : value;
-  const length = Buffer.alloc(4);
-  length.writeUInt32BE(bytes.length);
-  return Buffer.concat([length, bytes]);
+  return Buffer.concat([uint32(bytes.length), bytes]);
+}
+
+/** A number of 32 bits. */
+export function uint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
 }
 
 let last: { readonly text: string; readonly key: ParsedKey | Error } | undefined;

@@ -7,10 +7,10 @@
 import { constants } from 'node:os';
 import { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
+import { holderFrame } from '../../lib/holder-script.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { cells, type KeptShell, type Shell, type ShellEnd, type ShellKeeping } from '../../proto/ports/shell.ts';
 import {
-  frame,
   HolderFrameReader,
   INPUT_BYTES,
   lookFrame,
@@ -78,7 +78,7 @@ class KeptStream extends Duplex implements KeptShell {
       this.#resolveEnded = resolve;
     });
     this.#reader = new HolderFrameReader((letter, data) => this.#take(letter, data));
-    this.#pulse = setInterval(() => this.say(frame('P')), PULSE_MS);
+    this.#pulse = setInterval(() => this.say(holderFrame('P')), PULSE_MS);
     const over = () => this.#lost();
     channel.on('data', (chunk: Buffer) => this.#receive(chunk));
     channel.on('end', over).on('close', over).on('error', over);
@@ -99,7 +99,7 @@ class KeptStream extends Duplex implements KeptShell {
 
   wait(): void {
     this.#confirm();
-    this.say(frame('W'));
+    this.say(holderFrame('W'));
   }
 
   seen(bytes: number): void {
@@ -109,12 +109,12 @@ class KeptStream extends Duplex implements KeptShell {
   }
 
   leave(): void {
-    this.#part(this.#input === undefined ? [] : [frame('I', this.#input.rest)]);
+    this.#part(this.#input === undefined ? [] : [holderFrame('I', this.#input.rest)]);
   }
 
   /** The shell gets SIGHUP. */
   hangUp(): void {
-    this.#part([frame('H')]);
+    this.#part([holderFrame('H')]);
   }
 
   /** Sends a frame, unless it is too late. */
@@ -172,7 +172,7 @@ class KeptStream extends Duplex implements KeptShell {
       const piece = input.rest.subarray(0, Math.min(PIECE_BYTES, this.#credit));
       this.#credit -= piece.length;
       input.rest = input.rest.subarray(piece.length);
-      this.say(frame('I', piece));
+      this.say(holderFrame('I', piece));
     }
     if (input.rest.length > 0) return;
     this.#input = undefined;

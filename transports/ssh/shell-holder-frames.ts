@@ -21,39 +21,31 @@
  * - `T` another connection has taken the shell over.
  */
 
+import { FRAME_HEAD_BYTES, holderFrame } from '../../lib/holder-script.ts';
+
 /** Input that the holder keeps for a shell that does not read. */
 export const INPUT_BYTES = 64 * 1024;
 /** Most output that was sent and not confirmed. */
 export const OUTPUT_BYTES = 256 * 1024;
 /** Largest frame either side sends. */
 const MAX_FRAME_BYTES = 256 * 1024;
-const HEAD_BYTES = 5;
 const OUTPUT = 'O'.charCodeAt(0);
 /** `L` for a shell that lives as long as it likes. */
 const FOR_EVER = 0xffff_ffff;
-
-/** A frame: its letter, and what it carries (bytes, or numbers of `width` bytes). */
-export function frame(letter: string, data: Uint8Array = new Uint8Array()): Buffer {
-  const out = Buffer.allocUnsafe(HEAD_BYTES + data.length);
-  out.write(letter, 'latin1');
-  out.writeUInt32BE(data.length, 1);
-  out.set(data, HEAD_BYTES);
-  return out;
-}
 
 /** `L`; `lifeMs` may be infinite. */
 export function lookFrame(lingerMs: number, lifeMs: number): Buffer {
   const data = Buffer.alloc(8);
   data.writeUInt32BE(inRange(lingerMs), 0);
   data.writeUInt32BE(lifeMs >= FOR_EVER ? FOR_EVER : inRange(lifeMs), 4);
-  return frame('L', data);
+  return holderFrame('L', data);
 }
 
 /** `K`. */
 export function seenFrame(bytes: number): Buffer {
   const data = Buffer.alloc(4);
   data.writeUInt32BE(bytes);
-  return frame('K', data);
+  return holderFrame('K', data);
 }
 
 /** `S`. */
@@ -61,7 +53,7 @@ export function sizeFrame(cols: number, rows: number): Buffer {
   const data = Buffer.alloc(4);
   data.writeUInt16BE(cols, 0);
   data.writeUInt16BE(rows, 2);
-  return frame('S', data);
+  return holderFrame('S', data);
 }
 
 function inRange(ms: number): number {
@@ -84,17 +76,17 @@ export class HolderFrameReader {
     const bytes = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk]);
     this.#rest = undefined;
     let at = this.#output(bytes, 0);
-    while (bytes.length - at >= HEAD_BYTES) {
+    while (bytes.length - at >= FRAME_HEAD_BYTES) {
       const size = bytes.readUInt32BE(at + 1);
       if (size > MAX_FRAME_BYTES) return false;
       if (bytes[at] === OUTPUT) {
         this.#left = size;
-        at = this.#output(bytes, at + HEAD_BYTES);
+        at = this.#output(bytes, at + FRAME_HEAD_BYTES);
         continue;
       }
-      const end = at + HEAD_BYTES + size;
+      const end = at + FRAME_HEAD_BYTES + size;
       if (end > bytes.length) break;
-      this.#onFrame(String.fromCharCode(bytes[at] ?? 0), bytes.subarray(at + HEAD_BYTES, end));
+      this.#onFrame(String.fromCharCode(bytes[at] ?? 0), bytes.subarray(at + FRAME_HEAD_BYTES, end));
       at = end;
     }
     if (at < bytes.length) this.#rest = bytes.subarray(at);

@@ -7,6 +7,8 @@
  * client at a time. What they say to each other is in shell-holder-frames.ts.
  */
 
+import { HOLDER_BEGIN, HOLDER_BOOT, HOLDER_SUBS } from '../../lib/holder-script.ts';
+
 /** What a bridge says when it is connected; frames follow. Whatever came before was printed by the login. */
 export const HELLO = Buffer.from('\n\x01troupe holder 1\x02\n');
 
@@ -23,120 +25,42 @@ export interface HolderArguments {
 
 /** The command that reads the program from its standard input and runs it: one line that any shell understands. */
 export function holderCommand({ folder, name, cols, rows, term }: HolderArguments): string {
-  const boot =
-    'my($n,$s)=(shift,q());while(length($s)<$n){sysread(STDIN,$s,$n-length($s),length($s))or exit 1}eval$s;die$@if$@';
-  return `exec perl -e '${boot}' ${holderProgram.length} ${folder} ${name} ${cols} ${rows} ${term}`;
+  return `exec perl -e '${HOLDER_BOOT}' ${holderProgram.length} ${folder} ${name} ${cols} ${rows} ${term}`;
 }
 
-const program = String.raw`
-use strict; use Socket; use Fcntl qw(:DEFAULT :flock); use POSIX ();
+const program = String.raw`${HOLDER_BEGIN}
 my ($folder, $name, $cols, $rows, $term) = @ARGV;
 # Bytes that may be under way, printed unseen, and shown again; and seconds without a word.
 my ($WINDOW, $AWAY, $REPLAY, $SILENT) = (262144, 32768, 65536, 90);
 my $path = "$folder/$name";
-binmode $_ for *STDIN, *STDOUT;
-umask 077;
-$SIG{PIPE} = "IGNORE";
-$SIG{CHLD} = "IGNORE";
 
-# Nobody else may own or enter the folder.
-mkdir $folder, 0700;
-my @is = lstat $folder;
-die "no folder" unless @is && -d _ && $is[4] == $> && !($is[2] & 077);
-# One at a time looks for a holder and starts one.
-sysopen(my $lock, "$folder/lock", O_RDWR | O_CREAT, 0600) or die "no lock: $!";
-alarm 10;
-flock($lock, LOCK_EX) or die "no lock: $!";
+my $lock = enter($folder);
 my $holder = dial($path);
 if (!$holder) {
   # What containers that were killed left behind.
   opendir(my $all, $folder) or die;
   my $others = 0;
   for (grep { /^\w+$/ && $_ ne "lock" } readdir $all) { dial("$folder/$_") ? $others++ : unlink "$folder/$_" }
-  die "too many shells" if $others >= 16;
-  start();
-  $holder = dial($path) or die "no holder: $!";
+  die "too many shells\n" if $others >= 16;
+  start($lock);
+  $holder = dial($path) or die "no holder: $!\n";
 }
 close $lock;
 alarm 0;
-bridge();
+bridge($holder, "\n\x01troupe holder 1\x02\n");
 exit 0;
-
-sub dial {
-  socket(my $socket, PF_UNIX, SOCK_STREAM, 0) or die;
-  return connect($socket, pack_sockaddr_un(shift)) ? $socket : undef;
-}
-
-sub quick { my $file = shift; binmode $file; fcntl($file, F_SETFL, fcntl($file, F_GETFL, 0) | O_NONBLOCK); }
-sub later { return $! == POSIX::EAGAIN() || $! == POSIX::EINTR() }
-
-# Both ways between the standard streams and the holder. Who has no more to say ends it, once all that was said is
-# passed on.
-sub bridge {
-  my @ways = ({ from => *STDIN, to => $holder, data => "" },
-    { from => $holder, to => *STDOUT, data => "\n\x01troupe holder 1\x02\n" });
-  quick($_) for *STDIN, *STDOUT, $holder;
-  while (1) {
-    my ($r, $w) = ("", "");
-    for (@ways) {
-      if (length $_->{data}) { vec($w, fileno $_->{to}, 1) = 1 }
-      elsif ($_->{over}) { return }
-      vec($r, fileno $_->{from}, 1) = 1 if !$_->{over} && length $_->{data} < 65536;
-    }
-    next if select($r, $w, undef, undef) < 0;
-    for (@ways) {
-      if (vec($r, fileno $_->{from}, 1)) {
-        my $got = sysread($_->{from}, $_->{data}, 65536, length $_->{data});
-        $_->{over} = 1 unless $got || !defined $got && later();
-      }
-      if (length $_->{data}) {
-        my $put = syswrite($_->{to}, $_->{data});
-        if ($put) { substr($_->{data}, 0, $put) = "" } elsif (!later()) { return }
-      }
-    }
-  }
-}
-
-sub start {
-  pipe(my $heard, my $ready) or die;
-  my $pid = fork;
-  die "no fork: $!" unless defined $pid;
-  if (!$pid) {
-    close $heard;
-    close $lock;
-    eval { hold($ready) };
-    POSIX::_exit(1);
-  }
-  close $ready;
-  sysread($heard, my $word, 1) or die "the holder did not start";
-}
-
+${HOLDER_SUBS}
 sub hold {
   my $ready = shift;
   my $silent = $SILENT;
-  $SIG{HUP} = "IGNORE";
-  alarm 0;
-  POSIX::setsid();
   chdir "/";
-  # A clock that is never set: ticks since the machine was started.
-  my $tick = POSIX::sysconf(POSIX::_SC_CLK_TCK());
-  my $now = sub { return (POSIX::times())[0] / $tick };
+  my $now = ticking();
 
-  # The terminal, and the shell as a login would start it. Numbers of ioctls: asm-generic/ioctls.h.
-  sysopen(my $pty, "/dev/ptmx", O_RDWR | O_NOCTTY) or die;
-  my $number = pack "i", 0;
-  ioctl($pty, 0x40045431, $number) or die;
-  ioctl($pty, 0x80045430, $number) or die;
-  my $tty = "/dev/pts/" . unpack "i", $number;
-  my $resize = sub { ioctl($pty, 0x5414, pack "S4", $_[1], $_[0], 0, 0) };
-  $resize->($cols, $rows);
+  # The terminal, and the shell as a login would start it.
+  my ($pty, $tty) = terminal($cols, $rows);
   sysopen(my $line, $tty, O_RDWR | O_NOCTTY) or die;
-  socket(my $listener, PF_UNIX, SOCK_STREAM, 0) or die;
-  bind($listener, pack_sockaddr_un($path)) or die;
-  listen($listener, 8) or die;
-  pipe(my $died, my $dies) or die;
-  quick($_) for $pty, $listener, $died, $dies;
-  $SIG{CHLD} = sub { syswrite $dies, "x" };
+  my ($listener, $died) = listening($path);
+  quick($pty);
   my $shell = fork;
   die unless defined $shell;
   if (!$shell) {
@@ -155,10 +79,7 @@ sub hold {
     POSIX::_exit(127);
   }
   close $line;
-  $0 = "troupe-terminal";
-  open STDIN, "<", "/dev/null"; open STDOUT, ">", "/dev/null"; open STDERR, ">", "/dev/null";
-  syswrite $ready, "1";
-  close $ready;
+  ready($ready, "troupe-terminal");
 
   # What was printed: $kept ends at $total, counted from the beginning; up to $seen it is with the client.
   my ($kept, $total, $seen) = ("", 0, 0);
@@ -172,7 +93,6 @@ sub hold {
   my $finish = sub { unlink $path; POSIX::_exit(0) };
   my $hangUp = sub { unlink $path; close $pty; kill "HUP", -$shell; POSIX::_exit(0) };
   $SIG{TERM} = $SIG{INT} = $hangUp;
-  my $say = sub { my ($to, $type, $data) = @_; $to->{out} .= pack("aN", $type, length $data) . $data };
   my $away = sub { ($here, $left, $leftAt) = (0, $total, $now->()) if $here };
   my $drop = sub {
     my $gone = shift;
@@ -199,7 +119,7 @@ sub hold {
     return if $data eq "";
     $kept .= $data;
     $total += length $data;
-    $say->($client, "O", $data) if $here;
+    tells($client, "O", $data) if $here;
     my $from = $begin->();
     substr($kept, 0, $from - ($total - length $kept)) = "" if length($kept) > 2 * ($total - $from);
   };
@@ -219,7 +139,7 @@ sub hold {
   my $look = sub {
     my ($who, $wait, $life) = @_;
     if ($client && $client != $who) {
-      $say->($client, "T", "");
+      tells($client, "T", "");
       $client->{leaving} = $now->() + 5;
     }
     ($client, $here, $linger) = ($who, 1, $wait / 1000);
@@ -228,53 +148,31 @@ sub hold {
     my $data = substr($kept, $from - ($total - length $kept));
     $data =~ s/^[\x80-\xbf]{1,3}// if $from > 0;
     $seen = $total - length $data;
-    $say->($who, "R", "");
-    $say->($who, "O", substr($data, 0, 32768, "")) while length $data;
-    $say->($who, "X", $over) if defined $over;
+    tells($who, "R", "");
+    tells($who, "O", substr($data, 0, 32768, "")) while length $data;
+    tells($who, "X", $over) if defined $over;
   };
   my $take = sub {
     my ($who, $type, $data) = @_;
+    $heard = $now->() if $type eq "L";
     return $look->($who, unpack "NN", $data) if $type eq "L" && !$who->{leaving};
     return unless $client && $who == $client;
     if ($type eq "I") { $typed .= $data }
     elsif ($type eq "K") { $seen += unpack "N", $data; $seen = $total if $seen > $total }
-    elsif ($type eq "S") { $resize->(unpack "nn", $data) }
+    elsif ($type eq "S") { resize($pty, unpack "nn", $data) }
     elsif ($type eq "W") { $away->() }
     elsif ($type eq "H") { $hangUp->() }
-  };
-  my $hear = sub {
-    my $who = shift;
-    my $got = sysread($who->{file}, $who->{in}, 65536, length $who->{in});
-    return if !defined $got && later();
-    return $drop->($who) unless $got;
-    $heard = $now->() if $client && $who == $client;
-    while (length $who->{in} >= 5) {
-      my ($type, $size) = unpack "aN", $who->{in};
-      return $drop->($who) if $size > 65536;
-      last if length $who->{in} < 5 + $size;
-      my $data = substr($who->{in}, 5, $size);
-      substr($who->{in}, 0, 5 + $size) = "";
-      $heard = $now->() if $type eq "L";
-      $take->($who, $type, $data);
-    }
-    $drop->($who) if length $typed > 1048576;
   };
 
   while (1) {
     my $at = $now->();
     my @ends = ($end, $again, $here ? undef : $leftAt + $linger, $client ? $heard + $silent : undef,
       map { $_->{leaving} } @clients);
-    my $wait;
-    for (grep { defined } @ends) { my $in = $_ - $at; $in = 0 if $in < 0; $wait = $in if !defined $wait || $in < $wait }
     my ($r, $w) = ("", "");
     vec($r, fileno $_, 1) = 1 for $listener, $died;
     vec($r, fileno $pty, 1) = 1 if !defined $over && !defined $again && $room->() > 0;
     vec($w, fileno $pty, 1) = 1 if length $typed;
-    for (@clients) {
-      vec($r, fileno $_->{file}, 1) = 1 unless $_->{leaving};
-      vec($w, fileno $_->{file}, 1) = 1 if length $_->{out};
-    }
-    ($r, $w) = ("", "") if select($r, $w, undef, defined $wait ? $wait + 0.01 : undef) <= 0;
+    ($r, $w) = await($r, $w, left($at, @ends), @clients);
 
     if (vec($r, fileno $died, 1)) {
       sysread $died, my $ignored, 100;
@@ -285,27 +183,28 @@ sub hold {
         my $rest = 262144;
         while ($rest > 0) { my $got = $read->(32768) or last; $rest -= $got }
         $over = pack "CC", $status >> 8, $status & 127;
-        $say->($client, "X", $over);
+        tells($client, "X", $over);
       }
     }
     if (!defined $over && vec($r, fileno $pty, 1)) {
       my $free = $room->();
       $read->($free > 32768 ? 32768 : $free) if $free > 0;
     }
-    for my $who (my @all = @clients) { $hear->($who) if vec($r, fileno $who->{file}, 1) }
+    for my $who (my @all = @clients) {
+      next unless vec($r, fileno $who->{file}, 1) && hear($who, $take, $drop);
+      $heard = $now->() if $client && $who == $client;
+      $drop->($who) if length $typed > 1048576;
+    }
     if (length $typed) {
       my $put = syswrite($pty, $typed);
       if ($put) {
         substr($typed, 0, $put) = "";
         $taken += $put;
-        if ($taken >= 16384 && $here) { $say->($client, "C", pack "N", $taken); $taken = 0 }
+        if ($taken >= 16384 && $here) { tells($client, "C", pack "N", $taken); $taken = 0 }
       } elsif (!later()) { $typed = "" }
     }
     for my $who (my @all = @clients) {
-      if (length $who->{out}) {
-        my $put = syswrite($who->{file}, $who->{out});
-        if ($put) { substr($who->{out}, 0, $put) = "" } elsif (!later()) { $drop->($who); next }
-      }
+      if (!flush($who)) { $drop->($who); next }
       next if length $who->{out};
       $finish->() if defined $over && $here && $who == $client;
       $drop->($who) if $who->{leaving};

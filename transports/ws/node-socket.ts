@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { waitAtMost } from '../../lib/waiting.ts';
+import { InterruptiblePause } from '../../lib/waiting.ts';
 import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../proto/ports/http.ts';
 import { Heartbeat } from './heartbeat.ts';
 
@@ -170,7 +170,7 @@ export class NodeSockets {
   readonly #limits: NodeSocketLimits;
   readonly #server: WebSocketServer;
   readonly #open: Heartbeat<NodeSocket>;
-  #emptied: (() => void) | undefined;
+  readonly #emptied = new InterruptiblePause();
 
   constructor(limits: NodeSocketLimits) {
     this.#limits = limits;
@@ -202,10 +202,8 @@ export class NodeSockets {
   closeAll(code: number, reason: string, waitMs: number): Promise<void> {
     for (const socket of this.#open.all()) socket.close(code, reason);
     if (this.#open.size === 0) return Promise.resolve();
-    const emptied = new Promise<void>((resolve) => {
-      this.#emptied = resolve;
-    });
-    return waitAtMost(emptied, waitMs);
+    this.#emptied.reset();
+    return this.#emptied.wait(waitMs);
   }
 
   /** Cuts what is still open and stops the timer. */
@@ -217,6 +215,6 @@ export class NodeSockets {
 
   #gone(socket: NodeSocket): void {
     this.#open.remove(socket);
-    if (this.#open.size === 0) this.#emptied?.();
+    if (this.#open.size === 0) this.#emptied.wake();
   }
 }

@@ -15,7 +15,7 @@ import { errorText } from '../../../lib/errors.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import type { RegistryRoom } from '../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../proto/ports/log.ts';
-import { isAlive, runningProcess } from '../../../transports/engines/docker/host/dockerd-files.ts';
+import { endProcess, lookAfter, runningProcess } from '../../../transports/engines/docker/host/processes.ts';
 import { findProgram, SYSTEM_PATH } from '../../../transports/engines/docker/run.ts';
 import type { RegistryFiles } from './files.ts';
 import { removeUploads, unfinishedUploads } from './store.ts';
@@ -37,9 +37,8 @@ const ANSWER_MS = 30_000;
 const END_MS = 10_000;
 /** The same while the disk runs full: what it ends meanwhile is short, such as the writing of a manifest. */
 const FULL_END_MS = 250;
-/** How often it is looked after, and the longest wait after starts that failed, ms. */
+/** How often it is looked after, ms. */
 const LOOK_EVERY_MS = 1000;
-const LONGEST_WAIT_MS = 60_000;
 /** Its log is cut at this size, and once kept. */
 const MOST_LOG_BYTES = 5 * 1024 * 1024;
 
@@ -63,7 +62,7 @@ export async function startRegistry(files: RegistryFiles, port: number): Promise
       await delay(50);
       continue;
     }
-    if (child.pid !== undefined && ended === undefined) await endProcess(child.pid);
+    if (child.pid !== undefined && ended === undefined) await endProcess(child.pid, END_MS);
     throw new Error(`${PROGRAM} did not come up: ${reason}. ${logTail(files)}`.trim());
   }
 }
@@ -118,27 +117,6 @@ export async function endRegistry(files: RegistryFiles, patienceMs = END_MS): Pr
   return true;
 }
 
-/** SIGTERM, and SIGKILL if that is not enough. */
-async function endProcess(pid: number, patienceMs = END_MS): Promise<void> {
-  const signal = (name: NodeJS.Signals): void => {
-    try {
-      process.kill(pid, name);
-    } catch {
-      // It ended in between.
-    }
-  };
-  signal('SIGTERM');
-  const killAt = Date.now() + patienceMs;
-  let isKilled = false;
-  while (isAlive(pid)) {
-    if (!isKilled && Date.now() > killAt) {
-      isKilled = true;
-      signal('SIGKILL');
-    }
-    await delay(20);
-  }
-}
-
 /** What is looked after. */
 interface KeepOptions {
   readonly files: RegistryFiles;
@@ -153,34 +131,18 @@ interface KeepOptions {
  * for a start under way.
  */
 export function keepRegistry({ files, port, room, log }: KeepOptions): Ending {
-  const stop = new AbortController();
-  const run = async (): Promise<void> => {
-    let wait = LOOK_EVERY_MS;
-    for (;;) {
-      await delay(wait, undefined, { signal: stop.signal });
-      try {
-        if ((await room()) === 'none') await breakOffUploads(files, port, log);
-        if (runningRegistry(files) === undefined) {
-          log.warn({}, 'the image registry does not run, and is started again');
-          await startRegistry(files, port);
-        }
-        boundLog(files);
-        wait = LOOK_EVERY_MS;
-      } catch (error) {
-        wait = Math.min(LONGEST_WAIT_MS, wait * 2);
-        log.error({ err: error, nextInMs: wait }, 'the image registry cannot be looked after');
+  return lookAfter(
+    LOOK_EVERY_MS,
+    async () => {
+      if ((await room()) === 'none') await breakOffUploads(files, port, log);
+      if (runningRegistry(files) === undefined) {
+        log.warn({}, 'the image registry does not run, and is started again');
+        await startRegistry(files, port);
       }
-    }
-  };
-  const done = run().catch((error: unknown) => {
-    if (!stop.signal.aborted) throw error;
-  });
-  return {
-    close: () => {
-      stop.abort();
-      return done;
+      boundLog(files);
     },
-  };
+    (error, nextInMs) => log.error({ err: error, nextInMs }, 'the image registry cannot be looked after'),
+  );
 }
 
 /**

@@ -2,9 +2,10 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { dockerdFiles, isAlive } from '../../../transports/engines/docker/host/dockerd-files.ts';
+import { dockerdFiles } from '../../../transports/engines/docker/host/dockerd-files.ts';
 import { shimsOf } from '../../../transports/engines/docker/host/dockerd-leftovers.ts';
 import { startPrivateDockerd, stopPrivateDockerd } from '../../../transports/engines/docker/host/private-dockerd.ts';
+import { isAlive } from '../../../transports/engines/docker/host/processes.ts';
 import { BRIDGE_PREFIX } from '../../../transports/engines/docker/network.ts';
 import { runProgram } from '../../../transports/engines/docker/run.ts';
 import { silentLog } from '../log.ts';

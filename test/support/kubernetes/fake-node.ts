@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { KubeClient } from '../../../transports/engines/kubernetes/client.ts';
 import { isReply } from '../../../transports/engines/kubernetes/errors.ts';
-import { watchResource } from '../../../transports/engines/kubernetes/watch.ts';
+import { ResourceWatch } from '../../../transports/engines/kubernetes/watch.ts';
 import { silentLog } from '../engine/docker-under-test.ts';
 import { pause } from '../pause.ts';
 import type { Cluster } from './cluster.ts';
@@ -59,7 +59,7 @@ export function startFakeNode(cluster: Cluster, address = '203.0.113.1'): FakeNo
     });
     started += 1;
   };
-  const running = watchResource(client, {
+  const running = new ResourceWatch(client, {
     ...{ path: '/api/v1/pods', selector: 'troupe.dev/container', log: silentLog, signal: stop.signal },
     times: { silenceMs: 150_000, firstPauseMs: 50, longestPauseMs: 1000 },
     listed: (items) => void Promise.all(items.map(run)),
@@ -67,7 +67,7 @@ export function startFakeNode(cluster: Cluster, address = '203.0.113.1'): FakeNo
     changed: (type, { object }) => {
       if (type !== 'DELETED') void run(object);
     },
-  });
+  }).run();
   return {
     get started() {
       return started;

@@ -7,6 +7,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Agent, request } from 'node:https';
 import acme from 'acme-client';
 import { errorText } from '../../../lib/errors.ts';
+import { readAtMost } from '../../../lib/input.ts';
 import { CaError } from '../../../proto/ports/acme.ts';
 
 /** The last answer of a call. */
@@ -80,18 +81,11 @@ function send(
     signal.addEventListener('abort', onAbort);
     outgoing.on('error', away);
     outgoing.on('response', (incoming) => {
-      const parts: Buffer[] = [];
-      let length = 0;
-      incoming.on('error', away);
-      incoming.on('data', (chunk: Buffer) => {
-        length += chunk.length;
-        if (length > MAX_ANSWER) fail(new CaError('bad_answer', 'The certificate authority answers too much.'));
-        else parts.push(chunk);
-      });
-      incoming.on('end', () => {
+      readAtMost(incoming, MAX_ANSWER).then((body) => {
+        if (body === undefined) return fail(new CaError('bad_answer', 'The certificate authority answers too much.'));
         over();
-        resolve({ status: incoming.statusCode ?? 0, headers: incoming.headers, text: Buffer.concat(parts).toString() });
-      });
+        resolve({ status: incoming.statusCode ?? 0, headers: incoming.headers, text: body.toString() });
+      }, away);
     });
     outgoing.end(body);
   });

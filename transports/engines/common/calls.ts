@@ -1,5 +1,5 @@
 /** What calls of engines' APIs have in common: queries, answers and errors. */
-import type { z } from 'zod';
+import { z } from 'zod';
 import { errorText } from '../../../lib/errors.ts';
 import { jsonOf } from '../../../lib/input.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
@@ -27,6 +27,14 @@ export function answerOf<T>(text: string, schema: z.ZodType<T>, engine: string, 
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   throw new EngineError('unavailable', `${engine} answered ${call} in an unknown shape.`, { cause: parsed.error });
+}
+
+/** The items of a list: an empty one may be `null`, or not there. */
+export function listOf<T>(item: z.ZodType<T>) {
+  return z
+    .array(item)
+    .nullish()
+    .transform((items) => items ?? []);
 }
 
 /**

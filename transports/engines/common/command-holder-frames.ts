@@ -22,21 +22,11 @@
  */
 
 import type { Writable } from 'node:stream';
+import { FRAME_HEAD_BYTES, holderFrame } from '../../../lib/holder-script.ts';
 import { FRAME_COST_BYTES } from '../../../proto/ports/kept-command.ts';
 
 /** Largest frame of the holder, and largest it takes. */
 const MAX_FRAME_BYTES = 65_536;
-const HEAD_BYTES = 5;
-
-/** A frame: its letter, and what it carries. */
-export function holderFrame(letter: string, data: Uint8Array | string = ''): Buffer {
-  const body = Buffer.from(data);
-  const out = Buffer.allocUnsafe(HEAD_BYTES + body.length);
-  out.write(letter, 'latin1');
-  out.writeUInt32BE(body.length, 1);
-  out.set(body, HEAD_BYTES);
-  return out;
-}
 
 /** The numbers of a frame: whole, and not below 0. Throws RangeError for what is none. */
 export function numbersOf(data: Buffer): number[] {
@@ -76,12 +66,12 @@ export class HolderFrames {
   /** The next frame; undefined while it is not complete. Throws RangeError when the bytes make no sense. */
   next(): { readonly letter: string; readonly data: Buffer } | undefined {
     const held = this.#to - this.#from;
-    if (held < HEAD_BYTES) return undefined;
+    if (held < FRAME_HEAD_BYTES) return undefined;
     const size = this.#bytes.readUInt32BE(this.#from + 1);
     if (size > MAX_FRAME_BYTES) throw new RangeError(`a frame of ${size} bytes`);
-    if (held < HEAD_BYTES + size) return undefined;
+    if (held < FRAME_HEAD_BYTES + size) return undefined;
     const letter = String.fromCharCode(this.#bytes[this.#from] ?? 0);
-    const begin = this.#from + HEAD_BYTES;
+    const begin = this.#from + FRAME_HEAD_BYTES;
     this.#from = begin + size;
     return { letter, data: this.#bytes.subarray(begin, this.#from) };
   }

@@ -7,6 +7,8 @@
  * client at a time. What they say to each other is in command-holder-frames.ts.
  */
 
+import { HOLDER_BEGIN, HOLDER_BOOT, HOLDER_SUBS } from '../../../lib/holder-script.ts';
+
 /** What a bridge says first, up to a newline: this, and one of the words of `HolderAnswer`. */
 export const GREETING = 'troupe-command ';
 
@@ -30,59 +32,40 @@ interface HolderRequest {
 
 /** The words that run the program, and what goes to their standard input before frames do. */
 export function holderStart({ folder, name, start }: HolderRequest): { words: string[]; input: Buffer } {
-  const boot =
-    'my($n,$s)=(shift,q());while(length($s)<$n){sysread(STDIN,$s,$n-length($s),length($s))or exit 1}eval$s;die$@if$@';
   const { cols = 0, rows = 0 } = start?.terminal ?? {};
   const request = Buffer.from([start === undefined ? 'join' : 'start', cols, rows, ...(start?.words ?? [])].join('\0'));
   const sizes = [program.length, request.length].map(String);
   const [size = '', requestSize = ''] = sizes;
-  return { words: ['perl', '-e', boot, size, folder, name, requestSize], input: Buffer.concat([program, request]) };
+  return {
+    words: ['perl', '-e', HOLDER_BOOT, size, folder, name, requestSize],
+    input: Buffer.concat([program, request]),
+  };
 }
 
-const program = Buffer.from(String.raw`
-use strict; use Socket; use Fcntl qw(:DEFAULT :flock); use POSIX ();
+const program = Buffer.from(String.raw`${HOLDER_BEGIN}
 my ($folder, $name, $size) = @ARGV;
 # Bytes of output that may be unconfirmed, and changes between its streams in them; bytes that the command has not
 # read; seconds without a word; seconds and bytes in which what a command left behind is still read; holders.
 my ($KEPT, $RUNS, $TYPED, $SILENT, $REST, $LAST, $MOST) = (1048576, 8192, 1048576, 90, 2, 2097152, 16);
 my $path = "$folder/$name";
-binmode $_ for *STDIN, *STDOUT;
 my $request = "";
 while (length $request < $size) { sysread(STDIN, $request, $size - length $request, length $request) or exit 1 }
 my ($mode, $cols, $rows, @words) = split /\0/, $request, -1;
-my $mask = umask 077;
-$SIG{PIPE} = "IGNORE";
-$SIG{CHLD} = "IGNORE";
 
-# Nobody else may own or enter the folder.
-mkdir $folder, 0700;
-my @is = lstat $folder;
-die "no folder for sockets\n" unless @is && -d _ && $is[4] == $> && !($is[2] & 077);
-# One at a time looks for a holder and starts one.
-sysopen(my $lock, "$folder/lock", O_RDWR | O_CREAT, 0600) or die "no lock: $!\n";
-alarm 10;
-flock($lock, LOCK_EX) or die "no lock: $!\n";
+my $lock = enter($folder);
 my $holder = dial($path);
 if (!$holder && $mode eq "start") {
   answer("full") unless place();
-  start();
+  start($lock);
   $holder = dial($path) or die "no holder: $!\n";
 }
 close $lock;
 alarm 0;
 answer("gone") unless $holder;
-bridge();
+bridge($holder, "troupe-command held\n");
 exit 0;
-
+${HOLDER_SUBS}
 sub answer { syswrite STDOUT, "troupe-command $_[0]\n"; exit 0 }
-
-sub dial {
-  socket(my $socket, PF_UNIX, SOCK_STREAM, 0) or die;
-  return connect($socket, pack_sockaddr_un(shift)) ? $socket : undef;
-}
-
-sub quick { my $file = shift; binmode $file; fcntl($file, F_SETFL, fcntl($file, F_GETFL, 0) | O_NONBLOCK); }
-sub later { return $! == POSIX::EAGAIN() || $! == POSIX::EINTR() }
 
 # Whether one more may be kept. Results that nobody came for make place.
 sub place {
@@ -102,62 +85,13 @@ sub place {
   return 0;
 }
 
-# Both ways between the standard streams and the holder. Who has no more to say ends it, once all that was said is
-# passed on.
-sub bridge {
-  my @ways = ({ from => *STDIN, to => $holder, data => "" },
-    { from => $holder, to => *STDOUT, data => "troupe-command held\n" });
-  quick($_) for *STDIN, *STDOUT, $holder;
-  while (1) {
-    my ($r, $w) = ("", "");
-    for (@ways) {
-      next if $_->{deaf};
-      if (length $_->{data}) { vec($w, fileno $_->{to}, 1) = 1 }
-      elsif ($_->{over}) { return }
-      vec($r, fileno $_->{from}, 1) = 1 if !$_->{over} && length $_->{data} < 65536;
-    }
-    next if select($r, $w, undef, undef) < 0;
-    for (@ways) {
-      next if $_->{deaf};
-      if (vec($r, fileno $_->{from}, 1)) {
-        my $got = sysread($_->{from}, $_->{data}, 65536, length $_->{data});
-        $_->{over} = 1 unless $got || !defined $got && later();
-      }
-      if (length $_->{data}) {
-        my $put = syswrite($_->{to}, $_->{data});
-        if ($put) { substr($_->{data}, 0, $put) = "" }
-        # A holder that hears no more may have said why.
-        elsif (!later()) { return if $_->{to} != $holder; $_->{deaf} = 1 }
-      }
-    }
-  }
-}
-
-sub start {
-  pipe(my $heard, my $ready) or die;
-  my $pid = fork;
-  die "no fork: $!\n" unless defined $pid;
-  if (!$pid) {
-    close $heard;
-    close $lock;
-    eval { hold($ready) };
-    POSIX::_exit(1);
-  }
-  close $ready;
-  sysread($heard, my $word, 1) or die "the holder did not start\n";
-}
-
 # The command: its number, where its input goes, and where its outputs come from, by their numbers.
 sub run {
   my ($line, $in, $out, $err, @ends);
   if ($rows) {
-    # A terminal of its own. Numbers of ioctls: asm-generic/ioctls.h.
-    sysopen($in, "/dev/ptmx", O_RDWR | O_NOCTTY) or die;
-    my $number = pack "i", 0;
-    ioctl($in, 0x40045431, $number) or die;
-    ioctl($in, 0x80045430, $number) or die;
-    ioctl($in, 0x5414, pack "S4", $rows, $cols, 0, 0);
-    sysopen($line, "/dev/pts/" . unpack("i", $number), O_RDWR | O_NOCTTY) or die;
+    # A terminal of its own.
+    ($in, my $tty) = terminal($cols, $rows);
+    sysopen($line, $tty, O_RDWR | O_NOCTTY) or die;
     ($out, @ends) = ($in, $line, $line, $line);
   } else {
     pipe($ends[0], $in) or die; pipe($out, $ends[1]) or die; pipe($err, $ends[2]) or die;
@@ -181,25 +115,11 @@ sub run {
 sub hold {
   my $ready = shift;
   my ($silent, $rest, $last) = ($SILENT, $REST, $LAST);
-  $SIG{HUP} = "IGNORE";
-  alarm 0;
-  POSIX::setsid();
-  # A clock that is never set: ticks since the machine was started.
-  my $tick = POSIX::sysconf(POSIX::_SC_CLK_TCK());
-  my $now = sub { return (POSIX::times())[0] / $tick };
-
-  socket(my $listener, PF_UNIX, SOCK_STREAM, 0) or die;
-  bind($listener, pack_sockaddr_un($path)) or die;
-  listen($listener, 8) or die;
-  pipe(my $died, my $dies) or die;
-  quick($_) for $listener, $died, $dies;
-  $SIG{CHLD} = sub { syswrite $dies, "x" };
+  my $now = ticking();
+  my ($listener, $died) = listening($path);
   my ($pid, $in, $outs) = run();
   chdir "/";
-  $0 = "troupe-command";
-  open STDIN, "<", "/dev/null"; open STDOUT, ">", "/dev/null"; open STDERR, ">", "/dev/null";
-  syswrite $ready, "1";
-  close $ready;
+  ready($ready, "troupe-command");
 
   # What was printed: $data is from $start to $total; each run has the number of its stream, and where it ends. Up to
   # $acked it is with the client, up to $sent on its way; that is in the run at $at.
@@ -228,7 +148,6 @@ sub hold {
     POSIX::_exit(0);
   };
   $SIG{TERM} = $SIG{INT} = $hangUp;
-  my $say = sub { my ($to, $type, $what) = @_; $to->{out} .= pack("aN", $type, length $what) . $what };
   my $drop = sub {
     my $gone = shift;
     @clients = grep { $_ != $gone } @clients;
@@ -263,16 +182,16 @@ sub hold {
       $at++ while $runs[$at][1] <= $sent;
       my $some = $runs[$at][1] - $sent;
       $some = 32768 if $some > 32768;
-      $say->($client, "O", chr($runs[$at][0]) . substr($data, $sent - $start, $some));
+      tells($client, "O", chr($runs[$at][0]) . substr($data, $sent - $start, $some));
       $sent += $some;
     }
-    if ($over && $sent == $total && !$client->{knows}) { $say->($client, "X", $code); $client->{knows} = 1 }
+    if ($over && $sent == $total && !$client->{knows}) { tells($client, "X", $code); $client->{knows} = 1 }
   };
-  my $progress = sub { $told = $written; $say->($client, "C", "$received $written") if $client };
+  my $progress = sub { $told = $written; tells($client, "C", "$received $written") if $client };
   my $join = sub {
     my ($who, $since, $wait, $life) = @_;
     if ($client && $client != $who) {
-      $say->($client, "T", "");
+      tells($client, "T", "");
       $client->{leaving} = $now->() + 5;
     }
     ($client, $linger) = ($who, $wait / 1000);
@@ -281,10 +200,11 @@ sub hold {
     $acked = $since if $acked < $since;
     ($sent, $at) = ($since < $start ? $start : $since, 0);
     $who->{on} = 1;
-    $say->($who, "B", "$sent $received $written");
+    tells($who, "B", "$sent $received $written");
   };
   my $take = sub {
     my ($who, $type, $what) = @_;
+    $heard = $now->() if $type eq "J";
     return $join->($who, split / /, $what) if $type eq "J" && !$who->{leaving};
     return $over && !$client && $finish->() if $type eq "V";
     return unless $client && $who == $client;
@@ -296,25 +216,8 @@ sub hold {
     elsif ($type eq "E") {
       if (!$rows) { $eof = 1 } elsif ($in) { $typed .= "\x04"; $written--; }
     }
-    elsif ($type eq "S") { ioctl($in, 0x5414, pack "S4", (split / /, $what)[1, 0], 0, 0) if $rows && $in }
+    elsif ($type eq "S") { resize($in, split / /, $what) if $rows && $in }
     elsif ($type eq "H") { $hangUp->() }
-  };
-  my $hear = sub {
-    my $who = shift;
-    my $got = sysread($who->{file}, $who->{in}, 65536, length $who->{in});
-    return if !defined $got && later();
-    return $drop->($who) unless $got;
-    $heard = $now->() if $client && $who == $client;
-    while (length $who->{in} >= 5) {
-      my ($type, $bytes) = unpack "aN", $who->{in};
-      return $drop->($who) if $bytes > 65536;
-      last if length $who->{in} < 5 + $bytes;
-      my $what = substr($who->{in}, 5, $bytes);
-      substr($who->{in}, 0, 5 + $bytes) = "";
-      $heard = $now->() if $type eq "J";
-      $take->($who, $type, $what);
-    }
-    $drop->($who) if length $typed > $TYPED;
   };
   # Reads an output once. Whether something came.
   my $read = sub {
@@ -331,21 +234,12 @@ sub hold {
     my $time = $now->();
     my @ends = ($end, $again, $client ? $heard + $silent : $leftAt + $linger, map { $_->{leaving} } @clients);
     push @ends, $diedAt + $rest if defined $code && !$over && $room->() > 0;
-    my $wait;
-    for (grep { defined } @ends) {
-      my $left = $_ > $time ? $_ - $time : 0;
-      $wait = $left if !defined $wait || $left < $wait;
-    }
     my ($r, $w) = ("", "");
     vec($r, fileno $_, 1) = 1 for $listener, $died;
     my $free = $room->();
     if (!$over && !defined $again && $free > 0) { vec($r, fileno $_, 1) = 1 for values %$outs }
     vec($w, fileno $in, 1) = 1 if $in && length $typed;
-    for (@clients) {
-      vec($r, fileno $_->{file}, 1) = 1 unless $_->{leaving};
-      vec($w, fileno $_->{file}, 1) = 1 if length $_->{out};
-    }
-    ($r, $w) = ("", "") if select($r, $w, undef, defined $wait ? $wait + 0.01 : undef) <= 0;
+    ($r, $w) = await($r, $w, left($time, @ends), @clients);
 
     if (vec($r, fileno $died, 1)) {
       sysread $died, my $ignored, 100;
@@ -365,7 +259,11 @@ sub hold {
       $over = !%$outs || $last <= 0 || !$came && $free > 0 && $room->() > 0 && $diedAt + $rest <= $now->();
       if ($over) { close $_ for values %$outs; close $in if $in; undef $in; $typed = ""; $written = $received }
     }
-    for my $who (my @all = @clients) { $hear->($who) if vec($r, fileno $who->{file}, 1) }
+    for my $who (my @all = @clients) {
+      next unless vec($r, fileno $who->{file}, 1) && hear($who, $take, $drop);
+      $heard = $now->() if $client && $who == $client;
+      $drop->($who) if length $typed > $TYPED;
+    }
     if ($in && length $typed) {
       my $put = syswrite($in, $typed);
       if ($put) { substr($typed, 0, $put) = ""; $written += $put }
@@ -375,10 +273,7 @@ sub hold {
     if ($in && $eof && $typed eq "") { close $in; undef $in }
     $pass->();
     for my $who (my @all = @clients) {
-      if (length $who->{out}) {
-        my $put = syswrite($who->{file}, $who->{out});
-        if ($put) { substr($who->{out}, 0, $put) = "" } elsif (!later()) { $drop->($who); next }
-      }
+      if (!flush($who)) { $drop->($who); next }
       $drop->($who) if $who->{leaving} && !length $who->{out};
     }
     $pass->();

@@ -1,5 +1,7 @@
 /** Connects to a port of a container. */
+import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { anySignal } from '../../../lib/waiting.ts';
 import { type ContainerState, EngineError } from '../../../proto/ports/engine.ts';
 import { systemCode } from './calls.ts';
 
@@ -16,39 +18,29 @@ export function dialAddress(id: string, port: number, state: ContainerState | un
 }
 
 /** A connected socket. Rejects `no_listener` when refused, else `unavailable`. */
-export function connectTcp(host: string, port: number, timeoutMs: number, signal?: AbortSignal): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 30_000 });
-    const settle = (): void => {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', aborted);
-      socket.removeListener('error', failed);
-      socket.removeListener('connect', connected);
-    };
-    const fail = (error: EngineError): void => {
-      settle();
-      socket.on('error', () => undefined);
-      socket.destroy();
-      reject(error);
-    };
-    const failed = (cause: Error): void => {
-      fail(
-        systemCode(cause) === 'ECONNREFUSED'
-          ? new EngineError('no_listener', `Nothing listens on port ${port} of the container.`, { cause })
-          : new EngineError('unavailable', 'The container cannot be reached.', { cause }),
-      );
-    };
-    const aborted = (): void => fail(new EngineError('unavailable', 'The connection was given up.'));
-    const connected = (): void => {
-      settle();
-      resolve(socket);
-    };
-    const timer = setTimeout(() => {
-      fail(new EngineError('unavailable', `Port ${port} of the container did not answer within ${timeoutMs} ms.`));
-    }, timeoutMs);
-    socket.once('error', failed);
-    socket.once('connect', connected);
-    if (signal?.aborted === true) aborted();
-    else signal?.addEventListener('abort', aborted);
-  });
+export async function connectTcp(
+  host: string,
+  port: number,
+  timeoutMs: number,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<Socket> {
+  const late = AbortSignal.timeout(Math.ceil(timeoutMs));
+  const any = anySignal([signal, late]);
+  const socket = connect({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 30_000 });
+  try {
+    await once(socket, 'connect', { signal: any.signal });
+    return socket;
+  } catch (cause) {
+    socket.on('error', () => undefined).destroy();
+    if (signal.aborted) throw new EngineError('unavailable', 'The connection was given up.');
+    if (late.aborted) {
+      const said = `Port ${port} of the container did not answer within ${timeoutMs} ms.`;
+      throw new EngineError('unavailable', said);
+    }
+    throw systemCode(cause) === 'ECONNREFUSED'
+      ? new EngineError('no_listener', `Nothing listens on port ${port} of the container.`, { cause })
+      : new EngineError('unavailable', 'The container cannot be reached.', { cause });
+  } finally {
+    any.release();
+  }
 }

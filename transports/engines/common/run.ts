@@ -1,9 +1,8 @@
-/** A command in a container without a terminal: what runs before it, and its streams over one connection. */
+/** A command in a container: what runs before it, and its streams over one connection. */
 import { Readable, Writable } from 'node:stream';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import type { RunningCommand, ShellEnd } from '../../../proto/ports/shell.ts';
 import { cleanReason } from './calls.ts';
-import { isNoShell, noShell } from './exec.ts';
 
 /** How long the first sign of the command may take, in milliseconds. */
 const START_MS = 15_000;
@@ -14,6 +13,17 @@ const STDOUT = 1;
 /** Says the process's number between two control characters, and becomes the command. `before`: run first. */
 export function runCommandWords(command: readonly string[], before = ''): string[] {
   return ['/bin/sh', '-c', `${before}printf "\\001%d\\002" "$$"; exec "$@"`, 'sh', ...command];
+}
+
+/** Whether that is what engines say when the image has no shell. */
+export function isNoShell(said: string): boolean {
+  return /OCI runtime exec failed|executable file not found|no such file or directory/i.test(said);
+}
+
+/** The refusal for it; what the engine said is its cause. */
+export function noShell(said: string): EngineError {
+  const message = 'The image of this container has no shell: a terminal needs /bin/sh, or an SSH server.';
+  return new EngineError('refused', message, { cause: new Error(cleanReason(said)) });
 }
 
 /** What the streams of a command ask of the connection and the process behind them. */
@@ -40,6 +50,7 @@ export class CommandStreams implements RunningCommand {
   /** The command's number in the container. Rejects `refused` with what was said in its place, and `unavailable`. */
   readonly pid: Promise<number>;
   readonly #connection: CommandConnection;
+  readonly #what: 'command' | 'shell';
   readonly #full = new Set<Readable>();
   #start: { resolve(pid: number): void; reject(error: EngineError): void } | undefined;
   #timer: NodeJS.Timeout;
@@ -49,8 +60,10 @@ export class CommandStreams implements RunningCommand {
   #isOver = false;
   #code: number | null = null;
 
-  constructor(connection: CommandConnection) {
+  /** `what`: how it is called. */
+  constructor(connection: CommandConnection, what: 'command' | 'shell' = 'command') {
     this.#connection = connection;
+    this.#what = what;
     this.stdout = this.#output();
     this.stderr = this.#output();
     this.stdin = new Writable({
@@ -70,7 +83,7 @@ export class CommandStreams implements RunningCommand {
     });
     this.pid.catch(() => {});
     this.#timer = setTimeout(
-      () => this.#failStart(new EngineError('unavailable', 'The command did not start in time.')),
+      () => this.#failStart(new EngineError('unavailable', `The ${what} did not start in time.`)),
       START_MS,
     );
     const closed = [this.stdout, this.stderr].map((output) => new Promise<void>((done) => output.once('close', done)));
@@ -87,14 +100,18 @@ export class CommandStreams implements RunningCommand {
     this.#connection.pause();
   }
 
-  /** The connection is over. */
-  over(): void {
+  /** The connection is over. `cause`: why it was lost. */
+  over(cause?: Error): void {
     if (this.#isOver) return;
     this.#isOver = true;
     if (this.#start !== undefined) {
+      if (cause !== undefined) {
+        this.#failStart(lost(cause));
+        return;
+      }
       const said = Buffer.concat([this.#head, this.#said]).toString('utf8');
       const reason = cleanReason(said) || 'it ended at once';
-      const message = `The container does not start a command: ${reason}`;
+      const message = `The container does not start a ${this.#what}: ${reason}`;
       this.#failStart(isNoShell(said) ? noShell(said) : new EngineError('refused', message));
       return;
     }
@@ -109,10 +126,10 @@ export class CommandStreams implements RunningCommand {
   }
 
   close(): void {
-    if (this.stdout.destroyed && this.stderr.destroyed) return;
     clearTimeout(this.#timer);
     this.#isOver = true;
     this.#connection.destroy();
+    if (this.stdout.destroyed && this.stderr.destroyed) return;
     if (this.#code === null && this.#number !== undefined) this.#connection.hangUp(this.#number).catch(() => {});
     this.stdout.destroy();
     this.stderr.destroy();
@@ -157,18 +174,22 @@ export class CommandStreams implements RunningCommand {
   }
 
   #lost(cause?: unknown): void {
-    const error = new EngineError('unavailable', 'The connection to the container was lost.', { cause });
+    const error = lost(cause);
     this.#connection.destroy();
     this.stdout.destroy(error);
     this.stderr.destroy(error);
   }
 }
 
+function lost(cause?: unknown): EngineError {
+  return new EngineError('unavailable', 'The connection to the container was lost.', { cause });
+}
+
 /**
  * The command once it runs, unless `signal` aborts first. One that says its number only then is ended then. Rejects
  * with EngineError.
  */
-export function commandThatRuns(opening: Promise<CommandStreams>, signal: AbortSignal): Promise<RunningCommand> {
+export function commandThatRuns(opening: Promise<CommandStreams>, signal: AbortSignal): Promise<CommandStreams> {
   return new Promise((resolve, reject) => {
     const givenUp = (): void => {
       reject(new EngineError('unavailable', 'Given up.', { cause: signal.reason }));

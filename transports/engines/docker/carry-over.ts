@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { tar } from '../../../lib/tar.ts';
 import { type ContainerSpec, EngineError } from '../../../proto/ports/engine.ts';
+import { listOf } from '../common/calls.ts';
 import { checkedMountPaths } from '../common/confinement.ts';
 import { type Calls, created, unlessReply } from './api/client.ts';
 import { containerView, type DockerContainerView } from './container-view.ts';
@@ -9,7 +10,7 @@ import { KEYS_FOLDER, labels, type Naming } from './naming.ts';
 /** Copies of files take as long as they are large, in milliseconds. */
 const COPY_MS = 30 * 60_000;
 const imageView = z.object({ Id: z.string(), Size: z.number().default(0) });
-const imageList = z.array(z.object({ Id: z.string(), RepoTags: z.array(z.string()).nullable().default(null) }));
+const imageList = z.array(z.object({ Id: z.string(), RepoTags: listOf(z.string()) }));
 const volumeView = z.object({ Labels: z.record(z.string(), z.string()).nullable().default(null) });
 
 /** A stopped container that is to be made anew with other mount paths, or to run something else. */
@@ -238,7 +239,7 @@ export async function removeCarried(client: Calls, naming: Naming, id: string): 
   const images = await client.json('GET', '/images/json', imageList, { query: { filters: naming.filters(id) } });
   const own = carriedImage(naming, id);
   for (const { Id, RepoTags } of images) {
-    const isOurs = (RepoTags ?? []).every((tag) => tag === own || tag === '<none>:<none>');
+    const isOurs = RepoTags.every((tag) => tag === own || tag === '<none>:<none>');
     if (!isOurs) continue;
     const removing = client.call('DELETE', `/images/${Id}`, { query: { force: true }, timeoutMs: 120_000 });
     // 409: another of them is made from it, and takes it along.

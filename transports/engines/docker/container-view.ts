@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { BASE_NAME, builtInName } from '../../../proto/built-in-images.ts';
 import type { ContainerSpec, ContainerState } from '../../../proto/ports/engine.ts';
+import { listOf } from '../common/calls.ts';
 import { checkedMountPaths } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { type DockerClient, unlessReply } from './api/client.ts';
@@ -41,16 +42,14 @@ export const containerView = z.object({
     CpuShares: z.number().default(0),
     PidsLimit: z.number().nullable().default(null),
   }),
-  Mounts: z
-    .array(
-      z.object({
-        Type: z.string().default(''),
-        Name: z.string().optional(),
-        Destination: z.string(),
-        RW: z.boolean().default(true),
-      }),
-    )
-    .default([]),
+  Mounts: listOf(
+    z.object({
+      Type: z.string().default(''),
+      Name: z.string().optional(),
+      Destination: z.string(),
+      RW: z.boolean().default(true),
+    }),
+  ),
   NetworkSettings: z.object({
     Networks: z
       .record(
@@ -78,18 +77,15 @@ export type DockerContainerView = z.infer<typeof containerView>;
 /** What we read of each container in `GET /containers/json`, and of `GET /system/df`. */
 export const listedContainer = z.object({
   Id: z.string(),
-  Names: z.array(z.string()).nullable().default(null),
+  Names: listOf(z.string()),
   State: z.string().default(''),
   Labels: z.record(z.string(), z.string()).nullable().default(null),
-  Mounts: z
-    .array(z.object({ Name: z.string().optional() }))
-    .nullable()
-    .default(null),
+  Mounts: listOf(z.object({ Name: z.string().optional() })),
 });
 
 /** What a list says of whose container it is. */
 export function foundIn(listed: z.infer<typeof listedContainer>): FoundContainer {
-  return { labels: listed.Labels, names: listed.Names ?? [], mounts: listed.Mounts ?? [] };
+  return { labels: listed.Labels, names: listed.Names, mounts: listed.Mounts };
 }
 
 /** What a description says of whose container it is. */

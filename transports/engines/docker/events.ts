@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { errorText } from '../../../lib/errors.ts';
@@ -41,6 +42,19 @@ export function changedContainer(line: unknown, naming: Naming): string | undefi
   return containerOfEvent(event.data.Actor.Attributes, naming);
 }
 
+/** The stream of the `actions` of this installation's containers, from `since` on, or from now. */
+export function openEvents(
+  client: DockerClient,
+  { installation }: Naming,
+  actions: readonly string[],
+  signal: AbortSignal,
+  since?: string,
+): Promise<IncomingMessage> {
+  const label = [`${labels.installation}=${installation}`];
+  const filters = JSON.stringify({ type: ['container'], label, event: actions });
+  return client.stream('GET', '/events', { query: { filters, since }, headTimeoutMs: 5000, signal });
+}
+
 /** Times of a watch, in milliseconds. */
 export interface WatchTimes {
   /** First and longest wait before connecting again; the wait doubles, with jitter. */
@@ -80,16 +94,7 @@ export function watchEvents(
     let renewed = false;
     let stood = false;
     try {
-      const filters = JSON.stringify({
-        type: ['container'],
-        label: [`${labels.installation}=${naming.installation}`],
-        event: watchedActions,
-      });
-      const stream = await client.stream('GET', '/events', {
-        query: { filters },
-        headTimeoutMs: 5000,
-        signal: connection.signal,
-      });
+      const stream = await openEvents(client, naming, watchedActions, connection.signal);
       // The engine may be gone without a word (a frozen process, a lost network): it must answer a ping.
       renewal = setTimeout(() => {
         renewed = true;

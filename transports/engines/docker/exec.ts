@@ -1,18 +1,10 @@
+import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
 import { type RunningCommand, type Shell, terminalType } from '../../../proto/ports/shell.ts';
-import {
-  hangUpScript,
-  isNoShell,
-  lastSizeStands,
-  noShell,
-  orAborted,
-  shellCommand,
-  shellOn,
-  untilItRuns,
-} from '../common/exec.ts';
-import { CommandStreams, commandThatRuns, runCommandWords } from '../common/run.ts';
+import { hangUpScript, lastSizeStands, shellCommand, shellOn } from '../common/exec.ts';
+import { CommandStreams, commandThatRuns, isNoShell, noShell, runCommandWords } from '../common/run.ts';
 import { READ_ENVIRONMENT } from '../common/workload.ts';
 import { created, type DockerClient, isReply } from './api/client.ts';
 import { FrameDemuxer } from './api/demux.ts';
@@ -30,10 +22,18 @@ export async function execShell(
   signal: AbortSignal,
 ): Promise<Shell> {
   const { Id } = await containers.mustRun(id);
-  const end = (pid: number): Promise<void> => hangUp(client, Id, pid);
-  const { execId, socket, pid } = await orAborted(begin(client, Id, options), signal, end);
+  const attaching = attach(client, Id, {
+    Tty: true,
+    Env: [`TERM=${terminalType(options.term)}`],
+    Cmd: shellCommand(options, READ_ENVIRONMENT),
+  });
+  const command = await commandThatRuns(
+    attaching.then((process) => streamsOf(client, Id, process, 'shell')),
+    signal,
+  );
+  const { execId } = await attaching;
   const resize = lastSizeStands((w, h) => client.call('POST', `/exec/${execId}/resize`, { query: { w, h } }));
-  return shellOn(socket, { howItEnded: () => howItEnded(client, execId), hangUp: () => end(pid) }, resize, options);
+  return shellOn(command, async () => hangUp(client, Id, await command.pid), resize, options);
 }
 
 /**
@@ -44,43 +44,44 @@ export async function runInContainer(
   client: DockerClient,
   containers: Containers,
   id: string,
-  command: readonly string[],
+  words: readonly string[],
   signal: AbortSignal,
   before = '',
 ): Promise<RunningCommand> {
   const { Id } = await containers.mustRun(id);
-  return commandThatRuns(beginCommand(client, Id, runCommandWords(command, before)), signal);
+  const attaching = attach(client, Id, { Tty: false, Cmd: runCommandWords(words, before) });
+  return commandThatRuns(
+    attaching.then((process) => streamsOf(client, Id, process, 'command')),
+    signal,
+  );
 }
 
-async function beginCommand(client: DockerClient, dockerId: string, words: readonly string[]) {
-  const body = {
-    AttachStdin: true,
-    AttachStdout: true,
-    AttachStderr: true,
-    Tty: false,
-    User: '0',
-    Cmd: words,
-  };
-  const { Id } = await client.json('POST', `/containers/${dockerId}/exec`, created, { body }).catch(explain);
-  const socket = await client.hijack(`/exec/${Id}/start`, { Detach: false, Tty: false }).catch(explain);
+/** The streams of a process: of one on a terminal its one output comes as it is, else both come in frames. */
+function streamsOf(
+  client: DockerClient,
+  dockerId: string,
+  { execId, socket }: AttachedProcess,
+  what: 'command' | 'shell',
+): CommandStreams {
   const frames = new FrameDemuxer();
-  const streams = new CommandStreams({
+  const connection = {
     pause: () => void socket.pause(),
     resume: () => void socket.resume(),
-    write: (chunk, taken) => {
+    write: (chunk: Buffer, taken: () => void) => {
       if (socket.writable) socket.write(chunk, () => taken());
       else taken();
     },
     endInput: () => void socket.end(),
     destroy: () => void socket.destroy(),
-    howItEnded: () => howItEnded(client, Id),
-    hangUp: (pid) => hangUp(client, dockerId, pid),
-  });
+    howItEnded: () => howItEnded(client, execId),
+    hangUp: (pid: number) => hangUp(client, dockerId, pid),
+  };
+  const streams = new CommandStreams(connection, what);
   // A lost connection ends the socket with an error, or without a word: the engine knows which it was.
-  socket.on('error', () => {});
-  socket.once('end', () => streams.over());
-  socket.once('close', () => streams.over());
+  socket.on('error', (cause: Error) => streams.over(what === 'shell' ? cause : undefined));
+  socket.once('end', () => streams.over()).once('close', () => streams.over());
   socket.on('data', (chunk: Buffer) => {
+    if (what === 'shell') return streams.take(1, chunk);
     try {
       for (const { stream, data } of frames.push(chunk)) streams.take(stream, data);
     } catch {
@@ -90,24 +91,21 @@ async function beginCommand(client: DockerClient, dockerId: string, words: reado
   return streams;
 }
 
-/** Resolves with its name at Docker, its terminal, and its number in the container. */
-async function begin(client: DockerClient, dockerId: string, options: ExecOptions) {
-  const execId = await createExec(client, dockerId, options);
-  const socket = await client.hijack(`/exec/${execId}/start`, { Detach: false, Tty: true }).catch(explain);
-  return { execId, socket, pid: await untilItRuns(socket) };
+/** A process that was begun: its name at Docker, and the connection to its input and outputs. */
+interface AttachedProcess {
+  readonly execId: string;
+  readonly socket: Duplex;
 }
 
-async function createExec(client: DockerClient, dockerId: string, options: ExecOptions): Promise<string> {
-  const body = {
-    AttachStdin: true,
-    AttachStdout: true,
-    AttachStderr: true,
-    Tty: true,
-    User: '0',
-    Env: [`TERM=${terminalType(options.term)}`],
-    Cmd: shellCommand(options, READ_ENVIRONMENT),
-  };
-  return (await client.json('POST', `/containers/${dockerId}/exec`, created, { body }).catch(explain)).Id;
+async function attach(
+  client: DockerClient,
+  dockerId: string,
+  process: { readonly Tty: boolean; readonly Cmd: readonly string[]; readonly Env?: readonly string[] },
+): Promise<AttachedProcess> {
+  const body = { AttachStdin: true, AttachStdout: true, AttachStderr: true, User: '0', ...process };
+  const { Id } = await client.json('POST', `/containers/${dockerId}/exec`, created, { body }).catch(explain);
+  const socket = await client.hijack(`/exec/${Id}/start`, { Detach: false, Tty: process.Tty }).catch(explain);
+  return { execId: Id, socket };
 }
 
 function explain(error: unknown): never {

@@ -43,36 +43,10 @@ export interface FoundContainer {
 }
 
 /** Names and label filters of one installation. `installation` keeps two platforms on one Docker apart. */
-export interface Naming {
-  readonly installation: string;
-  container(id: string): string;
-  /** Each container has a network of its own. */
-  network(id: string): string;
-  /** A private network of a user. */
-  privateNetwork(owner: string, name: string): string;
-  /** Whose private network it is, and its name; undefined when it is none of this installation. */
-  privateNetworkOf(dockerName: string): { readonly owner: string; readonly name: string } | undefined;
-  /** One volume for each mount path: the same path finds the same volume again. */
-  volume(id: string, path: string): string;
-  /** Docker's `filters` parameter for what is ours, or what is ours of one container. */
-  filters(id?: string): string;
-  /** All labels of a container, those that say nothing among them. */
-  containerLabels(id: string, userId: string): Record<string, string>;
-  /** Name and labels of a container that only lends a hand; `purpose` is an id of a container, or another word. */
-  helper(purpose: string): { readonly name: string; readonly labels: Record<string, string> };
-  /**
-   * The platform's id of a container that the platform made: labels and name agree, and it is no helper. One that was
-   * renamed is known by its volume of keys, which no image can ask for.
-   */
-  containerOf(found: FoundContainer): string | undefined;
-  /** Whether it is a helper that the platform made. */
-  isHelper(found: FoundContainer): boolean;
-  /** The platform's id from the labels of a volume or a network, when they are of this installation. */
-  idOf(found: Readonly<Record<string, string>> | null | undefined): string | undefined;
-}
+export type Naming = ReturnType<typeof namingOf>;
 
 /** Throws EngineError `refused` when `installation` is not 1 to 32 of `[a-z0-9-]`, first and last not `-`. */
-export function namingOf(installation: string): Naming {
+export function namingOf(installation: string) {
   if (!/^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/.test(installation)) {
     throw new EngineError('refused', `"${installation}" cannot name an installation.`);
   }
@@ -80,8 +54,10 @@ export function namingOf(installation: string): Naming {
   // No id has a dot.
   const helperPrefix = `${prefix}.helper.`;
   const networkPrefix = `${prefix}.network.`;
+  /** One volume for each mount path: the same path finds the same volume again. */
   const volume = (id: string, path: string): string =>
     `${prefix}-${checkedId(id)}-${createHash('sha256').update(path).digest('hex').slice(0, 12)}`;
+  /** The platform's id from the labels of a volume or a network, when they are of this installation. */
   const idOf = (found: FoundContainer['labels'] | undefined): string | undefined =>
     found?.[labels.installation] === installation ? found[labels.container] : undefined;
   const ownLabels = (own: Readonly<Record<string, string>>): Record<string, string> => ({
@@ -91,40 +67,51 @@ export function namingOf(installation: string): Naming {
   });
   return {
     installation,
-    container: (id) => `${prefix}-${checkedId(id)}`,
-    network: (id) => `${prefix}-${checkedId(id)}`,
-    privateNetwork: (owner, name) => `${networkPrefix}${checkedId(owner)}.${checkedId(name)}`,
-    privateNetworkOf: (dockerName) => {
+    volume,
+    idOf,
+    container: (id: string) => `${prefix}-${checkedId(id)}`,
+    /** Each container has a network of its own. */
+    network: (id: string) => `${prefix}-${checkedId(id)}`,
+    /** A private network of a user. */
+    privateNetwork: (owner: string, name: string) => `${networkPrefix}${checkedId(owner)}.${checkedId(name)}`,
+    /** Whose private network it is, and its name; undefined when it is none of this installation. */
+    privateNetworkOf: (dockerName: string) => {
       if (!dockerName.startsWith(networkPrefix)) return undefined;
       const [owner = '', name = '', ...more] = dockerName.slice(networkPrefix.length).split('.');
       return isId(owner) && isId(name) && more.length === 0 ? { owner, name } : undefined;
     },
-    volume,
-    containerLabels: (id, userId) => ownLabels({ [labels.container]: id, [labels.user]: userId }),
-    helper: (purpose) => ({
+    /** All labels of a container, those that say nothing among them. */
+    containerLabels: (id: string, userId: string) => ownLabels({ [labels.container]: id, [labels.user]: userId }),
+    /** Name and labels of a container that only lends a hand; `purpose` is an id of a container, or another word. */
+    helper: (purpose: string) => ({
       name: `${helperPrefix}${randomBytes(8).toString('hex')}`,
       labels: ownLabels({ [labels.helper]: purpose }),
     }),
-    containerOf: ({ labels: found, names, mounts = [] }) => {
+    /**
+     * The platform's id of a container that the platform made: labels and name agree, and it is no helper. One that was
+     * renamed is known by its volume of keys, which no image can ask for.
+     */
+    containerOf: ({ labels: found, names, mounts = [] }: FoundContainer): string | undefined => {
       const id = idOf(found);
       if (id === undefined || !isId(id) || found?.[labels.helper]) return undefined;
       const isOurs = names.includes(`/${prefix}-${id}`) || mounts.some(({ Name }) => Name === volume(id, KEYS_FOLDER));
       return isOurs ? id : undefined;
     },
-    isHelper: ({ labels: found, names, mounts = [] }) =>
+    /** Whether it is a helper that the platform made. */
+    isHelper: ({ labels: found, names, mounts = [] }: FoundContainer): boolean =>
       found?.[labels.installation] === installation &&
       Boolean(found[labels.helper]) &&
       (names.some((name) => name.startsWith(`/${helperPrefix}`)) ||
         // Made by a version that gave them no name.
         mounts.some(({ Name = '' }) => Name.startsWith(`${prefix}-`))),
-    filters: (id) =>
+    /** Docker's `filters` parameter for what is ours, or what is ours of one container. */
+    filters: (id?: string) =>
       JSON.stringify({
         label: [
           `${labels.installation}=${installation}`,
           ...(id === undefined ? [] : [`${labels.container}=${checkedId(id)}`]),
         ],
       }),
-    idOf,
   };
 }
 

@@ -4,9 +4,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { backoffMs } from '../../../lib/waiting.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
+import { listOf } from '../common/calls.ts';
 import { type AddressRange, freeSubnets, parseSubnet, routedRanges } from '../common/subnets.ts';
 import { type DockerClient, isReply, unlessReply } from './api/client.ts';
 import { labels, type Naming } from './naming.ts';
+import { untilGone } from './removal.ts';
 
 /** Bridges of containers begin with this, so that one firewall rule speaks of them all (firewall.ts). */
 export const BRIDGE_PREFIX = 'trp';
@@ -36,14 +38,7 @@ const networkView = z.object({
   Created: z.string().default(''),
   Labels: z.record(z.string(), z.string()).nullable().default(null),
   Options: z.record(z.string(), z.string()).nullable().default(null),
-  IPAM: z
-    .object({
-      Config: z
-        .array(z.object({ Subnet: z.string().default('') }))
-        .nullable()
-        .default(null),
-    })
-    .default({ Config: null }),
+  IPAM: z.object({ Config: listOf(z.object({ Subnet: z.string().default('') })) }).prefault({}),
 });
 const networkList = z.array(networkView);
 
@@ -110,16 +105,8 @@ export class ContainerNetworks {
 
   /** Removes a container's network. One that Docker still counts as used is tried again for a while. */
   async remove(id: string): Promise<void> {
-    for (let tries = 1; ; tries += 1) {
-      try {
-        await this.#client.call('DELETE', `/networks/${this.#naming.network(id)}`);
-        return;
-      } catch (error) {
-        if (isReply(error, 404)) return;
-        if (!isReply(error, 403, 409) || tries === 20) throw error;
-        await delay(100);
-      }
-    }
+    const remove = () => this.#client.call('DELETE', `/networks/${this.#naming.network(id)}`);
+    await untilGone(remove, (error) => isReply(error, 403, 409));
   }
 
   /**
@@ -226,7 +213,7 @@ export class ContainerNetworks {
   async #subnets(): Promise<AddressRange[]> {
     const all = await this.list();
     return all
-      .flatMap(({ IPAM }) => (IPAM.Config ?? []).map(({ Subnet }) => parseSubnet(Subnet)))
+      .flatMap(({ IPAM }) => IPAM.Config.map(({ Subnet }) => parseSubnet(Subnet)))
       .filter((range) => range !== undefined);
   }
 }

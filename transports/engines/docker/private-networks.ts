@@ -145,7 +145,7 @@ function aliasOf({ Id, Config }: DockerContainerView, { Aliases }: Attachment): 
 
 /** The address of a place: the first is the network's own, and the second would be the gateway's. */
 function addressIn({ IPAM }: DockerNetworkView, place: number): string {
-  const subnet = parseSubnet(IPAM.Config?.[0]?.Subnet ?? '');
+  const subnet = parseSubnet(IPAM.Config[0]?.Subnet ?? '');
   if (subnet === undefined) throw new EngineError('unavailable', 'The private network has no subnet.');
   return addressText(subnet.first + 1 + place);
 }

@@ -12,19 +12,29 @@ export async function removeContainer(
   dockerId: string,
   fence: () => void = () => {},
 ): Promise<void> {
-  for (let tries = 1; ; tries += 1) {
+  const remove = (): Promise<unknown> => {
     fence();
+    return client.call('DELETE', `/containers/${dockerId}`, { query: { force: true, v: true }, timeoutMs: 60_000 });
+  };
+  const isBusy = (error: unknown): boolean =>
+    isReply(error, 409, 500) && /already in progress|busy|could not kill/i.test(error.reason);
+  await untilGone(remove, isBusy, { tries: 60, pauseMs: 250 });
+}
+
+/** Removes what Docker may still count as used: then again, after a pause. What is gone already is removed. */
+export async function untilGone(
+  remove: () => Promise<unknown>,
+  isBusy: (error: unknown) => boolean,
+  { tries = 20, pauseMs = 100 } = {},
+): Promise<void> {
+  for (let left = tries - 1; ; left -= 1) {
     try {
-      await client.call('DELETE', `/containers/${dockerId}`, {
-        query: { force: true, v: true },
-        timeoutMs: 60_000,
-      });
+      await remove();
       return;
     } catch (error) {
       if (isReply(error, 404)) return;
-      const busy = isReply(error, 409, 500) && /already in progress|busy|could not kill/i.test(error.reason);
-      if (!busy || tries === 60) throw error;
-      await delay(250);
+      if (!isBusy(error) || left === 0) throw error;
+      await delay(pauseMs);
     }
   }
 }
@@ -50,15 +60,7 @@ async function listVolumes(client: DockerClient, naming: Naming, id?: string): P
 /** Removes a container's volumes. One that Docker still counts as used is tried again for a while. */
 export async function removeVolumes(client: DockerClient, naming: Naming, id?: string): Promise<void> {
   for (const name of await listVolumes(client, naming, id)) {
-    for (let tries = 1; ; tries += 1) {
-      try {
-        await client.call('DELETE', `/volumes/${encodeURIComponent(name)}`);
-        break;
-      } catch (error) {
-        if (isReply(error, 404)) break;
-        if (!isReply(error, 409) || tries === 20) throw error;
-        await delay(100);
-      }
-    }
+    const remove = () => client.call('DELETE', `/volumes/${encodeURIComponent(name)}`);
+    await untilGone(remove, (error) => isReply(error, 409));
   }
 }

@@ -81,6 +81,14 @@ export function runProgram(
 /** Runs a script for sh(1) on Docker's machine; resolves with its exit code and the last thing it said. */
 export type RunScript = (script: string) => Promise<{ code: number | null; said: string }>;
 
+/** The two ways to run scripts on Docker's machine. */
+export interface ScriptWays {
+  /** On this machine, which may not be Docker's; undefined when this process may not. */
+  readonly direct: RunScript | undefined;
+  /** Through Docker. */
+  readonly helper: RunScript;
+}
+
 /** Runs scripts on this machine as root; undefined when this process is not. */
 export function rootScript(): RunScript | undefined {
   if (!isRoot()) return undefined;

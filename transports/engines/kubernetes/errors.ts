@@ -10,7 +10,8 @@ export class KubeReplyError extends EngineError {
   readonly said: string;
   /** How long the server asks to wait, ms; undefined when it does not. */
   readonly retryAfterMs: number | undefined;
-  readonly #isTooEarly: boolean;
+  /** What is missing is being made by the cluster's own controllers, or read by a server that was just started. */
+  readonly isTooEarly: boolean;
 
   /** `afterTrouble`: the server was out of reach a moment ago, and may not have read who has which rights. */
   constructor(status: number, reason: string, said: string, retryAfterMs?: number, afterTrouble = false) {
@@ -20,12 +21,7 @@ export class KubeReplyError extends EngineError {
     this.reason = reason;
     this.said = cleanReason(said);
     this.retryAfterMs = retryAfterMs;
-    this.#isTooEarly = isEarly;
-  }
-
-  /** What is missing is being made by the cluster's own controllers, or read by a server that was just started. */
-  get isTooEarly(): boolean {
-    return this.#isTooEarly;
+    this.isTooEarly = isEarly;
   }
 
   /** The namespace goes: nothing new comes into it. */

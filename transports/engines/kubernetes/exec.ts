@@ -1,9 +1,9 @@
-import { Duplex } from 'node:stream';
+import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { jsonOf } from '../../../lib/input.ts';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
 import { type RunningCommand, type Shell, terminalType } from '../../../proto/ports/shell.ts';
-import { hangUpScript, orAborted, shellCommand, shellOn, untilItRuns } from '../common/exec.ts';
+import { hangUpScript, shellCommand, shellOn } from '../common/exec.ts';
 import { CommandStreams, commandThatRuns, runCommandWords } from '../common/run.ts';
 import type { KubeClient } from './client.ts';
 import type { KubeContainers } from './containers.ts';
@@ -45,8 +45,8 @@ interface ExecSocket {
   on(event: 'close' | 'error', listener: () => void): unknown;
 }
 
-/** A process in a container: its input and output, with the API server in between. */
-export class RemoteProcess extends Duplex {
+/** What a process in a container prints, with the API server in between. */
+export class RemoteProcess extends Readable {
   /** Exit code; undefined until it is known. */
   code: number | undefined;
   #socket: ExecSocket | undefined;
@@ -74,46 +74,20 @@ export class RemoteProcess extends Duplex {
     this.#end();
   }
 
-  resize(cols: number, rows: number): void {
-    this.#send(channel.resize, Buffer.from(JSON.stringify({ Width: cols, Height: rows })), () => undefined);
-  }
-
   #end(): void {
     if (this.#over) return;
     this.#over = true;
     this.push(null);
   }
 
-  #send(to: number, data: Buffer, done: () => void): void {
-    if (this.#over || this.#socket === undefined) done();
-    else this.#socket.send(Buffer.concat([Buffer.from([to]), data]), () => done());
-  }
-
   override _read(): void {
     this.#socket?.resume();
-  }
-
-  override _write(chunk: Buffer, _encoding: BufferEncoding, taken: () => void): void {
-    this.#send(channel.stdin, chunk, taken);
   }
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#socket?.terminate();
     done(error);
   }
-}
-
-/** Starts a command in a container. Rejects with EngineError. */
-async function startProcess(
-  client: KubeClient,
-  namespace: string,
-  command: readonly string[],
-  hasTerminal: boolean,
-): Promise<RemoteProcess> {
-  const process = new RemoteProcess({ allowHalfOpen: true });
-  const ways = hasTerminal ? ['stdin', 'stdout', 'tty'] : ['stdout', 'stderr'];
-  process.attach(await connectExec(client, namespace, command, ways, (from, data) => process.heard(from, data)));
-  return process;
 }
 
 /** Connects to a new process, with the `ways` of its input and output. Rejects with EngineError. */
@@ -149,7 +123,9 @@ export async function runCommand(
   namespace: string,
   command: readonly string[],
 ): Promise<{ code: number | undefined; output: string }> {
-  const process = await startProcess(client, namespace, command, false);
+  const process = new RemoteProcess();
+  const ways = ['stdout', 'stderr'];
+  process.attach(await connectExec(client, namespace, command, ways, (from, data) => process.heard(from, data)));
   let output = '';
   try {
     for await (const chunk of process) if (output.length < 65_536) output += String(chunk);
@@ -171,10 +147,21 @@ export async function runInPod(
   signal: AbortSignal,
 ): Promise<RunningCommand> {
   const namespace = await containers.mustRun(id);
-  return commandThatRuns(beginCommand(client, namespace, command), signal);
+  const words = runCommandWords(command, `export HOME="\${HOME:-/root}"; `);
+  const begun = beginCommand(client, namespace, words, 'command');
+  return commandThatRuns(
+    begun.then(({ streams }) => streams),
+    signal,
+  );
 }
 
-async function beginCommand(client: KubeClient, namespace: string, command: readonly string[]) {
+/** Begins a command, on a terminal if it is a shell. `resize` is for that. */
+async function beginCommand(
+  client: KubeClient,
+  namespace: string,
+  words: readonly string[],
+  what: 'command' | 'shell',
+): Promise<{ streams: CommandStreams; resize: (cols: number, rows: number) => void }> {
   let socket: ExecSocket | undefined;
   let code: number | undefined;
   let isClosed = false;
@@ -182,10 +169,12 @@ async function beginCommand(client: KubeClient, namespace: string, command: read
     if (socket === undefined || isClosed) taken();
     else socket.send(data, () => taken());
   };
-  const streams = new CommandStreams({
+  const say = (to: number, data: Buffer, taken: () => void): void =>
+    send(Buffer.concat([Buffer.from([to]), data]), taken);
+  const connection = {
     pause: () => socket?.pause(),
     resume: () => socket?.resume(),
-    write: (chunk, taken) => send(Buffer.concat([Buffer.from([channel.stdin]), chunk]), taken),
+    write: (chunk: Buffer, taken: () => void) => say(channel.stdin, chunk, taken),
     endInput: () => {
       if (socket?.protocol === CAN_CLOSE) send(CLOSE_INPUT, () => undefined);
     },
@@ -194,15 +183,17 @@ async function beginCommand(client: KubeClient, namespace: string, command: read
       socket?.terminate();
     },
     howItEnded: async () => code,
-    hangUp: (pid) => hangUp(client, namespace, pid),
-  });
-  const words = runCommandWords(command, `export HOME="\${HOME:-/root}"; `);
-  socket = await connectExec(client, namespace, words, ['stdin', 'stdout', 'stderr'], (from, data) => {
+    hangUp: (pid: number) => hangUp(client, namespace, pid),
+  };
+  const streams = new CommandStreams(connection, what);
+  const ways = what === 'shell' ? ['stdin', 'stdout', 'tty'] : ['stdin', 'stdout', 'stderr'];
+  socket = await connectExec(client, namespace, words, ways, (from, data) => {
     if (from === channel.stdout || from === channel.stderr) streams.take(from, data);
     if (from !== channel.status) return;
     const end = endOf(data);
     code = end.code;
-    if (end.said !== '') streams.take(channel.stderr, Buffer.from(end.said));
+    // It was never started: what is said of it stands for its output.
+    if (end.said !== '') streams.take(what === 'shell' ? channel.stdout : channel.stderr, Buffer.from(end.said));
     streams.over();
   });
   socket.on('error', () => undefined);
@@ -211,7 +202,9 @@ async function beginCommand(client: KubeClient, namespace: string, command: read
     streams.over();
   });
   if (isClosed) socket.terminate();
-  return streams;
+  const resize = (Width: number, Height: number): void =>
+    say(channel.resize, Buffer.from(JSON.stringify({ Width, Height })), () => undefined);
+  return { streams, resize };
 }
 
 /** `Engine.exec` on Kubernetes. */
@@ -223,17 +216,14 @@ export async function execInPod(
   signal: AbortSignal,
 ): Promise<Shell> {
   const namespace = await containers.mustRun(id);
-  const command = shellCommand(options, `export TERM="$1" HOME="\${HOME:-/root}"; shift; `, [
-    terminalType(options.term),
-  ]);
-  const begin = async () => {
-    const process = await startProcess(client, namespace, command, true);
-    return { socket: process, pid: await untilItRuns(process) };
-  };
-  const end = (pid: number): Promise<void> => hangUp(client, namespace, pid);
-  const { socket: process, pid } = await orAborted(begin(), signal, end);
-  const ending = { howItEnded: async () => process.code, hangUp: () => end(pid) };
-  return shellOn(process, ending, (cols, rows) => process.resize(cols, rows), options);
+  const before = `export TERM="$1" HOME="\${HOME:-/root}"; shift; `;
+  const begun = beginCommand(client, namespace, shellCommand(options, before, [terminalType(options.term)]), 'shell');
+  const command = await commandThatRuns(
+    begun.then(({ streams }) => streams),
+    signal,
+  );
+  const { resize } = await begun;
+  return shellOn(command, async () => hangUp(client, namespace, await command.pid), resize, options);
 }
 
 async function hangUp(client: KubeClient, namespace: string, pid: number): Promise<void> {

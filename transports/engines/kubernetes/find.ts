@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { jsonOf } from '../../../lib/input.ts';
+import { listOf } from '../common/calls.ts';
 import type { ClusterCache } from './cache.ts';
 import type { KubeClient } from './client.ts';
 import { type KubeNaming, labels, RUN_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
-import { type KeptSpec, keptSpecView, listOf, objectView, type Run, runView } from './views.ts';
+import { type KeptSpec, keptSpecView, objectView, type Run, runView } from './views.ts';
 
 type Namespace = z.output<typeof objectView>;
 

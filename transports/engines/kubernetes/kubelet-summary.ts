@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { listOf } from '../common/calls.ts';
 import type { KubeClient } from './client.ts';
 
 const number = z.number().default(0);
@@ -15,17 +16,13 @@ const summary = z.object({
       fs: z.object({ usedBytes: number, capacityBytes: number }).prefault({}),
     })
     .prefault({}),
-  pods: z
-    .array(
-      z.object({
-        podRef: z.object({ namespace: z.string() }),
-        containers: z
-          .array(z.object({ cpu: podCpu, memory, rootfs: z.object({ usedBytes: number }).prefault({}) }))
-          .nullish(),
-        volume: z.array(z.object({ name: z.string(), usedBytes: number })).nullish(),
-      }),
-    )
-    .nullish(),
+  pods: listOf(
+    z.object({
+      podRef: z.object({ namespace: z.string() }),
+      containers: listOf(z.object({ cpu: podCpu, memory, rootfs: z.object({ usedBytes: number }).prefault({}) })),
+      volume: listOf(z.object({ name: z.string(), usedBytes: number })),
+    }),
+  ),
 });
 
 /** What something uses. CPU in thousandths of a core, the rest in bytes. */
@@ -53,13 +50,12 @@ export async function kubeletSummary(
   const path = `/api/v1/nodes/${encodeURIComponent(node)}/proxy/stats/summary`;
   const said = await client.json('GET', path, summary, options);
   const pods = new Map<string, Used>();
-  for (const { podRef, containers, volume } of said.pods ?? []) {
-    const own = containers ?? [];
+  for (const { podRef, containers: own, volume } of said.pods) {
     const rates = own.map((one) => one.cpu.usageNanoCores).filter((rate) => rate !== undefined);
     // Not measured yet.
     if (rates.length < own.length || own.length === 0) continue;
     // Volumes that live in memory or come from the API are no disk.
-    const data = (volume ?? []).filter(({ name }) => name === 'data').map(({ usedBytes }) => usedBytes);
+    const data = volume.filter(({ name }) => name === 'data').map(({ usedBytes }) => usedBytes);
     pods.set(podRef.namespace, {
       cpuMillis: millis(sum(rates)),
       memoryBytes: sum(own.map((one) => one.memory.workingSetBytes)),

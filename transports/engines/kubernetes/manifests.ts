@@ -138,16 +138,11 @@ export function secretManifest(
   authorizedKeys: readonly string[],
   workload?: Workload,
 ): object {
-  return {
-    apiVersion: 'v1',
-    kind: 'Secret',
-    metadata: { name: names.secret, namespace, labels: own },
-    type: 'Opaque',
-    data: {
-      authorized_keys: base64(keysText(authorizedKeys)),
-      ...(workload === undefined ? {} : { env: base64(environmentScript(workload.env)) }),
-    },
-  };
+  const env = workload === undefined ? {} : { env: environmentScript(workload.env) };
+  return secretOf(
+    { name: names.secret, namespace, labels: own },
+    { authorized_keys: keysText(authorizedKeys), ...env },
+  );
 }
 
 /** The secret with the variables of a workload. */
@@ -156,13 +151,12 @@ export function environmentManifest(
   own: Readonly<Record<string, string>>,
   { env }: Workload,
 ): object {
-  return {
-    apiVersion: 'v1',
-    kind: 'Secret',
-    metadata: { name: names.environment, namespace, labels: own },
-    type: 'Opaque',
-    data: Object.fromEntries(Object.entries(env).map(([name, value]) => [name, base64(value)])),
-  };
+  return secretOf({ name: names.environment, namespace, labels: own }, env);
+}
+
+function secretOf(metadata: object, texts: Readonly<Record<string, string>>, type = 'Opaque'): object {
+  const data = Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, base64(text)]));
+  return { apiVersion: 'v1', kind: 'Secret', metadata, type, data };
 }
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
@@ -175,17 +169,12 @@ export function pullSecretManifest(
   auth: Extract<RegistryAuth, { username: string }>,
 ): object {
   const { username, password } = auth;
-  const pair = Buffer.from(`${username}:${password}`).toString('base64');
+  const pair = base64(`${username}:${password}`);
   // Up to the last `/`: kubelets take the entry whose path leads furthest.
   const at = image.slice(0, image.lastIndexOf('/'));
   const config = JSON.stringify({ auths: { [at]: { username, password, auth: pair } } });
-  return {
-    apiVersion: 'v1',
-    kind: 'Secret',
-    metadata: { name: names.pull, namespace, labels: own },
-    type: 'kubernetes.io/dockerconfigjson',
-    data: { '.dockerconfigjson': Buffer.from(config).toString('base64') },
-  };
+  const metadata = { name: names.pull, namespace, labels: own };
+  return secretOf(metadata, { '.dockerconfigjson': config }, 'kubernetes.io/dockerconfigjson');
 }
 
 /** What tells keys from others: nobody learns them from it. */

@@ -1,8 +1,8 @@
 import { z } from 'zod';
+import { listOf } from '../common/calls.ts';
 import type { KubeClient } from './client.ts';
 import { isReply } from './errors.ts';
 import type { Used } from './kubelet-summary.ts';
-import { listOf } from './views.ts';
 
 /** Units of quantities (`12Ki`, `250m`, `1500000n`). */
 const units: Readonly<Record<string, number>> = {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { errorText } from '../../../lib/errors.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { MetricsSource, NodeSample, PodSample } from '../../../proto/ports/metrics-source.ts';
+import { listOf } from '../common/calls.ts';
 import type { KubeAccess } from './access.ts';
 import { KubeClient } from './client.ts';
 import { parseJson } from './find.ts';
@@ -9,7 +10,7 @@ import { type KubeletSummary, kubeletSummary, type Used } from './kubelet-summar
 import { bytesOf, millisOf, nodesOfMetricsApi, podsOfMetricsApi } from './metrics-api.ts';
 import { kubeNaming, SPEC_ANNOTATION } from './naming.ts';
 import { PodHistory } from './pod-history.ts';
-import { keptSpecView, listOf, workloadOf } from './views.ts';
+import { keptSpecView, workloadOf } from './views.ts';
 import { defaultKubeWatchTimes, type KubeWatchTimes } from './watch.ts';
 
 /** What the metrics of a cluster are made from. */

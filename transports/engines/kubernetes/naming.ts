@@ -36,33 +36,28 @@ export const names = {
 } as const;
 
 /** Labels and selectors of one installation. */
-export interface KubeNaming {
-  readonly installation: string;
-  namespace(userId: string, id: string): string;
-  labelsOf(userId: string, id: string): Readonly<Record<string, string>>;
-  /** A label selector for what is ours, or what is ours of one container. */
-  selector(id?: string): string;
-  /** The platform's id from an object's labels, when they are of this installation. */
-  idOf(found: Readonly<Record<string, string>> | null | undefined): string | undefined;
-}
+export type KubeNaming = ReturnType<typeof kubeNaming>;
 
 /** Throws EngineError `refused` when `installation` is not 1 to 32 of `[a-z0-9-]`, first and last not `-`. */
-export function kubeNaming(installation: string): KubeNaming {
+export function kubeNaming(installation: string) {
   if (!/^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/.test(installation)) {
     throw new EngineError('refused', `"${installation}" cannot name an installation.`);
   }
   return {
     installation,
-    namespace: (userId, id) => `compute-${checkedId(userId)}-${checkedId(id)}`,
-    labelsOf: (userId, id) => ({
+    namespace: (userId: string, id: string) => `compute-${checkedId(userId)}-${checkedId(id)}`,
+    labelsOf: (userId: string, id: string): Readonly<Record<string, string>> => ({
       [labels.managedBy]: 'troupe',
       [labels.installation]: installation,
       [labels.container]: checkedId(id),
       [labels.user]: checkedId(userId),
     }),
-    selector: (id) =>
+    /** A label selector for what is ours, or what is ours of one container. */
+    selector: (id?: string) =>
       `${labels.installation}=${installation},${labels.container}${id === undefined ? '' : `=${checkedId(id)}`}`,
-    idOf: (found) => (found?.[labels.installation] === installation ? found[labels.container] : undefined),
+    /** The platform's id from an object's labels, when they are of this installation. */
+    idOf: (found: Readonly<Record<string, string>> | null | undefined): string | undefined =>
+      found?.[labels.installation] === installation ? found[labels.container] : undefined,
   };
 }
 

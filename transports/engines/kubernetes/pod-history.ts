@@ -3,7 +3,7 @@ import type { Log } from '../../../proto/ports/log.ts';
 import type { KubeClient } from './client.ts';
 import { type KubeNaming, labels } from './naming.ts';
 import { hasEnded, type PodView, podView, workloadOf } from './views.ts';
-import { type KubeWatchTimes, watchResource } from './watch.ts';
+import { type KubeWatchTimes, ResourceWatch } from './watch.ts';
 
 /** A container's pod as it is now, and what happened to the container since somebody watches. */
 interface PodLife {
@@ -51,7 +51,7 @@ export class PodHistory {
   /** Begins to watch; resolves once the pods are known. Rejects with what is wrong when `signal` aborts before. */
   async ready(signal: AbortSignal): Promise<void> {
     this.#first ??= new Promise((resolve) => {
-      this.#running = watchResource(this.#client, {
+      this.#running = new ResourceWatch(this.#client, {
         path: '/api/v1/pods',
         selector: this.#naming.selector(),
         log: this.#log,
@@ -69,7 +69,7 @@ export class PodHistory {
         onCall: () => {
           this.calls += 1;
         },
-      });
+      }).run();
     });
     if (this.#stands) return;
     const ended = AbortSignal.any([signal, this.#stop.signal]);

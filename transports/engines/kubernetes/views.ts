@@ -34,14 +34,6 @@ type Ended = z.output<typeof endedView>;
 export const runView = z.union([z.literal('running'), endedView]);
 export type Run = z.output<typeof runView>;
 
-/** Objects of a list: an empty one may be `null`. */
-export function listOf<T>(item: z.ZodType<T>) {
-  return z
-    .array(item)
-    .nullish()
-    .transform((items) => items ?? []);
-}
-
 const strings = z.record(z.string(), z.string()).default({});
 
 /** What we read of any object. */

@@ -4,12 +4,12 @@ import { errorText } from '../../../lib/errors.ts';
 import { backoffMs, WIDE_JITTER } from '../../../lib/waiting.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import type { Log } from '../../../proto/ports/log.ts';
-import { jsonLines } from '../common/calls.ts';
+import { jsonLines, listOf } from '../common/calls.ts';
 import type { ClusterCache, Resource } from './cache.ts';
 import { type KubeClient, kubeStatus } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 import type { KubeNaming } from './naming.ts';
-import { listOf, metadataView } from './views.ts';
+import { metadataView } from './views.ts';
 
 /** Times of a watch, ms. */
 export interface KubeWatchTimes {
@@ -48,7 +48,7 @@ export function watchCluster(
   const waiting = new Set(resources);
   const running = Promise.all(
     resources.map((resource) =>
-      watchResource(client, {
+      new ResourceWatch(client, {
         path: `/api/v1/${resource}`,
         selector: naming.selector(),
         log,
@@ -67,7 +67,7 @@ export function watchCluster(
           const id = naming.idOf(metadata.labels);
           if (id !== undefined && !stop.signal.aborted) onChange(id);
         },
-      }),
+      }).run(),
     ),
   );
   return {
@@ -105,12 +105,8 @@ interface ResourceWatchOptions {
   readonly onCall?: () => void;
 }
 
-/** Watches until `signal` aborts, and never rejects. */
-export async function watchResource(client: KubeClient, options: ResourceWatchOptions): Promise<void> {
-  await new ResourceWatch(client, options).run();
-}
-
-class ResourceWatch {
+/** Watches one resource. */
+export class ResourceWatch {
   readonly #client: KubeClient;
   readonly #options: ResourceWatchOptions;
   /** Where to go on; undefined: nobody knows. */
@@ -123,6 +119,7 @@ class ResourceWatch {
     this.#options = options;
   }
 
+  /** Watches until `signal` aborts, and never rejects. */
   async run(): Promise<void> {
     const { signal, path, log, times } = this.#options;
     while (!signal.aborted) {

@@ -14,8 +14,7 @@ import { ClientWire, LINGER_MS } from './client-wire.ts';
 import { Exchange } from './exchange.ts';
 import type { ExchangeClient } from './exchange-sides.ts';
 import { HeldBody } from './held-body.ts';
-import { ownFile } from './own-file.ts';
-import { Replay } from './replay.ts';
+import { ownFile, Replay } from './replay.ts';
 import { replyText } from './write-heads.ts';
 
 type Phase = 'head' | 'idle' | 'exchange' | 'closing';

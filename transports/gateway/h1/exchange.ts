@@ -11,8 +11,8 @@ import {
   writeChunk,
 } from './exchange-sides.ts';
 import { type ResponseHead, readResponseHead } from './response-head.ts';
+import { UpstreamError } from './restarting-origins.ts';
 import { withoutOurCookies } from './tenant-cookies.ts';
-import { UpstreamError } from './upstream-error.ts';
 import type { Destination, Upstreams } from './upstreams.ts';
 import {
   type ClientFraming,

@@ -1,7 +1,9 @@
 /** A stored response on its way to one client: at once when it is small, else in parts as the client takes them. */
+import type { ProxyReply } from '../../../proto/gateway/traffic.ts';
 import type { CachedAnswer } from './cache-hook.ts';
 import type { Sent } from './exchange.ts';
 import type { ExchangeClient } from './exchange-sides.ts';
+import { replyHead } from './write-heads.ts';
 
 /** A part, bytes: what a slow client keeps in memory beside the stored response itself. */
 const PART = 65_536;
@@ -72,4 +74,21 @@ export class Replay {
     this.abort();
     this.#client.finish(this.#keepAlive);
   }
+}
+
+/** Nothing is counted: the bytes are held for as long as the gateway runs. */
+const HOLD = () => () => {};
+
+/** A file of the gateway's own as a stored response. `bytes`: the body of `reply`, whose status is 200. */
+export function ownFile(reply: ProxyReply, bytes: Buffer, method: string): CachedAnswer {
+  const isBare = method === 'HEAD' || bytes.length === 0;
+  return {
+    status: 200,
+    length: isBare ? 0 : bytes.length,
+    wire: (keepAlive, minor) => {
+      const head = Buffer.from(replyHead(reply, bytes.length, keepAlive, minor), 'latin1');
+      return isBare ? [head] : [head, bytes];
+    },
+    hold: HOLD,
+  };
 }

@@ -2,7 +2,12 @@
  * Requests for containers whose program takes no connections for a moment, as while it starts again: they wait, and are
  * let out no faster than it takes them.
  */
-import { UpstreamError } from './upstream-error.ts';
+import { CodedError } from '../../../lib/errors.ts';
+
+type UpstreamErrorCode = 'connect_failed' | 'connect_timeout' | 'held_too_long' | 'too_many';
+
+/** The one error that ways to an origin reject with. */
+export class UpstreamError extends CodedError<UpstreamErrorCode> {}
 
 export interface HoldLimits {
   /** How long a request waits, and how long ago its origin must have taken a connection, ms. */

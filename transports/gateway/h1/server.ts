@@ -1,6 +1,6 @@
 /** Serves HTTP/1.1 on sockets that somebody else took: a listener, after TLS, after detection. */
 import type { Socket } from 'node:net';
-import { waitAtMost } from '../../../lib/waiting.ts';
+import { InterruptiblePause } from '../../../lib/waiting.ts';
 import type { ClientConnections, GatewayDecider } from '../../../proto/gateway/gateway-decider.ts';
 import type { AccessEntry } from '../../../proto/gateway/traffic.ts';
 import { Deadlines } from '../../wire/deadlines.ts';
@@ -36,7 +36,7 @@ export class HttpProxy {
   readonly #deadlines = new Deadlines();
   readonly #connections = new Set<ClientConnection>();
   readonly #contexts = new Map<string, ClientContext>();
-  #idle: (() => void) | undefined;
+  readonly #idle = new InterruptiblePause();
 
   constructor(options: ProxyOptions) {
     this.#options = options;
@@ -65,10 +65,8 @@ export class HttpProxy {
   async close(graceMs: number): Promise<void> {
     for (const connection of this.#connections) connection.drain();
     if (this.#connections.size > 0) {
-      const idle = new Promise<void>((resolve) => {
-        this.#idle = resolve;
-      });
-      await waitAtMost(idle, graceMs);
+      this.#idle.reset();
+      await this.#idle.wait(graceMs);
     }
     for (const connection of this.#connections) connection.abort();
     this.#deadlines.close();
@@ -94,7 +92,7 @@ export class HttpProxy {
         onDone: (connection) => {
           if (connection instanceof ClientConnection && this.#connections.delete(connection))
             this.#options.clients?.remove(connection.peer.address, connection);
-          if (this.#connections.size === 0) this.#idle?.();
+          if (this.#connections.size === 0) this.#idle.wake();
         },
       };
       this.#contexts.set(key, context);

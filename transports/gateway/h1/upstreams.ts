@@ -5,8 +5,7 @@ import { dial } from '../tcp/dial.ts';
 import { type Holder, type Place, type PlaceLimits, Places } from '../tcp/places.ts';
 import type { BorrowedConnection, ResponseReader } from './exchange-sides.ts';
 import { Pipes } from './pipes.ts';
-import { HOLD_LIMITS, type HoldLimits, RestartingOrigins } from './restarting-origins.ts';
-import { UpstreamError } from './upstream-error.ts';
+import { HOLD_LIMITS, type HoldLimits, RestartingOrigins, UpstreamError } from './restarting-origins.ts';
 
 export interface UpstreamLimits extends HoldLimits {
   /** Most connections to one origin that carry a request; past it, clients with fewer get those of others. */

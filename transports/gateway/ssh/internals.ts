@@ -3,6 +3,7 @@
  * that another version fails loudly and in one place.
  */
 import type { Channel, Client, Connection } from 'ssh2';
+import { string, uint32 } from '../../ssh/keys.ts';
 import { CLIENT_SIGNATURES, OFFERED } from './handshake.ts';
 
 type SshHandler = (...args: unknown[]) => void;
@@ -292,17 +293,6 @@ function send({ _cipher, _packetRW, _kexinit }: Protocol, type: number, parts: r
   const packet = _packetRW.write.alloc(payload.length);
   packet.set(payload, _packetRW.write.allocStart);
   _cipher.encrypt(_packetRW.write.finalize(packet));
-}
-
-function uint32(value: number): Buffer {
-  const bytes = Buffer.alloc(4);
-  bytes.writeUInt32BE(value);
-  return bytes;
-}
-
-function string(text: string): Buffer {
-  const bytes = Buffer.from(text);
-  return Buffer.concat([uint32(bytes.length), bytes]);
 }
 
 /** The socket that a client of the server came by. */

@@ -81,9 +81,7 @@ export function serveLogin(client: Connection, deps: LoginDeps): void {
 
   const provePublicKey = async (context: PublicKeyAuthContext, containerId: string): Promise<void> => {
     const { key, signature } = context;
-    if (key.data.length > MAX_KEY_BYTES || (key.algo === 'ssh-rsa' && context.hashAlgo === undefined)) {
-      return refuse(context);
-    }
+    if (!isUsable(context)) return refuse(context);
     const question = { containerId, fingerprint: fingerprintOf(key.data), port: deps.port };
     const answer = await deps.ask(question);
     if (answer.kind === 'unavailable') return fail(LATER);
@@ -100,15 +98,17 @@ export function serveLogin(client: Connection, deps: LoginDeps): void {
     if (problem === undefined) context.accept();
     else fail(problem);
   };
+  /** Whether a key was proven. One that is only asked about is accepted: nobody hears whether it is known. */
+  const mayProve = (context: PublicKeyAuthContext): boolean => {
+    if (isUsable(context) && isGood(context)) return true;
+    if (isUsable(context) && context.signature === undefined) context.accept();
+    else refuse(context);
+    return false;
+  };
   /** A key without the name of a container. Nobody hears that it is known here who has not proven to have it. */
   const proveRoot = async (context: PublicKeyAuthContext): Promise<void> => {
-    const { key, signature } = context;
-    if (key.data.length > MAX_KEY_BYTES || (key.algo === 'ssh-rsa' && context.hashAlgo === undefined)) {
-      return refuse(context);
-    }
-    if (signature === undefined) return context.accept();
-    if (!isGood(context)) return refuse(context);
-    const found = await deps.find({ fingerprint: fingerprintOf(key.data), port: deps.port });
+    if (!mayProve(context)) return;
+    const found = await deps.find({ fingerprint: fingerprintOf(context.key.data), port: deps.port });
     if (found.kind === 'unavailable') return fail(LATER);
     if (found.kind === 'several') return fail(found.text);
     if (found.kind === 'one') return provePublicKey(context, found.containerId);
@@ -117,13 +117,8 @@ export function serveLogin(client: Connection, deps: LoginDeps): void {
   };
   /** A user name that is neither an id nor `root`. Nobody hears that the key is known who has not proven to have it. */
   const proveAccount = async (context: PublicKeyAuthContext, ask: NonNullable<LoginDeps['account']>): Promise<void> => {
-    const { key, signature, username } = context;
-    if (key.data.length > MAX_KEY_BYTES || (key.algo === 'ssh-rsa' && context.hashAlgo === undefined)) {
-      return refuse(context);
-    }
-    if (signature === undefined) return context.accept();
-    if (!isGood(context)) return refuse(context);
-    const answer = await ask({ user: username, fingerprint: fingerprintOf(key.data) });
+    if (!mayProve(context)) return;
+    const answer = await ask({ user: context.username, fingerprint: fingerprintOf(context.key.data) });
     if (answer.kind === 'unavailable') return fail(LATER);
     if (answer.kind === 'enter') {
       const problem = await deps.onAccount(answer.account);
@@ -163,6 +158,11 @@ export function serveLogin(client: Connection, deps: LoginDeps): void {
 /** `SHA256:` and unpadded base64, as proto/compute/ssh-key.ts makes it. */
 export function fingerprintOf(blob: Buffer): string {
   return `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
+}
+
+/** Whether a key is no larger than keys are, and an RSA key signs with more than SHA-1. */
+function isUsable({ key, hashAlgo }: PublicKeyAuthContext): boolean {
+  return key.data.length <= MAX_KEY_BYTES && (key.algo !== 'ssh-rsa' || hashAlgo !== undefined);
 }
 
 /** Whether the signature is of this key, over this session. */

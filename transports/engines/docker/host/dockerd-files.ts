@@ -63,30 +63,6 @@ export function sharedSettings(systemConfig: string): Record<string, unknown> {
   return Object.fromEntries(Object.entries(config).filter(([key]) => shared.includes(key)));
 }
 
-/**
- * The process of a pid file, when it lives and runs `program` with `argument` on its command line. A zombie does not
- * live, and a number may have been given to another process since (proc(5)).
- */
-export function runningProcess(pidFile: string, program: string, argument: string): number | undefined {
-  try {
-    const pid = Number(readFileSync(pidFile, 'utf8').trim());
-    if (!Number.isInteger(pid) || pid < 2 || !isAlive(pid)) return undefined;
-    const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-    return words[0]?.endsWith(program) && words.some((word) => word.includes(argument)) ? pid : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Whether a process lives; one that ended and was not yet reaped does not. */
-export function isAlive(pid: number): boolean {
-  try {
-    return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
-  } catch {
-    return false;
-  }
-}
-
 /** Mount points at or below `folders` in /proc/self/mounts, innermost first; blanks are octal there (proc(5)). */
 export function mountsBelow(mounts: string, folders: readonly string[]): string[] {
   return mounts

@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { findProgram, runProgram } from '../run.ts';
-import { isAlive, mountsBelow } from './dockerd-files.ts';
+import { mountsBelow } from './dockerd-files.ts';
+import { isAlive, signalTo } from './processes.ts';
 
 /** How often a mount that is in use is tried, and the pause between two tries in milliseconds. */
 const [UNMOUNTS, UNMOUNT_PAUSE_MS] = [40, 50];
@@ -29,13 +30,7 @@ export async function endShims(execRoot: string): Promise<void> {
   const shims = shimsOf(execRoot);
   if (shims.length === 0) return;
   const all = [...shims, ...childrenOf(shims)];
-  for (const pid of all) {
-    try {
-      process.kill(pid, 'SIGKILL');
-    } catch {
-      // It ended in between.
-    }
-  }
+  for (const pid of all) signalTo(pid, 'SIGKILL');
   // What held a mount must be gone before that is undone; a process that cannot die holds nobody up.
   for (let waits = 0; waits < 100 && all.some(isAlive); waits += 1) await delay(50);
 }

@@ -4,7 +4,7 @@ import { EngineError } from '../../../../proto/ports/engine.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
 import { egressRules } from '../../common/confinement.ts';
 import { BRIDGE_PREFIX, PRIVATE_BRIDGE_PREFIX } from '../network.ts';
-import { findProgram, type RunScript, rootScript } from '../run.ts';
+import { findProgram, type RunScript, rootScript, type ScriptWays } from '../run.ts';
 
 /** Chains of ours, each followed by a sum of its rules. */
 const CHAIN_PREFIX = 'TROUPE-';
@@ -88,25 +88,17 @@ ipt -S | sed -n 's/^-N \(${CHAIN_PREFIX}[0-9]*\)$/\1/p' | while read -r old; do
 done`;
 }
 
-/** The two ways to the firewall of Docker's machine. */
-interface FirewallWays {
-  /** On this machine, which may not be Docker's; undefined when this process may not. */
-  readonly direct: RunScript | undefined;
-  /** Through Docker. */
-  readonly helper: RunScript;
-}
-
 /** Keeps containers from their machine, from each other, and from private networks, metadata and mail. */
 export class HostFirewall {
   readonly #log: Log;
-  readonly #ways: FirewallWays;
+  readonly #ways: ScriptWays;
   readonly #script: string;
   #running: Promise<void> | undefined;
   #holdsUntil = Number.NEGATIVE_INFINITY;
   #warned = false;
 
   /** `allowed`: networks that containers may reach all the same, as `parseEgress` has them. */
-  constructor(log: Log, ways: FirewallWays, allowed: readonly string[] = []) {
+  constructor(log: Log, ways: ScriptWays, allowed: readonly string[] = []) {
     this.#log = log;
     this.#ways = ways;
     this.#script = firewallScript(allowed);

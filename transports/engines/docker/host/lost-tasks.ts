@@ -1,19 +1,11 @@
 import { existsSync } from 'node:fs';
 import type { Naming } from '../naming.ts';
-import type { RunScript } from '../run.ts';
+import type { RunScript, ScriptWays } from '../run.ts';
 
 /** One script is one argument of sh(1), which Linux bounds at 128 KiB. */
 const LONGEST_SCRIPT = 120_000;
 /** As much of Docker's ids as tells them apart. */
 const ID_LENGTH = 24;
-
-/** The two ways to the processes of Docker's machine. */
-interface ProcessWays {
-  /** On this machine, which may not be Docker's; undefined when this process is not root. */
-  readonly direct: RunScript | undefined;
-  /** Through Docker. */
-  readonly helper: RunScript;
-}
 
 /**
  * Ends what containerd runs of containers and dockerd, which was killed while it started or removed them, knows nothing
@@ -22,9 +14,9 @@ interface ProcessWays {
  */
 export class LostTasks {
   readonly #naming: Naming;
-  readonly #ways: ProcessWays;
+  readonly #ways: ScriptWays;
 
-  constructor(naming: Naming, ways: ProcessWays) {
+  constructor(naming: Naming, ways: ScriptWays) {
     this.#naming = naming;
     this.#ways = ways;
   }

@@ -20,8 +20,9 @@ import type { Log } from '../../../../proto/ports/log.ts';
 import { cleanReason } from '../../common/calls.ts';
 import { DockerClient } from '../api/client.ts';
 import { findProgram, isRoot, SYSTEM_PATH } from '../run.ts';
-import { type DockerdFiles, dockerdFiles, isAlive, runningProcess, sharedSettings } from './dockerd-files.ts';
+import { type DockerdFiles, dockerdFiles, sharedSettings } from './dockerd-files.ts';
 import { endShims, unmountLeftovers } from './dockerd-leftovers.ts';
+import { endProcess, isAlive, lookAfter, runningProcess } from './processes.ts';
 
 /** What a private dockerd is started from. */
 interface PrivateDockerdOptions {
@@ -89,7 +90,7 @@ async function attached(
   options.log.info({ pid }, 'attaching to the private dockerd');
   const ended = (): string | undefined => (isAlive(pid) ? undefined : 'it ended');
   try {
-    await untilItAnswers(host, ANSWER_MS, ended, () => logTail(files, 0));
+    await untilItAnswers(host, ended, files, 0);
     return true;
   } catch (error) {
     if (ended() === undefined) throw error;
@@ -139,12 +140,7 @@ async function tryStart(
     isPanic = code === GO_PANIC;
   });
   try {
-    await untilItAnswers(
-      host,
-      ANSWER_MS,
-      () => ended,
-      () => logTail(files, logStart),
-    );
+    await untilItAnswers(host, () => ended, files, logStart);
   } catch (error) {
     if (child.pid !== undefined && ended === undefined) await endProcess(child.pid, 10_000);
     if (isPanic && error instanceof EngineError) {
@@ -241,24 +237,24 @@ function launch(program: string, files: DockerdFiles): { child: ChildProcess; lo
   }
 }
 
+/** `ended`: why it will not answer any more. `logStart`: where what its log says of this begins. */
 async function untilItAnswers(
   host: string,
-  timeoutMs: number,
   ended: () => string | undefined,
-  tail: () => string,
+  files: DockerdFiles,
+  logStart: number,
 ): Promise<void> {
   const client = new DockerClient(host);
-  const deadline = Date.now() + timeoutMs;
+  const deadline = Date.now() + ANSWER_MS;
   for (;;) {
     try {
       await client.ping(2000);
       return;
     } catch (cause) {
-      const reason = ended() ?? (Date.now() > deadline ? `no answer within ${timeoutMs} ms` : undefined);
+      const reason = ended() ?? (Date.now() > deadline ? `no answer within ${ANSWER_MS} ms` : undefined);
       if (reason !== undefined) {
-        throw new EngineError('unavailable', `The private dockerd did not come up: ${reason}. ${tail()}`.trim(), {
-          cause,
-        });
+        const said = `The private dockerd did not come up: ${reason}. ${logTail(files, logStart)}`.trim();
+        throw new EngineError('unavailable', said, { cause });
       }
     }
     await delay(100);
@@ -299,32 +295,8 @@ async function stopAllContainers(host: string, graceSeconds: number): Promise<vo
   }
 }
 
-/** SIGTERM, then SIGKILL after `graceMs`; resolves once the process is gone. */
-async function endProcess(pid: number, graceMs: number): Promise<void> {
-  const signal = (name: NodeJS.Signals): void => {
-    try {
-      process.kill(pid, name);
-    } catch {
-      // It ended in between.
-    }
-  };
-  const killAt = Date.now() + graceMs;
-  let killed = false;
-  signal('SIGTERM');
-  while (isAlive(pid)) {
-    if (!killed && Date.now() > killAt) {
-      killed = true;
-      signal('SIGKILL');
-    }
-    await delay(50);
-  }
-}
-
 /** How often it is looked after. */
 const LOOK_EVERY_MS = 2000;
-/** Longest wait after a start that failed; it doubles from the one above. */
-const LONGEST_WAIT_MS = 60_000;
-
 /**
  * Starts the private dockerd of a data folder again whenever it has ended, as a machine's own would be by its init.
  * Until closed, which waits for a start under way; dockerd itself goes on.
@@ -335,30 +307,13 @@ export function keepPrivateDockerd(options: {
   readonly lookEveryMs?: number;
 }): Ending {
   const { dataDir, log, lookEveryMs = LOOK_EVERY_MS } = options;
-  const stop = new AbortController();
-  const run = async (): Promise<void> => {
-    let wait = lookEveryMs;
-    for (;;) {
-      await delay(wait, undefined, { signal: stop.signal });
-      try {
-        if ((await privateDockerHost(dataDir)) === undefined) {
-          log.warn({}, 'the private dockerd has ended, and is started again');
-          await startPrivateDockerd({ dataDir, log });
-        }
-        wait = lookEveryMs;
-      } catch (error) {
-        wait = Math.min(LONGEST_WAIT_MS, wait * 2);
-        log.error({ err: error, nextInMs: wait }, 'the private dockerd cannot be started again');
-      }
-    }
-  };
-  const done = run().catch((error: unknown) => {
-    if (!stop.signal.aborted) throw error;
-  });
-  return {
-    close: () => {
-      stop.abort();
-      return done;
+  return lookAfter(
+    lookEveryMs,
+    async () => {
+      if ((await privateDockerHost(dataDir)) !== undefined) return;
+      log.warn({}, 'the private dockerd has ended, and is started again');
+      await startPrivateDockerd({ dataDir, log });
     },
-  };
+    (error, nextInMs) => log.error({ err: error, nextInMs }, 'the private dockerd cannot be started again'),
+  );
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { BASE_NAME, builtInName, builtInReference } from '../../../../proto/built-in-images.ts';
 import { EngineError } from '../../../../proto/ports/engine.ts';
+import { listOf } from '../../common/calls.ts';
 import type { DockerClient } from '../api/client.ts';
 import type { BaseImage } from './base-image.ts';
 import type { CatalogImage } from './catalog.ts';
@@ -8,10 +9,7 @@ import type { CatalogImage } from './catalog.ts';
 const listedImages = z.array(
   z.object({
     Created: z.number(),
-    RepoTags: z
-      .array(z.string())
-      .nullish()
-      .transform((tags) => tags ?? []),
+    RepoTags: listOf(z.string()),
   }),
 );
 

@@ -4,7 +4,7 @@ import { builtInName } from '../../../../proto/built-in-images.ts';
 import { EngineError, type EnsureImageOptions, type RegistryAuth } from '../../../../proto/ports/engine.ts';
 import type { LocalRegistry } from '../../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
-import { cleanReason, jsonLines, toEngineError } from '../../common/calls.ts';
+import { cleanReason, jsonLines, listOf, toEngineError } from '../../common/calls.ts';
 import { type ImageReference, parseImageReference, pullError } from '../../common/image-reference.ts';
 import { type DockerClient, DockerReplyError, isReply, unlessReply } from '../api/client.ts';
 import { type BaseImage, progressLine } from './base-image.ts';
@@ -17,12 +17,7 @@ const QUIET_MS = 4000;
 /** Progress lines come at most this often, in milliseconds. */
 const PROGRESS_MS = 500;
 
-const digestsView = z.object({
-  RepoDigests: z
-    .array(z.string())
-    .nullish()
-    .transform((digests) => digests ?? []),
-});
+const digestsView = z.object({ RepoDigests: listOf(z.string()) });
 
 /** Makes images present: builds the built-in ones, pulls the others. */
 export class Images {

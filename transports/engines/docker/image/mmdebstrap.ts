@@ -6,6 +6,7 @@ import { Readable } from 'node:stream';
 import { errorText } from '../../../../lib/errors.ts';
 import { EngineError } from '../../../../proto/ports/engine.ts';
 import { toEngineError } from '../../common/calls.ts';
+import { signalTo } from '../host/processes.ts';
 import { findProgram, isRoot, LineTail, SYSTEM_PATH } from '../run.ts';
 import type { DebianRecipe } from './debian-recipe.ts';
 
@@ -148,10 +149,5 @@ function startBuild(
 }
 
 function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
-  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
-  try {
-    process.kill(-child.pid, signal);
-  } catch {
-    // It ended in between.
-  }
+  if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) signalTo(-child.pid, signal);
 }

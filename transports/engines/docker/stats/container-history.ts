@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { jsonLines } from '../../common/calls.ts';
 import type { DockerClient } from '../api/client.ts';
-import { containerOfEvent } from '../events.ts';
-import { labels, type Naming } from '../naming.ts';
+import { containerOfEvent, openEvents } from '../events.ts';
+import type { Naming } from '../naming.ts';
 
 const event = z.object({
   Action: z.string(),
@@ -103,17 +103,8 @@ export class ContainerHistory {
 
   async #follow(): Promise<void> {
     this.calls += 1;
-    const filters = JSON.stringify({
-      type: ['container'],
-      label: [`${labels.installation}=${this.#naming.installation}`],
-      event: ACTIONS,
-    });
-    const since = this.#lastNs === 0 ? {} : { since: (this.#lastNs / 1e9).toFixed(9) };
-    const stream = await this.#client.stream('GET', '/events', {
-      query: { filters, ...since },
-      headTimeoutMs: 5000,
-      signal: this.#stop.signal,
-    });
+    const since = this.#lastNs === 0 ? undefined : (this.#lastNs / 1e9).toFixed(9);
+    const stream = await openEvents(this.#client, this.#naming, ACTIONS, this.#stop.signal, since);
     for await (const line of jsonLines(stream)) this.count(line);
   }
 }

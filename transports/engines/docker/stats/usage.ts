@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { errorText } from '../../../../lib/errors.ts';
 import type { ContainerUsage } from '../../../../proto/ports/engine.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
+import { listOf } from '../../common/calls.ts';
 import { type SampleTimes, UsageSamples } from '../../common/usage-samples.ts';
 import { type DockerClient, isReply } from '../api/client.ts';
 import { foundIn, listedContainer } from '../container-view.ts';
@@ -111,14 +112,8 @@ export class UsageSampler extends UsageSamples {
 
 const labelled = z.record(z.string(), z.string()).nullable().default(null);
 const diskUsage = z.object({
-  Containers: z
-    .array(listedContainer.extend({ SizeRw: z.number().default(0) }))
-    .nullable()
-    .default(null),
-  Volumes: z
-    .array(z.object({ Labels: labelled, UsageData: z.object({ Size: z.number() }).nullish() }))
-    .nullable()
-    .default(null),
+  Containers: listOf(listedContainer.extend({ SizeRw: z.number().default(0) })),
+  Volumes: listOf(z.object({ Labels: labelled, UsageData: z.object({ Size: z.number() }).nullish() })),
 });
 
 /**
@@ -142,11 +137,11 @@ export async function diskUsageOf(
     // Docker says -1 for "not known".
     if (id !== undefined && bytes > 0) sums.set(id, (sums.get(id) ?? 0) + bytes);
   };
-  for (const container of disk.Containers ?? []) {
+  for (const container of disk.Containers) {
     const id = naming.containerOf(foundIn(container));
     add(id, container.SizeRw);
     add(id, Number(container.Labels?.[labels.carried] ?? 0));
   }
-  for (const volume of disk.Volumes ?? []) add(naming.idOf(volume.Labels), volume.UsageData?.Size ?? 0);
+  for (const volume of disk.Volumes) add(naming.idOf(volume.Labels), volume.UsageData?.Size ?? 0);
   return sums;
 }
