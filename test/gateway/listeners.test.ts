@@ -351,6 +351,7 @@ describe('a proxy in front', () => {
       '::/129',
       '10.0.0',
       '10.0.0.0/8,',
+      'fe80::1%eth0',
     ])
       assert.equal(parseTrusted(bad), undefined, bad);
   });

@@ -75,8 +75,7 @@ function silence(library: object): void {
 }
 
 /**
- * Loads uWebSockets.js, or returns undefined where it has no binary for this machine, or one that is not in the list
- * (uws-builds.ts).
+ * Loads uWebSockets.js, or returns undefined where it has no binary for this machine, or one that is not in the list.
  *
  * It reads UWS_HTTP_MAX_HEADERS_SIZE while loading: the most bytes of a request head that arrives in several pieces
  * (4,096 when unset). Whoever starts the process sets it to MAX_HEAD_BYTES.

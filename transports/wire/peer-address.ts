@@ -11,7 +11,8 @@ export function parseTrusted(text: string): IsTrusted | undefined {
     const [address = '', bits, ...more] = entry.split('/');
     const family = isIP(address);
     const most = family === 6 ? 128 : 32;
-    if (family === 0 || more.length > 0) return undefined;
+    // A zone (RFC 4007, section 11) means something on one machine only.
+    if (family === 0 || address.includes('%') || more.length > 0) return undefined;
     if (bits !== undefined && (!/^(0|[1-9][0-9]{0,2})$/.test(bits) || Number(bits) > most)) return undefined;
     list.addSubnet(address, bits === undefined ? most : Number(bits), family === 6 ? 'ipv6' : 'ipv4');
   }
