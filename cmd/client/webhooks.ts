@@ -71,12 +71,13 @@ function printSecret({ out }: ClientSession, webhook: CallReply<'addWebhook'>): 
   out.line(webhook.secret);
 }
 
-/** Enables or disables one. */
-export async function setWebhookEnabled(
-  text: string,
-  isEnabled: boolean,
-  options: ClientCommandOptions,
-): Promise<void> {
+/** Enables one again. */
+export const enableWebhook = (text: string, options: ClientCommandOptions) => setEnabled(text, true, options);
+
+/** Disables one, and drops what waits for it. */
+export const disableWebhook = (text: string, options: ClientCommandOptions) => setEnabled(text, false, options);
+
+async function setEnabled(text: string, isEnabled: boolean, options: ClientCommandOptions): Promise<void> {
   const session = openSession(options);
   const { id, url } = await webhookOf(session, text);
   const answer = await session.client.call('updateWebhook', { params: { id }, body: { enabled: isEnabled } });
