@@ -5,6 +5,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { TroupeError } from '../../client/index.ts';
 import { now } from '../core/clock.ts';
+import type { LoadedData } from '../core/resource.ts';
 import { t } from '../text/text.ts';
 import { Button } from './button.tsx';
 import { Icon } from './icon.tsx';
@@ -94,5 +95,21 @@ export function Bones({ tall, many = 1 }: { readonly tall: number; readonly many
         <i key={String(at)} style={{ '--tall': `${tall}px` }} />
       ))}
     </div>
+  );
+}
+
+interface LoadingProps {
+  readonly data: LoadedData<unknown>;
+  readonly tall?: number;
+  readonly many?: number;
+}
+
+/** What stands where data is not there yet, or is old because it could not be asked for again. */
+export function Loading({ data, tall = 44, many = 1 }: LoadingProps) {
+  return (
+    <>
+      <Failure error={data.error} onRetry={data.reload} />
+      {data.value === undefined && data.error === undefined && <Bones tall={tall} many={many} />}
+    </>
   );
 }

@@ -5,7 +5,7 @@ import { client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { place } from '../../core/router.ts';
 import { Button } from '../../parts/button.tsx';
-import { Bones, Empty, Failure } from '../../parts/note.tsx';
+import { Empty, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { Rows } from '../../parts/rows.tsx';
@@ -40,8 +40,7 @@ export function Hostnames() {
       narrow
     >
       <div class="stack">
-        <Failure error={mappings.error} onRetry={mappings.reload} />
-        {mappings.value === undefined && mappings.error === undefined && <Bones tall={72} many={2} />}
+        <Loading data={mappings} tall={72} many={2} />
         {mappings.value !== undefined && (
           <Panel>
             {mappings.value.length === 0 ? (

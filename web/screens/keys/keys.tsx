@@ -10,10 +10,11 @@ import { offer } from '../../live/facts.ts';
 import { containers } from '../../live/live.ts';
 import { Button } from '../../parts/button.tsx';
 import { AsCommand, Code, CopyButton } from '../../parts/copy.tsx';
-import { Confirm, Dialog } from '../../parts/dialog.tsx';
+import { Confirm } from '../../parts/dialog.tsx';
 import { TextField } from '../../parts/field.tsx';
+import { FormDialog, FormFailure } from '../../parts/form.tsx';
 import { Menu } from '../../parts/menu.tsx';
-import { Bones, Empty, Failure } from '../../parts/note.tsx';
+import { Empty, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { RowOf, Rows } from '../../parts/rows.tsx';
@@ -47,8 +48,7 @@ export function Keys() {
       }
       narrow
     >
-      <Failure error={keys.error} onRetry={keys.reload} />
-      {keys.value === undefined && keys.error === undefined && <Bones tall={64} many={2} />}
+      <Loading data={keys} tall={64} many={2} />
       {keys.value !== undefined && (
         <Panel>
           {keys.value.length === 0 ? (
@@ -126,42 +126,30 @@ function AddKey({ onClose, onAdded }: { readonly onClose: () => void; readonly o
     onAdded();
     onClose();
   });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   return (
-    <Dialog title={t.keys.add} onClose={onClose}>
-      <form class="stack" onSubmit={submit}>
-        <TextField
-          label={t.create.pasteKey}
-          hint={t.keys.pasteHint}
-          error={fieldError(deed.error, 'public_key')}
-          rows={4}
-          value={text}
-          onInput={setText}
-        />
-        <TextField
-          label={t.create.name}
-          hint={t.keys.nameHint}
-          error={fieldError(deed.error, 'name')}
-          value={name}
-          onInput={setName}
-          attributes={{ maxLength: 64, autocomplete: 'off' }}
-        />
-        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
-        <AsCommand
-          troupe={troupeLine('key', 'add', '~/.ssh/id_ed25519.pub')}
-          curl={curlLine('POST', '/compute/ssh-keys', body)}
-        />
-        <div class="ends">
-          <Button onClick={onClose}>{t.dialog.cancel}</Button>
-          <Button type="submit" kind="main" busy={deed.isBusy}>
-            {t.keys.add}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={t.keys.add} verb={t.keys.add} deed={deed} onClose={onClose}>
+      <TextField
+        label={t.create.pasteKey}
+        hint={t.keys.pasteHint}
+        error={fieldError(deed.error, 'public_key')}
+        rows={4}
+        value={text}
+        onInput={setText}
+      />
+      <TextField
+        label={t.create.name}
+        hint={t.keys.nameHint}
+        error={fieldError(deed.error, 'name')}
+        value={name}
+        onInput={setName}
+        attributes={{ maxLength: 64, autocomplete: 'off' }}
+      />
+      <FormFailure of={deed} />
+      <AsCommand
+        troupe={troupeLine('key', 'add', '~/.ssh/id_ed25519.pub')}
+        curl={curlLine('POST', '/compute/ssh-keys', body)}
+      />
+    </FormDialog>
   );
 }
 

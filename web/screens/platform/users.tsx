@@ -8,13 +8,13 @@ import { dateOf, exactTime } from '../../core/format.ts';
 import { call } from '../../core/platform.ts';
 import { Button } from '../../parts/button.tsx';
 import { Menu } from '../../parts/menu.tsx';
-import { Failure } from '../../parts/note.tsx';
+import { Failure, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Status, type StatusShape } from '../../parts/status.tsx';
 import { DataTable } from '../../parts/table.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
-import { forAdministrator, Loading, usePolled } from './administrator.tsx';
+import { forAdministrator, usePolled } from './administrator.tsx';
 import { AddUser, AskAboutUser, type ListedUser, type UserQuestion } from './user-questions.tsx';
 
 const PAGE = 500;
@@ -55,7 +55,7 @@ export const Users = forAdministrator(() => {
       }
     >
       <div class="stack">
-        <Loading data={first} />
+        <Loading data={first} many={5} />
         <Failure error={enable.error} />
         {first.value !== undefined && (
           <UserTable

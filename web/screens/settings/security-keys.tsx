@@ -7,8 +7,9 @@ import { dateOf } from '../../core/format.ts';
 import { call, client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { Button } from '../../parts/button.tsx';
-import { Confirm, Dialog } from '../../parts/dialog.tsx';
+import { Confirm } from '../../parts/dialog.tsx';
 import { TextField } from '../../parts/field.tsx';
+import { FormDialog } from '../../parts/form.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { RowOf, Rows } from '../../parts/rows.tsx';
@@ -74,30 +75,18 @@ function AddKey({ onClose, onAdded }: { readonly onClose: () => void; readonly o
     onAdded();
     onClose();
   });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   return (
-    <Dialog title={t.settings.addKey} onClose={onClose}>
-      <form class="stack" onSubmit={submit}>
-        <p class="dim small">{t.settings.keysLead}</p>
-        <TextField
-          label={t.settings.keyName}
-          value={name}
-          onInput={setName}
-          attributes={{ maxLength: 64, autocomplete: 'off', autofocus: true }}
-        />
-        <Proof deed={deed} password={password} onInput={setPassword} />
-        <Failure error={deed.error} />
-        <div class="ends">
-          <Button onClick={onClose}>{t.dialog.cancel}</Button>
-          <Button type="submit" kind="main" busy={deed.isBusy}>
-            {t.settings.addKey}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={t.settings.addKey} verb={t.settings.addKey} deed={deed} onClose={onClose}>
+      <p class="dim small">{t.settings.keysLead}</p>
+      <TextField
+        label={t.settings.keyName}
+        value={name}
+        onInput={setName}
+        attributes={{ maxLength: 64, autocomplete: 'off', autofocus: true }}
+      />
+      <Proof deed={deed} password={password} onInput={setPassword} />
+      <Failure error={deed.error} />
+    </FormDialog>
   );
 }
 

@@ -6,7 +6,7 @@ import type { LoadedData } from '../../core/resource.ts';
 import { containers } from '../../live/live.ts';
 import { Button } from '../../parts/button.tsx';
 import { Menu } from '../../parts/menu.tsx';
-import { Bones, Empty, Failure } from '../../parts/note.tsx';
+import { Empty, Loading } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { RowOf, Rows } from '../../parts/rows.tsx';
 import { t } from '../../text/text.ts';
@@ -47,8 +47,7 @@ export function ServiceAccounts({ accounts, tokens, onTokens }: ServiceAccountsP
         </Button>
       }
     >
-      <Failure error={accounts.error} onRetry={accounts.reload} />
-      {list === undefined && accounts.error === undefined && <Bones tall={64} />}
+      <Loading data={accounts} tall={64} />
       {list?.length === 0 && (
         <Empty icon={Bot} title={t.accounts.none}>
           <p>{t.accounts.noneLead}</p>

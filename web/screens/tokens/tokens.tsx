@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { Button } from '../../parts/button.tsx';
-import { Bones, Empty, Failure } from '../../parts/note.tsx';
+import { Empty, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { Rows } from '../../parts/rows.tsx';
@@ -31,8 +31,7 @@ export function Tokens() {
       narrow
     >
       <div class="stack">
-        <Failure error={tokens.error} onRetry={tokens.reload} />
-        {own === undefined && tokens.error === undefined && <Bones tall={64} many={2} />}
+        <Loading data={tokens} tall={64} many={2} />
         {own !== undefined && (
           <Panel title={t.tokens.yours}>
             {own.length === 0 ? (

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { client } from '../../../core/platform.ts';
 import { useLoaded } from '../../../core/resource.ts';
 import { Button } from '../../../parts/button.tsx';
-import { Bones, Empty, Failure } from '../../../parts/note.tsx';
+import { Empty, Loading } from '../../../parts/note.tsx';
 import { Panel } from '../../../parts/panel.tsx';
 import { Rows } from '../../../parts/rows.tsx';
 import { SecretDialog } from '../../../parts/secret.tsx';
@@ -46,8 +46,7 @@ export function Webhooks() {
         </Button>
       }
     >
-      <Failure error={webhooks.error} onRetry={webhooks.reload} />
-      {list === undefined && webhooks.error === undefined && <Bones tall={64} />}
+      <Loading data={webhooks} tall={64} />
       {list?.length === 0 && (
         <Empty icon={WebhookIcon} title={t.webhooks.none}>
           <p>{t.webhooks.noneLead}</p>
