@@ -183,11 +183,16 @@ export const externalPortSchema = z
 
 export const containerParams = z.object({ id: idSchema });
 export const ok = z.object({ status: z.literal('ok') });
-export const containersScope = (action: string) => ({ key: (uid: string) => `compute.${uid}.containers`, action });
-export const containerScope = (action: string) => ({
-  key: (uid: string, params: Readonly<Record<string, string>>) => `compute.${uid}.containers.${params.id}`,
-  action,
-});
 export const byUser = { kind: 'compute/user', key: 'caller' } as const;
-export const byContainer = { kind: 'compute/container', key: 'param', param: 'id' } as const;
+const byContainer = { kind: 'compute/container', key: 'param', param: 'id' } as const;
 export const common = { service: 'compute', access: 'token' } as const;
+
+/** What the endpoints of the caller's containers share. `action`: what an API token must be allowed to do with them. */
+export const ofContainers = (action: string) =>
+  ({ ...common, scope: { key: (uid: string) => `compute.${uid}.containers`, action }, actor: byUser }) as const;
+
+/** The same of one container. */
+export const ofContainer = (action: string) => {
+  const key = (uid: string, params: Readonly<Record<string, string>>) => `compute.${uid}.containers.${params.id}`;
+  return { ...common, scope: { key, action }, params: containerParams, actor: byContainer } as const;
+};

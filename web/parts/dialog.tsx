@@ -76,19 +76,19 @@ export function Confirm({ title, children, verb, deed, reason, onClose }: Confir
     <Dialog title={title} onClose={onClose}>
       {children}
       <Failure error={deed.error} />
-      <Answers verb={verb} deed={deed} onDo={run} reason={reason} onClose={onClose} />
+      <AnswerButtons verb={verb} deed={deed} onDo={run} reason={reason} onClose={onClose} />
     </Dialog>
   );
 }
 
-interface AnswersProps extends Pick<ConfirmProps, 'verb' | 'deed' | 'reason' | 'onClose'> {
+interface AnswerButtonsProps extends Pick<ConfirmProps, 'verb' | 'deed' | 'reason' | 'onClose'> {
   readonly kind?: 'main' | 'danger';
   /** Without it the deed is done, and the dialog stays. */
   readonly onDo?: () => void;
 }
 
 /** The ends of a question: the focus is on the one that does nothing. */
-export function Answers({ verb, deed, kind = 'danger', reason, onDo, onClose }: AnswersProps) {
+export function AnswerButtons({ verb, deed, kind = 'danger', reason, onDo, onClose }: AnswerButtonsProps) {
   return (
     <div class="ends">
       <Button onClick={onClose} autofocus>

@@ -6,7 +6,7 @@ import { useDeed } from '../../core/deed.ts';
 import { exactTime } from '../../core/format.ts';
 import { call } from '../../core/platform.ts';
 import { AsCommand } from '../../parts/copy.tsx';
-import { Answers, Dialog } from '../../parts/dialog.tsx';
+import { AnswerButtons, Dialog } from '../../parts/dialog.tsx';
 import { SelectField } from '../../parts/field.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { SecretDialog } from '../../parts/secret.tsx';
@@ -41,7 +41,7 @@ export function AskForLink({ user: { id, username }, onClose }: AskForLinkProps)
         troupe={troupeLine('users', 'password-link', username, '--expires', expires_in)}
         curl={curlLine('POST', `/api/admin/users/${id}/password-link?expires_in=${expires_in}`)}
       />
-      <Answers kind="main" verb={t.users.linkVerb} deed={deed} onClose={onClose} />
+      <AnswerButtons kind="main" verb={t.users.linkVerb} deed={deed} onClose={onClose} />
     </Dialog>
   );
 }

@@ -9,7 +9,7 @@ import { call } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
-import { Answers, Confirm, ConfirmByName, Dialog } from '../../parts/dialog.tsx';
+import { AnswerButtons, Confirm, ConfirmByName, Dialog } from '../../parts/dialog.tsx';
 import { Check, TextField } from '../../parts/field.tsx';
 import { FormDialog, FormFailure } from '../../parts/form.tsx';
 import { Failure, Loading } from '../../parts/note.tsx';
@@ -175,7 +175,7 @@ function NewPassword({ user: { id, username }, onClose }: UserQuestionProps) {
       <p class="dim">{t.users.passwordLead}</p>
       <Failure error={deed.error} />
       <AsCommand troupe={troupeLine('users', 'passwd', username)} />
-      <Answers verb={t.users.passwordVerb} deed={deed} onClose={onClose} />
+      <AnswerButtons verb={t.users.passwordVerb} deed={deed} onClose={onClose} />
     </Dialog>
   );
 }

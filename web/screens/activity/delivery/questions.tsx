@@ -5,7 +5,7 @@ import { curlLine, troupeLine } from '../../../core/command.ts';
 import { fieldError, useDeed } from '../../../core/deed.ts';
 import { call } from '../../../core/platform.ts';
 import { AsCommand } from '../../../parts/copy.tsx';
-import { Answers, Confirm, Dialog } from '../../../parts/dialog.tsx';
+import { AnswerButtons, Confirm, Dialog } from '../../../parts/dialog.tsx';
 import { TextField } from '../../../parts/field.tsx';
 import { FormDialog, FormFailure } from '../../../parts/form.tsx';
 import { Failure } from '../../../parts/note.tsx';
@@ -117,7 +117,7 @@ function RotateWebhook({ webhook: { id, url }, onClose, onDone }: WebhookQuestio
       <p class="dim">{t.webhooks.rotateLead}</p>
       <Failure error={deed.error} />
       <AsCommand troupe={troupeLine('webhook', 'rotate', url)} />
-      <Answers kind="main" verb={t.webhooks.rotate} deed={deed} onClose={onClose} />
+      <AnswerButtons kind="main" verb={t.webhooks.rotate} deed={deed} onClose={onClose} />
     </Dialog>
   );
 }
