@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import { sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
+import { jsonOf } from '../../lib/input.ts';
 import type { Endpoint } from '../../proto/endpoint.ts';
 import { userByName } from '../../storage/auth/users.ts';
 import { CliError } from '../config/cli-error.ts';
@@ -55,7 +56,8 @@ export async function callAsAdmin<R extends z.ZodType>(
     );
   }
   const text = await response.text();
-  if (!response.ok) throw new CliError(sentenceOf(text) ?? `Troupe answers ${response.status}: ${text}`);
+  if (!response.ok)
+    throw new CliError(refusal.safeParse(jsonOf(text)).data?.error ?? `Troupe answers ${response.status}: ${text}`);
   if (endpoint.reply === undefined) throw new TypeError(`${endpoint.name} has no reply`);
   return endpoint.reply.parse(JSON.parse(text));
 }
@@ -70,12 +72,4 @@ async function adminToken(dataDir: string): Promise<string> {
   if (admin === undefined)
     throw new CliError(`There is no user ${username}: ADMIN_USERNAME is another than the platform has.`);
   return (await issue({ id: admin.id, username, isAdmin: true })).token;
-}
-
-function sentenceOf(text: string): string | undefined {
-  try {
-    return refusal.parse(JSON.parse(text)).error;
-  } catch {
-    return undefined;
-  }
 }

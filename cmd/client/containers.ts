@@ -42,10 +42,7 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
   const session = openSession(options);
   const { client, out, profile } = session;
   const container = await containerOf(session, name);
-  if (out.json) {
-    out.line(JSON.stringify(container));
-    return;
-  }
+  if (out.json) return out.line(JSON.stringify(container));
   const params = { id: container.id };
   const [{ rules }, from, { mount_paths }, hostnames] = await Promise.all([
     client.call('listIngress', { params }),
