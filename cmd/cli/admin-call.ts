@@ -10,9 +10,7 @@ import { readEnvironment } from '../config/config.ts';
 import { openSecrets } from '../config/data-dir.ts';
 import { hint } from '../config/program.ts';
 import { findRunning } from '../config/running.ts';
-import { withDatabase } from '../node/database.ts';
-import { openLog } from '../observability/log.ts';
-import type { CommandOptions } from './command.ts';
+import { type CommandOptions, onDatabase } from './command.ts';
 
 const TOKEN_SECONDS = 60;
 const TIMEOUT_MS = 10_000;
@@ -67,8 +65,7 @@ async function adminToken(dataDir: string): Promise<string> {
   const { jwtSecret } = openSecrets(dataDir, environment);
   const issue = sessionTokens(jwtSecret, TOKEN_SECONDS, { now: Date.now });
   const username = environment.ADMIN_USERNAME;
-  const log = openLog(environment.LOG_LEVEL ?? 'error');
-  const admin = await withDatabase(environment, dataDir, log, (db) => userByName(db, username));
+  const admin = await onDatabase({ data: dataDir }, (db) => userByName(db, username));
   if (admin === undefined)
     throw new CliError(`There is no user ${username}: ADMIN_USERNAME is another than the platform has.`);
   return (await issue({ id: admin.id, username, isAdmin: true })).token;

@@ -63,12 +63,7 @@ export async function rotateWebhook(text: string, options: ClientCommandOptions)
 }
 
 function printSecret({ out }: ClientSession, webhook: CallReply<'addWebhook'>): void {
-  if (out.json) {
-    out.line(JSON.stringify(webhook));
-    return;
-  }
-  if (out.isTerminal) out.note(`The secret of ${clean(webhook.url)}, shown only now:`);
-  out.line(webhook.secret);
+  out.secret(webhook, `The secret of ${clean(webhook.url)}`, webhook.secret);
 }
 
 /** Enables one again. */

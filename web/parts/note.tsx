@@ -71,17 +71,19 @@ export function useSecondsLeft(error: TroupeError | undefined): number {
 interface EmptyProps {
   readonly icon: IconNode;
   readonly title: string;
+  readonly lead?: string;
   readonly children?: ComponentChildren;
 }
 
 /** Nothing here: what it is for, and what to do. */
-export function Empty({ icon, title, children }: EmptyProps) {
+export function Empty({ icon, title, lead, children }: EmptyProps) {
   return (
     <div class="empty">
       <span class="picture">
         <Icon of={icon} size={28} />
       </span>
       <h2>{title}</h2>
+      {lead !== undefined && <p>{lead}</p>}
       {children}
     </div>
   );

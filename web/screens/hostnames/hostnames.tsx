@@ -1,10 +1,10 @@
 /** Hostnames of one's own: where each leads, and what to enter where its DNS is kept. */
-import { Globe, Plus } from 'lucide';
+import { Globe } from 'lucide';
 import { useEffect, useState } from 'preact/hooks';
 import { client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { place } from '../../core/router.ts';
-import { Button } from '../../parts/button.tsx';
+import { AddButton } from '../../parts/button.tsx';
 import { Empty, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
@@ -32,11 +32,7 @@ export function Hostnames() {
     <Page
       title={t.shell.hostnames}
       lead={t.hostnames.lead}
-      actions={
-        <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
-          {t.hostnames.add}
-        </Button>
-      }
+      actions={<AddButton name={t.hostnames.add} onClick={() => setAdding(true)} />}
       narrow
     >
       <div class="stack">
@@ -44,9 +40,7 @@ export function Hostnames() {
         {mappings.value !== undefined && (
           <Panel>
             {mappings.value.length === 0 ? (
-              <Empty icon={Globe} title={t.hostnames.none}>
-                <p>{t.hostnames.noneLead}</p>
-              </Empty>
+              <Empty icon={Globe} title={t.hostnames.none} lead={t.hostnames.noneLead} />
             ) : (
               <Rows>
                 {mappings.value.map((mapping) => (

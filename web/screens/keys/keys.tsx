@@ -1,5 +1,5 @@
 /** The SSH keys of the account. */
-import { KeyRound, Plus, Trash, UserKey, UserLock } from 'lucide';
+import { KeyRound, Trash, UserKey, UserLock } from 'lucide';
 import { useState } from 'preact/hooks';
 import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
@@ -8,7 +8,7 @@ import { call, client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { offer } from '../../live/facts.ts';
 import { containers } from '../../live/live.ts';
-import { Button } from '../../parts/button.tsx';
+import { AddButton } from '../../parts/button.tsx';
 import { AsCommand, Code, CopyButton } from '../../parts/copy.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { TextField } from '../../parts/field.tsx';
@@ -25,7 +25,7 @@ import { LetKeyIn, ShutKeyOut, type SshKeyLine, type SshKeyQuestionProps } from 
 
 interface AskedKey {
   readonly sshKey: SshKeyLine;
-  readonly what: 'delete' | 'let in' | 'shut out';
+  readonly what: keyof typeof QUESTIONS;
 }
 
 export function Keys() {
@@ -42,9 +42,7 @@ export function Keys() {
       title={t.shell.keys}
       lead={t.keys.lead}
       actions={
-        <Button kind="main" icon={Plus} onClick={() => setAdding(true)} reason={isFull ? t.keys.full(most) : undefined}>
-          {t.keys.add}
-        </Button>
+        <AddButton name={t.keys.add} reason={isFull ? t.keys.full(most) : undefined} onClick={() => setAdding(true)} />
       }
       narrow
     >
@@ -52,8 +50,7 @@ export function Keys() {
       {keys.value !== undefined && (
         <Panel>
           {keys.value.length === 0 ? (
-            <Empty icon={KeyRound} title={t.keys.none}>
-              <p>{t.create.makeKey}</p>
+            <Empty icon={KeyRound} title={t.keys.none} lead={t.create.makeKey}>
               <Code text={t.create.keyCommand} what={t.create.theKeyCommand} />
             </Empty>
           ) : (
@@ -100,17 +97,6 @@ export function Keys() {
       {asked !== undefined && <AskAboutKey {...asked} onClose={() => setAsked(undefined)} onDone={keys.reload} />}
     </Page>
   );
-}
-
-function AskAboutKey({ what, ...props }: SshKeyQuestionProps & Pick<AskedKey, 'what'>) {
-  switch (what) {
-    case 'delete':
-      return <DeleteKey {...props} />;
-    case 'let in':
-      return <LetKeyIn {...props} />;
-    case 'shut out':
-      return <ShutKeyOut {...props} />;
-  }
 }
 
 function AddKey({ onClose, onAdded }: { readonly onClose: () => void; readonly onAdded: () => void }) {
@@ -164,4 +150,11 @@ function DeleteKey({ sshKey: { id, name }, onClose, onDone }: SshKeyQuestionProp
       <p class="dim">{t.keys.deleteLead}</p>
     </Confirm>
   );
+}
+
+const QUESTIONS = { delete: DeleteKey, 'let in': LetKeyIn, 'shut out': ShutKeyOut } as const;
+
+function AskAboutKey({ what, ...props }: SshKeyQuestionProps & Pick<AskedKey, 'what'>) {
+  const Question = QUESTIONS[what];
+  return <Question {...props} />;
 }

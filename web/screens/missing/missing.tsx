@@ -17,8 +17,7 @@ interface DeadEndProps {
 export function DeadEnd({ icon, lead, why, ...page }: DeadEndProps) {
   return (
     <Page {...page} narrow>
-      <Empty icon={icon} title={lead}>
-        <p>{why}</p>
+      <Empty icon={icon} title={lead} lead={why}>
         <LinkButton href="/containers" kind="main">
           {t.missing.back}
         </LinkButton>

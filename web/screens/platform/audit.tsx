@@ -78,9 +78,7 @@ function AuditEntries({ asked }: { readonly asked: URLSearchParams }) {
       {list !== undefined && (
         <Panel>
           {list.length === 0 ? (
-            <Empty icon={ScrollText} title={t.audit.none}>
-              <p>{t.audit.noneLead}</p>
-            </Empty>
+            <Empty icon={ScrollText} title={t.audit.none} lead={t.audit.noneLead} />
           ) : (
             <AuditTable list={list} />
           )}

@@ -44,9 +44,7 @@ export const AllContainers = forAdministrator(() => {
         {list.value !== undefined &&
           (list.value.length === 0 ? (
             <Panel>
-              <Empty icon={Box} title={t.allContainers.none}>
-                <p>{t.allContainers.noneLead}</p>
-              </Empty>
+              <Empty icon={Box} title={t.allContainers.none} lead={t.allContainers.noneLead} />
             </Panel>
           ) : (
             <ContainerTable rows={list.value} onAsk={setAsking} />

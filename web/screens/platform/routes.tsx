@@ -1,11 +1,11 @@
 /** Where the gateway leads requests. */
-import { Plus, Route as RouteIcon, Trash } from 'lucide';
+import { Route as RouteIcon, Trash } from 'lucide';
 import { useState } from 'preact/hooks';
 import type { CallReply } from '../../../client/index.ts';
 import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
 import { call } from '../../core/platform.ts';
-import { Button } from '../../parts/button.tsx';
+import { AddButton, Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { Check, TextField } from '../../parts/field.tsx';
@@ -28,20 +28,14 @@ export const RoutesPage = forAdministrator(() => {
     <Page
       title={t.platform.routes}
       lead={t.routes.lead}
-      actions={
-        <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
-          {t.routes.add}
-        </Button>
-      }
+      actions={<AddButton name={t.routes.add} onClick={() => setAdding(true)} />}
     >
       <div class="stack">
         <Loading data={list} many={5} />
         {list.value !== undefined &&
           (list.value.length === 0 ? (
             <Panel>
-              <Empty icon={RouteIcon} title={t.routes.none}>
-                <p>{t.routes.noneLead}</p>
-              </Empty>
+              <Empty icon={RouteIcon} title={t.routes.none} lead={t.routes.noneLead} />
             </Panel>
           ) : (
             <RouteTable rows={list.value} onDelete={setDeleting} />

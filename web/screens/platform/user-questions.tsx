@@ -22,28 +22,11 @@ import { AskForLink, LinkOnce, type MadePasswordLink } from './password-link.tsx
 
 export type ListedUser = CallReply<'adminListUsers'>[number];
 
-export type UserQuestion = 'sessions' | 'password' | 'link' | 'forget' | 'disable' | 'remove';
+export type UserQuestion = keyof typeof QUESTIONS;
 
 interface UserQuestionProps {
   readonly user: ListedUser;
   readonly onClose: () => void;
-}
-
-export function AskAboutUser({ what, ...props }: UserQuestionProps & { readonly what: UserQuestion }) {
-  switch (what) {
-    case 'sessions':
-      return <UserSessions {...props} />;
-    case 'password':
-      return <NewPassword {...props} />;
-    case 'link':
-      return <AskForLink {...props} />;
-    case 'forget':
-      return <ForgetKeys {...props} />;
-    case 'disable':
-      return <DisableUser {...props} />;
-    case 'remove':
-      return <RemoveUser {...props} />;
-  }
 }
 
 export function AddUser({ onClose, onAdded }: { readonly onClose: () => void; readonly onAdded: () => void }) {
@@ -226,4 +209,18 @@ function RemoveUser({ user: { id, username }, onClose }: UserQuestionProps) {
       <AsCommand troupe={troupeLine('users', 'remove', username)} />
     </ConfirmByName>
   );
+}
+
+const QUESTIONS = {
+  sessions: UserSessions,
+  password: NewPassword,
+  link: AskForLink,
+  forget: ForgetKeys,
+  disable: DisableUser,
+  remove: RemoveUser,
+} as const;
+
+export function AskAboutUser({ what, ...props }: UserQuestionProps & { readonly what: UserQuestion }) {
+  const Question = QUESTIONS[what];
+  return <Question {...props} />;
 }

@@ -1,12 +1,12 @@
 /** Who may log in, and what is done about it. */
 
 import { useSignal } from '@preact/signals';
-import { Ban, CircleCheck, type IconNode, KeyRound, Link, MonitorSmartphone, Plus, RotateCcwKey, Trash } from 'lucide';
+import { Ban, CircleCheck, type IconNode, KeyRound, Link, MonitorSmartphone, RotateCcwKey, Trash } from 'lucide';
 import { useState } from 'preact/hooks';
 import { useDeed } from '../../core/deed.ts';
 import { dateOf, exactTime } from '../../core/format.ts';
 import { call } from '../../core/platform.ts';
-import { Button } from '../../parts/button.tsx';
+import { AddButton, Button } from '../../parts/button.tsx';
 import { Menu } from '../../parts/menu.tsx';
 import { Failure, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
@@ -48,11 +48,7 @@ export const Users = forAdministrator(() => {
     <Page
       title={t.platform.users}
       lead={t.users.lead}
-      actions={
-        <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
-          {t.users.add}
-        </Button>
-      }
+      actions={<AddButton name={t.users.add} onClick={() => setAdding(true)} />}
     >
       <div class="stack">
         <Loading data={first} many={5} />

@@ -1,12 +1,12 @@
 /** Security keys, the second factor of a login. */
-import { Plus, Trash } from 'lucide';
+import { Trash } from 'lucide';
 import { useState } from 'preact/hooks';
 import { TroupeError } from '../../../client/index.ts';
 import { type Deed, useDeed } from '../../core/deed.ts';
 import { dateOf } from '../../core/format.ts';
 import { call, client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
-import { Button } from '../../parts/button.tsx';
+import { AddButton, Button } from '../../parts/button.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { TextField } from '../../parts/field.tsx';
 import { FormDialog } from '../../parts/form.tsx';
@@ -29,11 +29,7 @@ export function SecurityKeys() {
   return (
     <Panel
       title={t.settings.keys}
-      aside={
-        <Button kind="bare" icon={Plus} onClick={() => setAdding(true)}>
-          {t.settings.addKey}
-        </Button>
-      }
+      aside={<AddButton kind="bare" name={t.settings.addKey} onClick={() => setAdding(true)} />}
     >
       <Failure error={keys.error} onRetry={keys.reload} />
       {keys.value !== undefined && list.length === 0 && <p class="inside faint small">{t.settings.keysLead}</p>}

@@ -1,10 +1,10 @@
 /** Service accounts: rights that several tokens share, and that can be changed while these are in use. */
-import { Bot, KeySquare, Plus, Trash, UserPen } from 'lucide';
+import { Bot, KeySquare, Trash, UserPen } from 'lucide';
 import { useState } from 'preact/hooks';
 import { dateOf } from '../../core/format.ts';
 import type { LoadedData } from '../../core/resource.ts';
 import { containers } from '../../live/live.ts';
-import { Button } from '../../parts/button.tsx';
+import { AddButton, Button } from '../../parts/button.tsx';
 import { Menu } from '../../parts/menu.tsx';
 import { Empty, Loading } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
@@ -41,18 +41,10 @@ export function ServiceAccounts({ accounts, tokens, onTokens }: ServiceAccountsP
   return (
     <Panel
       title={t.accounts.title}
-      aside={
-        <Button kind="bare" icon={Plus} onClick={() => setAdding(true)}>
-          {t.accounts.add}
-        </Button>
-      }
+      aside={<AddButton kind="bare" name={t.accounts.add} onClick={() => setAdding(true)} />}
     >
       <Loading data={accounts} tall={64} />
-      {list?.length === 0 && (
-        <Empty icon={Bot} title={t.accounts.none}>
-          <p>{t.accounts.noneLead}</p>
-        </Empty>
-      )}
+      {list?.length === 0 && <Empty icon={Bot} title={t.accounts.none} lead={t.accounts.noneLead} />}
       {list !== undefined && list.length > 0 && (
         <Rows>
           {list.map((account) => (

@@ -1,10 +1,10 @@
 /** API tokens, and the service accounts that some of them are of. */
 import './tokens.css';
-import { Plus, Ticket } from 'lucide';
+import { Ticket } from 'lucide';
 import { useState } from 'preact/hooks';
 import { client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
-import { Button } from '../../parts/button.tsx';
+import { AddButton } from '../../parts/button.tsx';
 import { Empty, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
@@ -23,11 +23,7 @@ export function Tokens() {
     <Page
       title={t.shell.tokens}
       lead={t.tokens.lead}
-      actions={
-        <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
-          {t.tokens.add}
-        </Button>
-      }
+      actions={<AddButton name={t.tokens.add} onClick={() => setAdding(true)} />}
       narrow
     >
       <div class="stack">
@@ -35,9 +31,7 @@ export function Tokens() {
         {own !== undefined && (
           <Panel title={t.tokens.yours}>
             {own.length === 0 ? (
-              <Empty icon={Ticket} title={t.tokens.none}>
-                <p>{t.tokens.noneLead}</p>
-              </Empty>
+              <Empty icon={Ticket} title={t.tokens.none} lead={t.tokens.noneLead} />
             ) : (
               <Rows>
                 {own.map((token) => (

@@ -78,21 +78,6 @@ export function EditWebhook({ webhook, onClose, onDone }: Partial<WebhookQuestio
 
 type EditEnds = Pick<WebhookQuestionProps, 'onClose' | 'onDone'>;
 
-/** Asks what cannot be undone. */
-export function AskAboutWebhook({
-  what,
-  ...props
-}: WebhookQuestionProps & { readonly what: Exclude<WebhookQuestion, 'change'> }) {
-  switch (what) {
-    case 'pause':
-      return <PauseWebhook {...props} />;
-    case 'rotate':
-      return <RotateWebhook {...props} />;
-    case 'delete':
-      return <DeleteWebhook {...props} />;
-  }
-}
-
 function PauseWebhook({ webhook: { id, url, waiting }, onClose, onDone }: WebhookQuestionProps) {
   const deed = useDeed(async () => {
     await call('updateWebhook', { params: { id }, body: { enabled: false } });
@@ -134,4 +119,12 @@ function DeleteWebhook({ webhook: { id, url }, onClose, onDone }: WebhookQuestio
       <AsCommand troupe={troupeLine('webhook', 'rm', url)} />
     </Confirm>
   );
+}
+
+const QUESTIONS = { pause: PauseWebhook, rotate: RotateWebhook, delete: DeleteWebhook } as const;
+
+/** Asks what cannot be undone. */
+export function AskAboutWebhook({ what, ...props }: WebhookQuestionProps & { readonly what: keyof typeof QUESTIONS }) {
+  const Question = QUESTIONS[what];
+  return <Question {...props} />;
 }

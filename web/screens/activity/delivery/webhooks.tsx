@@ -1,9 +1,9 @@
 /** Webhooks: how each is, what it answered last, and what can be done about it. */
-import { Plus, Webhook as WebhookIcon } from 'lucide';
+import { Webhook as WebhookIcon } from 'lucide';
 import { useState } from 'preact/hooks';
 import { client } from '../../../core/platform.ts';
 import { useLoaded } from '../../../core/resource.ts';
-import { Button } from '../../../parts/button.tsx';
+import { AddButton } from '../../../parts/button.tsx';
 import { Empty, Loading } from '../../../parts/note.tsx';
 import { Panel } from '../../../parts/panel.tsx';
 import { Rows } from '../../../parts/rows.tsx';
@@ -40,18 +40,10 @@ export function Webhooks() {
   return (
     <Panel
       title={t.webhooks.title}
-      aside={
-        <Button kind="bare" icon={Plus} onClick={() => setAdding(true)}>
-          {t.webhooks.add}
-        </Button>
-      }
+      aside={<AddButton kind="bare" name={t.webhooks.add} onClick={() => setAdding(true)} />}
     >
       <Loading data={webhooks} tall={64} />
-      {list?.length === 0 && (
-        <Empty icon={WebhookIcon} title={t.webhooks.none}>
-          <p>{t.webhooks.noneLead}</p>
-        </Empty>
-      )}
+      {list?.length === 0 && <Empty icon={WebhookIcon} title={t.webhooks.none} lead={t.webhooks.noneLead} />}
       {list !== undefined && list.length > 0 && (
         <Rows>
           {list.map((webhook) => (
