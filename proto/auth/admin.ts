@@ -6,7 +6,7 @@ import { idSchema } from '../ids.ts';
 import { wholeNumber } from '../whole-number.ts';
 
 const common = { service: 'auth', access: 'admin', actor: { kind: 'auth/admin', key: 'none' } } as const;
-const params = z.object({ id: idSchema });
+const ofUser = { ...common, params: z.object({ id: idSchema }) } as const;
 const MAX_PAGE = 500;
 const limit = wholeNumber.transform((given) => Math.min(given, MAX_PAGE)).default(100);
 const flag = (given: boolean) =>
@@ -47,9 +47,8 @@ export const adminAddUser = endpoint('adminAddUser', 'POST /api/admin/users', {
 });
 
 export const adminSetPassword = endpoint('adminSetPassword', 'POST /api/admin/users/{id}/password', {
-  ...common,
+  ...ofUser,
   summary: "Replace a user's password by a new one, which is shown only now; their sessions end",
-  params,
   reply: z.object({ password: z.string(), sessions_ended: z.int() }),
   refuses: ['not_found'],
 });
@@ -61,59 +60,52 @@ export const PASSWORD_LINK_LIFETIMES = { '1h': 3600, '24h': 86_400, '7d': 7 * 86
 export type PasswordLinkLifetime = keyof typeof PASSWORD_LINK_LIFETIMES;
 
 export const adminPasswordLink = endpoint('adminPasswordLink', 'POST /api/admin/users/{id}/password-link', {
-  ...common,
+  ...ofUser,
   summary: 'Make a link by which a user sets a password once; it is shown only now, and voids the one before',
-  params,
   query: z.object({ expires_in: z.enum(['1h', '24h', '7d']).default('24h') }),
   reply: z.object({ url: z.string(), expires_at: z.iso.datetime() }),
   refuses: ['not_found', 'conflict'],
 });
 
 export const adminForgetKeys = endpoint('adminForgetKeys', 'DELETE /api/admin/users/{id}/keys', {
-  ...common,
+  ...ofUser,
   summary: 'Delete the security keys of a user who lost them: the password is enough then',
-  params,
   reply: z.object({ keys: z.int() }),
   refuses: ['not_found'],
 });
 
 export const adminDisableUser = endpoint('adminDisableUser', 'POST /api/admin/users/{id}/disable', {
-  ...common,
+  ...ofUser,
   summary: 'Let a user in no more: sessions end, tokens open nothing; with `stop` their containers stop',
-  params,
   query: z.object({ stop: flag(false) }),
   reply: z.object({ state: userStateSchema, changed: z.boolean(), containers: z.int() }),
   refuses: ['not_found', 'conflict'],
 });
 
 export const adminEnableUser = endpoint('adminEnableUser', 'POST /api/admin/users/{id}/enable', {
-  ...common,
+  ...ofUser,
   summary: 'Let a disabled user in again',
-  params,
   reply: z.object({ state: userStateSchema, changed: z.boolean() }),
   refuses: ['not_found', 'conflict'],
 });
 
 export const adminRemoveUser = endpoint('adminRemoveUser', 'DELETE /api/admin/users/{id}', {
-  ...common,
+  ...ofUser,
   summary: 'Begin the removal of a user with all that is theirs, which the platform finishes by itself',
-  params,
   reply: z.object({ state: userStateSchema, containers: z.int(), mappings: z.int() }),
   refuses: ['not_found', 'conflict'],
 });
 
 export const adminListSessions = endpoint('adminListSessions', 'GET /api/admin/users/{id}/sessions', {
-  ...common,
+  ...ofUser,
   summary: 'Logins of a user whose tokens have not expired',
-  params,
   reply: z.array(z.object({ id: z.int(), ip_address: z.string(), created_at: z.iso.datetime() })),
   refuses: ['not_found'],
 });
 
 export const adminEndSessions = endpoint('adminEndSessions', 'DELETE /api/admin/users/{id}/sessions', {
-  ...common,
+  ...ofUser,
   summary: 'End all sessions of a user; API tokens go on',
-  params,
   reply: z.object({ ended: z.int() }),
   refuses: ['not_found'],
 });

@@ -42,6 +42,7 @@ const tokenView = z.object({ ...token, service_account_id: z.string().nullable()
 export type ServiceAccountView = z.output<typeof account>;
 
 const common = { service: 'auth', access: 'session', actor: { kind: 'auth/user', key: 'caller' } } as const;
+const one = { ...common, params: byId } as const;
 
 export const createToken = endpoint('createToken', 'POST /api/tokens', {
   ...common,
@@ -60,10 +61,9 @@ export const listTokens = endpoint('listTokens', 'GET /api/tokens', {
 });
 
 export const deleteToken = endpoint('deleteToken', 'DELETE /api/tokens/{id}', {
-  ...common,
+  ...one,
   uncounted: true,
   summary: 'Revoke an API token and close the streams opened with it',
-  params: byId,
   reply: done,
 });
 
@@ -95,26 +95,23 @@ export const listServiceAccounts = endpoint('listServiceAccounts', 'GET /api/ser
 });
 
 export const getServiceAccount = endpoint('getServiceAccount', 'GET /api/service-accounts/{id}', {
-  ...common,
+  ...one,
   summary: 'One service account',
-  params: byId,
   reply: account,
 });
 
 export const setServiceAccountScopes = endpoint('setServiceAccountScopes', 'PUT /api/service-accounts/{id}/scopes', {
-  ...common,
+  ...one,
   notByKey: true,
   summary: 'Replace the scopes of a service account; its tokens have them at once',
-  params: byId,
   body: z.object({ scopes: scopesSchema }),
   reply: done,
 });
 
 export const deleteServiceAccount = endpoint('deleteServiceAccount', 'DELETE /api/service-accounts/{id}', {
-  ...common,
+  ...one,
   uncounted: true,
   summary: 'Delete a service account and revoke its tokens',
-  params: byId,
   reply: done,
 });
 
@@ -122,11 +119,10 @@ export const createServiceAccountToken = endpoint(
   'createServiceAccountToken',
   'POST /api/service-accounts/{id}/tokens',
   {
-    ...common,
+    ...one,
     notByKey: true,
     idempotent: 'key',
     summary: 'Make a token of a service account; it is shown only now',
-    params: byId,
     body: z.object({ name: nameSchema, expires_in: expiresInSchema }),
     reply: z.object({ ...accountToken, token: z.string() }),
     refuses: ['limit_reached'],
@@ -134,9 +130,8 @@ export const createServiceAccountToken = endpoint(
 );
 
 export const listServiceAccountTokens = endpoint('listServiceAccountTokens', 'GET /api/service-accounts/{id}/tokens', {
-  ...common,
+  ...one,
   summary: 'Tokens of a service account',
-  params: byId,
   reply: z.array(z.object(accountToken)),
 });
 

@@ -39,45 +39,6 @@ import {
 } from './settings.ts';
 import { endingFields, getSettings, workloadFields } from './workload.ts';
 
-export { execContainer } from './exec.ts';
-export {
-  type ContainerCreatedView,
-  type ContainerStatus,
-  type ContainerView,
-  containerCreatedSchema,
-  containerSchema,
-  INSTANCE_TYPES,
-  type InstanceType,
-  instanceTypeSchema,
-  MAX_SSH_KEYS,
-  mountPathSchema,
-  type PullPolicy,
-  pullPolicySchema,
-  statusSchema,
-} from './fields.ts';
-export {
-  type AdminContainerView,
-  adminDeleteContainer,
-  adminStopContainer,
-  type ImageView,
-  listAllContainers,
-  listImages,
-} from './images.ts';
-export { DEFAULT_LOG_TAIL, logs, readLogs } from './logs.ts';
-export {
-  addIngress,
-  deleteIngress,
-  getMounts,
-  getSsh,
-  type IngressView,
-  listIngress,
-  setMounts,
-  setPullPolicy,
-  setSsh,
-  updateContainer,
-} from './settings.ts';
-export { getSettings } from './workload.ts';
-
 /** What one user may have. */
 export const MAX_CONTAINERS = 3;
 /** How often the mount paths of one container can be changed: each time adds a layer to its files. */
