@@ -106,18 +106,8 @@ function line(at: string, who: string, action: string, target: string, address: 
 }
 
 /** An entry as JSON. */
-export function auditJson({ userId, requestId, ...row }: AuditRow): string {
-  const { id, at, username, action, target, address, detail } = row;
-  const iso = at.toISOString();
-  return JSON.stringify({
-    id,
-    at: iso,
-    user_id: userId,
-    username,
-    action,
-    target,
-    address,
-    request_id: requestId,
-    detail,
-  });
+export function auditJson({ userId, requestId, at, ...row }: AuditRow): string {
+  const { id, username, action, target, address, detail } = row;
+  const who = { user_id: userId, username };
+  return JSON.stringify({ id, at, ...who, action, target, address, request_id: requestId, detail });
 }

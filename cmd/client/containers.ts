@@ -150,8 +150,8 @@ export async function removeAll(names: readonly string[], options: RemoveContain
   if (!options.yes) {
     const all = containers.map(({ name }) => name).join(', ');
     if (!session.out.canAsk) throw new ClientFailure('usage', `This deletes ${all} with all data: add --yes.`);
-    for (const { name, mount } of containers.map(({ name }) => ({ name, mount: 'all its data' }))) {
-      const typed = await session.out.place.ask(`This deletes ${name} with ${mount}. Type its name to go on: `);
+    for (const { name } of containers) {
+      const typed = await session.out.place.ask(`This deletes ${name} with all its data. Type its name to go on: `);
       if (typed !== name) throw new ClientFailure('failed', 'Nothing was deleted.');
     }
   }

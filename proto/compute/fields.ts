@@ -19,8 +19,6 @@ export const pullPolicySchema = z.enum(['Always', 'IfNotPresent']);
 
 /** Where a container is in its life. */
 export type ContainerStatus = z.output<typeof statusSchema>;
-export type PullPolicy = z.output<typeof pullPolicySchema>;
-export type InstanceType = z.output<typeof instanceTypeSchema>;
 
 export const containerNameSchema = z
   .string()
@@ -69,7 +67,7 @@ function isReserved(path: string): boolean {
 /**
  * One absolute path to persist: normal form, no `.` or `..`, nothing that the system owns, no `:` (a mount separator).
  */
-export const mountPathSchema = z
+const mountPathSchema = z
   .string()
   .max(255, 'must be at most 255 characters')
   .regex(

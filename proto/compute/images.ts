@@ -35,15 +35,13 @@ export const listImages = endpoint('listImages', 'GET /compute/images', {
   reply: z.array(imageSchema),
 });
 
-export const listAllContainers = endpoint('listAllContainers', 'GET /compute/admin/containers', {
-  ...common,
-  summary: 'The containers of all users',
-  access: 'admin',
-  reply: z.array(adminContainerSchema),
-  actor: { kind: 'compute/listing', key: 'none' },
-});
-
 const admin = { ...common, access: 'admin', actor: { kind: 'compute/listing', key: 'none' } } as const;
+
+export const listAllContainers = endpoint('listAllContainers', 'GET /compute/admin/containers', {
+  ...admin,
+  summary: 'The containers of all users',
+  reply: z.array(adminContainerSchema),
+});
 
 export const adminStopContainer = endpoint('adminStopContainer', 'POST /compute/admin/containers/{id}/stop', {
   ...admin,

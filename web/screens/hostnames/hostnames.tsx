@@ -8,7 +8,7 @@ import { AddButton } from '../../parts/button.tsx';
 import { Empty, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
-import { Rows } from '../../parts/rows.tsx';
+import { RowsOf } from '../../parts/rows.tsx';
 import { t } from '../../text/text.ts';
 import { MapHostname } from './add.tsx';
 import { HostnameRow } from './row.tsx';
@@ -39,15 +39,12 @@ export function Hostnames() {
         <Loading data={mappings} tall={72} many={2} />
         {mappings.value !== undefined && (
           <Panel>
-            {mappings.value.length === 0 ? (
-              <Empty icon={Globe} title={t.hostnames.none} lead={t.hostnames.noneLead} />
-            ) : (
-              <Rows>
-                {mappings.value.map((mapping) => (
-                  <HostnameRow key={mapping.id} mapping={mapping} onChange={mappings.reload} />
-                ))}
-              </Rows>
-            )}
+            <RowsOf
+              list={mappings.value}
+              none={<Empty icon={Globe} title={t.hostnames.none} lead={t.hostnames.noneLead} />}
+            >
+              {(mapping) => <HostnameRow key={mapping.id} mapping={mapping} onChange={mappings.reload} />}
+            </RowsOf>
           </Panel>
         )}
       </div>

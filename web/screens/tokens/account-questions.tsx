@@ -12,8 +12,7 @@ import { Failure } from '../../parts/note.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 import { RightsField } from './rights.tsx';
-import { draftFrom, NO_RIGHTS, scopesFrom } from './scopes.ts';
-import type { ServiceAccountLine } from './service-account.ts';
+import { draftFrom, NO_RIGHTS, type ServiceAccountLine, scopesFrom } from './scopes.ts';
 
 interface NewAccountProps {
   readonly onClose: () => void;

@@ -8,12 +8,11 @@ import { AddButton, Button } from '../../parts/button.tsx';
 import { Menu } from '../../parts/menu.tsx';
 import { Empty, Loading } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
-import { RowOf, Rows } from '../../parts/rows.tsx';
+import { RowOf, Rows, RowsOf } from '../../parts/rows.tsx';
 import { t } from '../../text/text.ts';
 import { ChangeRights, DeleteAccount, NewAccount } from './account-questions.tsx';
 import { NewToken } from './new.tsx';
-import { draftFrom, rightsSentence } from './scopes.ts';
-import type { ServiceAccountLine } from './service-account.ts';
+import { draftFrom, rightsSentence, type ServiceAccountLine } from './scopes.ts';
 import { type ListedToken, TokenRow } from './token-row.tsx';
 
 interface AskedAccount {
@@ -44,10 +43,9 @@ export function ServiceAccounts({ accounts, tokens, onTokens }: ServiceAccountsP
       aside={<AddButton kind="bare" name={t.accounts.add} onClick={() => setAdding(true)} />}
     >
       <Loading data={accounts} tall={64} />
-      {list?.length === 0 && <Empty icon={Bot} title={t.accounts.none} lead={t.accounts.noneLead} />}
-      {list !== undefined && list.length > 0 && (
-        <Rows>
-          {list.map((account) => (
+      {list !== undefined && (
+        <RowsOf list={list} none={<Empty icon={Bot} title={t.accounts.none} lead={t.accounts.noneLead} />}>
+          {(account) => (
             <AccountRow
               key={account.id}
               account={account}
@@ -55,8 +53,8 @@ export function ServiceAccounts({ accounts, tokens, onTokens }: ServiceAccountsP
               onAsk={(what) => setAsked({ account, what })}
               onTokens={changed}
             />
-          ))}
-        </Rows>
+          )}
+        </RowsOf>
       )}
       {isAdding && <NewAccount onClose={() => setAdding(false)} onMade={accounts.reload} />}
       {asked?.what === 'token' && <NewToken account={asked.account} onClose={close} onMade={changed} />}

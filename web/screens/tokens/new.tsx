@@ -11,8 +11,7 @@ import { Failure } from '../../parts/note.tsx';
 import { SecretDialog } from '../../parts/secret.tsx';
 import { t } from '../../text/text.ts';
 import { RightsField } from './rights.tsx';
-import { NO_RIGHTS, type RightsDraft, scopesFrom } from './scopes.ts';
-import type { ServiceAccountLine } from './service-account.ts';
+import { NO_RIGHTS, type RightsDraft, type ServiceAccountLine, scopesFrom } from './scopes.ts';
 
 const LIFETIMES = ['30d', '90d', '365d', 'never'] as const;
 

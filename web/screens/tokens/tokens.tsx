@@ -8,7 +8,7 @@ import { AddButton } from '../../parts/button.tsx';
 import { Empty, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
-import { Rows } from '../../parts/rows.tsx';
+import { RowsOf } from '../../parts/rows.tsx';
 import { t } from '../../text/text.ts';
 import { ServiceAccounts } from './accounts.tsx';
 import { NewToken } from './new.tsx';
@@ -30,15 +30,9 @@ export function Tokens() {
         <Loading data={tokens} tall={64} many={2} />
         {own !== undefined && (
           <Panel title={t.tokens.yours}>
-            {own.length === 0 ? (
-              <Empty icon={Ticket} title={t.tokens.none} lead={t.tokens.noneLead} />
-            ) : (
-              <Rows>
-                {own.map((token) => (
-                  <TokenRow key={token.id} token={token} onGone={tokens.reload} />
-                ))}
-              </Rows>
-            )}
+            <RowsOf list={own} none={<Empty icon={Ticket} title={t.tokens.none} lead={t.tokens.noneLead} />}>
+              {(token) => <TokenRow key={token.id} token={token} onGone={tokens.reload} />}
+            </RowsOf>
           </Panel>
         )}
         <ServiceAccounts accounts={accounts} tokens={tokens.value ?? []} onTokens={tokens.reload} />

@@ -6,7 +6,7 @@ import { useLoaded } from '../../../core/resource.ts';
 import { AddButton } from '../../../parts/button.tsx';
 import { Empty, Loading } from '../../../parts/note.tsx';
 import { Panel } from '../../../parts/panel.tsx';
-import { Rows } from '../../../parts/rows.tsx';
+import { RowsOf } from '../../../parts/rows.tsx';
 import { SecretDialog } from '../../../parts/secret.tsx';
 import { t } from '../../../text/text.ts';
 import { AskAboutWebhook, EditWebhook, hostOf, type ListedWebhook, type WebhookQuestion } from './questions.tsx';
@@ -43,18 +43,17 @@ export function Webhooks() {
       aside={<AddButton kind="bare" name={t.webhooks.add} onClick={() => setAdding(true)} />}
     >
       <Loading data={webhooks} tall={64} />
-      {list?.length === 0 && <Empty icon={WebhookIcon} title={t.webhooks.none} lead={t.webhooks.noneLead} />}
-      {list !== undefined && list.length > 0 && (
-        <Rows>
-          {list.map((webhook) => (
+      {list !== undefined && (
+        <RowsOf list={list} none={<Empty icon={WebhookIcon} title={t.webhooks.none} lead={t.webhooks.noneLead} />}>
+          {(webhook) => (
             <WebhookRow
               key={webhook.id}
               webhook={webhook}
               onChanged={webhooks.reload}
               onAsk={(what) => setAsked({ webhook, what })}
             />
-          ))}
-        </Rows>
+          )}
+        </RowsOf>
       )}
       {isAdding && <EditWebhook onClose={close} onDone={done} />}
       {asked?.what === 'change' && <EditWebhook webhook={asked.webhook} onClose={close} onDone={done} />}
