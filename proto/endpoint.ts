@@ -73,19 +73,12 @@ type Shape = z.ZodType | undefined;
 type Out<S extends Shape> = S extends z.ZodType ? z.output<S> : undefined;
 type In<S extends Shape> = S extends z.ZodType ? z.input<S> : undefined;
 
-/** What is written down of one endpoint. */
-export interface Endpoint<
-  P extends Shape = Shape,
-  Q extends Shape = Shape,
-  B extends Shape = Shape,
-  R extends Shape = Shape,
-> {
-  /** Unique; the operationId of /openapi.json and the name of its handler. */
-  readonly name: string;
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
+type Method = (typeof METHODS)[number];
+
+/** What is written down of one endpoint besides its name and where it is. */
+interface EndpointDefinition<P extends Shape, Q extends Shape, B extends Shape, R extends Shape> {
   readonly service: ServiceName;
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** With parameters in braces: `/compute/containers/{id}`. */
-  readonly path: string;
   readonly summary: string;
   readonly access: Access;
   /** Scope an API token needs; sessions skip it (5.3, rule 6). */
@@ -143,6 +136,20 @@ export interface Endpoint<
   readonly lists?: readonly string[];
 }
 
+/** What is known of one endpoint. */
+export interface Endpoint<
+  P extends Shape = Shape,
+  Q extends Shape = Shape,
+  B extends Shape = Shape,
+  R extends Shape = Shape,
+> extends EndpointDefinition<P, Q, B, R> {
+  /** Unique; the operationId of /openapi.json and the name of its handler. */
+  readonly name: string;
+  readonly method: Method;
+  /** With parameters in braces: `/compute/containers/{id}`. */
+  readonly path: string;
+}
+
 /** An endpoint of which the types do not matter. */
 export type AnyEndpoint = Endpoint;
 
@@ -185,14 +192,16 @@ export type CallOf<E> = E extends Endpoint<infer P, infer Q, infer B, infer _R> 
 /** The reply of an endpoint. */
 export type ReplyOf<E> = E extends Endpoint<infer _P, infer _Q, infer _B, infer R> ? In<R> : never;
 
-/** Defines an endpoint; the types of its handler follow from the schemas. */
+/** Defines an endpoint, with its method before its path; the types of its handler follow from the schemas. */
 export function endpoint<
   P extends Shape = undefined,
   Q extends Shape = undefined,
   B extends Shape = undefined,
   R extends Shape = undefined,
->(definition: Endpoint<P, Q, B, R>): Endpoint<P, Q, B, R> {
-  return Object.freeze(definition);
+>(name: string, route: `${Method} /${string}`, definition: EndpointDefinition<P, Q, B, R>): Endpoint<P, Q, B, R> {
+  const [first, path = ''] = route.split(' ');
+  const method = METHODS.find((each) => each === first) ?? 'GET';
+  return Object.freeze({ ...definition, name, method, path });
 }
 
 /** How a service is. `problems` are sentences for operators; empty when all is well. */

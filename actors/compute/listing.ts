@@ -1,12 +1,8 @@
 /** The administrator on all containers: no entity has them, so a pool answers on the node that was asked. */
-import {
-  adminDeleteContainer,
-  adminStopContainer,
-  containerCreatedSchema,
-  deleteContainer,
-  listAllContainers,
-  stopContainer,
-} from '../../proto/compute/endpoints.ts';
+
+import { deleteContainer, stopContainer } from '../../proto/compute/endpoints.ts';
+import { containerCreatedSchema } from '../../proto/compute/fields.ts';
+import { adminDeleteContainer, adminStopContainer, listAllContainers } from '../../proto/compute/images.ts';
 import type { Call } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { allContainers, containerOwner } from '../../storage/compute/containers.ts';

@@ -1,6 +1,6 @@
 /** What a call says of a container's private network, and who may be in one. */
 
-import { containerScope } from '../../proto/compute/fields.ts';
+import { ofContainer } from '../../proto/compute/fields.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { MAX_PLACE } from '../../proto/ports/engine.ts';
@@ -59,7 +59,7 @@ function placeIn(
 ): number {
   const others = members.filter(({ id }) => id !== containerId);
   const { scopes, userId } = caller;
-  const { key, action } = containerScope('update');
+  const { key, action } = ofContainer('update').scope;
   if (scopes !== undefined && others.some(({ id }) => !grants(scopes, key(userId, { id }), action)))
     throw new Refusal('missing_scope', {
       message: `This token may not join the network ${name}: it may not update all containers that are in it.`,

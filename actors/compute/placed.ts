@@ -1,7 +1,8 @@
 /** Users and containers of the compute service, wherever they are awake: what they are told from other nodes. */
 import { z } from 'zod';
-import { computeEndpoints, listAllContainers } from '../../proto/compute/endpoints.ts';
+import { computeEndpoints } from '../../proto/compute/endpoints.ts';
 import { statusSchema } from '../../proto/compute/fields.ts';
+import { listAllContainers } from '../../proto/compute/images.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import type { ContainerRow } from '../../storage/compute/containers.ts';
 import type { Ref } from '../../supervision/index.ts';

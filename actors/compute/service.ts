@@ -1,13 +1,7 @@
 /** The compute service: its endpoints, who answers them, and its supervision tree. */
-import {
-  computeEndpoints,
-  computeSocket,
-  execContainer,
-  getContainer,
-  logs,
-  readLogs,
-  terminal,
-} from '../../proto/compute/endpoints.ts';
+import { computeEndpoints, computeSocket, getContainer, terminal } from '../../proto/compute/endpoints.ts';
+import { execContainer } from '../../proto/compute/exec.ts';
+import { logs, readLogs } from '../../proto/compute/logs.ts';
 import type { Service } from '../../proto/endpoint.ts';
 import { computeNews } from '../../storage/compute/news.ts';
 import type { Ref, SystemRef } from '../../supervision/index.ts';

@@ -1,6 +1,6 @@
 /** The call for the images that a user may make containers of. */
 import { withTimeout } from '../../lib/waiting.ts';
-import { type ImageView, listImages } from '../../proto/compute/endpoints.ts';
+import { type ImageView, listImages } from '../../proto/compute/images.ts';
 import { callerOf, type Handler, handler } from '../service/dispatch.ts';
 import type { ComputeDeps } from './deps.ts';
 import type { ComputeUserState } from './user-state.ts';

@@ -1,13 +1,8 @@
 /** The calls on a user's SSH keys. */
 
 import { isRecentLogin, RECENT_LOGIN_SECONDS } from '../../proto/auth/security-keys.ts';
-import {
-  createSshKey,
-  deleteSshKey,
-  listSshKeys,
-  MAX_SSH_KEYS,
-  setSshKeyLogin,
-} from '../../proto/compute/endpoints.ts';
+import { createSshKey, deleteSshKey, listSshKeys, setSshKeyLogin } from '../../proto/compute/endpoints.ts';
+import { MAX_SSH_KEYS } from '../../proto/compute/fields.ts';
 import { parsePublicKey } from '../../proto/compute/ssh-key.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';

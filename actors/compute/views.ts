@@ -1,5 +1,7 @@
 /** What users see of rows. */
-import type { AdminContainerView, ContainerCreatedView, ContainerView } from '../../proto/compute/endpoints.ts';
+
+import type { ContainerCreatedView, ContainerView } from '../../proto/compute/fields.ts';
+import type { AdminContainerView } from '../../proto/compute/images.ts';
 import { sshCommand } from '../../proto/gateway/ssh.ts';
 import type { ContainerRow, OwnedContainerRow } from '../../storage/compute/containers.ts';
 import type { ContainerSettings } from '../../storage/compute/settings.ts';

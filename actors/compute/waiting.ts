@@ -1,12 +1,8 @@
 /** Replies that wait until a container runs. They wait beside the actors, which go on meanwhile. */
-import {
-  type ContainerView,
-  containerSchema,
-  createContainer,
-  getContainer,
-  startContainer,
-} from '../../proto/compute/endpoints.ts';
+
+import { createContainer, getContainer, startContainer } from '../../proto/compute/endpoints.ts';
 import type { ComputeNews, ComputeNewsSource } from '../../proto/compute/events.ts';
+import { type ContainerView, containerSchema } from '../../proto/compute/fields.ts';
 import type { AnyEndpoint, Call, Service } from '../../proto/endpoint.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import { callOf } from '../service/dispatch.ts';

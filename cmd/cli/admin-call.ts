@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import { sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
+import { jsonOf } from '../../lib/input.ts';
 import type { Endpoint } from '../../proto/endpoint.ts';
 import { userByName } from '../../storage/auth/users.ts';
 import { CliError } from '../config/cli-error.ts';
@@ -9,9 +10,7 @@ import { readEnvironment } from '../config/config.ts';
 import { openSecrets } from '../config/data-dir.ts';
 import { hint } from '../config/program.ts';
 import { findRunning } from '../config/running.ts';
-import { withDatabase } from '../node/database.ts';
-import { openLog } from '../observability/log.ts';
-import type { CommandOptions } from './command.ts';
+import { type CommandOptions, onDatabase } from './command.ts';
 
 const TOKEN_SECONDS = 60;
 const TIMEOUT_MS = 10_000;
@@ -55,7 +54,8 @@ export async function callAsAdmin<R extends z.ZodType>(
     );
   }
   const text = await response.text();
-  if (!response.ok) throw new CliError(sentenceOf(text) ?? `Troupe answers ${response.status}: ${text}`);
+  if (!response.ok)
+    throw new CliError(refusal.safeParse(jsonOf(text)).data?.error ?? `Troupe answers ${response.status}: ${text}`);
   if (endpoint.reply === undefined) throw new TypeError(`${endpoint.name} has no reply`);
   return endpoint.reply.parse(JSON.parse(text));
 }
@@ -65,17 +65,8 @@ async function adminToken(dataDir: string): Promise<string> {
   const { jwtSecret } = openSecrets(dataDir, environment);
   const issue = sessionTokens(jwtSecret, TOKEN_SECONDS, { now: Date.now });
   const username = environment.ADMIN_USERNAME;
-  const log = openLog(environment.LOG_LEVEL ?? 'error');
-  const admin = await withDatabase(environment, dataDir, log, (db) => userByName(db, username));
+  const admin = await onDatabase({ data: dataDir }, (db) => userByName(db, username));
   if (admin === undefined)
     throw new CliError(`There is no user ${username}: ADMIN_USERNAME is another than the platform has.`);
   return (await issue({ id: admin.id, username, isAdmin: true })).token;
-}
-
-function sentenceOf(text: string): string | undefined {
-  try {
-    return refusal.parse(JSON.parse(text)).error;
-  } catch {
-    return undefined;
-  }
 }

@@ -4,10 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type AuditFilter, type AuditRow, readAudit } from '../../storage/audit.ts';
 import type { Db } from '../../storage/db.ts';
 import { CliError } from '../config/cli-error.ts';
-import { readEnvironment } from '../config/config.ts';
-import { withDatabase } from '../node/database.ts';
-import { openLog } from '../observability/log.ts';
-import type { CommandOptions } from './command.ts';
+import { type CommandOptions, onDatabase } from './command.ts';
 
 /** As commander gives them. */
 export interface AuditOptions extends CommandOptions {
@@ -27,7 +24,6 @@ const HEADER = line('AT', 'WHO', 'ACTION', 'TARGET', 'ADDRESS', 'DETAIL');
 /** Prints the entries that fit; with `follow` goes on until it is interrupted or nobody reads any more. */
 export async function showAudit(options: AuditOptions): Promise<void> {
   const filter = auditFilter(options, Date.now());
-  const environment = readEnvironment(process.env);
   const end = new AbortController();
   const stop = () => end.abort();
   process.stdout.on('error', stop);
@@ -36,7 +32,7 @@ export async function showAudit(options: AuditOptions): Promise<void> {
     if (text !== '' && !process.stdout.write(text))
       await once(process.stdout, 'drain', { signal: end.signal }).catch(() => {});
   };
-  await withDatabase(environment, options.data, openLog(environment.LOG_LEVEL ?? 'error'), async (db) => {
+  await onDatabase(options, async (db) => {
     if (options.follow) for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, stop);
     if (!options.json) process.stdout.write(`${HEADER}\n`);
     if (options.follow) await follow(db, filter, print, end.signal);
@@ -110,18 +106,8 @@ function line(at: string, who: string, action: string, target: string, address: 
 }
 
 /** An entry as JSON. */
-export function auditJson({ userId, requestId, ...row }: AuditRow): string {
-  const { id, at, username, action, target, address, detail } = row;
-  const iso = at.toISOString();
-  return JSON.stringify({
-    id,
-    at: iso,
-    user_id: userId,
-    username,
-    action,
-    target,
-    address,
-    request_id: requestId,
-    detail,
-  });
+export function auditJson({ userId, requestId, at, ...row }: AuditRow): string {
+  const { id, username, action, target, address, detail } = row;
+  const who = { user_id: userId, username };
+  return JSON.stringify({ id, at, ...who, action, target, address, request_id: requestId, detail });
 }

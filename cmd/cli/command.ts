@@ -38,14 +38,8 @@ export function tableLines(heads: readonly string[], rows: readonly (readonly st
   );
 }
 
-/** Receives lines of progress. */
-interface Progress {
-  /** Something began or went on. */
-  line(text: string): void;
-}
-
 /** Lines on a stream; on a terminal the last line of running work is replaced in place. */
-export function progressOn(stream: NodeJS.WriteStream): Progress & { done(): void } {
+export function progressOn(stream: NodeJS.WriteStream): { line(text: string): void; done(): void } {
   let open = false;
   return {
     line(text) {

@@ -2,7 +2,7 @@
  * `troupe containers list`: all containers with what they wait for, for the operator. Reads the database: it works
  * whatever the nodes and the engine do.
  */
-import { statusSchema } from '../../proto/compute/endpoints.ts';
+import { statusSchema } from '../../proto/compute/fields.ts';
 import { allContainers, type OwnedContainerRow } from '../../storage/compute/containers.ts';
 import { CliError } from '../config/cli-error.ts';
 import { type CommandOptions, onDatabase, print, tableLines } from './command.ts';

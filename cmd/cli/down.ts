@@ -1,14 +1,12 @@
 /** `troupe down`: stops the containers of a platform, and its private Docker Engine. Data is kept. */
 import { getSetting } from '../../storage/settings.ts';
-import { dockerEngine } from '../../transports/engines/docker/engine.ts';
-import { findDocker } from '../../transports/engines/docker/host/find-docker.ts';
-import { privateDockerHost, stopPrivateDockerd } from '../../transports/engines/docker/host/private-dockerd.ts';
+import { stopPrivateDockerd } from '../../transports/engines/docker/host/private-dockerd.ts';
 import { readEnvironment } from '../config/config.ts';
 import { dataDirInUse, openDataDir } from '../config/data-dir.ts';
 import { hint } from '../config/program.ts';
 import { lockDataDir } from '../config/running.ts';
 import { bringUpToDate, withDatabase } from '../node/database.ts';
-import { openKubernetes } from '../node/kubernetes.ts';
+import { engineBeside } from '../node/docker.ts';
 import { stopOwnRegistry } from '../node/registry/registry.ts';
 import { openLog } from '../observability/log.ts';
 
@@ -29,13 +27,8 @@ export async function down(options: { readonly data: string }): Promise<void> {
       // An upgrade that was installed is no reason to leave containers running.
       bringUpToDate,
     );
-    const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
-    const host = isKubernetes ? undefined : ((await privateDockerHost(dataDir)) ?? (await findDocker(environment)));
-    if (installation !== undefined && (isKubernetes || host !== undefined)) {
-      const engine =
-        host === undefined
-          ? await openKubernetes(environment, { installation, log, onProgress: () => {} })
-          : await dockerEngine({ host, installation, log });
+    const engine = installation && (await engineBeside(environment, dataDir, installation, log));
+    if (engine) {
       try {
         const running = (await engine.list()).filter(({ phase }) => phase === 'running');
         await Promise.all(running.map(({ id }) => engine.stop(id, STOP_GRACE_SECONDS)));

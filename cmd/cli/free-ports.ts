@@ -5,7 +5,7 @@ import { NETWORK_HOST, type Ports } from '../config/config.ts';
 
 /** A port that cannot be listened on: for which listener, and why, as the end of a sentence. */
 interface TakenPort {
-  readonly name: keyof Ports;
+  readonly title: string;
   readonly host: string;
   readonly port: number;
   readonly why: string;
@@ -13,8 +13,8 @@ interface TakenPort {
 
 /** Listens on each port for a moment, on `host` (the networking API's on loopback). Port 0 is never taken. */
 export async function takenPorts(host: string, ports: Ports): Promise<TakenPort[]> {
-  const tried = NAMES.filter((name) => ports[name] !== 0).map(async (name) => {
-    const at = { name, host: name === 'net' ? NETWORK_HOST : host, port: ports[name] };
+  const tried = TITLES.filter(([name]) => ports[name] !== 0).map(async ([name, title]) => {
+    const at = { title, host: name === 'net' ? NETWORK_HOST : host, port: ports[name] };
     const why = await portProblem(at.host, at.port);
     return why === undefined ? [] : [{ ...at, why }];
   });
@@ -24,7 +24,7 @@ export async function takenPorts(host: string, ports: Ports): Promise<TakenPort[
 /** One line a port. */
 export function wordsOf(taken: readonly TakenPort[]): string {
   return taken
-    .map(({ name, host, port, why }) => `Cannot listen on ${host}:${port}: it is ${why} (${TITLES[name]}).`)
+    .map(({ title, host, port, why }) => `Cannot listen on ${host}:${port}: it is ${why} (${title}).`)
     .join('\n');
 }
 
@@ -37,23 +37,13 @@ export function refuseTaken(taken: readonly TakenPort[]): void {
     );
 }
 
-const TITLES: Readonly<Record<keyof Ports, string>> = {
-  auth: 'the auth service',
-  compute: 'the compute service',
-  net: 'the domains service',
-  monitor: 'the monitor',
-  notify: 'the notification service',
-  http: "the gateway's HTTP",
-  https: "the gateway's HTTPS",
-  ssh: "the gateway's SSH",
-};
-const NAMES = [
-  'auth',
-  'compute',
-  'net',
-  'monitor',
-  'notify',
-  'http',
-  'https',
-  'ssh',
-] as const satisfies (keyof Ports)[];
+const TITLES = [
+  ['auth', 'the auth service'],
+  ['compute', 'the compute service'],
+  ['net', 'the domains service'],
+  ['monitor', 'the monitor'],
+  ['notify', 'the notification service'],
+  ['http', "the gateway's HTTP"],
+  ['https', "the gateway's HTTPS"],
+  ['ssh', "the gateway's SSH"],
+] as const satisfies (readonly [keyof Ports, string])[];

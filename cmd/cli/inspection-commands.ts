@@ -1,12 +1,14 @@
 /** The commands that look into the platform: `nodes`, `tree`, `actor`, `audit`, `dead-letters`. */
 import type { Command } from 'commander';
-import { DATA, integer, PRINT_JSON } from '../config/options.ts';
+import { actionsOf } from '../config/actions.ts';
+import { DATA, dataCommand, integer, PRINT_JSON } from '../config/options.ts';
 import type { ActorOptions } from './actor.ts';
 import type { AuditOptions } from './audit.ts';
 import type { CommandOptions } from './command.ts';
-import type { ChoiceOptions, ListOptions } from './dead-letters.ts';
 import type { DrainOptions } from './nodes.ts';
 import type { TreeCommandOptions } from './tree.ts';
+
+const inDeadLetters = actionsOf(() => import('./dead-letters.ts'));
 
 export function addInspectionCommands(program: Command): void {
   addNodes(program);
@@ -37,14 +39,11 @@ export function addInspectionCommands(program: Command): void {
 }
 
 function addNodes(program: Command): void {
-  const nodes = program
-    .command('nodes')
-    .description(
-      'show the nodes of the cluster: roles, shards, leases, versions (works whatever they do); or drain one',
-    )
-    .option(...DATA)
-    .option(...PRINT_JSON)
-    .action(async (options: CommandOptions) => (await import('./nodes.ts')).showNodes(options));
+  const nodes = dataCommand(
+    program,
+    'nodes',
+    'show the nodes of the cluster: roles, shards, leases, versions (works whatever they do); or drain one',
+  ).action(async (options: CommandOptions) => (await import('./nodes.ts')).showNodes(options));
   // It has --data and --json of `nodes`.
   nodes
     .command('drain <node>')
@@ -99,15 +98,8 @@ function addDeadLetters(program: Command): void {
     .option('--limit <n>', 'at most so many', integer, 50)
     .option(...DATA)
     .option(...PRINT_JSON)
-    .action(async (options: ListOptions) => (await import('./dead-letters.ts')).deadLettersList(options));
-  deadLetters
-    .command('show <id>')
-    .description('show one with its content')
-    .option(...DATA)
-    .option(...PRINT_JSON)
-    .action(async (id: string, options: CommandOptions) =>
-      (await import('./dead-letters.ts')).deadLettersShow(id, options),
-    );
+    .action(inDeadLetters((of) => of.deadLettersList));
+  dataCommand(deadLetters, 'show <id>', 'show one with its content').action(inDeadLetters((of) => of.deadLettersShow));
   deadLetters
     .command('replay [ids...]')
     .description('send them to their streams again; those replayed before are left alone')
@@ -116,9 +108,7 @@ function addDeadLetters(program: Command): void {
     .option('--again', 'also those replayed before')
     .option(...DATA)
     .option(...PRINT_JSON)
-    .action(async (ids: string[], options: ChoiceOptions) =>
-      (await import('./dead-letters.ts')).deadLettersReplay(ids, options),
-    );
+    .action(inDeadLetters((of) => of.deadLettersReplay));
   deadLetters
     .command('discard [ids...]')
     .description('delete them for good')
@@ -126,7 +116,5 @@ function addDeadLetters(program: Command): void {
     .option('--all', 'all there are')
     .option(...DATA)
     .option(...PRINT_JSON)
-    .action(async (ids: string[], options: ChoiceOptions) =>
-      (await import('./dead-letters.ts')).deadLettersDiscard(ids, options),
-    );
+    .action(inDeadLetters((of) => of.deadLettersDiscard));
 }

@@ -1,9 +1,12 @@
 /** The commands for people and what is theirs: `users`, `containers`, `routes`, `registry`, `domains`. */
 import { Argument, type Command, Option } from 'commander';
-import { DATA, integer, PRINT_JSON } from '../config/options.ts';
+import { actionsOf } from '../config/actions.ts';
+import { DATA, dataCommand, integer, PRINT_JSON } from '../config/options.ts';
 import type { CommandOptions } from './command.ts';
-import type { AddOptions } from './routes.ts';
-import type { AddUserOptions, DisableOptions, PasswordLinkOptions, RemoveOptions } from './users.ts';
+
+const inUsers = actionsOf(() => import('./users.ts'));
+const inRoutes = actionsOf(() => import('./routes.ts'));
+const inRegistry = actionsOf(() => import('./registry.ts'));
 
 export function addPeopleCommands(program: Command): void {
   addUsers(program);
@@ -38,13 +41,7 @@ function addUsers(program: Command): void {
   const users = program
     .command('users')
     .description('add users, list them, set passwords, disable and remove them (works while the platform runs)');
-  const command = (usage: string, description: string) =>
-    users
-      .command(usage)
-      .description(description)
-      .option(...DATA)
-      .option(...PRINT_JSON);
-  const work = () => import('./users.ts');
+  const command = (usage: string, description: string) => dataCommand(users, usage, description);
 
   const linkOptions = (made: Command) =>
     made
@@ -58,28 +55,24 @@ function addUsers(program: Command): void {
       '--link',
       'print a link instead by which the user sets the password',
     ),
-  ).action(async (name: string, options: AddUserOptions) => (await work()).usersAdd(name, options));
-  command('list', 'list all users').action(async (options: CommandOptions) => (await work()).usersList(options));
-  command('passwd <name>', 'set a password, from standard input or generated').action(
-    async (name: string, options: CommandOptions) => (await work()).usersPasswd(name, options),
-  );
+  ).action(inUsers((of) => of.usersAdd));
+  command('list', 'list all users').action(inUsers((of) => of.usersList));
+  command('passwd <name>', 'set a password, from standard input or generated').action(inUsers((of) => of.usersPasswd));
   linkOptions(
     command('password-link <name>', 'print a link by which a user sets a new password, once; it voids the one before'),
-  ).action(async (name: string, options: PasswordLinkOptions) => (await work()).usersPasswordLink(name, options));
+  ).action(inUsers((of) => of.usersPasswordLink));
   command(
     'forget-keys <name>',
     'delete all security keys of somebody who lost them: the password is enough again',
-  ).action(async (name: string, options: CommandOptions) => (await work()).usersForgetKeys(name, options));
+  ).action(inUsers((of) => of.usersForgetKeys));
   command('disable <name>', 'let a user in no more: sessions, tokens and all that is open end; containers go on')
     .option('--stop', 'stop their containers, too')
-    .action(async (name: string, options: DisableOptions) => (await work()).usersDisable(name, options));
-  command('enable <name>', 'let a disabled user in again').action(async (name: string, options: CommandOptions) =>
-    (await work()).usersEnable(name, options),
-  );
+    .action(inUsers((of) => of.usersDisable));
+  command('enable <name>', 'let a disabled user in again').action(inUsers((of) => of.usersEnable));
   command('remove <name>', 'remove a user with all that is theirs: containers, data, hostnames, keys, tokens')
     .option('--yes', 'do not ask')
     .option('--no-wait', 'do not wait until it is done')
-    .action(async (name: string, options: RemoveOptions) => (await work()).usersRemove(name, options));
+    .action(inUsers((of) => of.usersRemove));
 }
 
 function addRoutes(program: Command): void {
@@ -91,21 +84,9 @@ function addRoutes(program: Command): void {
     .option('--priority <n>', 'the highest priority that fits wins', integer, 0)
     .option(...DATA)
     .option(...PRINT_JSON)
-    .action(async (host: string, prefix: string, target: string, options: AddOptions) =>
-      (await import('./routes.ts')).routesAdd(host, prefix, target, options),
-    );
-  routes
-    .command('list')
-    .description('list all routes in the order of matching')
-    .option(...DATA)
-    .option(...PRINT_JSON)
-    .action(async (options: CommandOptions) => (await import('./routes.ts')).routesList(options));
-  routes
-    .command('remove <id>')
-    .description('remove a route')
-    .option(...DATA)
-    .option(...PRINT_JSON)
-    .action(async (id: string, options: CommandOptions) => (await import('./routes.ts')).routesRemove(id, options));
+    .action(inRoutes((of) => of.routesAdd));
+  dataCommand(routes, 'list', 'list all routes in the order of matching').action(inRoutes((of) => of.routesList));
+  dataCommand(routes, 'remove <id>', 'remove a route').action(inRoutes((of) => of.routesRemove));
 }
 
 function addRegistry(program: Command): void {
@@ -119,19 +100,13 @@ function addRegistry(program: Command): void {
     .description('make a repository public or private')
     .option(...DATA)
     .option(...PRINT_JSON)
-    .action(async (repository: string, visibility: 'public' | 'private', options: CommandOptions) =>
-      (await import('./registry.ts')).registryVisibility(repository, visibility, options),
-    );
-  registry
-    .command('repositories')
-    .description('list the repositories that were made public')
-    .option(...DATA)
-    .option(...PRINT_JSON)
-    .action(async (options: CommandOptions) => (await import('./registry.ts')).registryRepositories(options));
-  registry
-    .command('certificate')
-    .description("print the certificate of REGISTRY_SIGNING_KEY, for the registry's rootcertbundle")
-    .option(...DATA)
-    .option(...PRINT_JSON)
-    .action(async (options: CommandOptions) => (await import('./registry.ts')).registryCertificate(options));
+    .action(inRegistry((of) => of.registryVisibility));
+  dataCommand(registry, 'repositories', 'list the repositories that were made public').action(
+    inRegistry((of) => of.registryRepositories),
+  );
+  dataCommand(
+    registry,
+    'certificate',
+    "print the certificate of REGISTRY_SIGNING_KEY, for the registry's rootcertbundle",
+  ).action(inRegistry((of) => of.registryCertificate));
 }

@@ -1,9 +1,11 @@
 /** The commands for the platform as a whole: `up`, `down`, `doctor`, `migrate`, `database`, `rekey`, `secrets`. */
 import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { SERVICES, type ServiceWithRole } from '../../storage/rights.ts';
+import { actionsOf } from '../config/actions.ts';
 import {
   DATA,
   DOMAIN,
+  dataCommand,
   LISTEN,
   LOG_SERVICE,
   LOG_SOURCE,
@@ -15,6 +17,8 @@ import {
 import type { CommandOptions } from './command.ts';
 import type { DoctorOptions } from './doctor.ts';
 import type { UpOptions } from './up.ts';
+
+const inDatabase = actionsOf(() => import('./database.ts'));
 
 export function addPlatformCommands(program: Command): void {
   program
@@ -55,18 +59,15 @@ export function addPlatformCommands(program: Command): void {
     .command('migrate')
     .description('bring the database up to date')
     .option(...DATA)
-    .action(async (options: CommandOptions) => (await import('./database.ts')).migrateDatabase(options));
+    .action(inDatabase((of) => of.migrateDatabase));
 
   addDatabase(program);
 
-  program
-    .command('rekey')
-    .description(
-      'seal all secrets under another encryption key, generated or NEW_ENCRYPTION_KEY (the platform must not run)',
-    )
-    .option(...DATA)
-    .option(...PRINT_JSON)
-    .action(async (options: CommandOptions) => (await import('./rekey.ts')).rekey(options));
+  dataCommand(
+    program,
+    'rekey',
+    'seal all secrets under another encryption key, generated or NEW_ENCRYPTION_KEY (the platform must not run)',
+  ).action(async (options: CommandOptions) => (await import('./rekey.ts')).rekey(options));
 
   addSecrets(program);
 }
@@ -79,21 +80,17 @@ function addDatabase(program: Command): void {
     .command('url')
     .description('print its address, as psql and pg_dump take it, while the platform runs')
     .option(...DATA)
-    .action(async (options: CommandOptions) => (await import('./database.ts')).databaseUrl(options));
+    .action(inDatabase((of) => of.databaseUrl));
   database
     .command('shell [arguments...]')
     .description('run psql on it; what follows -- is for psql')
     .option(...DATA)
-    .action(async (args: string[], options: CommandOptions) =>
-      (await import('./database.ts')).databaseShell(args, options),
-    );
+    .action(inDatabase((of) => of.databaseShell));
   database
     .command('dump [file]')
     .description('write all of it, as it is at one moment, to a file for pg_restore, or to standard output')
     .option(...DATA)
-    .action(async (file: string | undefined, options: CommandOptions) =>
-      (await import('./database.ts')).databaseDump(file, options),
-    );
+    .action(inDatabase((of) => of.databaseDump));
   database
     .command('roles')
     .addArgument(new Argument('[services...]', 'for these alone').choices(SERVICES))
@@ -125,17 +122,12 @@ function addSecrets(program: Command): void {
     description: string,
     next: string,
   ) =>
-    secrets
-      .command(name)
-      .description(description)
-      .option(...DATA)
-      .option(...PRINT_JSON)
-      .action(async (options: CommandOptions) => {
-        const { dataDirInUse } = await import('../config/data-dir.ts');
-        const steps = await import('../config/shared-secrets.ts');
-        steps[step](dataDirInUse(options.data));
-        process.stdout.write(options.json === true ? `${JSON.stringify({ done: name, next })}\n` : `${next}\n`);
-      });
+    dataCommand(secrets, name, description).action(async (options: CommandOptions) => {
+      const { dataDirInUse } = await import('../config/data-dir.ts');
+      const steps = await import('../config/shared-secrets.ts');
+      steps[step](dataDirInUse(options.data));
+      process.stdout.write(options.json === true ? `${JSON.stringify({ done: name, next })}\n` : `${next}\n`);
+    });
   add(
     'prepare',
     'prepareRotation',

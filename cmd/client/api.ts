@@ -1,4 +1,5 @@
 /** `troupe api`: any request with the profile. */
+import { jsonOf } from '../../lib/input.ts';
 import { ClientFailure } from './failure.ts';
 import { readInput } from './prompt.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
@@ -48,9 +49,6 @@ function bodyOf(text: string): unknown {
 }
 
 function indented(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), undefined, 2);
-  } catch {
-    return text;
-  }
+  const value = jsonOf(text);
+  return value === undefined ? text : JSON.stringify(value, undefined, 2);
 }

@@ -3,8 +3,7 @@ import type { Command } from 'commander';
 import { addAccountCommands } from './account-commands.ts';
 import { addContainerCommands } from './container-commands.ts';
 import { addReleases } from './deploy-commands.ts';
-import { addLoginCommands, addOwnImages, addOwnSsh } from './own-commands.ts';
-import { addDeploy } from './own-deploy.ts';
+import { addDeploy, addLoginCommands, addOwnImages, addOwnSsh } from './own-commands.ts';
 import type { CommandPlace } from './place.ts';
 
 /** Adds them, in the order of the help. `place`: resolves with where they run. */

@@ -1,14 +1,16 @@
-/** The commands for containers. */
+/** The commands for containers, their variables and their secrets. */
 import { Argument, type Command, Option } from 'commander';
+import { actionsOf } from '../config/actions.ts';
 import { clientCommand, count, each, gigabytes, listCommand, megabytes, several, withOtherWords } from './common.ts';
-import type { PowerOptions, RemoveContainersOptions } from './containers.ts';
-import { addEnvCommands } from './env-commands.ts';
 import type { LogsOptions } from './logs.ts';
-import type { MountOptions } from './ports.ts';
 import type { RunOptions } from './run.ts';
 import type { ClientCommandOptions } from './session.ts';
 import type { ShellOptions } from './shell.ts';
 import type { UpdateOptions } from './update.ts';
+
+const inContainers = actionsOf(() => import('./containers.ts'));
+const inEnv = actionsOf(() => import('./env.ts'));
+const inPorts = actionsOf(() => import('./ports.ts'));
 
 const WAIT_SECONDS = 300;
 const timeout = ['--timeout <seconds>', 'how long to wait', count, WAIT_SECONDS] as const;
@@ -17,14 +19,13 @@ const timeout = ['--timeout <seconds>', 'how long to wait', count, WAIT_SECONDS]
 export function addContainerCommands(program: Command, addSsh: (program: Command) => void): void {
   listCommand(program, 'ps', 'list your containers')
     .addOption(new Option('-a, --all', 'all of them, as always').hideHelp())
-    .action(async (options: ClientCommandOptions) => (await import('./containers.ts')).listOwn(options));
+    .action(inContainers((of) => of.listOwn));
   clientCommand(program, 'show [container]', 'show one container: status, ports, paths, hostnames, SSH').action(
-    async (name: string | undefined, options: ClientCommandOptions) =>
-      (await import('./containers.ts')).showOne(name, options),
+    inContainers((of) => of.showOne),
   );
   addRun(program);
   addUpdate(program);
-  addEnvCommands(program);
+  addEnv(program);
   addPower(program);
   addInside(program);
   addSsh(program);
@@ -103,6 +104,20 @@ function addUpdate(program: Command): void {
     );
 }
 
+function addEnv(program: Command): void {
+  const env = program
+    .command('env')
+    .description('variables and secrets of a container; a change restarts one that runs');
+  listCommand(env, 'ls [container]', 'list them; secrets by name').action(inEnv((of) => of.listEnv));
+  clientCommand(env, 'set <container> [name=value...]', 'set variables')
+    .option('-f, --file <file>', 'those of a file such as .env (-: standard input)')
+    .action(inEnv((of) => of.setEnv));
+  clientCommand(env, 'secret <container> [name]', 'set a secret, which is typed, or read of standard input')
+    .option('-f, --file <file>', 'all of a file such as .env (-: standard input)')
+    .action(inEnv((of) => of.setSecret));
+  clientCommand(env, 'rm <container> <names...>', 'remove variables and secrets').action(inEnv((of) => of.removeEnv));
+}
+
 function addPower(program: Command): void {
   const power = (verb: string, summary: string) =>
     clientCommand(program, `${verb} [containers...]`, summary)
@@ -110,20 +125,12 @@ function addPower(program: Command): void {
       .option(...timeout);
   power('start', 'start containers')
     .option('--discard', 'begin with empty folders if the data is gone')
-    .action(async (names: string[], options: PowerOptions) =>
-      (await import('./containers.ts')).startAll(names, options),
-    );
-  power('stop', 'stop containers').action(async (names: string[], options: PowerOptions) =>
-    (await import('./containers.ts')).stopAll(names, options),
-  );
-  power('restart', 'stop containers and start them').action(async (names: string[], options: PowerOptions) =>
-    (await import('./containers.ts')).restartAll(names, options),
-  );
+    .action(inContainers((of) => of.startAll));
+  power('stop', 'stop containers').action(inContainers((of) => of.stopAll));
+  power('restart', 'stop containers and start them').action(inContainers((of) => of.restartAll));
   clientCommand(program, 'rm <containers...>', 'delete containers with their data')
     .option('-y, --yes', 'do not ask')
-    .action(async (names: string[], options: RemoveContainersOptions) =>
-      (await import('./containers.ts')).removeAll(names, options),
-    );
+    .action(inContainers((of) => of.removeAll));
 }
 
 function addInside(program: Command): void {
@@ -153,45 +160,27 @@ function addInside(program: Command): void {
 
 function addPorts(program: Command): void {
   const port = program.command('port').description('open ports of a container to the outside, list and close them');
-  listCommand(port, 'ls [container]', 'list them').action(
-    async (name: string | undefined, options: ClientCommandOptions) =>
-      (await import('./ports.ts')).listPorts(name, options),
-  );
+  listCommand(port, 'ls [container]', 'list them').action(inPorts((of) => of.listPorts));
   clientCommand(
     port,
     'add <container> <outside:inside>',
     'open 80, 443, or one from 8000 to 8999; 443:3000/https: the platform does HTTPS',
-  ).action(async (name: string, text: string, options: ClientCommandOptions) =>
-    (await import('./ports.ts')).addPort(name, text, options),
-  );
-  clientCommand(port, 'rm <container> <outside>', 'close one').action(
-    async (name: string, text: string, options: ClientCommandOptions) =>
-      (await import('./ports.ts')).removePort(name, text, options),
-  );
+  ).action(inPorts((of) => of.addPort));
+  clientCommand(port, 'rm <container> <outside>', 'close one').action(inPorts((of) => of.removePort));
   clientCommand(program, 'open [container]', 'open the page of a container in the browser').action(
-    async (name: string | undefined, options: ClientCommandOptions) =>
-      (await import('./ports.ts')).openPage(name, options),
+    inPorts((of) => of.openPage),
   );
 
   const mount = program.command('mount').description('the paths of a container whose data is kept');
-  listCommand(mount, 'ls [container]', 'list them').action(
-    async (name: string | undefined, options: ClientCommandOptions) =>
-      (await import('./ports.ts')).listMounts(name, options),
-  );
+  listCommand(mount, 'ls [container]', 'list them').action(inPorts((of) => of.listMounts));
   clientCommand(mount, 'set <container> <paths...>', 'replace them; a container that runs is restarted')
     .option('--discard', 'although files outside of them are lost')
-    .action(async (name: string, paths: string[], options: MountOptions) =>
-      (await import('./ports.ts')).setMounts(name, paths, options),
-    );
+    .action(inPorts((of) => of.setMounts));
 
   const image = program.command('image').description('images that containers can be made from');
-  listCommand(image, 'ls', 'list them').action(async (options: ClientCommandOptions) =>
-    (await import('./containers.ts')).listOwnImages(options),
-  );
+  listCommand(image, 'ls', 'list them').action(inContainers((of) => of.listOwnImages));
   clientCommand(program, 'pull-policy', 'whether each start pulls the image, or only when it is missing')
     .argument('<container>')
     .addArgument(new Argument('<policy>', 'when').choices(['always', 'missing']))
-    .action(async (name: string, policy: 'always' | 'missing', options: ClientCommandOptions) =>
-      (await import('./ports.ts')).setPull(name, policy, options),
-    );
+    .action(inPorts((of) => of.setPull));
 }

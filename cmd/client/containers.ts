@@ -42,10 +42,7 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
   const session = openSession(options);
   const { client, out, profile } = session;
   const container = await containerOf(session, name);
-  if (out.json) {
-    out.line(JSON.stringify(container));
-    return;
-  }
+  if (out.json) return out.line(JSON.stringify(container));
   const params = { id: container.id };
   const [{ rules }, from, { mount_paths }, hostnames] = await Promise.all([
     client.call('listIngress', { params }),
@@ -153,8 +150,8 @@ export async function removeAll(names: readonly string[], options: RemoveContain
   if (!options.yes) {
     const all = containers.map(({ name }) => name).join(', ');
     if (!session.out.canAsk) throw new ClientFailure('usage', `This deletes ${all} with all data: add --yes.`);
-    for (const { name, mount } of containers.map(({ name }) => ({ name, mount: 'all its data' }))) {
-      const typed = await session.out.place.ask(`This deletes ${name} with ${mount}. Type its name to go on: `);
+    for (const { name } of containers) {
+      const typed = await session.out.place.ask(`This deletes ${name} with all its data. Type its name to go on: `);
       if (typed !== name) throw new ClientFailure('failed', 'Nothing was deleted.');
     }
   }

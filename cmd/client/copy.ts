@@ -164,11 +164,12 @@ function isFolder(path: string): ClientFailure {
 }
 
 /** The system's tar, which every system with a shell has. */
-function tar(args: readonly string[]) {
+export function tar(args: readonly string[]) {
   return spawn('tar', args, { stdio: ['pipe', 'pipe', 'inherit'] });
 }
 
-async function ended(child: ReturnType<typeof tar>): Promise<void> {
+/** Rejects with ClientFailure when it failed. */
+export async function ended(child: ReturnType<typeof tar>): Promise<void> {
   const [code] = await once(child, 'close');
   if (code !== 0) throw new ClientFailure('failed', 'tar failed: see above.');
 }

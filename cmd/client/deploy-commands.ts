@@ -1,21 +1,21 @@
 /** The commands for apps that were brought into a container, and what git asks for. */
 import type { Command } from 'commander';
+import { actionsOf } from '../config/actions.ts';
 import { clientCommand, listCommand } from './common.ts';
 import type { ClientCommandOptions } from './session.ts';
+
+const inReleases = actionsOf(() => import('./deploy/releases.ts'));
 
 /** Adds those for what was deployed. */
 export function addReleases(program: Command): void {
   listCommand(program, 'releases [container]', 'list what was deployed to a container').action(
-    async (name: string | undefined, options: ClientCommandOptions) =>
-      (await import('./deploy/releases.ts')).listReleases(name, options),
+    inReleases((of) => of.listReleases),
   );
   clientCommand(
     program,
     'rollback [container] [release]',
     'go back to the release before, or to one of the list',
-  ).action(async (name: string | undefined, release: string | undefined, options: ClientCommandOptions) =>
-    (await import('./deploy/releases.ts')).rollBack(name, release, options),
-  );
+  ).action(inReleases((of) => of.rollBack));
 }
 
 /** Adds what git asks for by SSH: `git push ssh://HOST/NAME`, and `git fetch`. */

@@ -99,6 +99,12 @@ export class Output {
     else this.note(text);
   }
 
+  /** What is shown only now: the answer as JSON, or the secret alone, so that it can be piped. `what`: its name. */
+  secret(answer: unknown, what: string, secret: string): void {
+    if (!this.json && this.isTerminal) this.note(`${what}, shown only now:`);
+    this.line(this.json ? JSON.stringify(answer) : secret);
+  }
+
   /**
    * The answer of an endpoint as JSON, or a table. The last column is the id, which alone is printed with -q. On a
    * terminal columns are aligned, and the widest gives way; elsewhere they are whole and a tab apart.

@@ -1,14 +1,19 @@
 /** The commands that need a person's own machine: its files, its programs, and the logins that are kept there. */
 import { Argument, type Command, Option } from 'commander';
+import { actionsOf } from '../config/actions.ts';
 import { DATA } from '../config/options.ts';
 import { addApi, addWhoAmI } from './account-commands.ts';
-import { clientCommand, listCommand, withOtherWords } from './common.ts';
+import { clientCommand, count, gigabytes, listCommand, megabytes, withOtherWords } from './common.ts';
 import type { CopyOptions } from './copy.ts';
-import type { LoginOptions } from './login.ts';
+import type { DeployOptions } from './deploy/deploy.ts';
 import type { ClientCommandOptions } from './session.ts';
-import type { SshOptions } from './ssh-switch.ts';
-import type { MapOptions } from './watch.ts';
 
+const inSsh = actionsOf(() => import('./ssh.ts'));
+const inImages = actionsOf(() => import('./images/images.ts'));
+const inLogin = actionsOf(() => import('./login.ts'));
+const inWatch = actionsOf(() => import('./watch.ts'));
+
+const WAIT_SECONDS = 300;
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 
 /** Adds those that connect files, ports and programs of this machine with containers. */
@@ -19,9 +24,7 @@ export function addOwnSsh(program: Command): void {
   )
     .addOption(new Option('--enable', 'let your SSH keys in').conflicts('disable'))
     .option('--disable', 'let no SSH in, and end what is open')
-    .action(async (name: string | undefined, args: string[], options: SshOptions) =>
-      (await import('./ssh.ts')).ssh(name, args, options),
-    );
+    .action(inSsh((of) => of.ssh));
   clientCommand(program, 'cp <paths...>', 'copy files: one side is CONTAINER:PATH')
     .option('-r, --recursive', 'copy folders')
     .action(async (paths: string[], options: CopyOptions) => (await import('./copy.ts')).copy(paths, options));
@@ -29,35 +32,47 @@ export function addOwnSsh(program: Command): void {
     program,
     'forward <container> <here:there>',
     'lead a port of this machine to one of a container',
-  ).action(async (name: string, ports: string, options: ClientCommandOptions) =>
-    (await import('./ssh.ts')).forward(name, ports, options),
-  );
-  clientCommand(program, 'ssh-config', 'print entries for ~/.ssh/config').action(
-    async (options: ClientCommandOptions) => (await import('./ssh.ts')).printSshConfig(options),
-  );
+  ).action(inSsh((of) => of.forward));
+  clientCommand(program, 'ssh-config', 'print entries for ~/.ssh/config').action(inSsh((of) => of.printSshConfig));
 }
 
 /** Adds those that bring images of one's own to the platform. */
 export function addOwnImages(program: Command): void {
   const image = program.commands.find((each) => each.name() === 'image') ?? program.command('image');
-  const work = () => import('./images/images.ts');
   clientCommand(
     image,
     'push <archive> <name>',
     'send an image that `docker save` wrote, or an OCI layout in a tar file',
   )
     .summary('send the image of an archive to the registry')
-    .action(async (file: string, name: string, options: ClientCommandOptions) =>
-      (await work()).pushImage(file, name, options),
+    .action(inImages((of) => of.pushImage));
+  clientCommand(image, 'rm <name>', 'remove NAME:TAG from the registry').action(inImages((of) => of.removeImage));
+}
+
+/** Adds the one that brings a folder into a container. */
+export function addDeploy(program: Command): void {
+  clientCommand(program, 'deploy [folder]', 'bring a folder into a container, build it there, and run it')
+    .option('--name <name>', 'the container, which is made if it is not there (default: the name of the folder)')
+    .option('--start <command>', 'starts the app, which listens on $PORT (default: as package.json or Procfile says)')
+    .option('--build <command>', 'runs before, such as "npm ci" (default: as the files say; "": nothing)')
+    .option('--release <command>', 'runs once before the switch, such as "npm run migrate" (default: as Procfile says)')
+    .option('--port <port>', 'where the app listens (default: PORT of the container, else 8080)', count)
+    .option('--health <check>', 'a path that answers when it is well, tcp or none (default: /)')
+    .option('--grace <seconds>', 'how long it may take to be well (default: 30)', count)
+    .option('--image <image>', 'what a new container is made from (default: as the files say)')
+    .option('--size <size>', 'nano, micro, mini, tiny, small or medium, of a new container')
+    .option('--memory <size>', 'such as 512M or 2G, of a new container', megabytes)
+    .option('--storage <size>', 'such as 5G, of a new container', gigabytes)
+    .option('--note <text>', 'what `troupe releases` says of it')
+    .option('--with-secrets', 'take along .env files and private keys')
+    .option('--timeout <seconds>', 'how long to wait for the container', count, WAIT_SECONDS)
+    .action(async (folder: string | undefined, options: DeployOptions) =>
+      (await import('./deploy/deploy.ts')).deploy(folder, options),
     );
-  clientCommand(image, 'rm <name>', 'remove NAME:TAG from the registry').action(
-    async (name: string, options: ClientCommandOptions) => (await work()).removeImage(name, options),
-  );
 }
 
 /** Adds those for logins and for this program itself. */
 export function addLoginCommands(program: Command): void {
-  const work = () => import('./login.ts');
   clientCommand(program, 'login [url]', 'log in to a platform')
     .option('--user <name>', 'user name; asks for the password')
     .option('--password', 'ask for the password instead of opening a browser')
@@ -65,24 +80,14 @@ export function addLoginCommands(program: Command): void {
     .option('--token', 'take an API token, from standard input')
     .option('--ca <file>', "certificate of the platform's own authority, which alone is trusted then")
     .option(...DATA)
-    .action(async (url: string | undefined, options: LoginOptions) => (await work()).logIn(url, options));
-  clientCommand(program, 'logout', 'end the login and forget it').action(async (options: ClientCommandOptions) =>
-    (await work()).logOut(options),
-  );
+    .action(inLogin((of) => of.logIn));
+  clientCommand(program, 'logout', 'end the login and forget it').action(inLogin((of) => of.logOut));
   addWhoAmI(program);
-  clientCommand(program, 'token', 'print the token of the login, for scripts').action(
-    async (options: ClientCommandOptions) => (await work()).printToken(options),
-  );
+  clientCommand(program, 'token', 'print the token of the login, for scripts').action(inLogin((of) => of.printToken));
   const profile = program.command('profile').description('logins on several platforms');
-  listCommand(profile, 'ls', 'list them').action(async (options: ClientCommandOptions) =>
-    (await work()).listProfiles(options),
-  );
-  clientCommand(profile, 'use <profile>', 'make one the current one').action(
-    async (name: string, options: ClientCommandOptions) => (await work()).useProfile(name, options),
-  );
-  clientCommand(profile, 'rm <profile>', 'delete one with its token').action(
-    async (name: string, options: ClientCommandOptions) => (await work()).deleteProfile(name, options),
-  );
+  listCommand(profile, 'ls', 'list them').action(inLogin((of) => of.listProfiles));
+  clientCommand(profile, 'use <profile>', 'make one the current one').action(inLogin((of) => of.useProfile));
+  clientCommand(profile, 'rm <profile>', 'delete one with its token').action(inLogin((of) => of.deleteProfile));
   addApi(program);
   program
     .command('mcp')
@@ -90,16 +95,11 @@ export function addLoginCommands(program: Command): void {
     .option('--profile <name>', 'another login than the current one (default: TROUPE_PROFILE)')
     .action(async (options: ClientCommandOptions) => (await import('./mcp.ts')).serveTools(options));
   const admin = program.command('admin').description('what the administrator sees');
-  const watch = () => import('./watch.ts');
-  listCommand(admin, 'ps', 'the containers of all users').action(async (options: ClientCommandOptions) =>
-    (await watch()).adminPs(options),
-  );
-  listCommand(admin, 'machines', 'the machines').action(async (options: ClientCommandOptions) =>
-    (await watch()).adminMachines(options),
-  );
+  listCommand(admin, 'ps', 'the containers of all users').action(inWatch((of) => of.adminPs));
+  listCommand(admin, 'machines', 'the machines').action(inWatch((of) => of.adminMachines));
   listCommand(admin, 'map', 'what depends on what')
     .option('--actors', 'with the actors under each service')
-    .action(async (options: MapOptions) => (await watch()).adminMap(options));
+    .action(inWatch((of) => of.adminMap));
   program
     .command('completion')
     .description('print a script that completes commands and names: bash, zsh or fish')

@@ -5,6 +5,9 @@ import { containerOf } from './names.ts';
 import { outlookOf, outsideOf, pageOf } from './outside.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
 
+/** What the words of a person mean to the platform. */
+export const PULL_POLICIES = { always: 'Always', missing: 'IfNotPresent' } as const;
+
 /**
  * A port from outside and the one inside: `80:8080`, or `8080` for both; with `/https` the platform ends TLS there.
  * Throws ClientFailure.
@@ -78,10 +81,7 @@ export async function openPage(name: string | undefined, options: ClientCommandO
       'state',
       `${container.name} has no port: \`troupe port add ${container.name} 80:8080\` opens one.`,
     );
-  if (out.json) {
-    out.line(JSON.stringify({ url }));
-    return;
-  }
+  if (out.json) return out.line(JSON.stringify({ url }));
   out.line(url);
   if (out.isTerminal) out.place.machine?.openBrowser(url);
 }
@@ -116,13 +116,13 @@ export async function setMounts(name: string, mount_paths: string[], options: Mo
 /** Says whether each start pulls the image. */
 export async function setPull(
   name: string,
-  policy: 'always' | 'missing',
+  policy: keyof typeof PULL_POLICIES,
   options: ClientCommandOptions,
 ): Promise<void> {
   const session = openSession(options);
   const { id, name: found } = await containerOf(session, name);
-  const pull_policy = policy === 'always' ? 'Always' : 'IfNotPresent';
-  const answer = await session.client.call('setPullPolicy', { params: { id }, body: { pull_policy } });
+  const body = { pull_policy: PULL_POLICIES[policy] };
+  const answer = await session.client.call('setPullPolicy', { params: { id }, body });
   const when = policy === 'always' ? 'at every start' : 'only when it is missing';
   session.out.done(answer, `The image of ${found} is pulled ${when}, from the next start on.`);
 }

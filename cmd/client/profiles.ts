@@ -3,6 +3,7 @@ import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { isCode } from '../../lib/errors.ts';
+import { jsonOf } from '../../lib/input.ts';
 import { ClientFailure } from './failure.ts';
 import type { Profile } from './place.ts';
 
@@ -78,12 +79,7 @@ export function checkedUrl(text: string): string {
 }
 
 function parse(text: string): ProfileFile | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const value = jsonOf(text);
   if (typeof value !== 'object' || value === null || !('current' in value) || !('profiles' in value)) return undefined;
   const { current, profiles } = value;
   if (typeof current !== 'string' || !Array.isArray(profiles) || !profiles.every(isProfile)) return undefined;

@@ -5,30 +5,34 @@ import { ClientFailure } from './failure.ts';
 import { type HealthOptions, healthOf, noteHealth } from './health.ts';
 import { pick } from './names.ts';
 import type { OwnMachine } from './place.ts';
-import { parsePort } from './ports.ts';
+import { PULL_POLICIES, parsePort } from './ports.ts';
 import { confirm } from './prompt.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 import { waitFor } from './wait.ts';
 
-export interface RunOptions extends ClientCommandOptions, HealthOptions {
+/** What `troupe run` and `troupe update` both take. */
+export interface SettingOptions extends ClientCommandOptions, HealthOptions {
   readonly image?: string;
   readonly size?: string;
   readonly memory?: number;
   readonly storage?: number;
   readonly key?: readonly string[];
+  readonly restart?: 'always' | 'on-failure' | 'no';
+  readonly pull?: 'always' | 'missing';
+  readonly wait?: boolean;
+  readonly timeout: number;
+}
+
+export interface RunOptions extends SettingOptions {
   readonly port?: readonly string[];
   readonly mount?: readonly string[];
   readonly env?: readonly string[];
   readonly envFile?: string;
   readonly secret?: string;
-  readonly restart?: 'always' | 'on-failure' | 'no';
-  readonly pull?: 'always' | 'missing';
   readonly network?: string;
   readonly alias?: string;
   readonly ssh?: boolean;
-  readonly wait?: boolean;
   readonly shell?: boolean;
-  readonly timeout: number;
 }
 
 type Body = CallInput<'createContainer'>['body'];
@@ -48,26 +52,17 @@ export async function runContainer(
   const { client, out } = session;
   const env = options.envFile === undefined ? named : { ...(await readEnvFile(out, options.envFile)), ...named };
   const ssh_key_ids = await keyIds(session, options.key);
-  const size = sizeOf(options.size);
-  const health = healthOf(options);
+  const settings = settingsOf(command, options);
   const secrets =
     options.secret === undefined ? undefined : { [options.secret]: await readSecret(out, options.secret) };
   const body: Body = {
     name: name ?? madeUpName(),
     ssh_key_ids,
-    ...(size === undefined ? undefined : { instance_type: size }),
-    ...(options.memory === undefined ? undefined : { memory_mb: options.memory }),
-    ...(options.storage === undefined ? undefined : { storage_gb: options.storage }),
+    ...settings,
     ...(options.mount === undefined ? undefined : { mount_paths: [...options.mount] }),
     ...(env === undefined ? undefined : { env }),
     ...(secrets === undefined ? undefined : { secrets }),
-    ...(command.length === 0 ? undefined : { command: [...command] }),
-    ...(options.restart === undefined ? undefined : { restart: options.restart }),
-    ...(health === undefined ? undefined : { health }),
     ...(options.image === undefined ? undefined : { image: options.image }),
-    ...(options.pull === undefined
-      ? undefined
-      : { pull_policy: options.pull === 'always' ? 'Always' : 'IfNotPresent' }),
     ...(options.network === undefined ? undefined : { network: options.network }),
     ...(options.alias === undefined ? undefined : { alias: options.alias }),
     ssh_enabled: options.ssh === true,
@@ -89,6 +84,22 @@ export async function runContainer(
   noteHealth(session, running);
   if (options.shell) await (await import('./shell.ts')).openShell(session, running, {});
   else if (!out.json) next(session, running, ports.length > 0);
+}
+
+/** What a new container and a change of one say alike. Throws ClientFailure. */
+export function settingsOf(command: readonly string[], options: SettingOptions) {
+  const { memory, storage, pull, restart } = options;
+  const size = sizeOf(options.size);
+  const health = healthOf(options);
+  return {
+    ...(memory === undefined ? undefined : { memory_mb: memory }),
+    ...(size === undefined ? undefined : { instance_type: size }),
+    ...(storage === undefined ? undefined : { storage_gb: storage }),
+    ...(pull === undefined ? undefined : { pull_policy: PULL_POLICIES[pull] }),
+    ...(restart === undefined ? undefined : { restart }),
+    ...(command.length === 0 ? undefined : { command: [...command] }),
+    ...(health === undefined ? undefined : { health }),
+  };
 }
 
 /** The size of that name; undefined without one. Throws ClientFailure. */

@@ -84,16 +84,7 @@ export async function createApiToken(name: string, options: ScopeOptions & Token
   const session = openSession(options);
   const scopes = scopesOf(options.scope, await ownId(session));
   const token = await session.client.call('createToken', { body: { name, scopes, expires_in } });
-  printSecret(session, token);
-}
-
-function printSecret({ out }: ClientSession, token: { readonly token: string; readonly name: string }): void {
-  if (out.json) {
-    out.line(JSON.stringify(token));
-    return;
-  }
-  if (out.isTerminal) out.note(`The token ${token.name}, shown only now:`);
-  out.line(token.token);
+  session.out.secret(token, `The token ${token.name}`, token.token);
 }
 
 /** Revokes an API token. */
@@ -155,7 +146,8 @@ export async function createAccountToken(text: string, name: string, options: To
   const session = openSession(options);
   const { id } = await accountOf(session, text);
   const body = { name, expires_in };
-  printSecret(session, await session.client.call('createServiceAccountToken', { params: { id }, body }));
+  const token = await session.client.call('createServiceAccountToken', { params: { id }, body });
+  session.out.secret(token, `The token ${token.name}`, token.token);
 }
 
 /** Lists the tokens of a service account. */

@@ -1,20 +1,13 @@
 /** `troupe update`: changes a container, and waits until it runs with the change. */
 import type { CallInput, Container } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
-import { type HealthOptions, healthOf, noteHealth } from './health.ts';
+import { noteHealth } from './health.ts';
 import { containerOf, pick } from './names.ts';
-import { sizeOf } from './run.ts';
-import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
+import { type SettingOptions, settingsOf } from './run.ts';
+import { type ClientSession, openSession } from './session.ts';
 import { waitFor } from './wait.ts';
 
-export interface UpdateOptions extends ClientCommandOptions, HealthOptions {
-  readonly image?: string;
-  readonly memory?: number;
-  readonly size?: string;
-  readonly storage?: number;
-  readonly key?: readonly string[];
-  readonly pull?: 'always' | 'missing';
-  readonly restart?: 'always' | 'on-failure' | 'no';
+export interface UpdateOptions extends SettingOptions {
   readonly stopGrace?: number;
   /** False: what the image says. */
   readonly command?: boolean;
@@ -22,8 +15,6 @@ export interface UpdateOptions extends ClientCommandOptions, HealthOptions {
   readonly network?: string | false;
   readonly alias?: string | false;
   readonly discard?: boolean;
-  readonly wait?: boolean;
-  readonly timeout: number;
 }
 
 type ContainerUpdate = NonNullable<CallInput<'updateContainer'>['body']>;
@@ -32,23 +23,16 @@ type ContainerUpdate = NonNullable<CallInput<'updateContainer'>['body']>;
 export async function updateContainer(name: string, command: readonly string[], options: UpdateOptions): Promise<void> {
   const session = openSession(options);
   const { client, out } = session;
-  const size = sizeOf(options.size);
-  const health = healthOf(options);
-  const { image, memory, storage, key, pull, restart, stopGrace } = options;
+  const settings = settingsOf(command, options);
+  const { image, key, stopGrace } = options;
   const keys = key === undefined ? undefined : (await client.call('listSshKeys')).ssh_keys;
   const body: ContainerUpdate = {
+    ...settings,
     ...(options.name === undefined ? undefined : { name: options.name }),
     ...(image === undefined ? undefined : { image: image === 'default' ? null : image }),
-    ...(memory === undefined ? undefined : { memory_mb: memory }),
-    ...(size === undefined ? undefined : { instance_type: size }),
-    ...(storage === undefined ? undefined : { storage_gb: storage }),
     ...(keys === undefined ? undefined : { ssh_key_ids: key?.map((text) => pick(keys, text, 'SSH key').id) }),
-    ...(pull === undefined ? undefined : { pull_policy: pull === 'always' ? 'Always' : 'IfNotPresent' }),
-    ...(restart === undefined ? undefined : { restart }),
     ...(stopGrace === undefined ? undefined : { stop_grace: stopGrace }),
-    ...(command.length === 0 ? undefined : { command: [...command] }),
     ...(options.command === false ? { command: null } : undefined),
-    ...(health === undefined ? undefined : { health }),
     // `--no-network` and `--no-alias` are false.
     ...(options.network === undefined ? undefined : { network: options.network || null }),
     ...(options.alias === undefined ? undefined : { alias: options.alias || null }),

@@ -1,8 +1,8 @@
 /** Waiting for a container: one line that changes on a terminal, a line for each change elsewhere. */
 import type { Container } from '../../client/index.ts';
+import { InterruptiblePause } from '../../lib/waiting.ts';
 import { ClientFailure } from './failure.ts';
 import { cut } from './output.ts';
-import type { CommandPlace } from './place.ts';
 import type { ClientSession } from './session.ts';
 
 const EVERY_MS = 700;
@@ -27,7 +27,12 @@ export async function waitFor(
 ): Promise<Container | undefined> {
   const line = new StatusLine(session);
   const deadline = performance.now() + seconds * 1000;
-  const interrupt = new Interrupt(session.out.place);
+  const pause = new InterruptiblePause();
+  let isInterrupted = false;
+  const release = session.out.place.onInterrupt(() => {
+    isInterrupted = true;
+    pause.wake();
+  });
   let seenAt = performance.now();
   let isThere = false;
   try {
@@ -53,11 +58,11 @@ export async function waitFor(
             ? `${name} is ${until}, but not healthy after ${seconds} s. See \`troupe show ${name}\`, or give --timeout.`
             : `${name} is not ${until} after ${seconds} s; ${goesOn}. See \`troupe show ${name}\`.`,
         );
-      if (await interrupt.within(EVERY_MS))
-        throw new ClientFailure('interrupted', `${name}: ${goesOn}. See \`troupe show ${name}\`.`);
+      await pause.wait(EVERY_MS);
+      if (isInterrupted) throw new ClientFailure('interrupted', `${name}: ${goesOn}. See \`troupe show ${name}\`.`);
     }
   } finally {
-    interrupt.release();
+    release();
     line.clear();
   }
 }
@@ -75,33 +80,6 @@ async function look(
     const isAway = error instanceof Error && 'status' in error && [0, 502, 503].includes(Number(error.status));
     if (isAway && mayBeAway) return undefined;
     throw error;
-  }
-}
-
-/** Ctrl-C while something is waited for. */
-class Interrupt {
-  #wake: () => void = () => {};
-  #isAsked = false;
-  readonly release: () => void;
-
-  constructor(place: CommandPlace) {
-    this.release = place.onInterrupt(() => {
-      this.#isAsked = true;
-      this.#wake();
-    });
-  }
-
-  async within(ms: number): Promise<boolean> {
-    if (!this.#isAsked) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, ms);
-        this.#wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-    return this.#isAsked;
   }
 }
 

@@ -63,20 +63,16 @@ export async function rotateWebhook(text: string, options: ClientCommandOptions)
 }
 
 function printSecret({ out }: ClientSession, webhook: CallReply<'addWebhook'>): void {
-  if (out.json) {
-    out.line(JSON.stringify(webhook));
-    return;
-  }
-  if (out.isTerminal) out.note(`The secret of ${clean(webhook.url)}, shown only now:`);
-  out.line(webhook.secret);
+  out.secret(webhook, `The secret of ${clean(webhook.url)}`, webhook.secret);
 }
 
-/** Enables or disables one. */
-export async function setWebhookEnabled(
-  text: string,
-  isEnabled: boolean,
-  options: ClientCommandOptions,
-): Promise<void> {
+/** Enables one again. */
+export const enableWebhook = (text: string, options: ClientCommandOptions) => setEnabled(text, true, options);
+
+/** Disables one, and drops what waits for it. */
+export const disableWebhook = (text: string, options: ClientCommandOptions) => setEnabled(text, false, options);
+
+async function setEnabled(text: string, isEnabled: boolean, options: ClientCommandOptions): Promise<void> {
   const session = openSession(options);
   const { id, url } = await webhookOf(session, text);
   const answer = await session.client.call('updateWebhook', { params: { id }, body: { enabled: isEnabled } });

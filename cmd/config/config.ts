@@ -367,3 +367,13 @@ function readKeyFile(path: string): string {
   }
   throw new RegistryKeyError(`${EXPECTED}: this is no such file`);
 }
+
+/** The text of the file that the variable `name` has; undefined without one. Throws CliError. */
+export function fileOf(name: string, path: string | undefined): string | undefined {
+  if (path === undefined) return undefined;
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new CliError(`${name} is ${path}, which cannot be read.`, { cause });
+  }
+}

@@ -1,5 +1,5 @@
 /** Options that several commands have, and values that are checked while the command line is read. */
-import { InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { defaultDataDir } from './program.ts';
 
 /** A host name in lower case, at most 200 characters. */
@@ -39,6 +39,16 @@ export const DATA = [
   defaultDataDir(process.env),
 ] as const;
 export const PRINT_JSON = ['--json', 'print JSON for scripts'] as const;
+
+/** A command on the platform's data that prints for people or for scripts. Its own options come behind these. */
+export function dataCommand(parent: Command, usage: string, description: string): Command {
+  return parent
+    .command(usage)
+    .description(description)
+    .option(...DATA)
+    .option(...PRINT_JSON);
+}
+
 /** Of commands that serve until they are told to stop. */
 export const READY_JSON = ['--json', 'print one line of JSON once it serves'] as const;
 export const DOMAIN = [

@@ -2,7 +2,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { z } from 'zod';
 import { type Container, TroupeError } from '../../client/index.ts';
-import type { ContainerStatus, containerCreatedSchema } from '../../proto/compute/endpoints.ts';
+import type { ContainerStatus, containerCreatedSchema } from '../../proto/compute/fields.ts';
 import { ID_PATTERN } from '../../proto/ids.ts';
 import type { ToolContext } from './tool.ts';
 

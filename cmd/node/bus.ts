@@ -1,5 +1,4 @@
 /** Chooses the bus: NATS when NATS_URL is set, else the one in this process with its streams in the database. */
-import { readFileSync } from 'node:fs';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import type { SharedClock } from '../../proto/ports/clock.ts';
@@ -11,7 +10,7 @@ import { embeddedBus } from '../../transports/bus/embedded.ts';
 import { type NatsAddress, type NatsBus, natsBus } from '../../transports/bus/nats.ts';
 import { isLoopback } from '../../transports/wire/peer-address.ts';
 import { CliError } from '../config/cli-error.ts';
-import type { Environment } from '../config/config.ts';
+import { type Environment, fileOf } from '../config/config.ts';
 
 /** A bus, and what is wrong with it. */
 interface OpenBus {
@@ -128,13 +127,4 @@ function defined<K extends string>(key: K, value: string | undefined): { [key in
   const entry: { [key in K]?: string } = {};
   if (value !== undefined) entry[key] = value;
   return entry;
-}
-
-function fileOf(name: string, path: string | undefined): string | undefined {
-  if (path === undefined) return undefined;
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (cause) {
-    throw new CliError(`${name} is ${path}, which cannot be read.`, { cause });
-  }
 }

@@ -2,8 +2,9 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline/promises';
-import { EngineError } from '../../proto/ports/engine.ts';
+import { type Engine, EngineError } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
+import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { findDocker, searchDocker } from '../../transports/engines/docker/host/find-docker.ts';
 import {
   canInstallDocker,
@@ -11,10 +12,15 @@ import {
   installDocker,
   mmdebstrapInstalled,
 } from '../../transports/engines/docker/host/install-docker.ts';
-import { dockerdInstalled, startPrivateDockerd } from '../../transports/engines/docker/host/private-dockerd.ts';
+import {
+  dockerdInstalled,
+  privateDockerHost,
+  startPrivateDockerd,
+} from '../../transports/engines/docker/host/private-dockerd.ts';
 import { findProgram, runProgram } from '../../transports/engines/docker/run.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
+import { openKubernetes } from './kubernetes.ts';
 import { registryProgram } from './registry/process.ts';
 
 interface DockerChoice {
@@ -64,6 +70,19 @@ export async function chooseDocker({ environment, dataDir, install, log, onProgr
   onProgress('starting a private Docker Engine');
   const { host } = await startPrivateDockerd({ dataDir, log, onProgress });
   return host;
+}
+
+/** The engine of a platform that was set up here; undefined where none answers. `installation`: the platform's. */
+export async function engineBeside(
+  environment: Environment,
+  dataDir: string,
+  installation: string,
+  log: Log,
+): Promise<Engine | undefined> {
+  if (environment.COMPUTE_ENGINE === 'kubernetes')
+    return openKubernetes(environment, { installation, log, onProgress: () => {} });
+  const host = (await privateDockerHost(dataDir)) ?? (await findDocker(environment));
+  return host === undefined ? undefined : dockerEngine({ host, installation, log });
 }
 
 /** Installs what builds the base image, when it is missing and may be installed. */

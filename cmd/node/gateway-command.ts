@@ -1,20 +1,16 @@
 /** `troupe gateway`: the gateway alone, beside a platform that runs elsewhere on the same database. */
 import type { KeyObject } from 'node:crypto';
 import { gatewayTokenSigner, gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
-import type { Engine } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { hostsOfOthers, serviceRoutes } from '../../proto/service-paths.ts';
 import type { Db } from '../../storage/db.ts';
 import { noteGateway } from '../../storage/gateway/gateway-address.ts';
 import { getSetting } from '../../storage/settings.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
-import { dockerEngine } from '../../transports/engines/docker/engine.ts';
-import { findDocker } from '../../transports/engines/docker/host/find-docker.ts';
-import { privateDockerHost } from '../../transports/engines/docker/host/private-dockerd.ts';
 import { keepCertificate } from '../../transports/gateway/tls/live-certificate.ts';
 import { useWires } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
-import { type Environment, NETWORK_HOST, readEnvironment } from '../config/config.ts';
+import { NETWORK_HOST, readEnvironment } from '../config/config.ts';
 import { domainsOf } from '../config/containers-domain.ts';
 import { dataDirInUse, openDataDir, openGivenSecrets } from '../config/data-dir.ts';
 import { fallbackOf, type GatewayFlags, proxiesOf, readRoutesFile } from '../config/gateway-options.ts';
@@ -23,8 +19,8 @@ import { plainLines } from '../observability/log.ts';
 import { servicePages } from '../observability/pages.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
 import { databaseServer } from './database.ts';
+import { engineBeside } from './docker.ts';
 import { certificateOf, type GatewayPorts, openGateway } from './gateway.ts';
-import { openKubernetes } from './kubernetes.ts';
 import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
 import { listenNetwork, openNetwork } from './network.ts';
 import { NO_PLATFORM } from './roles/role.ts';
@@ -87,8 +83,8 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       onProgress: () => {},
       isLeaving: told.received,
     });
-    if (installation === undefined) throw new CliError(NO_PLATFORM);
-    const engine = await engineOf(environment, dataDir, installation, log);
+    const engine = installation && (await engineBeside(environment, dataDir, installation, log));
+    if (!installation || !engine) throw new CliError(NO_PLATFORM);
     besides.add('engine', () => engine.close());
     const sshKeys = await openSshKeys(db, encryptionKey, log);
     const { registry: processRegistry, onReply } = metrics;
@@ -178,16 +174,6 @@ function readyLine(
 const WITHOUT_KEY =
   'Without ENCRYPTION_KEY these are off here: SSH login to containers, the DNS provider, certificates of mapped ' +
   'hostnames.';
-
-/** The engine whose containers it leads to. Throws CliError where no platform has been yet. */
-async function engineOf(environment: Environment, dataDir: string, installation: string, log: Log): Promise<Engine> {
-  const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
-  const host = isKubernetes ? undefined : ((await privateDockerHost(dataDir)) ?? (await findDocker(environment)));
-  if (host === undefined && !isKubernetes) throw new CliError(NO_PLATFORM);
-  return host === undefined
-    ? openKubernetes(environment, { installation, log, onProgress: () => {} })
-    : dockerEngine({ host, installation, log });
-}
 
 /** Undefined without the key that seals them. */
 async function openSshKeys(db: Db, encryptionKey: KeyObject | undefined, log: Log) {

@@ -3,7 +3,6 @@
  * (docs/reference/certificates.md).
  */
 import type { KeyObject } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import type { Registry } from 'prom-client';
 import { certificateNumbers, type DnsView } from '../../actors/network/certificate-deps.ts';
 import { startCertificates } from '../../actors/network/certificates.ts';
@@ -19,7 +18,7 @@ import { acmeAuthority } from '../../transports/clients/acme/authority.ts';
 import { findAddresses } from '../../transports/clients/dns/resolvers.ts';
 import { MappedCertificates } from '../../transports/gateway/tls/mapped-certificates.ts';
 import { CliError } from '../config/cli-error.ts';
-import type { Environment } from '../config/config.ts';
+import { type Environment, fileOf } from '../config/config.ts';
 import { certificateMetrics } from '../observability/metrics.ts';
 
 /** The largest public authority. Naming an address to reach the operator by accepts its terms. */
@@ -38,20 +37,12 @@ export function authorityOf(environment: Environment): CertificateAuthority | un
     throw new CliError('ACME_EAB_KID and ACME_EAB_HMAC_KEY go together: give both.');
   if (directoryUrl === undefined) return undefined;
   const binding = kid === undefined || hmacKey === undefined ? undefined : { kid, hmacKey };
-  return acmeAuthority({ directoryUrl, email, binding, ca: caFile === undefined ? undefined : read(caFile) });
+  return acmeAuthority({ directoryUrl, email, binding, ca: fileOf('ACME_CA_FILE', caFile) });
 }
 
 /** DNS as the environment's resolvers see it. */
 export function dnsOf({ DNS_RESOLVERS: servers = [], INGRESS_HOST }: Environment, domain: string): DnsView {
   return { find: findAddresses({ servers }), ingressHost: INGRESS_HOST ?? domain.toLowerCase() };
-}
-
-function read(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (cause) {
-    throw new CliError(`ACME_CA_FILE is ${file}, which cannot be read.`, { cause });
-  }
 }
 
 /** What a gateway is given, and how it ends. */

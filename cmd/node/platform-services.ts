@@ -124,10 +124,7 @@ export async function openServices(
     const service = bare === monitor.service ? bare : withProblem(bare, busProblem);
     const handlers = api({
       service,
-      authenticate: core.callers.authenticate,
-      streams: core.callers.streams,
-      changes: core.callers.changes,
-      kept: core.callers.kept,
+      ...core.callers,
       pages: servicePages(service, metrics.registry, environment),
       domain: options.domain,
       log,

@@ -115,10 +115,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
     await shared.join();
     const handlers = api({
       service,
-      authenticate: callers.authenticate,
-      streams: callers.streams,
-      changes: callers.changes,
-      kept: callers.kept,
+      ...callers,
       domain,
       log,
       pages: servicePages(service, metrics.registry, environment),

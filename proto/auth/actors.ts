@@ -63,11 +63,8 @@ const node = z.string().min(1).max(300).optional();
 const path = z.string().min(1).max(4000);
 
 /** The supervision tree of the process, a parent before its children; or of other processes, or of all. */
-export const listActors = endpoint({
-  name: 'listActors',
+export const listActors = endpoint('listActors', 'GET /api/runtime/actors', {
   service: 'auth',
-  method: 'GET',
-  path: '/api/runtime/actors',
   summary: 'The supervision tree of this process, of another (`node`), or of all (`all`)',
   access: 'admin',
   query: z.object({ all: z.enum(['', 'true', 'false']).optional(), node }),
@@ -77,11 +74,8 @@ export const listActors = endpoint({
 });
 
 /** One actor, looked for in all processes unless `node` names one. */
-export const showActor = endpoint({
-  name: 'showActor',
+export const showActor = endpoint('showActor', 'GET /api/runtime/actor', {
   service: 'auth',
-  method: 'GET',
-  path: '/api/runtime/actor',
   summary: 'One actor: what it does, what waits for it, its last crash',
   access: 'admin',
   query: z.object({ path, node }),
@@ -94,11 +88,8 @@ export const actorVerbSchema = z.enum(['stop', 'reset', 'release']);
 export type ActorVerb = z.output<typeof actorVerbSchema>;
 
 /** Stops, resets or releases one actor. */
-export const actOnActor = endpoint({
-  name: 'actOnActor',
+export const actOnActor = endpoint('actOnActor', 'POST /api/runtime/actor', {
   service: 'auth',
-  method: 'POST',
-  path: '/api/runtime/actor',
   summary: 'Stop, reset or release one actor',
   access: 'admin',
   body: z.strictObject({ verb: actorVerbSchema, path, node, force: z.boolean().default(false) }),

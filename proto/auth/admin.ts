@@ -6,7 +6,7 @@ import { idSchema } from '../ids.ts';
 import { wholeNumber } from '../whole-number.ts';
 
 const common = { service: 'auth', access: 'admin', actor: { kind: 'auth/admin', key: 'none' } } as const;
-const params = z.object({ id: idSchema });
+const ofUser = { ...common, params: z.object({ id: idSchema }) } as const;
 const MAX_PAGE = 500;
 const limit = wholeNumber.transform((given) => Math.min(given, MAX_PAGE)).default(100);
 const flag = (given: boolean) =>
@@ -29,22 +29,16 @@ const userSchema = z.object({
 });
 export type AdminUserView = z.output<typeof userSchema>;
 
-export const adminListUsers = endpoint({
+export const adminListUsers = endpoint('adminListUsers', 'GET /api/admin/users', {
   ...common,
-  name: 'adminListUsers',
-  method: 'GET',
-  path: '/api/admin/users',
   summary: 'Users by name; the next page begins `after` the last name of this one',
   query: z.object({ prefix: z.string().max(64).default(''), after: z.string().max(64).default(''), limit }),
   reply: z.array(userSchema),
 });
 
-export const adminAddUser = endpoint({
+export const adminAddUser = endpoint('adminAddUser', 'POST /api/admin/users', {
   ...common,
-  name: 'adminAddUser',
-  method: 'POST',
   idempotent: 'key',
-  path: '/api/admin/users',
   summary: 'Add a user. Without a password one is made, and shown only now',
   body: z.strictObject({ username: z.string().max(256), password: z.string().max(1024).optional() }),
   reply: z.object({ id: z.string(), username: z.string(), password: z.string().nullable() }),
@@ -52,13 +46,9 @@ export const adminAddUser = endpoint({
   refuses: ['conflict'],
 });
 
-export const adminSetPassword = endpoint({
-  ...common,
-  name: 'adminSetPassword',
-  method: 'POST',
-  path: '/api/admin/users/{id}/password',
+export const adminSetPassword = endpoint('adminSetPassword', 'POST /api/admin/users/{id}/password', {
+  ...ofUser,
   summary: "Replace a user's password by a new one, which is shown only now; their sessions end",
-  params,
   reply: z.object({ password: z.string(), sessions_ended: z.int() }),
   refuses: ['not_found'],
 });
@@ -69,81 +59,53 @@ export const PASSWORD_LINK_LIFETIMES = { '1h': 3600, '24h': 86_400, '7d': 7 * 86
 /** One of them. */
 export type PasswordLinkLifetime = keyof typeof PASSWORD_LINK_LIFETIMES;
 
-export const adminPasswordLink = endpoint({
-  ...common,
-  name: 'adminPasswordLink',
-  method: 'POST',
-  path: '/api/admin/users/{id}/password-link',
+export const adminPasswordLink = endpoint('adminPasswordLink', 'POST /api/admin/users/{id}/password-link', {
+  ...ofUser,
   summary: 'Make a link by which a user sets a password once; it is shown only now, and voids the one before',
-  params,
   query: z.object({ expires_in: z.enum(['1h', '24h', '7d']).default('24h') }),
   reply: z.object({ url: z.string(), expires_at: z.iso.datetime() }),
   refuses: ['not_found', 'conflict'],
 });
 
-export const adminForgetKeys = endpoint({
-  ...common,
-  name: 'adminForgetKeys',
-  method: 'DELETE',
-  path: '/api/admin/users/{id}/keys',
+export const adminForgetKeys = endpoint('adminForgetKeys', 'DELETE /api/admin/users/{id}/keys', {
+  ...ofUser,
   summary: 'Delete the security keys of a user who lost them: the password is enough then',
-  params,
   reply: z.object({ keys: z.int() }),
   refuses: ['not_found'],
 });
 
-export const adminDisableUser = endpoint({
-  ...common,
-  name: 'adminDisableUser',
-  method: 'POST',
-  path: '/api/admin/users/{id}/disable',
+export const adminDisableUser = endpoint('adminDisableUser', 'POST /api/admin/users/{id}/disable', {
+  ...ofUser,
   summary: 'Let a user in no more: sessions end, tokens open nothing; with `stop` their containers stop',
-  params,
   query: z.object({ stop: flag(false) }),
   reply: z.object({ state: userStateSchema, changed: z.boolean(), containers: z.int() }),
   refuses: ['not_found', 'conflict'],
 });
 
-export const adminEnableUser = endpoint({
-  ...common,
-  name: 'adminEnableUser',
-  method: 'POST',
-  path: '/api/admin/users/{id}/enable',
+export const adminEnableUser = endpoint('adminEnableUser', 'POST /api/admin/users/{id}/enable', {
+  ...ofUser,
   summary: 'Let a disabled user in again',
-  params,
   reply: z.object({ state: userStateSchema, changed: z.boolean() }),
   refuses: ['not_found', 'conflict'],
 });
 
-export const adminRemoveUser = endpoint({
-  ...common,
-  name: 'adminRemoveUser',
-  method: 'DELETE',
-  path: '/api/admin/users/{id}',
+export const adminRemoveUser = endpoint('adminRemoveUser', 'DELETE /api/admin/users/{id}', {
+  ...ofUser,
   summary: 'Begin the removal of a user with all that is theirs, which the platform finishes by itself',
-  params,
   reply: z.object({ state: userStateSchema, containers: z.int(), mappings: z.int() }),
   refuses: ['not_found', 'conflict'],
 });
 
-export const adminListSessions = endpoint({
-  ...common,
-  name: 'adminListSessions',
-  method: 'GET',
-  path: '/api/admin/users/{id}/sessions',
+export const adminListSessions = endpoint('adminListSessions', 'GET /api/admin/users/{id}/sessions', {
+  ...ofUser,
   summary: 'Logins of a user whose tokens have not expired',
-  params,
   reply: z.array(z.object({ id: z.int(), ip_address: z.string(), created_at: z.iso.datetime() })),
   refuses: ['not_found'],
 });
 
-export const adminEndSessions = endpoint({
-  ...common,
-  name: 'adminEndSessions',
-  method: 'DELETE',
-  path: '/api/admin/users/{id}/sessions',
+export const adminEndSessions = endpoint('adminEndSessions', 'DELETE /api/admin/users/{id}/sessions', {
+  ...ofUser,
   summary: 'End all sessions of a user; API tokens go on',
-  params,
   reply: z.object({ ended: z.int() }),
   refuses: ['not_found'],
 });
@@ -160,11 +122,8 @@ const auditEntrySchema = z.object({
   detail: z.record(z.string(), z.unknown()),
 });
 
-export const adminAudit = endpoint({
+export const adminAudit = endpoint('adminAudit', 'GET /api/admin/audit', {
   ...common,
-  name: 'adminAudit',
-  method: 'GET',
-  path: '/api/admin/audit',
   summary: 'The audit trail, newest first; the next page is `before` the last id of this one',
   query: z.object({
     username: z.string().max(64).optional(),
@@ -195,11 +154,8 @@ const nodeSchema = z.object({
   shards: z.record(z.string(), z.int()),
 });
 
-export const adminNodes = endpoint({
+export const adminNodes = endpoint('adminNodes', 'GET /api/admin/nodes', {
   ...common,
-  name: 'adminNodes',
-  method: 'GET',
-  path: '/api/admin/nodes',
   summary: 'The processes of the cluster, and how many shards of each service are held',
   reply: z.object({
     nodes: z.array(nodeSchema),
@@ -209,11 +165,8 @@ export const adminNodes = endpoint({
 
 const drainReply = z.object({ id: z.string(), address: z.string(), state: nodeStateSchema });
 
-export const adminDrainNode = endpoint({
+export const adminDrainNode = endpoint('adminDrainNode', 'POST /api/admin/nodes/{id}/drain', {
   ...common,
-  name: 'adminDrainNode',
-  method: 'POST',
-  path: '/api/admin/nodes/{id}/drain',
   summary: 'Ask a node to give all that it holds to others; with `force` although nobody else could serve it',
   params: z.object({ id: z.string().max(64) }),
   query: z.object({ force: flag(false) }),
@@ -221,11 +174,8 @@ export const adminDrainNode = endpoint({
   refuses: ['not_found', 'conflict'],
 });
 
-export const adminUndrainNode = endpoint({
+export const adminUndrainNode = endpoint('adminUndrainNode', 'DELETE /api/admin/nodes/{id}/drain', {
   ...common,
-  name: 'adminUndrainNode',
-  method: 'DELETE',
-  path: '/api/admin/nodes/{id}/drain',
   summary: 'Let a node take its share again',
   params: z.object({ id: z.string().max(64) }),
   reply: drainReply,
@@ -243,21 +193,15 @@ const routeSchema = z.object({
   managed: z.boolean(),
 });
 
-export const adminListRoutes = endpoint({
+export const adminListRoutes = endpoint('adminListRoutes', 'GET /api/admin/routes', {
   ...common,
-  name: 'adminListRoutes',
-  method: 'GET',
-  path: '/api/admin/routes',
   summary: "The gateway's routes, in the order of matching",
   reply: z.array(routeSchema),
 });
 
-export const adminAddRoute = endpoint({
+export const adminAddRoute = endpoint('adminAddRoute', 'POST /api/admin/routes', {
   ...common,
-  name: 'adminAddRoute',
-  method: 'POST',
   idempotent: 'key',
-  path: '/api/admin/routes',
   summary: 'Lead a hostname and path prefix to a program; running gateways have it at once',
   body: newRouteSchema,
   reply: routeSchema,
@@ -265,11 +209,8 @@ export const adminAddRoute = endpoint({
   refuses: ['conflict'],
 });
 
-export const adminDeleteRoute = endpoint({
+export const adminDeleteRoute = endpoint('adminDeleteRoute', 'DELETE /api/admin/routes/{id}', {
   ...common,
-  name: 'adminDeleteRoute',
-  method: 'DELETE',
-  path: '/api/admin/routes/{id}',
   summary: "Remove an operator's route",
   params: z.object({ id: wholeNumber }),
   status: 204,

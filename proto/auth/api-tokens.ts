@@ -42,46 +42,34 @@ const tokenView = z.object({ ...token, service_account_id: z.string().nullable()
 export type ServiceAccountView = z.output<typeof account>;
 
 const common = { service: 'auth', access: 'session', actor: { kind: 'auth/user', key: 'caller' } } as const;
+const one = { ...common, params: byId } as const;
 
-export const createToken = endpoint({
+export const createToken = endpoint('createToken', 'POST /api/tokens', {
   ...common,
-  name: 'createToken',
   notByKey: true,
-  method: 'POST',
   idempotent: 'key',
-  path: '/api/tokens',
   summary: 'Make an API token; it is shown only now',
   body: z.object({ name: nameSchema, scopes: scopesSchema, expires_in: expiresInSchema }),
   reply: z.object({ ...token, token: z.string() }),
   refuses: ['limit_reached'],
 });
 
-export const listTokens = endpoint({
+export const listTokens = endpoint('listTokens', 'GET /api/tokens', {
   ...common,
-  name: 'listTokens',
-  method: 'GET',
-  path: '/api/tokens',
   summary: 'API tokens, those of service accounts among them',
   reply: z.array(tokenView),
 });
 
-export const deleteToken = endpoint({
-  ...common,
-  name: 'deleteToken',
-  method: 'DELETE',
-  path: '/api/tokens/{id}',
+export const deleteToken = endpoint('deleteToken', 'DELETE /api/tokens/{id}', {
+  ...one,
   uncounted: true,
   summary: 'Revoke an API token and close the streams opened with it',
-  params: byId,
   reply: done,
 });
 
 /** Between services: whoever holds a token's id may ask whether it still holds. */
-export const checkToken = endpoint({
-  name: 'checkToken',
+export const checkToken = endpoint('checkToken', 'GET /api/tokens/{id}/check', {
   service: 'auth',
-  method: 'GET',
-  path: '/api/tokens/{id}/check',
   summary: 'Whether an API token is valid; the scopes of its service account',
   access: 'none',
   params: byId,
@@ -90,82 +78,60 @@ export const checkToken = endpoint({
   actor: { kind: 'auth/login', key: 'none' },
 });
 
-export const createServiceAccount = endpoint({
+export const createServiceAccount = endpoint('createServiceAccount', 'POST /api/service-accounts', {
   ...common,
-  name: 'createServiceAccount',
   notByKey: true,
-  method: 'POST',
   idempotent: 'key',
-  path: '/api/service-accounts',
   summary: 'Make a service account',
   body: z.object({ name: nameSchema, scopes: scopesSchema }),
   reply: account,
   refuses: ['limit_reached'],
 });
 
-export const listServiceAccounts = endpoint({
+export const listServiceAccounts = endpoint('listServiceAccounts', 'GET /api/service-accounts', {
   ...common,
-  name: 'listServiceAccounts',
-  method: 'GET',
-  path: '/api/service-accounts',
   summary: 'Service accounts',
   reply: z.array(account),
 });
 
-export const getServiceAccount = endpoint({
-  ...common,
-  name: 'getServiceAccount',
-  method: 'GET',
-  path: '/api/service-accounts/{id}',
+export const getServiceAccount = endpoint('getServiceAccount', 'GET /api/service-accounts/{id}', {
+  ...one,
   summary: 'One service account',
-  params: byId,
   reply: account,
 });
 
-export const setServiceAccountScopes = endpoint({
-  ...common,
-  name: 'setServiceAccountScopes',
+export const setServiceAccountScopes = endpoint('setServiceAccountScopes', 'PUT /api/service-accounts/{id}/scopes', {
+  ...one,
   notByKey: true,
-  method: 'PUT',
-  path: '/api/service-accounts/{id}/scopes',
   summary: 'Replace the scopes of a service account; its tokens have them at once',
-  params: byId,
   body: z.object({ scopes: scopesSchema }),
   reply: done,
 });
 
-export const deleteServiceAccount = endpoint({
-  ...common,
-  name: 'deleteServiceAccount',
-  method: 'DELETE',
-  path: '/api/service-accounts/{id}',
+export const deleteServiceAccount = endpoint('deleteServiceAccount', 'DELETE /api/service-accounts/{id}', {
+  ...one,
   uncounted: true,
   summary: 'Delete a service account and revoke its tokens',
-  params: byId,
   reply: done,
 });
 
-export const createServiceAccountToken = endpoint({
-  ...common,
-  name: 'createServiceAccountToken',
-  notByKey: true,
-  method: 'POST',
-  idempotent: 'key',
-  path: '/api/service-accounts/{id}/tokens',
-  summary: 'Make a token of a service account; it is shown only now',
-  params: byId,
-  body: z.object({ name: nameSchema, expires_in: expiresInSchema }),
-  reply: z.object({ ...accountToken, token: z.string() }),
-  refuses: ['limit_reached'],
-});
+export const createServiceAccountToken = endpoint(
+  'createServiceAccountToken',
+  'POST /api/service-accounts/{id}/tokens',
+  {
+    ...one,
+    notByKey: true,
+    idempotent: 'key',
+    summary: 'Make a token of a service account; it is shown only now',
+    body: z.object({ name: nameSchema, expires_in: expiresInSchema }),
+    reply: z.object({ ...accountToken, token: z.string() }),
+    refuses: ['limit_reached'],
+  },
+);
 
-export const listServiceAccountTokens = endpoint({
-  ...common,
-  name: 'listServiceAccountTokens',
-  method: 'GET',
-  path: '/api/service-accounts/{id}/tokens',
+export const listServiceAccountTokens = endpoint('listServiceAccountTokens', 'GET /api/service-accounts/{id}/tokens', {
+  ...one,
   summary: 'Tokens of a service account',
-  params: byId,
   reply: z.array(z.object(accountToken)),
 });
 

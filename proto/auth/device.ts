@@ -15,12 +15,10 @@ const deviceName = z
   .max(64, 'must be at most 64 characters')
   .regex(/^[^\p{Cc}\p{Cf}]*$/u, 'must not contain control characters');
 
-const common = { service: 'auth', method: 'POST', actor: { kind: 'auth/login', key: 'none' } } as const;
+const common = { service: 'auth', actor: { kind: 'auth/login', key: 'none' } } as const;
 
-export const beginDevice = endpoint({
+export const beginDevice = endpoint('beginDevice', 'POST /api/device', {
   ...common,
-  name: 'beginDevice',
-  path: '/api/device',
   summary: 'Begin the login of a program that a person approves in a browser',
   access: 'none',
   body: z.object({ name: deviceName }),
@@ -37,11 +35,9 @@ export const beginDevice = endpoint({
 });
 
 /** `show` decides nothing. The length only bounds the work: a wrong shape is a wrong code. */
-export const approveDevice = endpoint({
+export const approveDevice = endpoint('approveDevice', 'POST /api/device/approve', {
   ...common,
-  name: 'approveDevice',
   notByKey: true,
-  path: '/api/device/approve',
   summary: 'Look at the program that shows this code, approve its login, or refuse it',
   access: 'session',
   body: z.object({ user_code: z.string().max(64), decision: z.enum(['show', 'approve', 'refuse']) }),
@@ -56,10 +52,8 @@ export const approveDevice = endpoint({
 });
 
 /** `slow_down`: wait five seconds longer from now on. `expired`: also a code that is unknown or was used. */
-export const deviceToken = endpoint({
+export const deviceToken = endpoint('deviceToken', 'POST /api/device/token', {
   ...common,
-  name: 'deviceToken',
-  path: '/api/device/token',
   summary: 'Whether the login was approved: once, the session',
   access: 'none',
   body: z.object({ device_code: z.string().max(128) }),

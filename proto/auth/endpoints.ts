@@ -55,11 +55,8 @@ const ofUser = { service: 'auth', access: 'session', actor: { kind: 'auth/user',
 const ofLogin = { service: 'auth', access: 'none', actor: { kind: 'auth/login', key: 'none' } } as const;
 
 /** A known user logs in. The lengths only bound the work: a wrong shape is a wrong login. */
-export const login = endpoint({
+export const login = endpoint('login', 'POST /api/login', {
   ...ofLogin,
-  name: 'login',
-  method: 'POST',
-  path: '/api/login',
   summary: 'Log in with username and password',
   body: z.object({ username: z.string().max(256), password: z.string().max(1024) }),
   reply: z.union([identitySchema, z.object({ requires_2fa: z.literal(true), challenge_token: z.string() })]),
@@ -67,11 +64,8 @@ export const login = endpoint({
   session: 'begins',
 });
 
-export const session = endpoint({
+export const session = endpoint('session', 'GET /api/session', {
   ...ofUser,
-  name: 'session',
-  method: 'GET',
-  path: '/api/session',
   summary: 'Who is logged in, and until when',
   reply: identity.extend({ expires_at: z.iso.datetime().optional() }),
 });
@@ -79,12 +73,9 @@ export const session = endpoint({
 /** The longest a login lasts that is renewed again and again, days. */
 export const MAX_SESSION_DAYS = 30;
 
-export const renewSession = endpoint({
+export const renewSession = endpoint('renewSession', 'POST /api/session/renew', {
   ...ofUser,
-  name: 'renewSession',
   notByKey: true,
-  method: 'POST',
-  path: '/api/session/renew',
   uncounted: true,
   summary: `Prolong the session that asks by a new token, at most until ${MAX_SESSION_DAYS} days after the login`,
   reply: z.object({ token: z.string(), expires_at: z.iso.datetime() }),
@@ -93,32 +84,23 @@ export const renewSession = endpoint({
 });
 
 /** A token is not revoked here: "the client discards its token". A session that a cookie holds ends. */
-export const logout = endpoint({
+export const logout = endpoint('logout', 'POST /api/logout', {
   ...ofLogin,
-  name: 'logout',
-  method: 'POST',
-  path: '/api/logout',
   summary: 'Log out: the client discards its token',
   reply: z.object({ status: z.literal('ok') }),
   session: 'ends',
 });
 
-export const updateProfile = endpoint({
+export const updateProfile = endpoint('updateProfile', 'PUT /api/settings/profile', {
   ...ofUser,
-  name: 'updateProfile',
-  method: 'PUT',
-  path: '/api/settings/profile',
   summary: 'Change the display name',
   body: z.object({ display_name: displayNameSchema }),
   reply: z.object(profile),
 });
 
-export const changePassword = endpoint({
+export const changePassword = endpoint('changePassword', 'PUT /api/settings/password', {
   ...ofUser,
-  name: 'changePassword',
   notByKey: true,
-  method: 'PUT',
-  path: '/api/settings/password',
   uncounted: true,
   summary: 'Change the password',
   body: z.object({ current_password: z.string().max(1024), new_password: passwordSchema }),
@@ -129,43 +111,31 @@ export const changePassword = endpoint({
 const linkToken = z.string().max(128);
 
 /** A POST, for a token in a path or a query would be logged. */
-export const showPasswordLink = endpoint({
+export const showPasswordLink = endpoint('showPasswordLink', 'POST /api/password-link', {
   ...ofLogin,
-  name: 'showPasswordLink',
-  method: 'POST',
-  path: '/api/password-link',
   summary: 'Whose password the link of this token sets, and until when',
   body: z.object({ token: linkToken }),
   reply: z.object({ username: z.string(), expires_at: z.iso.datetime() }),
   refuses: ['not_found', 'too_many_attempts', 'overloaded'],
 });
 
-export const usePasswordLink = endpoint({
+export const usePasswordLink = endpoint('usePasswordLink', 'POST /api/password-link/use', {
   ...ofLogin,
-  name: 'usePasswordLink',
-  method: 'POST',
-  path: '/api/password-link/use',
   summary: 'Set the password that the link of this token is for, once; all sessions of the user end',
   body: z.object({ token: linkToken, new_password: passwordSchema }),
   reply: z.object({ username: z.string() }),
   refuses: ['not_found', 'too_many_attempts', 'overloaded'],
 });
 
-export const listSessions = endpoint({
+export const listSessions = endpoint('listSessions', 'GET /api/settings/sessions', {
   ...ofUser,
-  name: 'listSessions',
-  method: 'GET',
-  path: '/api/settings/sessions',
   summary: 'Logins whose tokens have not expired',
   reply: z.array(sessionRecord),
 });
 
-export const endSession = endpoint({
+export const endSession = endpoint('endSession', 'DELETE /api/settings/sessions/{id}', {
   ...ofUser,
-  name: 'endSession',
   notByKey: true,
-  method: 'DELETE',
-  path: '/api/settings/sessions/{id}',
   uncounted: true,
   summary: 'End one of your logins, on all nodes within a second',
   params: z.object({ id: wholeNumber }),
@@ -173,12 +143,9 @@ export const endSession = endpoint({
   refuses: ['not_found'],
 });
 
-export const endOtherSessions = endpoint({
+export const endOtherSessions = endpoint('endOtherSessions', 'DELETE /api/settings/sessions', {
   ...ofUser,
-  name: 'endOtherSessions',
   notByKey: true,
-  method: 'DELETE',
-  path: '/api/settings/sessions',
   uncounted: true,
   summary: 'End all of your logins but the one that asks; API tokens go on',
   reply: z.object({ ended: z.int() }),

@@ -4,11 +4,8 @@ import { endpoint } from '../endpoint.ts';
 
 const common = { service: 'auth', actor: { kind: 'auth/platform', key: 'none' } } as const;
 
-export const showPlatform = endpoint({
+export const showPlatform = endpoint('showPlatform', 'GET /api/platform', {
   ...common,
-  name: 'showPlatform',
-  method: 'GET',
-  path: '/api/platform',
   access: 'none',
   summary: 'What this is, and its version',
   reply: z.object({ name: z.literal('troupe'), version: z.string() }),
@@ -25,11 +22,8 @@ const limitsSchema = z.object({
   changes_per_minute: z.int(),
 });
 
-export const showPlatformFacts = endpoint({
+export const showPlatformFacts = endpoint('showPlatformFacts', 'GET /api/platform/facts', {
   ...common,
-  name: 'showPlatformFacts',
-  method: 'GET',
-  path: '/api/platform/facts',
   // A token of a single container needs no more: addresses of what it opens are made of it.
   access: 'token',
   summary: 'What the platform offers its users: names, ports and limits',
@@ -56,11 +50,8 @@ export const showPlatformFacts = endpoint({
   }),
 });
 
-export const showPlatformApi = endpoint({
+export const showPlatformApi = endpoint('showPlatformApi', 'GET /api/platform/openapi.json', {
   ...common,
-  name: 'showPlatformApi',
-  method: 'GET',
-  path: '/api/platform/openapi.json',
   access: 'none',
   summary: 'The OpenAPI document of all services',
   reply: z.record(z.string(), z.unknown()),

@@ -21,11 +21,8 @@ export interface CatalogAccess {
 }
 
 /** Docker and skopeo send the scope once for each repository; each value may hold several, separated by spaces. */
-export const registryToken = endpoint({
-  name: 'registryToken',
+export const registryToken = endpoint('registryToken', 'GET /v2/token', {
   service: 'auth',
-  method: 'GET',
-  path: '/v2/token',
   summary: 'A token for the image registry, for whoever HTTP Basic names, or for anybody',
   access: 'none',
   basic: true,
@@ -41,11 +38,8 @@ export const registryToken = endpoint({
 });
 
 /** For programs that hold a token of the platform, and no password. */
-export const ownRegistryToken = endpoint({
-  name: 'ownRegistryToken',
+export const ownRegistryToken = endpoint('ownRegistryToken', 'GET /api/registry/token', {
   service: 'auth',
-  method: 'GET',
-  path: '/api/registry/token',
   summary: "A token for the platform's image registry, for whoever calls: what of the scope they may do",
   access: 'token',
   query: z.object({ scope: z.string().max(16_384) }),

@@ -91,11 +91,8 @@ export function isRecentLogin({ session, via }: Caller, now: number): boolean {
 const password = z.string().max(1024).optional();
 
 /** The token of the first factor is spent by this call. */
-export const beginKeyLogin = endpoint({
-  name: 'beginKeyLogin',
+export const beginKeyLogin = endpoint('beginKeyLogin', 'POST /api/webauthn/login/begin', {
   service: 'auth',
-  method: 'POST',
-  path: '/api/webauthn/login/begin',
   summary: 'Second factor: what the browser is to sign',
   access: 'challenge',
   reply: z.object({
@@ -111,11 +108,8 @@ export const beginKeyLogin = endpoint({
   actor: { kind: 'auth/login', key: 'none' },
 });
 
-export const finishKeyLogin = endpoint({
-  name: 'finishKeyLogin',
+export const finishKeyLogin = endpoint('finishKeyLogin', 'POST /api/webauthn/login/finish', {
   service: 'auth',
-  method: 'POST',
-  path: '/api/webauthn/login/finish',
   summary: 'Second factor: what the browser signed',
   access: 'none',
   body: z.object({ state: stateSchema, credential: signedCredentialSchema }),
@@ -131,21 +125,15 @@ export const finishKeyLogin = endpoint({
   session: 'begins',
 });
 
-export const listKeys = endpoint({
+export const listKeys = endpoint('listKeys', 'GET /api/settings/keys', {
   ...common,
-  name: 'listKeys',
-  method: 'GET',
-  path: '/api/settings/keys',
   summary: 'Security keys',
   reply: z.object({ keys: z.array(keyView) }),
 });
 
-export const beginAddKey = endpoint({
+export const beginAddKey = endpoint('beginAddKey', 'POST /api/settings/keys/add/begin', {
   ...common,
-  name: 'beginAddKey',
   notByKey: true,
-  method: 'POST',
-  path: '/api/settings/keys/add/begin',
   summary: 'What the browser is to make a new security key with',
   reply: z.object({
     options: z.object({
@@ -160,35 +148,26 @@ export const beginAddKey = endpoint({
   refuses: ['limit_reached'],
 });
 
-export const finishAddKey = endpoint({
+export const finishAddKey = endpoint('finishAddKey', 'POST /api/settings/keys/add/finish', {
   ...common,
-  name: 'finishAddKey',
   notByKey: true,
-  method: 'POST',
-  path: '/api/settings/keys/add/finish',
   summary: 'Add the security key that the browser made',
   body: z.object({ state: stateSchema, credential: newCredentialSchema, name: keyName.default(''), password }),
   refuses: ['conflict', 'limit_reached', ...WITHOUT_PROOF],
 });
 
-export const deleteKey = endpoint({
+export const deleteKey = endpoint('deleteKey', 'POST /api/settings/keys/delete', {
   ...common,
-  name: 'deleteKey',
   notByKey: true,
-  method: 'POST',
-  path: '/api/settings/keys/delete',
   uncounted: true,
   summary: 'Delete a security key',
   body: z.object({ id: credentialIdSchema, password }),
   refuses: ['not_found', ...WITHOUT_PROOF],
 });
 
-export const renameKey = endpoint({
+export const renameKey = endpoint('renameKey', 'POST /api/settings/keys/rename', {
   ...common,
-  name: 'renameKey',
   notByKey: true,
-  method: 'POST',
-  path: '/api/settings/keys/rename',
   summary: 'Rename a security key',
   body: z.object({ id: credentialIdSchema, name: keyName }),
   refuses: ['not_found'],

@@ -3,20 +3,18 @@ import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { execContainer } from './exec.ts';
 import {
-  byContainer,
   byUser,
   common,
   containerBegunSchema,
   containerCreatedSchema,
   containerNameSchema,
-  containerParams,
   containerSchema,
-  containerScope,
-  containersScope,
   imageSchema,
   instanceTypeSchema,
   memorySchema,
   mountPathsSchema,
+  ofContainer,
+  ofContainers,
   ok,
   pullPolicySchema,
   sshKeyIdsSchema,
@@ -41,45 +39,6 @@ import {
 } from './settings.ts';
 import { endingFields, getSettings, workloadFields } from './workload.ts';
 
-export { execContainer } from './exec.ts';
-export {
-  type ContainerCreatedView,
-  type ContainerStatus,
-  type ContainerView,
-  containerCreatedSchema,
-  containerSchema,
-  INSTANCE_TYPES,
-  type InstanceType,
-  instanceTypeSchema,
-  MAX_SSH_KEYS,
-  mountPathSchema,
-  type PullPolicy,
-  pullPolicySchema,
-  statusSchema,
-} from './fields.ts';
-export {
-  type AdminContainerView,
-  adminDeleteContainer,
-  adminStopContainer,
-  type ImageView,
-  listAllContainers,
-  listImages,
-} from './images.ts';
-export { DEFAULT_LOG_TAIL, logs, readLogs } from './logs.ts';
-export {
-  addIngress,
-  deleteIngress,
-  getMounts,
-  getSsh,
-  type IngressView,
-  listIngress,
-  setMounts,
-  setPullPolicy,
-  setSsh,
-  updateContainer,
-} from './settings.ts';
-export { getSettings } from './workload.ts';
-
 /** What one user may have. */
 export const MAX_CONTAINERS = 3;
 /** How often the mount paths of one container can be changed: each time adds a layer to its files. */
@@ -101,17 +60,13 @@ const sshKeySchema = z.object({
   login: z.boolean().optional(),
 });
 
-const keysScope = (action: string) => ({ key: (uid: string) => `compute.${uid}.keys`, action });
+const ofKeys = (action: string) =>
+  ({ ...common, scope: { key: (uid: string) => `compute.${uid}.keys`, action }, actor: byUser }) as const;
 
-export const listContainers = endpoint({
-  ...common,
-  name: 'listContainers',
-  method: 'GET',
-  path: '/compute/containers',
+export const listContainers = endpoint('listContainers', 'GET /compute/containers', {
+  ...ofContainers('read'),
   summary: 'Your containers',
-  scope: containersScope('read'),
   reply: z.object({ containers: z.array(containerSchema) }),
-  actor: byUser,
 });
 
 /** What a container is made with. */
@@ -133,96 +88,58 @@ export const newContainerSchema = z.strictObject({
   ...endingFields,
 });
 
-export const createContainer = endpoint({
-  ...common,
-  name: 'createContainer',
-  method: 'POST',
+export const createContainer = endpoint('createContainer', 'POST /compute/containers', {
+  ...ofContainers('create'),
   idempotent: 'key',
-  path: '/compute/containers',
   summary:
     'Create a container. With `wait=running` the reply comes when it runs or has failed, or after `timeout` seconds',
-  scope: containersScope('create'),
   query: z.object(waitQuery),
   body: newContainerSchema,
   reply: containerBegunSchema,
   refuses: ['limit_reached', 'conflict'],
-  actor: byUser,
 });
 
-export const getContainer = endpoint({
-  ...common,
-  name: 'getContainer',
-  method: 'GET',
-  path: '/compute/containers/{id}',
+export const getContainer = endpoint('getContainer', 'GET /compute/containers/{id}', {
+  ...ofContainer('read'),
   summary: 'One container',
-  scope: containerScope('read'),
-  params: containerParams,
   reply: containerSchema,
-  actor: byContainer,
 });
 
-export const deleteContainer = endpoint({
-  ...common,
-  name: 'deleteContainer',
-  method: 'DELETE',
-  path: '/compute/containers/{id}',
+export const deleteContainer = endpoint('deleteContainer', 'DELETE /compute/containers/{id}', {
+  ...ofContainer('delete'),
   summary: 'Delete a container and its data',
-  scope: containerScope('delete'),
-  params: containerParams,
   reply: ok,
-  actor: byContainer,
 });
 
-export const startContainer = endpoint({
-  ...common,
-  name: 'startContainer',
-  method: 'POST',
+export const startContainer = endpoint('startContainer', 'POST /compute/containers/{id}/start', {
+  ...ofContainer('start'),
   idempotent: 'key',
-  path: '/compute/containers/{id}/start',
   summary:
     'Start a stopped or failed container. One whose data is gone begins with empty folders only with ' +
     '`discard=true`. With `wait=running` the reply comes when it runs or has failed, or after `timeout` seconds',
-  scope: containerScope('start'),
-  params: containerParams,
   query: z.object({ discard: z.enum(['true', 'false']).default('false'), ...waitQuery }),
   reply: containerBegunSchema,
   refuses: ['conflict'],
-  actor: byContainer,
 });
 
-export const stopContainer = endpoint({
-  ...common,
-  name: 'stopContainer',
-  method: 'POST',
+export const stopContainer = endpoint('stopContainer', 'POST /compute/containers/{id}/stop', {
+  ...ofContainer('stop'),
   idempotent: 'key',
-  path: '/compute/containers/{id}/stop',
   summary: 'Stop a container; its persistent paths are kept',
-  scope: containerScope('stop'),
-  params: containerParams,
   reply: containerCreatedSchema,
   refuses: ['conflict'],
-  actor: byContainer,
 });
 
-export const listSshKeys = endpoint({
-  ...common,
-  name: 'listSshKeys',
-  method: 'GET',
-  path: '/compute/ssh-keys',
+export const listSshKeys = endpoint('listSshKeys', 'GET /compute/ssh-keys', {
+  ...ofKeys('read'),
   summary: 'Your SSH public keys',
-  scope: keysScope('read'),
   reply: z.object({ ssh_keys: z.array(sshKeySchema) }),
-  actor: byUser,
 });
 
-export const createSshKey = endpoint({
-  ...common,
-  name: 'createSshKey',
-  method: 'POST',
+export const createSshKey = endpoint('createSshKey', 'POST /compute/ssh-keys', {
+  ...ofKeys('create'),
   idempotent: 'key',
-  path: '/compute/ssh-keys',
   summary: 'Add an SSH public key',
-  scope: keysScope('create'),
   body: z.object({
     name: z
       .string()
@@ -236,7 +153,6 @@ export const createSshKey = endpoint({
   }),
   reply: sshKeySchema,
   refuses: ['limit_reached', 'conflict'],
-  actor: byUser,
 });
 
 const sshKeyParams = z.object({
@@ -246,11 +162,8 @@ const sshKeyParams = z.object({
     .transform(Number),
 });
 
-export const setSshKeyLogin = endpoint({
+export const setSshKeyLogin = endpoint('setSshKeyLogin', 'PUT /compute/ssh-keys/{id}/login', {
   ...common,
-  name: 'setSshKeyLogin',
-  method: 'PUT',
-  path: '/compute/ssh-keys/{id}/login',
   summary: 'Say whether an SSH key opens your account, and not only containers',
   // Who holds an API token should not get the whole account by a key of their own.
   access: 'session',
@@ -260,16 +173,11 @@ export const setSshKeyLogin = endpoint({
   actor: byUser,
 });
 
-export const deleteSshKey = endpoint({
-  ...common,
-  name: 'deleteSshKey',
-  method: 'DELETE',
-  path: '/compute/ssh-keys/{id}',
+export const deleteSshKey = endpoint('deleteSshKey', 'DELETE /compute/ssh-keys/{id}', {
+  ...ofKeys('delete'),
   summary: 'Delete an SSH public key',
-  scope: keysScope('delete'),
   params: sshKeyParams,
   reply: ok,
-  actor: byUser,
 });
 
 /** The whole list first, then what changes. */
@@ -294,11 +202,8 @@ export const computeEventSchema = z.discriminatedUnion('type', [
 ]);
 export type ComputeEvent = z.input<typeof computeEventSchema>;
 
-export const computeSocket = endpoint({
+export const computeSocket = endpoint('computeSocket', 'GET /compute/ws', {
   ...common,
-  name: 'computeSocket',
-  method: 'GET',
-  path: '/compute/ws',
   summary:
     'The list of your containers, then every change of status; with `v=2` every changed container as a whole, ' +
     'deletions, and what containers use',
@@ -309,16 +214,11 @@ export const computeSocket = endpoint({
   socket: true,
 });
 
-export const terminal = endpoint({
-  ...common,
-  name: 'terminal',
-  method: 'GET',
-  path: '/compute/containers/{id}/terminal',
+export const terminal = endpoint('terminal', 'GET /compute/containers/{id}/terminal', {
+  ...ofContainer('update'),
   summary:
     'A shell in the container: frames are what is typed and printed; a text frame {"type":"resize","cols","rows"} ' +
     'sets the size',
-  scope: containerScope('update'),
-  params: containerParams,
   query: z.object({
     /**
      * Whoever connects again with it within 30 s of a lost connection is in the same shell (docs/reference/streams.md).
@@ -333,7 +233,6 @@ export const terminal = endpoint({
     exit: z.enum(['true', 'false']).default('false'),
   }),
   refuses: ['not_running', 'limit_reached'],
-  actor: byContainer,
   socket: true,
 });
 

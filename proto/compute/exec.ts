@@ -1,7 +1,7 @@
 /** Commands in a container: the endpoint, and what goes over its socket as text. Bytes: docs/reference/streams.md. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
-import { byContainer, common, containerParams, containerScope } from './fields.ts';
+import { ofContainer } from './fields.ts';
 
 /** Most words of a command, and bytes of all of them together: a request's head has to hold them. */
 const MAX_WORDS = 256;
@@ -20,17 +20,12 @@ const cellsSchema = z
   .transform(Number)
   .pipe(z.int().min(1, 'must be at least 1').max(MAX_CELLS, `must be at most ${MAX_CELLS}`));
 
-export const execContainer = endpoint({
-  ...common,
-  name: 'execContainer',
-  method: 'GET',
-  path: '/compute/containers/{id}/exec',
+export const execContainer = endpoint('execContainer', 'GET /compute/containers/{id}/exec', {
+  ...ofContainer('update'),
   summary:
     'Run a command in the container: binary frames are its input, and its output with the number of the stream (1 or ' +
     '2) as their first byte; the last text frame {"type":"exit","code"} has its exit code. With `session` it goes on ' +
     'after a lost connection, and is joined again with `since`',
-  scope: containerScope('update'),
-  params: containerParams,
   query: z
     .object({
       /** One is a script for `/bin/sh -c`; several are a program and its arguments. */
@@ -62,7 +57,6 @@ export const execContainer = endpoint({
     }),
   lists: ['command'],
   refuses: ['not_running'],
-  actor: byContainer,
   socket: true,
 });
 

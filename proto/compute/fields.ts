@@ -19,8 +19,6 @@ export const pullPolicySchema = z.enum(['Always', 'IfNotPresent']);
 
 /** Where a container is in its life. */
 export type ContainerStatus = z.output<typeof statusSchema>;
-export type PullPolicy = z.output<typeof pullPolicySchema>;
-export type InstanceType = z.output<typeof instanceTypeSchema>;
 
 export const containerNameSchema = z
   .string()
@@ -69,7 +67,7 @@ function isReserved(path: string): boolean {
 /**
  * One absolute path to persist: normal form, no `.` or `..`, nothing that the system owns, no `:` (a mount separator).
  */
-export const mountPathSchema = z
+const mountPathSchema = z
   .string()
   .max(255, 'must be at most 255 characters')
   .regex(
@@ -183,11 +181,16 @@ export const externalPortSchema = z
 
 export const containerParams = z.object({ id: idSchema });
 export const ok = z.object({ status: z.literal('ok') });
-export const containersScope = (action: string) => ({ key: (uid: string) => `compute.${uid}.containers`, action });
-export const containerScope = (action: string) => ({
-  key: (uid: string, params: Readonly<Record<string, string>>) => `compute.${uid}.containers.${params.id}`,
-  action,
-});
 export const byUser = { kind: 'compute/user', key: 'caller' } as const;
-export const byContainer = { kind: 'compute/container', key: 'param', param: 'id' } as const;
+const byContainer = { kind: 'compute/container', key: 'param', param: 'id' } as const;
 export const common = { service: 'compute', access: 'token' } as const;
+
+/** What the endpoints of the caller's containers share. `action`: what an API token must be allowed to do with them. */
+export const ofContainers = (action: string) =>
+  ({ ...common, scope: { key: (uid: string) => `compute.${uid}.containers`, action }, actor: byUser }) as const;
+
+/** The same of one container. */
+export const ofContainer = (action: string) => {
+  const key = (uid: string, params: Readonly<Record<string, string>>) => `compute.${uid}.containers.${params.id}`;
+  return { ...common, scope: { key, action }, params: containerParams, actor: byContainer } as const;
+};

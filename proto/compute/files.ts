@@ -1,7 +1,7 @@
 /** Files of a container: endpoints, and what a path may be. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
-import { byContainer, common, containerParams, containerScope, ok } from './fields.ts';
+import { ofContainer, ok } from './fields.ts';
 
 /** Longest path, in characters. */
 const MAX_PATH = 1024;
@@ -26,32 +26,21 @@ const filePathSchema = z
     'must be in normal form: no "." or ".." parts, no "//" and no slash at its end',
   );
 
-const files = {
-  ...common,
-  path: '/compute/containers/{id}/files',
-  params: containerParams,
-  actor: byContainer,
-} as const;
+const PATH = '/compute/containers/{id}/files';
 const archive = z.enum(['tar']).optional();
 const conflicts = ['is_folder', 'no_folder', 'read_only', 'no_space', 'not_running', 'conflict'] as const;
 
-export const readFiles = endpoint({
-  ...files,
-  name: 'readFiles',
-  method: 'GET',
+export const readFiles = endpoint('readFiles', `GET ${PATH}`, {
+  ...ofContainer('read'),
   summary: 'A file of the container, or with `archive=tar` a file or folder as a tar archive; takes `Range` of a file',
-  scope: containerScope('read'),
   query: z.object({ path: filePathSchema, archive }),
   refuses: [...conflicts, 'limit_reached', 'body_too_large', 'bad_range'],
   bytes: true,
 });
 
-export const writeFiles = endpoint({
-  ...files,
-  name: 'writeFiles',
-  method: 'PUT',
+export const writeFiles = endpoint('writeFiles', `PUT ${PATH}`, {
+  ...ofContainer('update'),
   summary: 'Write a file of the container, or with `archive=tar` extract a tar archive into a folder',
-  scope: containerScope('update'),
   query: z.object({
     path: filePathSchema,
     archive,
@@ -67,12 +56,9 @@ export const writeFiles = endpoint({
   uncounted: true,
 });
 
-export const removeFiles = endpoint({
-  ...files,
-  name: 'removeFiles',
-  method: 'DELETE',
+export const removeFiles = endpoint('removeFiles', `DELETE ${PATH}`, {
+  ...ofContainer('update'),
   summary: 'Remove a file of the container, or a folder with all in it',
-  scope: containerScope('update'),
   query: z.object({ path: filePathSchema }),
   reply: ok,
   refuses: [...conflicts, 'limit_reached'],

@@ -3,15 +3,7 @@
  */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
-import {
-  byUser,
-  common,
-  containerCreatedSchema,
-  containerParams,
-  containerSchema,
-  containersScope,
-  ok,
-} from './fields.ts';
+import { common, containerCreatedSchema, containerParams, containerSchema, ofContainers, ok } from './fields.ts';
 
 /** An image that containers can start from. */
 export const imageSchema = z.object({
@@ -36,48 +28,32 @@ const adminContainerSchema = containerSchema.extend({
 });
 export type AdminContainerView = z.input<typeof adminContainerSchema>;
 
-export const listImages = endpoint({
-  ...common,
-  name: 'listImages',
-  method: 'GET',
-  path: '/compute/images',
+export const listImages = endpoint('listImages', 'GET /compute/images', {
+  ...ofContainers('read'),
   summary:
     "Images a container can be made from: the platform's own, the default first, and what the registry has for you",
-  scope: containersScope('read'),
   reply: z.array(imageSchema),
-  actor: byUser,
-});
-
-export const listAllContainers = endpoint({
-  ...common,
-  name: 'listAllContainers',
-  method: 'GET',
-  path: '/compute/admin/containers',
-  summary: 'The containers of all users',
-  access: 'admin',
-  reply: z.array(adminContainerSchema),
-  actor: { kind: 'compute/listing', key: 'none' },
 });
 
 const admin = { ...common, access: 'admin', actor: { kind: 'compute/listing', key: 'none' } } as const;
 
-export const adminStopContainer = endpoint({
+export const listAllContainers = endpoint('listAllContainers', 'GET /compute/admin/containers', {
   ...admin,
-  name: 'adminStopContainer',
-  method: 'POST',
+  summary: 'The containers of all users',
+  reply: z.array(adminContainerSchema),
+});
+
+export const adminStopContainer = endpoint('adminStopContainer', 'POST /compute/admin/containers/{id}/stop', {
+  ...admin,
   idempotent: 'key',
-  path: '/compute/admin/containers/{id}/stop',
   summary: "Stop any user's container, as its owner could",
   params: containerParams,
   reply: containerCreatedSchema,
   refuses: ['not_found', 'conflict'],
 });
 
-export const adminDeleteContainer = endpoint({
+export const adminDeleteContainer = endpoint('adminDeleteContainer', 'DELETE /compute/admin/containers/{id}', {
   ...admin,
-  name: 'adminDeleteContainer',
-  method: 'DELETE',
-  path: '/compute/admin/containers/{id}',
   summary: "Delete any user's container with its data",
   params: containerParams,
   reply: ok,

@@ -1,7 +1,7 @@
 /** The log of a container: as a socket that follows it, and as text of what there is. Both have one path. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
-import { byContainer, common, containerParams, containerScope } from './fields.ts';
+import { ofContainer } from './fields.ts';
 
 /** Newest lines that are sent unless asked for others. */
 export const DEFAULT_LOG_TAIL = 100;
@@ -37,36 +37,25 @@ const time = z
     'must be an RFC 3339 time such as 2026-01-31T12:00:00.123456789Z, or Unix seconds',
   );
 
-export const logs = endpoint({
-  ...common,
-  name: 'logs',
-  method: 'GET',
-  path: PATH,
+export const logs = endpoint('logs', `GET ${PATH}`, {
+  ...ofContainer('read'),
   summary:
     'Log lines, one a message: the newest `tail` (100 by default), then as they come. `since`, the stamp of the ' +
     'last line received, resumes a log',
-  scope: containerScope('read'),
-  params: containerParams,
   query: z.object({
     /** Without `since` the default is DEFAULT_LOG_TAIL, with it all that is later. */
     tail: lines.optional(),
     since: stamp.optional(),
   }),
   refuses: ['not_running'],
-  actor: byContainer,
   socket: true,
 });
 
-export const readLogs = endpoint({
-  ...common,
-  name: 'readLogs',
-  method: 'GET',
-  path: PATH,
+export const readLogs = endpoint('readLogs', `GET ${PATH}`, {
+  ...ofContainer('read'),
   summary:
     'The log of a container in any state, as text: the newest `tail` lines, those between `since` and `until`, or of ' +
     'one output',
-  scope: containerScope('read'),
-  params: containerParams,
   query: z.object({
     /** Without `since` the default is DEFAULT_LOG_TAIL, with it all that is later. */
     tail: z.union([z.literal('all'), lines], `must be all, or a whole number up to ${MAX_LOG_TAIL}`).optional(),
@@ -76,6 +65,5 @@ export const readLogs = endpoint({
     timestamps: z.enum(['true', 'false']).default('true'),
   }),
   refuses: ['conflict', 'limit_reached'],
-  actor: byContainer,
   bytes: true,
 });

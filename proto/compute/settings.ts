@@ -3,18 +3,15 @@ import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { idSchema } from '../ids.ts';
 import {
-  byContainer,
-  common,
   containerNameSchema,
-  containerParams,
   containerSchema,
-  containerScope,
   externalPortSchema,
   imageSchema,
   ingressTlsSchema,
   instanceTypeSchema,
   memorySchema,
   mountPathsSchema,
+  ofContainer,
   ok,
   pullPolicySchema,
   sshKeyIdsSchema,
@@ -37,18 +34,13 @@ export const ingressSchema = z.object({
 });
 export type IngressView = z.input<typeof ingressSchema>;
 
-export const updateContainer = endpoint({
-  ...common,
-  name: 'updateContainer',
-  method: 'PATCH',
-  path: '/compute/containers/{id}',
+export const updateContainer = endpoint('updateContainer', 'PATCH /compute/containers/{id}', {
+  ...ofContainer('update'),
   summary:
     'Change a container: its name, its image, its sizes, its SSH keys, its pull policy, its private network, and the ' +
     'settings of its workload. A container that runs is restarted for another image, once that is pulled, and for ' +
     'settings. Variables are merged by name, and null takes one away. Where the engine restarts it for other sizes, ' +
     'and cannot carry over the files outside its mount paths, `discard` must say that they may go',
-  scope: containerScope('update'),
-  params: containerParams,
   body: z
     .strictObject({
       name: containerNameSchema.optional(),
@@ -70,55 +62,31 @@ export const updateContainer = endpoint({
     .refine((body) => Object.keys(body).length > 0, { error: 'is missing: it is a string', path: ['name'] }),
   reply: containerSchema,
   refuses: ['discards_files', 'conflict'],
-  actor: byContainer,
 });
 
-export const getSsh = endpoint({
-  ...common,
-  name: 'getSsh',
-  method: 'GET',
-  path: '/compute/containers/{id}/ssh',
+export const getSsh = endpoint('getSsh', 'GET /compute/containers/{id}/ssh', {
+  ...ofContainer('read'),
   summary: 'Whether SSH access is enabled',
-  scope: containerScope('read'),
-  params: containerParams,
   reply: sshSchema,
-  actor: byContainer,
 });
 
-export const setSsh = endpoint({
-  ...common,
-  name: 'setSsh',
-  method: 'PUT',
-  path: '/compute/containers/{id}/ssh',
+export const setSsh = endpoint('setSsh', 'PUT /compute/containers/{id}/ssh', {
+  ...ofContainer('update'),
   summary: 'Enable or disable SSH access; disabling ends open sessions',
-  scope: containerScope('update'),
-  params: containerParams,
   body: sshSchema,
   reply: sshSchema,
-  actor: byContainer,
 });
 
-export const listIngress = endpoint({
-  ...common,
-  name: 'listIngress',
-  method: 'GET',
-  path: '/compute/containers/{id}/ingress',
+export const listIngress = endpoint('listIngress', 'GET /compute/containers/{id}/ingress', {
+  ...ofContainer('read'),
   summary: 'The ingress rules: which external port leads to which port of the container',
-  scope: containerScope('read'),
-  params: containerParams,
   reply: z.object({ rules: z.array(ingressSchema) }),
-  actor: byContainer,
 });
 
-export const addIngress = endpoint({
-  ...common,
-  name: 'addIngress',
-  method: 'POST',
+export const addIngress = endpoint('addIngress', 'POST /compute/containers/{id}/ingress', {
+  ...ofContainer('update'),
   idempotent: 'key',
-  path: '/compute/containers/{id}/ingress',
   summary: 'Add an ingress rule; one on port 443 enables HTTPS, by the platform\'s certificate with `tls`: "platform"',
-  scope: containerScope('update'),
-  params: containerParams,
   body: z
     .object({
       port: externalPortSchema,
@@ -132,16 +100,11 @@ export const addIngress = endpoint({
     .transform(({ port, target_port, tls }) => ({ port, target_port: target_port ?? port, tls })),
   reply: ingressSchema,
   refuses: ['conflict'],
-  actor: byContainer,
 });
 
-export const deleteIngress = endpoint({
-  ...common,
-  name: 'deleteIngress',
-  method: 'DELETE',
-  path: '/compute/containers/{id}/ingress/{port}',
+export const deleteIngress = endpoint('deleteIngress', 'DELETE /compute/containers/{id}/ingress/{port}', {
+  ...ofContainer('update'),
   summary: 'Remove the ingress rule of an external port',
-  scope: containerScope('update'),
   params: z.object({
     id: idSchema,
     port: z
@@ -150,46 +113,27 @@ export const deleteIngress = endpoint({
       .transform(Number),
   }),
   reply: ok,
-  actor: byContainer,
 });
 
-export const getMounts = endpoint({
-  ...common,
-  name: 'getMounts',
-  method: 'GET',
-  path: '/compute/containers/{id}/mounts',
+export const getMounts = endpoint('getMounts', 'GET /compute/containers/{id}/mounts', {
+  ...ofContainer('read'),
   summary: 'The paths whose data is kept',
-  scope: containerScope('read'),
-  params: containerParams,
   reply: z.object({ mount_paths: z.array(z.string()) }),
-  actor: byContainer,
 });
 
-export const setMounts = endpoint({
-  ...common,
-  name: 'setMounts',
-  method: 'PUT',
-  path: '/compute/containers/{id}/mounts',
+export const setMounts = endpoint('setMounts', 'PUT /compute/containers/{id}/mounts', {
+  ...ofContainer('update'),
   summary:
     'Replace the paths whose data is kept; a running container is restarted. Where the engine cannot carry over ' +
     'the files outside them, `discard` must say that they may go',
-  scope: containerScope('update'),
-  params: containerParams,
   body: z.object({ mount_paths: mountPathsSchema, discard: z.boolean().default(false) }),
   reply: z.object({ mount_paths: z.array(z.string()), restarted: z.boolean() }),
   refuses: ['discards_files', 'limit_reached', 'too_many_changes'],
-  actor: byContainer,
 });
 
-export const setPullPolicy = endpoint({
-  ...common,
-  name: 'setPullPolicy',
-  method: 'PUT',
-  path: '/compute/containers/{id}/pull-policy',
+export const setPullPolicy = endpoint('setPullPolicy', 'PUT /compute/containers/{id}/pull-policy', {
+  ...ofContainer('update'),
   summary: 'Whether each start pulls the image anew; counts from the next start',
-  scope: containerScope('update'),
-  params: containerParams,
   body: z.object({ pull_policy: pullPolicySchema }),
   reply: z.object({ pull_policy: pullPolicySchema }),
-  actor: byContainer,
 });

@@ -1,7 +1,7 @@
 /** How the workload of a container is run: its variables, its secrets, and what takes the place of the image's own. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
-import { byContainer, common, containerParams, containerScope } from './fields.ts';
+import { ofContainer } from './fields.ts';
 import { healthSchema } from './health.ts';
 
 /** Most variables of a container, secrets among them, and most bytes of one value and of all names and values. */
@@ -89,14 +89,8 @@ const settingsSchema = z.object({
   health: healthSchema.nullable().optional(),
 });
 
-export const getSettings = endpoint({
-  ...common,
-  name: 'getSettings',
-  method: 'GET',
-  path: '/compute/containers/{id}/settings',
+export const getSettings = endpoint('getSettings', 'GET /compute/containers/{id}/settings', {
+  ...ofContainer('read'),
   summary: 'How the workload is run: its environment, the names of its secrets, its command',
-  scope: containerScope('read'),
-  params: containerParams,
   reply: settingsSchema,
-  actor: byContainer,
 });

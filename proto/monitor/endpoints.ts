@@ -61,53 +61,42 @@ export const graphSchema = z.object({
 export type Graph = z.output<typeof graphSchema>;
 
 const collector = { kind: 'monitor/collector', key: 'none' } as const;
-const admin = { service: 'monitor', method: 'GET', access: 'admin', actor: collector } as const;
+const admin = { service: 'monitor', access: 'admin', actor: collector } as const;
 /** Any valid JWT; an API token must be allowed to read containers, which is what it is shown. */
 const anybody = {
   service: 'monitor',
-  method: 'GET',
   access: 'token',
   scope: { key: (uid: string) => `compute.${uid}.containers`, action: 'read' },
   actor: collector,
 } as const;
 
-export const clusterInfo = endpoint({
+export const clusterInfo = endpoint('clusterInfo', 'GET /cluster-info', {
   ...admin,
-  name: 'clusterInfo',
-  path: '/cluster-info',
   summary: 'How the nodes are',
   reply: nodesSchema,
 });
 
-export const nodeMetrics = endpoint({
+export const nodeMetrics = endpoint('nodeMetrics', 'GET /api/metrics/nodes', {
   ...admin,
-  name: 'nodeMetrics',
-  path: '/api/metrics/nodes',
   summary: 'How the nodes are',
   reply: nodesSchema,
 });
 
-export const podMetrics = endpoint({
+export const podMetrics = endpoint('podMetrics', 'GET /pod-metrics', {
   ...anybody,
-  name: 'podMetrics',
-  path: '/pod-metrics',
   summary: 'How your containers are; for the administrator all, and the platform itself',
   reply: podsSchema,
 });
 
-export const podMetricsByNamespace = endpoint({
+export const podMetricsByNamespace = endpoint('podMetricsByNamespace', 'GET /api/metrics/pods', {
   ...anybody,
-  name: 'podMetricsByNamespace',
-  path: '/api/metrics/pods',
   summary: 'The same, if wanted of one of your namespaces',
   query: z.object({ namespace: z.string().max(256).optional() }),
   reply: podsSchema,
 });
 
-export const metricsHistory = endpoint({
+export const metricsHistory = endpoint('metricsHistory', 'GET /api/metrics/history', {
   ...anybody,
-  name: 'metricsHistory',
-  path: '/api/metrics/history',
   summary: 'What was measured of one of your containers before: an hour by 5 seconds, a day by the minute',
   query: z.object({
     namespace: z.string().max(256),
@@ -127,18 +116,14 @@ export const metricsHistory = endpoint({
   }),
 });
 
-export const dependencyGraph = endpoint({
+export const dependencyGraph = endpoint('dependencyGraph', 'GET /api/graph/dependencies', {
   ...admin,
-  name: 'dependencyGraph',
-  path: '/api/graph/dependencies',
   summary: 'What depends on what, and how it does',
   reply: graphSchema,
 });
 
-export const healthEvents = endpoint({
+export const healthEvents = endpoint('healthEvents', 'GET /sse/health', {
   ...anybody,
-  name: 'healthEvents',
-  path: '/sse/health',
   summary: 'Nodes and your containers, as they are measured',
   reply: z.union([
     z.object({ type: z.literal('cluster'), payload: nodesSchema }),
@@ -147,37 +132,29 @@ export const healthEvents = endpoint({
   events: true,
 });
 
-export const clusterEvents = endpoint({
+export const clusterEvents = endpoint('clusterEvents', 'GET /sse/cluster-info', {
   ...admin,
-  name: 'clusterEvents',
-  path: '/sse/cluster-info',
   summary: 'The nodes, as they are measured',
   reply: nodesSchema,
   events: true,
 });
 
-const podEvents = endpoint({
+const podEvents = endpoint('podEvents', 'GET /sse/pod-metrics', {
   ...anybody,
-  name: 'podEvents',
-  path: '/sse/pod-metrics',
   summary: 'Your containers, as they are measured',
   reply: podsSchema,
   events: true,
 });
 
-export const clusterSocket = endpoint({
+export const clusterSocket = endpoint('clusterSocket', 'GET /ws/cluster-info', {
   ...admin,
-  name: 'clusterSocket',
-  path: '/ws/cluster-info',
   summary: 'The nodes, as they are measured',
   reply: nodesSchema,
   socket: true,
 });
 
-const podSocket = endpoint({
+const podSocket = endpoint('podSocket', 'GET /ws/pod-metrics', {
   ...anybody,
-  name: 'podSocket',
-  path: '/ws/pod-metrics',
   summary: 'Your containers, as they are measured',
   reply: podsSchema,
   socket: true,

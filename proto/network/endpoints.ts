@@ -90,113 +90,78 @@ const scopeOfId = (resource: string, action: string) => ({
   key: (uid: string, { id = '' }: Readonly<Record<string, string>>) => `networking.${uid}.${resource}.${id}`,
   action,
 });
-
-export const listOwnedDomains = endpoint({
+const ofDomains = (action: string) => ({ ...common, scope: scope('domains', action), actor: byOwner });
+const ofDomain = (action: string) => ({ ...common, scope: scopeOfId('domains', action), params, actor: byOwner });
+const ofMappings = (action: string) => ({ ...common, scope: scope('domain-mappings', action), actor: byUser });
+const ofMapping = (action: string) => ({
   ...common,
-  name: 'listOwnedDomains',
-  method: 'GET',
-  path: '/api/domains',
-  summary: 'Your connections to a DNS provider, with the zones each covers',
-  scope: scope('domains', 'read'),
-  reply: z.object({ connections: z.array(ownedDomainSchema) }),
-  refuses: ['not_configured'],
-  actor: byOwner,
+  scope: scopeOfId('domain-mappings', action),
+  params,
+  actor: byMapping,
 });
 
-export const connectDomain = endpoint({
-  ...common,
-  name: 'connectDomain',
-  method: 'POST',
+export const listOwnedDomains = endpoint('listOwnedDomains', 'GET /api/domains', {
+  ...ofDomains('read'),
+  summary: 'Your connections to a DNS provider, with the zones each covers',
+  reply: z.object({ connections: z.array(ownedDomainSchema) }),
+  refuses: ['not_configured'],
+});
+
+export const connectDomain = endpoint('connectDomain', 'POST /api/domains', {
+  ...ofDomains('create'),
   idempotent: 'key',
-  path: '/api/domains',
   summary: 'Connect a DNS provider by an API token: records in its zones are made for you from then on',
-  scope: scope('domains', 'create'),
   body: connectBody,
   reply: zonesSchema,
   status: 201,
   refuses: ['not_configured', 'limit_reached', 'bad_gateway'],
-  actor: byOwner,
 });
 
-export const disconnectDomain = endpoint({
-  ...common,
-  name: 'disconnectDomain',
-  method: 'DELETE',
-  path: '/api/domains/{id}',
+export const disconnectDomain = endpoint('disconnectDomain', 'DELETE /api/domains/{id}', {
+  ...ofDomain('delete'),
   summary: 'Forget a token; mappings and records stay as they are',
-  scope: scopeOfId('domains', 'delete'),
-  params,
   status: 204,
   refuses: ['not_configured', 'not_found'],
-  actor: byOwner,
 });
 
-export const refreshDomain = endpoint({
-  ...common,
-  name: 'refreshDomain',
-  method: 'POST',
-  path: '/api/domains/{id}/refresh',
+export const refreshDomain = endpoint('refreshDomain', 'POST /api/domains/{id}/refresh', {
+  ...ofDomain('create'),
   summary: 'Read the zones of a token again',
-  scope: scopeOfId('domains', 'create'),
-  params,
   reply: zonesSchema,
   refuses: ['not_configured', 'not_found', 'conflict', 'bad_gateway'],
-  actor: byOwner,
 });
 
-export const listMappings = endpoint({
-  ...common,
-  name: 'listMappings',
-  method: 'GET',
-  path: '/api/domain-mappings',
+export const listMappings = endpoint('listMappings', 'GET /api/domain-mappings', {
+  ...ofMappings('read'),
   summary: 'Your hostnames, and where each leads',
-  scope: scope('domain-mappings', 'read'),
   reply: z.object({ domains: z.array(mappingSchema) }),
-  actor: byUser,
 });
 
-export const createMapping = endpoint({
-  ...common,
-  name: 'createMapping',
-  method: 'POST',
+export const createMapping = endpoint('createMapping', 'POST /api/domain-mappings', {
+  ...ofMappings('create'),
   idempotent: 'key',
-  path: '/api/domain-mappings',
   summary: 'Map a hostname to a port of a container of yours',
-  scope: scope('domain-mappings', 'create'),
   body: mappingBody,
   reply: mappingSchema,
   status: 201,
   refuses: ['forbidden', 'not_found', 'conflict', 'limit_reached'],
-  actor: byUser,
 });
 
-export const deleteMapping = endpoint({
-  ...common,
-  name: 'deleteMapping',
-  method: 'DELETE',
-  path: '/api/domain-mappings/{id}',
+export const deleteMapping = endpoint('deleteMapping', 'DELETE /api/domain-mappings/{id}', {
+  ...ofMapping('delete'),
   summary: 'Give a hostname up; the record that was made for it goes, too',
-  scope: scopeOfId('domain-mappings', 'delete'),
-  params,
   status: 204,
   refuses: ['not_found'],
-  actor: byMapping,
 });
 
-export const verifyMapping = endpoint({
-  ...common,
-  name: 'verifyMapping',
-  method: 'POST',
-  path: '/api/domain-mappings/{id}/verify',
+export const verifyMapping = endpoint('verifyMapping', 'POST /api/domain-mappings/{id}/verify', {
+  ...ofMapping('create'),
   summary: 'Look for the TXT record now',
-  scope: scopeOfId('domain-mappings', 'create'),
-  params,
   reply: z.union([
     z.object({ status: z.literal('verified') }),
     z.object({ status: z.literal('pending'), detail: z.string() }),
   ]),
   refuses: ['not_found', 'conflict', 'too_many_attempts'],
-  actor: byMapping,
 });
 
 /** Those that need the integration with a DNS provider. */

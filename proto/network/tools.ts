@@ -7,13 +7,10 @@ export const MAX_TOOL_REQUESTS = 16;
 /** Largest message, bytes. */
 export const MAX_TOOL_MESSAGE = 2 * 1024 * 1024;
 
-export const useTools = endpoint({
+export const useTools = endpoint('useTools', 'POST /mcp', {
   service: 'network',
   // A scope is needed by what a tool calls, not by the tools.
   access: 'token',
-  name: 'useTools',
-  method: 'POST',
-  path: '/mcp',
   summary:
     'Streamable HTTP of the Model Context Protocol, without sessions: a message is answered by an event stream. The ' +
     'token comes as a bearer only',

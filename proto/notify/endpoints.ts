@@ -59,11 +59,8 @@ const muteBody = z.object({ category: muted(MAX_CATEGORY_LENGTH), scope: muted(M
 const common = { service: 'notify', access: 'session', actor: { kind: 'notify/user', key: 'caller' } } as const;
 const ok = z.object({ status: z.literal('ok') });
 
-export const listNotifications = endpoint({
+export const listNotifications = endpoint('listNotifications', 'GET /api/notifications', {
   ...common,
-  name: 'listNotifications',
-  method: 'GET',
-  path: '/api/notifications',
   summary: 'Your notifications, newest first',
   query: z.object({
     limit: wholeNumber.transform((limit) => Math.min(limit, MAX_PAGE)).default(DEFAULT_PAGE),
@@ -78,20 +75,14 @@ export const listNotifications = endpoint({
   reply: z.array(notificationSchema),
 });
 
-export const unreadCount = endpoint({
+export const unreadCount = endpoint('unreadCount', 'GET /api/notifications/unread-count', {
   ...common,
-  name: 'unreadCount',
-  method: 'GET',
-  path: '/api/notifications/unread-count',
   summary: 'How many you have not read',
   reply: z.object({ count: z.int() }),
 });
 
-export const markRead = endpoint({
+export const markRead = endpoint('markRead', 'POST /api/notifications/{id}/read', {
   ...common,
-  name: 'markRead',
-  method: 'POST',
-  path: '/api/notifications/{id}/read',
   summary: 'Mark one as read',
   uncounted: true,
   params: z.object({
@@ -104,51 +95,36 @@ export const markRead = endpoint({
   refuses: ['not_found'],
 });
 
-export const markAllRead = endpoint({
+export const markAllRead = endpoint('markAllRead', 'POST /api/notifications/read-all', {
   ...common,
-  name: 'markAllRead',
-  method: 'POST',
-  path: '/api/notifications/read-all',
   summary: 'Mark all as read',
   uncounted: true,
   reply: ok,
 });
 
-export const listMutes = endpoint({
+export const listMutes = endpoint('listMutes', 'GET /api/notifications/mutes', {
   ...common,
-  name: 'listMutes',
-  method: 'GET',
-  path: '/api/notifications/mutes',
   summary: 'What you are not told',
   reply: z.array(muteSchema),
 });
 
-export const addMute = endpoint({
+export const addMute = endpoint('addMute', 'PUT /api/notifications/mutes', {
   ...common,
-  name: 'addMute',
-  method: 'PUT',
-  path: '/api/notifications/mutes',
   summary: 'Mute a category in one scope, or, with an empty scope, the whole category',
   body: muteBody,
   reply: ok,
   refuses: ['limit_reached'],
 });
 
-export const removeMute = endpoint({
+export const removeMute = endpoint('removeMute', 'DELETE /api/notifications/mutes', {
   ...common,
-  name: 'removeMute',
-  method: 'DELETE',
-  path: '/api/notifications/mutes',
   summary: 'Unmute; what is not muted stays so',
   body: muteBody,
   reply: ok,
 });
 
-export const notificationSocket = endpoint({
+export const notificationSocket = endpoint('notificationSocket', 'GET /ws/notifications', {
   ...common,
-  name: 'notificationSocket',
-  method: 'GET',
-  path: '/ws/notifications',
   summary:
     'Notifications as they come; with `since`, first those with a higher id. With `v=2` also what was read elsewhere',
   query: z.object({ since: wholeNumber.optional(), v: z.enum(['1', '2']).default('1') }),

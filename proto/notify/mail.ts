@@ -29,31 +29,22 @@ export type MailView = z.output<typeof mailSchema>;
 
 const common = { service: 'notify', access: 'session', actor: { kind: 'notify/settings', key: 'none' } } as const;
 
-export const getMail = endpoint({
+export const getMail = endpoint('getMail', 'GET /api/notifications/mail', {
   ...common,
-  name: 'getMail',
-  method: 'GET',
-  path: '/api/notifications/mail',
   summary: 'Whether, and where, you are told by mail',
   reply: mailSchema,
 });
 
-export const setMail = endpoint({
+export const setMail = endpoint('setMail', 'PUT /api/notifications/mail', {
   ...common,
-  name: 'setMail',
-  method: 'PUT',
-  path: '/api/notifications/mail',
   summary: 'Be told by mail. An address that is not verified is sent a code; null turns mail off',
   body: z.object({ address: address.nullable(), categories: categoriesSchema.default([]) }),
   reply: mailSchema,
   refuses: ['not_configured', 'limit_reached', 'bad_gateway'],
 });
 
-export const verifyMail = endpoint({
+export const verifyMail = endpoint('verifyMail', 'POST /api/notifications/mail/verify', {
   ...common,
-  name: 'verifyMail',
-  method: 'POST',
-  path: '/api/notifications/mail/verify',
   summary: 'Prove that you read the mail of your address, by the code that it was sent',
   body: z.object({
     code: z.string().regex(new RegExp(`^[0-9]{${MAIL_CODE_DIGITS}}$`), `must be ${MAIL_CODE_DIGITS} digits`),

@@ -65,20 +65,14 @@ export type WebhookAnswerView = z.output<typeof webhookAnswerSchema>;
 const common = { service: 'notify', access: 'session', actor: { kind: 'notify/settings', key: 'none' } } as const;
 const one = { ...common, params: z.object({ id: z.string().regex(ID_PATTERN) }) };
 
-export const listWebhooks = endpoint({
+export const listWebhooks = endpoint('listWebhooks', 'GET /api/notifications/webhooks', {
   ...common,
-  name: 'listWebhooks',
-  method: 'GET',
-  path: '/api/notifications/webhooks',
   summary: 'Your webhooks, oldest first',
   reply: z.array(webhookSchema),
 });
 
-export const addWebhook = endpoint({
+export const addWebhook = endpoint('addWebhook', 'POST /api/notifications/webhooks', {
   ...common,
-  name: 'addWebhook',
-  method: 'POST',
-  path: '/api/notifications/webhooks',
   summary: 'Add a webhook; the answer alone has its secret',
   idempotent: 'key',
   status: 201,
@@ -87,21 +81,15 @@ export const addWebhook = endpoint({
   refuses: ['limit_reached', 'not_configured'],
 });
 
-export const getWebhook = endpoint({
+export const getWebhook = endpoint('getWebhook', 'GET /api/notifications/webhooks/{id}', {
   ...one,
-  name: 'getWebhook',
-  method: 'GET',
-  path: '/api/notifications/webhooks/{id}',
   summary: 'One webhook',
   reply: webhookSchema,
   refuses: ['not_found'],
 });
 
-export const updateWebhook = endpoint({
+export const updateWebhook = endpoint('updateWebhook', 'PATCH /api/notifications/webhooks/{id}', {
   ...one,
-  name: 'updateWebhook',
-  method: 'PATCH',
-  path: '/api/notifications/webhooks/{id}',
   summary: 'Change a webhook. Disabling it drops what waits; enabling it forgets its failures',
   body: z
     .object({ url: target.optional(), categories: categoriesSchema.optional(), enabled: z.boolean().optional() })
@@ -110,46 +98,38 @@ export const updateWebhook = endpoint({
   refuses: ['not_found', 'not_configured'],
 });
 
-export const deleteWebhook = endpoint({
+export const deleteWebhook = endpoint('deleteWebhook', 'DELETE /api/notifications/webhooks/{id}', {
   ...one,
-  name: 'deleteWebhook',
-  method: 'DELETE',
-  path: '/api/notifications/webhooks/{id}',
   summary: 'Delete a webhook, and drop what waits for it',
   uncounted: true,
   reply: z.object({ status: z.literal('ok') }),
   refuses: ['not_found'],
 });
 
-export const rotateWebhook = endpoint({
+export const rotateWebhook = endpoint('rotateWebhook', 'POST /api/notifications/webhooks/{id}/rotate', {
   ...one,
-  name: 'rotateWebhook',
-  method: 'POST',
-  path: '/api/notifications/webhooks/{id}/rotate',
   summary: 'Make a new secret; the one before signs beside it for a day',
   reply: withSecret,
   refuses: ['not_found', 'not_configured'],
 });
 
-export const testWebhook = endpoint({
+export const testWebhook = endpoint('testWebhook', 'POST /api/notifications/webhooks/{id}/test', {
   ...one,
-  name: 'testWebhook',
-  method: 'POST',
-  path: '/api/notifications/webhooks/{id}/test',
   summary: 'Send a test; what it answers is among the deliveries',
   reply: z.object({ event_id: z.string() }),
   refuses: ['not_found', 'conflict', 'limit_reached'],
 });
 
-export const listWebhookDeliveries = endpoint({
-  ...one,
-  name: 'listWebhookDeliveries',
-  method: 'GET',
-  path: '/api/notifications/webhooks/{id}/deliveries',
-  summary: `The last ${KEPT_ANSWERS} answers of a webhook, newest first`,
-  reply: z.array(webhookAnswerSchema),
-  refuses: ['not_found'],
-});
+export const listWebhookDeliveries = endpoint(
+  'listWebhookDeliveries',
+  'GET /api/notifications/webhooks/{id}/deliveries',
+  {
+    ...one,
+    summary: `The last ${KEPT_ANSWERS} answers of a webhook, newest first`,
+    reply: z.array(webhookAnswerSchema),
+    refuses: ['not_found'],
+  },
+);
 
 /** All endpoints of webhooks. */
 export const webhookEndpoints = [

@@ -1,6 +1,6 @@
 /** SQL of containers. */
 import { z } from 'zod';
-import { instanceTypeSchema, pullPolicySchema, statusSchema } from '../../proto/compute/endpoints.ts';
+import { instanceTypeSchema, pullPolicySchema, statusSchema } from '../../proto/compute/fields.ts';
 import { healthStateSchema } from '../../proto/compute/health.ts';
 import { type RestartPolicy, restartPolicySchema, STOP_GRACE_SECONDS } from '../../proto/compute/workload.ts';
 import { isConstraint, type Queries, type Tx } from '../db.ts';

@@ -1,6 +1,6 @@
 /** SQL of containers in outline: what a node compares with the engine again and again, so only of its own shards. */
 import { z } from 'zod';
-import { instanceTypeSchema, statusSchema } from '../../proto/compute/endpoints.ts';
+import { instanceTypeSchema, statusSchema } from '../../proto/compute/fields.ts';
 import { healthStateSchema } from '../../proto/compute/health.ts';
 import type { HeldShards } from '../../proto/ports/placement.ts';
 import type { Queries } from '../db.ts';

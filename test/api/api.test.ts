@@ -13,42 +13,32 @@ import { silentLog } from '../support/log.ts';
 const actor = { kind: 'test', key: 'none' } as const;
 const base = { service: 'compute', summary: 'A test', method: 'GET', actor } as const;
 const endpoints: AnyEndpoint[] = [
-  endpoint({ ...base, name: 'open', path: '/open', access: 'none' }),
-  endpoint({ ...base, name: 'mine', path: '/mine', access: 'session' }),
-  endpoint({ ...base, name: 'admin', path: '/admin', access: 'admin' }),
-  endpoint({
+  endpoint('open', 'GET /open', { ...base, access: 'none' }),
+  endpoint('mine', 'GET /mine', { ...base, access: 'session' }),
+  endpoint('admin', 'GET /admin', { ...base, access: 'admin' }),
+  endpoint('scoped', 'GET /things/{id}', {
     ...base,
-    name: 'scoped',
-    path: '/things/{id}',
     access: 'token',
     params: z.object({ id: z.string().max(4) }),
     scope: { key: (uid, params) => `compute.${uid}.things.${params.id}`, action: 'read' },
   }),
-  endpoint({
+  endpoint('make', 'POST /things', {
     ...base,
-    name: 'make',
-    method: 'POST',
-    path: '/things',
     access: 'none',
     status: 201,
     body: z.object({ name: z.string(), deep: z.object({ size: z.int() }).optional() }),
   }),
-  endpoint({
+  endpoint('paint', 'POST /paintings', {
     ...base,
-    name: 'paint',
-    method: 'POST',
-    path: '/paintings',
     access: 'none',
     body: z.strictObject({ name: z.string(), color: z.enum(['red', 'blue']).optional() }),
   }),
-  endpoint({
+  endpoint('search', 'GET /search', {
     ...base,
-    name: 'search',
-    path: '/search',
     access: 'none',
     query: z.object({ limit: z.string().regex(/^\d+$/).transform(Number).default(20) }),
   }),
-  endpoint({ ...base, name: 'socket', path: '/ws', access: 'token', socket: true }),
+  endpoint('socket', 'GET /ws', { ...base, access: 'token', socket: true }),
 ];
 
 const callers: Record<string, Caller> = {

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import type { CallInput, CallName, CallReply, TroupeClient } from '../../client/index.ts';
-import { type ContainerStatus, computeEndpoints } from '../../proto/compute/endpoints.ts';
+import { computeEndpoints } from '../../proto/compute/endpoints.ts';
+import type { ContainerStatus } from '../../proto/compute/fields.ts';
 import { networkEndpoints } from '../../proto/network/endpoints.ts';
 import { projectRoot } from '../support/project.ts';
 

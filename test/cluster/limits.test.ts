@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MAX_CONTAINERS, MAX_SSH_KEYS } from '../../proto/compute/endpoints.ts';
+import { MAX_CONTAINERS } from '../../proto/compute/endpoints.ts';
+import { MAX_SSH_KEYS } from '../../proto/compute/fields.ts';
 import { newId } from '../../proto/ids.ts';
 import { MAX_MAPPINGS } from '../../proto/network/endpoints.ts';
 import { MAX_SOCKETS } from '../../proto/notify/endpoints.ts';

@@ -1,7 +1,9 @@
 /** The images that the platform builds beside the default one: listed, chosen by name, kept by name. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { listImages, startContainer, stopContainer, updateContainer } from '../../proto/compute/endpoints.ts';
+import { startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
+import { listImages } from '../../proto/compute/images.ts';
+import { updateContainer } from '../../proto/compute/settings.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { containerById } from '../../storage/compute/containers.ts';

@@ -2,18 +2,17 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { z } from 'zod';
 import {
-  addIngress,
   createContainer,
   deleteContainer,
-  deleteIngress,
   deleteSshKey,
   getContainer,
   listContainers,
-  logs,
   startContainer,
   stopContainer,
   terminal,
 } from '../../proto/compute/endpoints.ts';
+import { logs } from '../../proto/compute/logs.ts';
+import { addIngress, deleteIngress } from '../../proto/compute/settings.ts';
 import { newId } from '../../proto/ids.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { StorageError } from '../../storage/errors.ts';

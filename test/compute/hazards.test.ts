@@ -2,15 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import {
-  addIngress,
-  createContainer,
-  deleteContainer,
-  setMounts,
-  setSsh,
-  startContainer,
-  stopContainer,
-} from '../../proto/compute/endpoints.ts';
+import { createContainer, deleteContainer, startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
+import { addIngress, setMounts, setSsh } from '../../proto/compute/settings.ts';
 import { newId } from '../../proto/ids.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { containerById } from '../../storage/compute/containers.ts';

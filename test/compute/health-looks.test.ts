@@ -1,7 +1,8 @@
 /** What looks at the health of containers make of what programs inside do to them, and how long they go on. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { getSettings, updateContainer } from '../../proto/compute/endpoints.ts';
+import { updateContainer } from '../../proto/compute/settings.ts';
+import { getSettings } from '../../proto/compute/workload.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { readAudit } from '../../storage/audit.ts';
 import type { MemoryCommand, MemoryEngine, MemoryEngineOptions } from '../support/engine/memory-engine.ts';

@@ -2,13 +2,9 @@
 import assert from 'node:assert/strict';
 import type { Duplex } from 'node:stream';
 import { describe, test } from 'node:test';
-import {
-  createContainer,
-  getSettings,
-  startContainer,
-  stopContainer,
-  updateContainer,
-} from '../../proto/compute/endpoints.ts';
+import { createContainer, startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
+import { updateContainer } from '../../proto/compute/settings.ts';
+import { getSettings } from '../../proto/compute/workload.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { readAudit } from '../../storage/audit.ts';
 import type { MemoryEngine, MemoryEngineOptions } from '../support/engine/memory-engine.ts';

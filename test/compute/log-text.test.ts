@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { getContainer, readLogs, startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
+import { getContainer, startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
 import { MAX_TRANSFERS } from '../../proto/compute/files.ts';
+import { readLogs } from '../../proto/compute/logs.ts';
 import type { Caller, TransferReply, Upload } from '../../proto/endpoint.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { failOnLeaks } from '../support/leaks.ts';

@@ -1,13 +1,8 @@
 /** Private networks of a user's containers: who is in one, under which name, and who may say so. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import {
-  createContainer,
-  deleteContainer,
-  startContainer,
-  stopContainer,
-  updateContainer,
-} from '../../proto/compute/endpoints.ts';
+import { createContainer, deleteContainer, startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
+import { updateContainer } from '../../proto/compute/settings.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { EngineError, MAX_PLACE } from '../../proto/ports/engine.ts';
 import { readAudit } from '../../storage/audit.ts';

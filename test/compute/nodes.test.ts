@@ -6,22 +6,21 @@ import { z } from 'zod';
 import { COMPUTE_CONTAINER, COMPUTE_USER } from '../../actors/compute/placed.ts';
 import type { Placement } from '../../actors/service/placement.ts';
 import {
-  addIngress,
   computeSocket,
   createContainer,
   createSshKey,
   deleteContainer,
   deleteSshKey,
   getContainer,
-  listAllContainers,
   listContainers,
-  listIngress,
-  logs,
   MAX_CONTAINERS,
   startContainer,
   stopContainer,
   terminal,
 } from '../../proto/compute/endpoints.ts';
+import { listAllContainers } from '../../proto/compute/images.ts';
+import { logs } from '../../proto/compute/logs.ts';
+import { addIngress, listIngress } from '../../proto/compute/settings.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { PlacementError } from '../../proto/ports/placement.ts';
 import { containerById } from '../../storage/compute/containers.ts';

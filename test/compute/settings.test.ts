@@ -1,26 +1,20 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { z } from 'zod';
+import { deleteContainer, deleteSshKey, startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
+import type { ComputeNews } from '../../proto/compute/events.ts';
+import { adminDeleteContainer, adminStopContainer, listAllContainers, listImages } from '../../proto/compute/images.ts';
 import {
   addIngress,
-  adminDeleteContainer,
-  adminStopContainer,
-  deleteContainer,
   deleteIngress,
-  deleteSshKey,
   getMounts,
   getSsh,
-  listAllContainers,
-  listImages,
   listIngress,
   setMounts,
   setPullPolicy,
   setSsh,
-  startContainer,
-  stopContainer,
   updateContainer,
-} from '../../proto/compute/endpoints.ts';
-import type { ComputeNews } from '../../proto/compute/events.ts';
+} from '../../proto/compute/settings.ts';
 import type { Call } from '../../proto/endpoint.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { readAudit } from '../../storage/audit.ts';

@@ -3,12 +3,12 @@ import { describe, test } from 'node:test';
 import {
   computeSocket,
   deleteContainer,
-  logs,
   MAX_SOCKETS,
   startContainer,
   stopContainer,
   terminal,
 } from '../../proto/compute/endpoints.ts';
+import { logs } from '../../proto/compute/logs.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { newId } from '../../proto/ids.ts';
 import { EngineError } from '../../proto/ports/engine.ts';

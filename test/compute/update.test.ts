@@ -1,15 +1,10 @@
 /** Changes of a container after its creation: its image, its sizes, its keys, and what becomes of it when a node dies. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import {
-  createContainer,
-  deleteSshKey,
-  getSettings,
-  startContainer,
-  stopContainer,
-  updateContainer,
-} from '../../proto/compute/endpoints.ts';
+import { createContainer, deleteSshKey, startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
 import type { ComputeNews } from '../../proto/compute/events.ts';
+import { updateContainer } from '../../proto/compute/settings.ts';
+import { getSettings } from '../../proto/compute/workload.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { computeNews } from '../../storage/compute/news.ts';

@@ -1,13 +1,8 @@
 /** Create and start with `wait=running`: the reply comes when the container has got somewhere. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  type ContainerView,
-  createContainer,
-  deleteContainer,
-  startContainer,
-  stopContainer,
-} from '../../proto/compute/endpoints.ts';
+import { createContainer, deleteContainer, startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
+import type { ContainerView } from '../../proto/compute/fields.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { callFrom, refused, someone } from '../support/service/calls.ts';

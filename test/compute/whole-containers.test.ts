@@ -2,14 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  addIngress,
   computeEventSchema,
   computeSocket,
   deleteContainer,
   getContainer,
-  setSsh,
   stopContainer,
 } from '../../proto/compute/endpoints.ts';
+import { addIngress, setSsh } from '../../proto/compute/settings.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { someone } from '../support/service/calls.ts';
 import { openCompute } from '../support/service/compute.ts';

@@ -2,13 +2,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { z } from 'zod';
-import {
-  createContainer,
-  getSettings,
-  startContainer,
-  stopContainer,
-  updateContainer,
-} from '../../proto/compute/endpoints.ts';
+import { createContainer, startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
+import { updateContainer } from '../../proto/compute/settings.ts';
+import { getSettings } from '../../proto/compute/workload.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { refused, someone } from '../support/service/calls.ts';

@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { Arrivals } from '../../actors/gateway/arrivals.ts';
 import type { ContainerTarget } from '../../actors/gateway/deps.ts';
 import type { RouteSnapshot } from '../../actors/gateway/routing.ts';
-import type { ContainerStatus } from '../../proto/compute/endpoints.ts';
+import type { ContainerStatus } from '../../proto/compute/fields.ts';
 import { RouteTable } from '../../proto/gateway/routes.ts';
 import type { ContainerState } from '../../proto/ports/engine.ts';
 import { tellCompute } from '../../storage/compute/news.ts';

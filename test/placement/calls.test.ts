@@ -9,8 +9,10 @@ import {
   type Outcome,
   refusalOf,
 } from '../../actors/service/dispatch.ts';
-import { computeEndpoints, createContainer, deleteIngress, logs } from '../../proto/compute/endpoints.ts';
+import { computeEndpoints, createContainer } from '../../proto/compute/endpoints.ts';
 import { execContainer } from '../../proto/compute/exec.ts';
+import { logs } from '../../proto/compute/logs.ts';
+import { deleteIngress } from '../../proto/compute/settings.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { EngineError } from '../../proto/ports/engine.ts';

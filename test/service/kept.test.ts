@@ -15,15 +15,14 @@ import {
 } from '../../proto/auth/api-tokens.ts';
 import { authEndpoints } from '../../proto/auth/endpoints.ts';
 import {
-  addIngress,
-  adminStopContainer,
   computeEndpoints,
   createContainer,
   createSshKey,
-  listIngress,
   startContainer,
   stopContainer,
 } from '../../proto/compute/endpoints.ts';
+import { adminStopContainer } from '../../proto/compute/images.ts';
+import { addIngress, listIngress } from '../../proto/compute/settings.ts';
 import type { AnyEndpoint, Caller, Service } from '../../proto/endpoint.ts';
 import type { AnswerPlace, KeptAnswers } from '../../proto/kept-answers.ts';
 import { connectDomain, createMapping, networkEndpoints } from '../../proto/network/endpoints.ts';

@@ -23,9 +23,9 @@ import { until } from '../support/until.ts';
 failOnLeaks();
 
 const common = { service: 'auth', method: 'GET', access: 'session', summary: '', reply: z.string() } as const;
-const greet = endpoint({ ...common, name: 'greet', path: '/greet', actor: { kind: 'test/greeter', key: 'caller' } });
-const count = endpoint({ ...common, name: 'count', path: '/count', actor: { kind: 'test/pool', key: 'none' } });
-const watch = endpoint({ ...common, name: 'watch', path: '/watch', socket: true, actor: greet.actor });
+const greet = endpoint('greet', 'GET /greet', { ...common, actor: { kind: 'test/greeter', key: 'caller' } });
+const count = endpoint('count', 'GET /count', { ...common, actor: { kind: 'test/pool', key: 'none' } });
+const watch = endpoint('watch', 'GET /watch', { ...common, socket: true, actor: greet.actor });
 
 const db = { ping: async () => {} };
 const clock = { now: () => 0 };
@@ -82,7 +82,7 @@ test('a service does not start with an endpoint that nobody answers', async (t) 
   await assert.rejects(begin(greet, count), /nobody answers count/);
   await assert.rejects(begin(greet, watch), /nobody answers watch/);
   // Its actor is there, and has no handler for it.
-  const forgotten = endpoint({ ...common, name: 'forgotten', path: '/forgotten', actor: greet.actor });
+  const forgotten = endpoint('forgotten', 'GET /forgotten', { ...common, actor: greet.actor });
   await assert.rejects(begin(greet, forgotten), /nobody answers forgotten/);
 });
 

@@ -1,6 +1,5 @@
-/** The sizes that a container can have, and how they are called. */
+/** The sizes that a container can have. */
 import type { Container } from '../../client/index.ts';
-import { t } from '../text/text.ts';
 
 /** One of them. */
 export interface ContainerSize {
@@ -17,8 +16,3 @@ export const SIZES: readonly ContainerSize[] = [
   { type: 'small', architecture: 'amd64' },
   { type: 'medium', architecture: 'amd64' },
 ];
-
-/** `2 cores`. */
-export function coresOf(type: Container['instance_type']): string {
-  return t.sizes[type];
-}

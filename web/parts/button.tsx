@@ -1,6 +1,6 @@
 /** Buttons, and links that look like them. */
 import './button.css';
-import { type IconNode, LoaderCircle } from 'lucide';
+import { type IconNode, LoaderCircle, Plus } from 'lucide';
 import type { ComponentChildren } from 'preact';
 import { useId, useRef } from 'preact/hooks';
 import { Icon } from './icon.tsx';
@@ -73,6 +73,20 @@ export function Button(props: ButtonProps) {
       {look}
       {isOff && describedBy === undefined && <Tip id={id} text={reason} of={button} />}
     </>
+  );
+}
+
+interface AddButtonProps extends Pick<ButtonProps, 'onClick' | 'reason'> {
+  readonly name: string;
+  readonly kind?: 'main' | 'bare';
+}
+
+/** Begins something new. */
+export function AddButton({ name, kind = 'main', ...more }: AddButtonProps) {
+  return (
+    <Button kind={kind} icon={Plus} {...more}>
+      {name}
+    </Button>
   );
 }
 

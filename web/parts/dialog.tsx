@@ -1,10 +1,11 @@
 /** Dialogs: the browser's own, which keeps the focus and closes with Escape. The focus goes back to what opened it. */
 import './dialog.css';
 import type { ComponentChildren } from 'preact';
-import { useId, useLayoutEffect, useRef } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Deed } from '../core/deed.ts';
 import { t } from '../text/text.ts';
 import { Button } from './button.tsx';
+import { TextField } from './field.tsx';
 import { Failure } from './note.tsx';
 
 interface DialogProps {
@@ -75,14 +76,50 @@ export function Confirm({ title, children, verb, deed, reason, onClose }: Confir
     <Dialog title={title} onClose={onClose}>
       {children}
       <Failure error={deed.error} />
-      <div class="ends">
-        <Button onClick={onClose} autofocus>
-          {t.dialog.cancel}
-        </Button>
-        <Button kind="danger" onClick={run} busy={deed.isBusy} reason={reason}>
-          {verb}
-        </Button>
-      </div>
+      <AnswerButtons verb={verb} deed={deed} onDo={run} reason={reason} onClose={onClose} />
     </Dialog>
+  );
+}
+
+interface AnswerButtonsProps extends Pick<ConfirmProps, 'verb' | 'deed' | 'reason' | 'onClose'> {
+  readonly kind?: 'main' | 'danger';
+  /** Without it the deed is done, and the dialog stays. */
+  readonly onDo?: () => void;
+}
+
+/** The ends of a question: the focus is on the one that does nothing. */
+export function AnswerButtons({ verb, deed, kind = 'danger', reason, onDo, onClose }: AnswerButtonsProps) {
+  return (
+    <div class="ends">
+      <Button onClick={onClose} autofocus>
+        {t.dialog.cancel}
+      </Button>
+      <Button kind={kind} onClick={onDo ?? (() => void deed.run())} busy={deed.isBusy} reason={reason}>
+        {verb}
+      </Button>
+    </div>
+  );
+}
+
+interface ConfirmByNameProps extends Omit<ConfirmProps, 'reason'> {
+  readonly name: string;
+  /** What goes with it. */
+  readonly lead: string;
+}
+
+/** Asks before something goes with all its data: its name has to be typed. */
+export function ConfirmByName({ name, lead, children, ...props }: ConfirmByNameProps) {
+  const [typed, setTyped] = useState('');
+  return (
+    <Confirm {...props} reason={typed === name ? undefined : t.container.typeName(name)}>
+      <p class="dim">{lead}</p>
+      <TextField
+        label={t.container.typeName(name)}
+        value={typed}
+        onInput={setTyped}
+        attributes={{ autocomplete: 'off' }}
+      />
+      {children}
+    </Confirm>
   );
 }

@@ -5,6 +5,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { TroupeError } from '../../client/index.ts';
 import { now } from '../core/clock.ts';
+import type { LoadedData } from '../core/resource.ts';
 import { t } from '../text/text.ts';
 import { Button } from './button.tsx';
 import { Icon } from './icon.tsx';
@@ -70,17 +71,19 @@ export function useSecondsLeft(error: TroupeError | undefined): number {
 interface EmptyProps {
   readonly icon: IconNode;
   readonly title: string;
+  readonly lead?: string;
   readonly children?: ComponentChildren;
 }
 
 /** Nothing here: what it is for, and what to do. */
-export function Empty({ icon, title, children }: EmptyProps) {
+export function Empty({ icon, title, lead, children }: EmptyProps) {
   return (
     <div class="empty">
       <span class="picture">
         <Icon of={icon} size={28} />
       </span>
       <h2>{title}</h2>
+      {lead !== undefined && <p>{lead}</p>}
       {children}
     </div>
   );
@@ -94,5 +97,21 @@ export function Bones({ tall, many = 1 }: { readonly tall: number; readonly many
         <i key={String(at)} style={{ '--tall': `${tall}px` }} />
       ))}
     </div>
+  );
+}
+
+interface LoadingProps {
+  readonly data: LoadedData<unknown>;
+  readonly tall?: number;
+  readonly many?: number;
+}
+
+/** What stands where data is not there yet, or is old because it could not be asked for again. */
+export function Loading({ data, tall = 44, many = 1 }: LoadingProps) {
+  return (
+    <>
+      <Failure error={data.error} onRetry={data.reload} />
+      {data.value === undefined && data.error === undefined && <Bones tall={tall} many={many} />}
+    </>
   );
 }

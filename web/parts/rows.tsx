@@ -6,6 +6,17 @@ export function Rows({ children }: { readonly children: ComponentChildren }) {
   return <ul class="rows">{children}</ul>;
 }
 
+interface RowsOfProps<T> {
+  readonly list: readonly T[];
+  /** What stands there while there are none. */
+  readonly none: ComponentChildren;
+  readonly children: (one: T) => ComponentChildren;
+}
+
+export function RowsOf<T>({ list, none, children }: RowsOfProps<T>) {
+  return list.length === 0 ? none : <Rows>{list.map(children)}</Rows>;
+}
+
 interface RowOfProps {
   readonly name: ComponentChildren;
   /** Facts below the name. */

@@ -13,13 +13,12 @@ import { waitAtMost } from '../../../lib/waiting.ts';
 import {
   deleteContainer,
   getContainer,
-  logs,
-  readLogs,
   startContainer,
   stopContainer,
   terminal,
 } from '../../../proto/compute/endpoints.ts';
 import { readFiles, removeFiles, writeFiles } from '../../../proto/compute/files.ts';
+import { logs, readLogs } from '../../../proto/compute/logs.ts';
 import type { Call } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { audit } from '../../../storage/audit.ts';

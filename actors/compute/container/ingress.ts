@@ -1,5 +1,5 @@
 /** Ingress rules of a container: what its actor answers about them. The gateway reads the rules themselves. */
-import { addIngress, deleteIngress, type IngressView, listIngress } from '../../../proto/compute/endpoints.ts';
+import { addIngress, deleteIngress, type IngressView, listIngress } from '../../../proto/compute/settings.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { audit } from '../../../storage/audit.ts';
 import { deleteRule, type IngressRow, insertRule, listRules } from '../../../storage/compute/ingress.ts';

@@ -2,7 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { backoffMs } from '../../../lib/waiting.ts';
-import { INSTANCE_TYPES } from '../../../proto/compute/endpoints.ts';
+import { INSTANCE_TYPES } from '../../../proto/compute/fields.ts';
 import { MAX_GRACE_SECONDS } from '../../../proto/compute/health.ts';
 import { type RestartPolicy, STOP_GRACE_SECONDS } from '../../../proto/compute/workload.ts';
 import type { ContainerSpec, ContainerState, EngineError } from '../../../proto/ports/engine.ts';

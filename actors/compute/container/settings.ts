@@ -1,12 +1,7 @@
 /** What can be changed about a container after its creation: SSH access, mounts, pull policy. */
-import {
-  getMounts,
-  getSsh,
-  MAX_MOUNT_CHANGES,
-  setMounts,
-  setPullPolicy,
-  setSsh,
-} from '../../../proto/compute/endpoints.ts';
+
+import { MAX_MOUNT_CHANGES } from '../../../proto/compute/endpoints.ts';
+import { getMounts, getSsh, setMounts, setPullPolicy, setSsh } from '../../../proto/compute/settings.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import { audit } from '../../../storage/audit.ts';

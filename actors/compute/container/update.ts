@@ -1,5 +1,7 @@
 /** What is changed about a container after its creation in one call, and how its workload is run. */
-import { getSettings, updateContainer } from '../../../proto/compute/endpoints.ts';
+
+import { updateContainer } from '../../../proto/compute/settings.ts';
+import { getSettings } from '../../../proto/compute/workload.ts';
 import type { CallOf } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { invalidField } from '../../../proto/validation-messages.ts';

@@ -1,5 +1,6 @@
 /** A container's log: one line a message, at the pace of the reader. What its end means: docs/reference/streams.md. */
-import { containerSchema, DEFAULT_LOG_TAIL } from '../../../proto/compute/endpoints.ts';
+import { containerSchema } from '../../../proto/compute/fields.ts';
+import { DEFAULT_LOG_TAIL } from '../../../proto/compute/logs.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import type { Socket } from '../../../proto/ports/http.ts';

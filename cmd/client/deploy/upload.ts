@@ -1,7 +1,5 @@
 /** Files of a folder on their way into a container. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { ClientFailure } from '../failure.ts';
+import { ended, tar } from '../copy.ts';
 import type { openFiles } from '../own-client.ts';
 import type { FolderFile } from './files.ts';
 
@@ -20,16 +18,11 @@ export async function sendFiles(
   { root, folder, files }: SentFiles,
 ): Promise<void> {
   const args = ['--owner=0', '--group=0', '--numeric-owner', '--mode=go-w', '--no-recursion', '--null'];
-  const archiver = spawn('tar', ['-cf', '-', '-C', root, ...args, '--verbatim-files-from', '-T', '-'], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
+  const archiver = tar(['-cf', '-', '-C', root, ...args, '--verbatim-files-from', '-T', '-']);
   // Broken by tar's end, which says more.
   archiver.stdin.on('error', () => {});
   archiver.stdin.end(files.map(({ path }) => `${path}\0`).join(''));
-  const ended = once(archiver, 'close').then(([code]) => {
-    if (code !== 0) throw new ClientFailure('failed', 'tar failed: see above.');
-  });
   const query = new URLSearchParams({ path: folder, archive: 'tar' });
   const path = `/compute/containers/${encodeURIComponent(id)}/files?${query}`;
-  await Promise.all([request('PUT', path, { body: archiver.stdout, length: undefined }), ended]);
+  await Promise.all([request('PUT', path, { body: archiver.stdout, length: undefined }), ended(archiver)]);
 }

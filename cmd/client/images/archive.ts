@@ -7,6 +7,7 @@ import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { extract } from 'tar-stream';
 import { isCode } from '../../../lib/errors.ts';
+import { readAtMost } from '../../../lib/input.ts';
 import { ClientFailure } from '../failure.ts';
 import { archivedConfig, archivedIndex, archivedManifest, type Descriptor, savedImages } from './archive-json.ts';
 
@@ -123,20 +124,13 @@ export class ImageArchive {
 
   /** An entry that is not large, as a whole. */
   async #small(path: string): Promise<Buffer> {
-    const chunks: Buffer[] = [];
-    let size = 0;
-    let isThere = false;
+    let bytes: Buffer | undefined;
     await this.read(path, async (entry) => {
-      isThere = true;
-      for await (const chunk of entry) {
-        const data = Buffer.from(chunk);
-        size += data.length;
-        if (size > MOST_JSON_BYTES) throw new ClientFailure('usage', `${path} in ${this.#file} is too large.`);
-        chunks.push(data);
-      }
+      bytes = await readAtMost(entry, MOST_JSON_BYTES);
+      if (bytes === undefined) throw new ClientFailure('usage', `${path} in ${this.#file} is too large.`);
     });
-    if (!isThere) throw new ClientFailure('usage', `${this.#file} is not whole: it has no ${path}.`);
-    return Buffer.concat(chunks);
+    if (bytes === undefined) throw new ClientFailure('usage', `${this.#file} is not whole: it has no ${path}.`);
+    return bytes;
   }
 
   /** The entry that has the bytes: older versions of Docker save a layer once, and link to it. */

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { TroupeError } from '../../../client/index.ts';
 import type { ByteAnswer } from '../../../client/node/index.ts';
+import { readAtMost } from '../../../lib/input.ts';
 import { ClientFailure } from '../failure.ts';
 import { type FileSession, requester } from '../own-client.ts';
 import { MEDIA } from './archive.ts';
@@ -99,7 +100,9 @@ export class Repository {
     const empty = method === 'POST' ? { length: 0 } : {};
     const sent = body === undefined ? empty : { body, length };
     const answer = await this.#request({ method, url, headers, ...sent });
-    return { ...answer, bytes: await readAll(answer.body) };
+    const bytes = await readAtMost(answer.body, MOST_BYTES);
+    if (bytes === undefined) throw new ClientFailure('failed', 'The answer of the registry is too long.');
+    return { ...answer, bytes };
   }
 
   async #bearer(): Promise<string> {
@@ -153,15 +156,3 @@ export async function registryOf({ client, profile }: FileSession) {
 
 /** The digest of bytes. */
 export const digestOf = (bytes: Buffer): string => `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
-
-async function readAll(body: Readable): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    const data = Buffer.from(chunk);
-    size += data.length;
-    if (size > MOST_BYTES) throw new ClientFailure('failed', 'The answer of the registry is too long.');
-    chunks.push(data);
-  }
-  return Buffer.concat(chunks);
-}

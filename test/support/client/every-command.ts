@@ -8,6 +8,7 @@ import { listKeys } from '../../../proto/auth/security-keys.ts';
 import * as compute from '../../../proto/compute/endpoints.ts';
 import { listAllContainers, listImages } from '../../../proto/compute/images.ts';
 import * as settings from '../../../proto/compute/settings.ts';
+import { getSettings } from '../../../proto/compute/workload.ts';
 import * as monitor from '../../../proto/monitor/endpoints.ts';
 import * as network from '../../../proto/network/endpoints.ts';
 import * as notify from '../../../proto/notify/endpoints.ts';
@@ -202,7 +203,7 @@ function inside(): CommandStep[] {
     said('open box', /^http:\/\/\S+:\d+\/\n$/),
     said('show box', /\npage\thttp:\/\/\S+:\d+\/\n/),
     deed('port rm box 80', settings.deleteIngress.reply),
-    list('env ls box', 'VALUE,KIND,NAME', compute.getSettings.reply),
+    list('env ls box', 'VALUE,KIND,NAME', getSettings.reply),
     deed('env set box PORT=8080 NAME=a=b', settings.updateContainer.reply),
     deed('env set box nothing', failure('usage'), { code: 2 }),
     deed('env set box', failure('usage'), { code: 2 }),

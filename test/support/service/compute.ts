@@ -7,12 +7,12 @@ import {
   computeSocket,
   createContainer,
   createSshKey,
-  execContainer,
   getContainer,
   listContainers,
-  logs,
   terminal,
 } from '../../../proto/compute/endpoints.ts';
+import { execContainer } from '../../../proto/compute/exec.ts';
+import { logs } from '../../../proto/compute/logs.ts';
 import type { AnyEndpoint, Caller, Endpoint, ReplyOf, Service } from '../../../proto/endpoint.ts';
 import { decodeNotification } from '../../../proto/notify/notification.ts';
 import type { Engine } from '../../../proto/ports/engine.ts';

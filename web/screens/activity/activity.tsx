@@ -81,9 +81,7 @@ function Days({ list }: { readonly list: readonly UserNotification[] }) {
   if (list.length === 0)
     return (
       <Panel>
-        <Empty icon={Bell} title={t.activity.none}>
-          <p>{t.activity.noneLead}</p>
-        </Empty>
+        <Empty icon={Bell} title={t.activity.none} lead={t.activity.noneLead} />
       </Panel>
     );
   const days = new Map<string, UserNotification[]>();

@@ -1,5 +1,4 @@
 /** What is done to a container, from the list and from its own page. */
-import { useState } from 'preact/hooks';
 import type { Container } from '../../../client/index.ts';
 import { troupeLine } from '../../core/command.ts';
 import { type Deed, useDeed } from '../../core/deed.ts';
@@ -7,8 +6,7 @@ import { call } from '../../core/platform.ts';
 import { go, place } from '../../core/router.ts';
 import { noteContainer } from '../../live/live.ts';
 import { AsCommand } from '../../parts/copy.tsx';
-import { Confirm } from '../../parts/dialog.tsx';
-import { TextField } from '../../parts/field.tsx';
+import { ConfirmByName } from '../../parts/dialog.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 
@@ -35,28 +33,21 @@ interface DeleteContainerProps {
 
 /** Its data goes with it, so its name has to be typed. */
 export function DeleteContainer({ container: { id, name }, onClose }: DeleteContainerProps) {
-  const [typed, setTyped] = useState('');
   const deed = useDeed(async () => {
     await call('deleteContainer', { params: { id } });
     toast(t.container.deleted(name));
     if (place.value.path.startsWith(`/containers/${id}`)) go('/containers');
   });
   return (
-    <Confirm
+    <ConfirmByName
+      name={name}
       title={t.container.deleteTitle(name)}
+      lead={t.container.deleteLead}
       verb={t.container.deleteVerb}
       deed={deed}
-      reason={typed === name ? undefined : t.container.typeName(name)}
       onClose={onClose}
     >
-      <p class="dim">{t.container.deleteLead}</p>
-      <TextField
-        label={t.container.typeName(name)}
-        value={typed}
-        onInput={setTyped}
-        attributes={{ autocomplete: 'off' }}
-      />
       <AsCommand troupe={troupeLine('rm', name)} />
-    </Confirm>
+    </ConfirmByName>
   );
 }

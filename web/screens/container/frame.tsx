@@ -12,11 +12,12 @@ import { containers } from '../../live/live.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
 import { Icon } from '../../parts/icon.tsx';
 import { Menu } from '../../parts/menu.tsx';
-import { Bones, Empty, Failure } from '../../parts/note.tsx';
-import { Page, useTitle } from '../../parts/page.tsx';
+import { Bones, Failure } from '../../parts/note.tsx';
+import { useTitle } from '../../parts/page.tsx';
 import { containerShape, containerWord } from '../../parts/shape.ts';
 import { Status } from '../../parts/status.tsx';
 import { t } from '../../text/text.ts';
+import { DeadEnd } from '../missing/missing.tsx';
 import { DeleteContainer, useStart, useStop } from './deeds.tsx';
 
 interface ContainerFrameProps {
@@ -35,16 +36,9 @@ export function ContainerFrame({ id, children }: ContainerFrameProps) {
         <Bones tall={96} many={3} />
       </main>
     );
-  return (
-    <Page title={t.container.gone} up={[t.shell.containers, '/containers']} narrow>
-      <Empty icon={CircleSlash} title={t.container.gone}>
-        <p>{t.container.goneLead}</p>
-        <LinkButton href="/containers" kind="main">
-          {t.missing.back}
-        </LinkButton>
-      </Empty>
-    </Page>
-  );
+  const title = t.container.gone;
+  const up = [t.shell.containers, '/containers'] as const;
+  return <DeadEnd title={title} up={up} icon={CircleSlash} lead={title} why={t.container.goneLead} />;
 }
 
 /** The parts of a container's page, below its address. */

@@ -1,14 +1,12 @@
 /** What a container is made of: its size, and its image. */
 import { useState } from 'preact/hooks';
-import type { CallInput, Container } from '../../../client/index.ts';
-import { curlLine, troupeLine } from '../../core/command.ts';
+import type { Container } from '../../../client/index.ts';
+import { troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
 import { useDraft } from '../../core/draft.ts';
 import { imageName } from '../../core/image.ts';
 import { call } from '../../core/platform.ts';
 import { SIZES } from '../../core/sizes.ts';
-import { Button } from '../../parts/button.tsx';
-import { AsCommand } from '../../parts/copy.tsx';
 import { Check, SelectField, TextField } from '../../parts/field.tsx';
 import { Failure, Note } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
@@ -16,42 +14,44 @@ import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 import { ImageField } from '../create/image.tsx';
 import { sizeText } from '../create/size.ts';
+import { type SettingsChange, UpdateForm, useUpdate } from './update-form.tsx';
 
 interface OfMachine {
   readonly container: Container;
 }
 
-type MachineChange = NonNullable<CallInput<'updateContainer'>['body']>;
-
 export function SizeForm({ container }: OfMachine) {
-  const { id, name, instance_type, memory_mb, storage_gb } = container;
+  const { name, instance_type, memory_mb, storage_gb } = container;
   const size = useDraft(instance_type);
   const memory = useDraft(String(memory_mb));
   const storage = useDraft(String(storage_gb));
   const [discard, setDiscard] = useState(false);
   const [memoryMb, storageGb] = [Number(memory.value), Number(storage.value)];
-  const body: MachineChange = {
+  const body: SettingsChange = {
     ...(size.value === instance_type ? {} : { instance_type: size.value }),
     ...(memoryMb === memory_mb ? {} : { memory_mb: memoryMb }),
     ...(storageGb === storage_gb ? {} : { storage_gb: storageGb }),
   };
-  const isSame = Object.keys(body).length === 0;
+  const reason = Object.keys(body).length === 0 ? t.settings.unchanged : undefined;
   const sent = discard ? { ...body, discard } : body;
-  const deed = useDeed(async () => {
-    await call('updateContainer', { params: { id }, body: sent });
+  const deed = useUpdate(container, sent, () => {
     for (const draft of [size, memory, storage]) draft.saved();
     setDiscard(false);
-    toast(t.settings.saved);
   });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    if (!isSame) void deed.run();
-  };
   // Only where the platform says that it is needed.
   const asksDiscard = deed.error?.code === 'discards_files' || discard;
   return (
     <Panel title={t.create.size}>
-      <form class="inside stack" onSubmit={submit}>
+      <UpdateForm
+        container={container}
+        body={sent}
+        deed={deed}
+        reason={reason}
+        troupe={troupeLine(
+          ...['update', name, '--size', size.value],
+          ...['--memory', `${memory.value}M`, '--storage', `${storage.value}G`],
+        )}
+      >
         <SelectField
           label={t.machine.processor}
           value={size.value}
@@ -78,26 +78,7 @@ export function SizeForm({ container }: OfMachine) {
           />
         </div>
         {asksDiscard && <Check label={t.machine.discard} checked={discard} onChange={setDiscard} />}
-        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
-        <div class="row">
-          <Button type="submit" kind="main" busy={deed.isBusy} reason={isSame ? t.settings.unchanged : undefined}>
-            {t.settings.save}
-          </Button>
-        </div>
-        <AsCommand
-          troupe={troupeLine(
-            'update',
-            name,
-            '--size',
-            size.value,
-            '--memory',
-            `${memory.value}M`,
-            '--storage',
-            `${storage.value}G`,
-          )}
-          curl={curlLine('PATCH', `/compute/containers/${id}`, sent)}
-        />
-      </form>
+      </UpdateForm>
     </Panel>
   );
 }
@@ -106,24 +87,24 @@ export function ImagePanel({ container }: OfMachine) {
   const { id, name, image = '', next_image, status, status_reason, pull_policy } = container;
   const draft = useDraft(next_image ?? image);
   const wanted = draft.value.trim();
-  const body: MachineChange = { image: wanted === '' ? null : wanted };
-  const change = useDeed(async () => {
-    await call('updateContainer', { params: { id }, body });
-    draft.saved();
-    toast(t.settings.saved);
-  });
+  const body: SettingsChange = { image: wanted === '' ? null : wanted };
+  const change = useUpdate(container, body, draft.saved);
   const pull = useDeed(async (policy: Container['pull_policy']) => {
     await call('setPullPolicy', { params: { id }, body: { pull_policy: policy } });
     toast(t.settings.saved);
   });
   const isSame = wanted === (next_image ?? image);
-  const submit = (event: Event) => {
-    event.preventDefault();
-    if (!isSame) void change.run();
-  };
+  const reason = isSame ? t.settings.unchanged : undefined;
   return (
     <Panel title={t.container.image}>
-      <form class="inside stack" onSubmit={submit}>
+      <UpdateForm
+        container={container}
+        body={body}
+        deed={change}
+        reason={reason}
+        failure={change.error?.fields.some(({ path }) => path === 'image') !== true && <Failure error={change.error} />}
+        troupe={troupeLine('update', name, '--image', wanted === '' ? 'default' : imageName(wanted))}
+      >
         {next_image !== undefined && <Note tone="busy">{t.machine.waits(imageName(next_image), status_reason)}</Note>}
         {next_image === undefined && status === 'running' && status_reason !== undefined && (
           <Note tone="warn">{status_reason}</Note>
@@ -136,17 +117,7 @@ export function ImagePanel({ container }: OfMachine) {
           now={next_image ?? image}
         />
         {!isSame && status === 'running' && <Note tone="warn">{t.machine.imageNote}</Note>}
-        {change.error?.fields.some(({ path }) => path === 'image') !== true && <Failure error={change.error} />}
-        <div class="row">
-          <Button type="submit" kind="main" busy={change.isBusy} reason={isSame ? t.settings.unchanged : undefined}>
-            {t.settings.save}
-          </Button>
-        </div>
-        <AsCommand
-          troupe={troupeLine('update', name, '--image', wanted === '' ? 'default' : imageName(wanted))}
-          curl={curlLine('PATCH', `/compute/containers/${id}`, body)}
-        />
-      </form>
+      </UpdateForm>
       <div class="foot stack">
         <SelectField
           label={t.create.pull}

@@ -11,6 +11,7 @@ import { outlook } from '../../live/facts.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
 import { AsCommand, CopyButton } from '../../parts/copy.tsx';
 import { Check, TextField } from '../../parts/field.tsx';
+import { Form, FormFailure } from '../../parts/form.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { RowOf, Rows } from '../../parts/rows.tsx';
@@ -117,14 +118,10 @@ function AddPort({ container: { id, name } }: { readonly container: Container })
     setInner('');
     setChosen(undefined);
   });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   const pair = `${outer.trim() || '443'}:${inner.trim() || outer.trim() || '8080'}${isHttps ? '/https' : ''}`;
   const numeric = { inputMode: 'numeric', maxLength: 5, autocomplete: 'off' } as const;
   return (
-    <form class="stack tight" onSubmit={submit}>
+    <Form class="stack tight" deed={deed}>
       <div class="inline">
         <TextField
           label={t.network.outer}
@@ -146,7 +143,7 @@ function AddPort({ container: { id, name } }: { readonly container: Container })
       {outer.trim() !== '80' && (
         <Check label={t.network.https} hint={t.network.httpsHint} checked={isHttps} onChange={setChosen} />
       )}
-      {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
+      <FormFailure of={deed} />
       <div class="row wrap">
         <Button type="submit" kind="main" busy={deed.isBusy}>
           {t.network.add}
@@ -160,7 +157,7 @@ function AddPort({ container: { id, name } }: { readonly container: Container })
           ...(isHttps ? { tls: 'platform' } : {}),
         })}
       />
-    </form>
+    </Form>
   );
 }
 

@@ -1,21 +1,17 @@
 /** What can be changed about a container, and its end. */
 import { useState } from 'preact/hooks';
 import type { Container } from '../../../client/index.ts';
-import { curlLine } from '../../core/command.ts';
-import { fieldError, useDeed } from '../../core/deed.ts';
+import { fieldError } from '../../core/deed.ts';
 import { useDraft } from '../../core/draft.ts';
-import { call } from '../../core/platform.ts';
 import type { ScreenProps } from '../../core/router.ts';
 import { Button } from '../../parts/button.tsx';
-import { AsCommand } from '../../parts/copy.tsx';
 import { TextField } from '../../parts/field.tsx';
-import { Failure } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
-import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 import { DeleteContainer } from './deeds.tsx';
 import { ContainerFrame } from './frame.tsx';
 import { ImagePanel, SizeForm } from './machine.tsx';
+import { UpdateForm, useUpdate } from './update-form.tsx';
 import { Workload } from './workload/workload.tsx';
 
 export function ContainerSettings({ params: { id = '' } }: ScreenProps) {
@@ -38,21 +34,15 @@ interface OfContainer {
   readonly container: Container;
 }
 
-function NameForm({ container: { id, name } }: OfContainer) {
+function NameForm({ container }: OfContainer) {
+  const { name } = container;
   const draft = useDraft(name);
   const body = { name: draft.value.trim() };
-  const deed = useDeed(async () => {
-    await call('updateContainer', { params: { id }, body });
-    draft.saved();
-    toast(t.settings.saved);
-  });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    if (body.name !== name) void deed.run();
-  };
+  const deed = useUpdate(container, body, draft.saved);
+  const reason = body.name === name ? t.settings.unchanged : undefined;
   return (
     <Panel title={t.create.name}>
-      <form class="inside stack" onSubmit={submit}>
+      <UpdateForm container={container} body={body} deed={deed} reason={reason}>
         <TextField
           label={t.create.name}
           error={fieldError(deed.error, 'name')}
@@ -60,19 +50,7 @@ function NameForm({ container: { id, name } }: OfContainer) {
           onInput={draft.set}
           attributes={{ required: true, maxLength: 63, autocomplete: 'off' }}
         />
-        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
-        <div class="row">
-          <Button
-            type="submit"
-            kind="main"
-            busy={deed.isBusy}
-            reason={body.name === name ? t.settings.unchanged : undefined}
-          >
-            {t.settings.save}
-          </Button>
-        </div>
-        <AsCommand curl={curlLine('PATCH', `/compute/containers/${id}`, body)} />
-      </form>
+      </UpdateForm>
     </Panel>
   );
 }

@@ -10,7 +10,8 @@ import type { ScreenProps } from '../../core/router.ts';
 import { Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
 import { Check, TextField } from '../../parts/field.tsx';
-import { Failure, Note } from '../../parts/note.tsx';
+import { FormFailure } from '../../parts/form.tsx';
+import { Note } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
@@ -73,7 +74,7 @@ function KeptPaths({ container: { id, status, mount_paths = [] } }: { readonly c
         {deed.error?.code === 'discards_files' && (
           <Check label={t.storage.discard} checked={discard} onChange={setDiscard} />
         )}
-        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
+        <FormFailure of={deed} />
         <div class="row">
           <Button
             kind="main"

@@ -2,7 +2,6 @@
 import { useState } from 'preact/hooks';
 import type { Container } from '../../../client/index.ts';
 import { bytesOf, clockTime, percent } from '../../core/format.ts';
-import { coresOf } from '../../core/sizes.ts';
 import { useHistory } from '../../live/history.ts';
 import { usage } from '../../live/live.ts';
 import type { UsagePoint } from '../../live/messages.ts';
@@ -33,7 +32,7 @@ export function UsagePlots({ container }: { readonly container: Container }) {
         <Plot
           name={t.container.cpu}
           now={last === undefined ? '' : figure.format(Math.round((last.cpu / cpuMost) * 100))}
-          of={t.container.ofCores(coresOf(instance_type))}
+          of={t.container.ofCores(t.sizes[instance_type])}
           points={points.map(({ at, cpu }) => ({ at, value: (cpu / cpuMost) * 100 }))}
           most={100}
           span={SHOWN_MS}

@@ -5,7 +5,6 @@ import { gigabytes, megabytes } from '../../core/format.ts';
 import { imageName } from '../../core/image.ts';
 import type { ScreenProps } from '../../core/router.ts';
 import { place } from '../../core/router.ts';
-import { coresOf } from '../../core/sizes.ts';
 import { CopyButton } from '../../parts/copy.tsx';
 import { Note } from '../../parts/note.tsx';
 import { Facts } from '../../parts/panel.tsx';
@@ -54,7 +53,7 @@ function Reason({ container: { status, status_reason, health, health_reason } }:
 
 function About({ container }: { readonly container: Container }) {
   const { hostname, ports = [], ssh, image = '', pull_policy, instance_type, memory_mb, storage_gb } = container;
-  const size = t.container.sizeOf(instance_type, coresOf(instance_type), megabytes(memory_mb), gigabytes(storage_gb));
+  const size = t.container.sizeOf(instance_type, t.sizes[instance_type], megabytes(memory_mb), gigabytes(storage_gb));
   const isOpen = ports.length > 0;
   return (
     <Facts

@@ -84,8 +84,7 @@ function Slots({ used, most }: { readonly used: number; readonly most: number })
 function NoContainers() {
   return (
     <div class="panel">
-      <Empty icon={Box} title={t.containers.none}>
-        <p>{t.containers.noneLead}</p>
+      <Empty icon={Box} title={t.containers.none} lead={t.containers.noneLead}>
         <LinkButton kind="main" icon={Plus} href="/containers/new">
           {t.containers.add}
         </LinkButton>

@@ -12,6 +12,7 @@ import { containers } from '../../live/live.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
 import { Check, RadioCards, SelectField, TextField } from '../../parts/field.tsx';
+import { Form } from '../../parts/form.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { toast } from '../../parts/toast.tsx';
@@ -44,13 +45,9 @@ export function Create() {
   const isFull = (containers.value?.length ?? 0) >= most;
   const hasKey = draft.keyIds.length > 0 || draft.pasted.trim() !== '';
   const reason = isFull ? t.create.full(most) : hasKey ? undefined : t.create.noKey;
-  const submit = (event: Event) => {
-    event.preventDefault();
-    if (reason === undefined) void deed.run();
-  };
   return (
     <Page title={t.create.title} up={[t.shell.containers, '/containers']} narrow>
-      <form class="form" onSubmit={submit}>
+      <Form class="form" deed={deed} reason={reason}>
         <TextField
           label={t.create.name}
           hint={t.create.nameHint}
@@ -96,7 +93,7 @@ export function Create() {
           )}
         </div>
         <AsCommand troupe={lineOf(draft)} curl={curlLine('POST', '/compute/containers', bodyOf(draft, draft.keyIds))} />
-      </form>
+      </Form>
     </Page>
   );
 }

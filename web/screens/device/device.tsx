@@ -10,6 +10,7 @@ import { call } from '../../core/platform.ts';
 import { personNow } from '../../core/session.ts';
 import { Button } from '../../parts/button.tsx';
 import { TextField } from '../../parts/field.tsx';
+import { Form } from '../../parts/form.tsx';
 import { Failure, Note } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Facts, Panel } from '../../parts/panel.tsx';
@@ -42,17 +43,13 @@ export function Device() {
     await decide('refuse');
     setEnded(t.device.refused);
   });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void show.run();
-  };
   return (
     <Page title={t.device.title} lead={t.device.lead} narrow>
       {ended !== undefined ? (
         <Note tone="ok">{ended}</Note>
       ) : asked === undefined ? (
         <Panel>
-          <form class="inside stack" onSubmit={submit}>
+          <Form class="inside stack" deed={show}>
             <TextField
               label={t.device.code}
               hint={t.device.codeHint}
@@ -67,7 +64,7 @@ export function Device() {
                 {t.device.go}
               </Button>
             </div>
-          </form>
+          </Form>
         </Panel>
       ) : (
         <div class="stack">

@@ -4,10 +4,9 @@ import { curlLine, troupeLine } from '../../core/command.ts';
 import { useDeed } from '../../core/deed.ts';
 import { call } from '../../core/platform.ts';
 import { containers } from '../../live/live.ts';
-import { Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
-import { Dialog } from '../../parts/dialog.tsx';
 import { SelectField, TextField } from '../../parts/field.tsx';
+import { FormDialog } from '../../parts/form.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { t } from '../../text/text.ts';
 
@@ -30,46 +29,40 @@ export function MapHostname({ container, onClose, onAdded }: MapHostnameProps) {
     onAdded();
     onClose();
   });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   const target = list.find((one) => one.id === id)?.name ?? 'NAME';
   return (
-    <Dialog title={t.hostnames.add} onClose={onClose}>
-      <form class="stack" onSubmit={submit}>
-        <TextField
-          label={t.hostnames.name}
-          hint={t.hostnames.nameHint}
-          value={name}
-          onInput={setName}
-          attributes={{ required: true, inputMode: 'url', autocomplete: 'off', autofocus: true }}
-        />
-        <SelectField
-          label={t.hostnames.container}
-          value={id}
-          choices={list.map((one) => [one.id, one.name])}
-          onChange={setChosen}
-        />
-        <TextField
-          label={t.hostnames.port}
-          hint={t.hostnames.portHint}
-          value={port}
-          onInput={setPort}
-          attributes={{ required: true, inputMode: 'numeric', maxLength: 5 }}
-        />
-        <Failure error={deed.error} />
-        <AsCommand
-          troupe={troupeLine('hostname', 'add', body.domain || 'www.example.com', target, '--port', port)}
-          curl={curlLine('POST', '/api/domain-mappings', body)}
-        />
-        <div class="ends">
-          <Button onClick={onClose}>{t.dialog.cancel}</Button>
-          <Button type="submit" kind="main" busy={deed.isBusy} reason={id === '' ? t.hostnames.noContainer : undefined}>
-            {t.hostnames.submit}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={t.hostnames.add}
+      verb={t.hostnames.submit}
+      deed={deed}
+      reason={id === '' ? t.hostnames.noContainer : undefined}
+      onClose={onClose}
+    >
+      <TextField
+        label={t.hostnames.name}
+        hint={t.hostnames.nameHint}
+        value={name}
+        onInput={setName}
+        attributes={{ required: true, inputMode: 'url', autocomplete: 'off', autofocus: true }}
+      />
+      <SelectField
+        label={t.hostnames.container}
+        value={id}
+        choices={list.map((one) => [one.id, one.name])}
+        onChange={setChosen}
+      />
+      <TextField
+        label={t.hostnames.port}
+        hint={t.hostnames.portHint}
+        value={port}
+        onInput={setPort}
+        attributes={{ required: true, inputMode: 'numeric', maxLength: 5 }}
+      />
+      <Failure error={deed.error} />
+      <AsCommand
+        troupe={troupeLine('hostname', 'add', body.domain || 'www.example.com', target, '--port', port)}
+        curl={curlLine('POST', '/api/domain-mappings', body)}
+      />
+    </FormDialog>
   );
 }

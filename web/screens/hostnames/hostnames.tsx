@@ -1,14 +1,14 @@
 /** Hostnames of one's own: where each leads, and what to enter where its DNS is kept. */
-import { Globe, Plus } from 'lucide';
+import { Globe } from 'lucide';
 import { useEffect, useState } from 'preact/hooks';
 import { client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { place } from '../../core/router.ts';
-import { Button } from '../../parts/button.tsx';
-import { Bones, Empty, Failure } from '../../parts/note.tsx';
+import { AddButton } from '../../parts/button.tsx';
+import { Empty, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
-import { Rows } from '../../parts/rows.tsx';
+import { RowsOf } from '../../parts/rows.tsx';
 import { t } from '../../text/text.ts';
 import { MapHostname } from './add.tsx';
 import { HostnameRow } from './row.tsx';
@@ -32,29 +32,19 @@ export function Hostnames() {
     <Page
       title={t.shell.hostnames}
       lead={t.hostnames.lead}
-      actions={
-        <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
-          {t.hostnames.add}
-        </Button>
-      }
+      actions={<AddButton name={t.hostnames.add} onClick={() => setAdding(true)} />}
       narrow
     >
       <div class="stack">
-        <Failure error={mappings.error} onRetry={mappings.reload} />
-        {mappings.value === undefined && mappings.error === undefined && <Bones tall={72} many={2} />}
+        <Loading data={mappings} tall={72} many={2} />
         {mappings.value !== undefined && (
           <Panel>
-            {mappings.value.length === 0 ? (
-              <Empty icon={Globe} title={t.hostnames.none}>
-                <p>{t.hostnames.noneLead}</p>
-              </Empty>
-            ) : (
-              <Rows>
-                {mappings.value.map((mapping) => (
-                  <HostnameRow key={mapping.id} mapping={mapping} onChange={mappings.reload} />
-                ))}
-              </Rows>
-            )}
+            <RowsOf
+              list={mappings.value}
+              none={<Empty icon={Globe} title={t.hostnames.none} lead={t.hostnames.noneLead} />}
+            >
+              {(mapping) => <HostnameRow key={mapping.id} mapping={mapping} onChange={mappings.reload} />}
+            </RowsOf>
           </Panel>
         )}
       </div>

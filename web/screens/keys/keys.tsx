@@ -1,5 +1,5 @@
 /** The SSH keys of the account. */
-import { KeyRound, Plus, Trash, UserKey, UserLock } from 'lucide';
+import { KeyRound, Trash, UserKey, UserLock } from 'lucide';
 import { useState } from 'preact/hooks';
 import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
@@ -8,12 +8,13 @@ import { call, client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { offer } from '../../live/facts.ts';
 import { containers } from '../../live/live.ts';
-import { Button } from '../../parts/button.tsx';
+import { AddButton } from '../../parts/button.tsx';
 import { AsCommand, Code, CopyButton } from '../../parts/copy.tsx';
-import { Confirm, Dialog } from '../../parts/dialog.tsx';
+import { Confirm } from '../../parts/dialog.tsx';
 import { TextField } from '../../parts/field.tsx';
+import { FormDialog, FormFailure } from '../../parts/form.tsx';
 import { Menu } from '../../parts/menu.tsx';
-import { Bones, Empty, Failure } from '../../parts/note.tsx';
+import { Empty, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { RowOf, Rows } from '../../parts/rows.tsx';
@@ -24,7 +25,7 @@ import { LetKeyIn, ShutKeyOut, type SshKeyLine, type SshKeyQuestionProps } from 
 
 interface AskedKey {
   readonly sshKey: SshKeyLine;
-  readonly what: 'delete' | 'let in' | 'shut out';
+  readonly what: keyof typeof QUESTIONS;
 }
 
 export function Keys() {
@@ -41,19 +42,15 @@ export function Keys() {
       title={t.shell.keys}
       lead={t.keys.lead}
       actions={
-        <Button kind="main" icon={Plus} onClick={() => setAdding(true)} reason={isFull ? t.keys.full(most) : undefined}>
-          {t.keys.add}
-        </Button>
+        <AddButton name={t.keys.add} reason={isFull ? t.keys.full(most) : undefined} onClick={() => setAdding(true)} />
       }
       narrow
     >
-      <Failure error={keys.error} onRetry={keys.reload} />
-      {keys.value === undefined && keys.error === undefined && <Bones tall={64} many={2} />}
+      <Loading data={keys} tall={64} many={2} />
       {keys.value !== undefined && (
         <Panel>
           {keys.value.length === 0 ? (
-            <Empty icon={KeyRound} title={t.keys.none}>
-              <p>{t.create.makeKey}</p>
+            <Empty icon={KeyRound} title={t.keys.none} lead={t.create.makeKey}>
               <Code text={t.create.keyCommand} what={t.create.theKeyCommand} />
             </Empty>
           ) : (
@@ -102,17 +99,6 @@ export function Keys() {
   );
 }
 
-function AskAboutKey({ what, ...props }: SshKeyQuestionProps & Pick<AskedKey, 'what'>) {
-  switch (what) {
-    case 'delete':
-      return <DeleteKey {...props} />;
-    case 'let in':
-      return <LetKeyIn {...props} />;
-    case 'shut out':
-      return <ShutKeyOut {...props} />;
-  }
-}
-
 function AddKey({ onClose, onAdded }: { readonly onClose: () => void; readonly onAdded: () => void }) {
   const [name, setName] = useState('');
   const [text, setText] = useState('');
@@ -126,42 +112,30 @@ function AddKey({ onClose, onAdded }: { readonly onClose: () => void; readonly o
     onAdded();
     onClose();
   });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   return (
-    <Dialog title={t.keys.add} onClose={onClose}>
-      <form class="stack" onSubmit={submit}>
-        <TextField
-          label={t.create.pasteKey}
-          hint={t.keys.pasteHint}
-          error={fieldError(deed.error, 'public_key')}
-          rows={4}
-          value={text}
-          onInput={setText}
-        />
-        <TextField
-          label={t.create.name}
-          hint={t.keys.nameHint}
-          error={fieldError(deed.error, 'name')}
-          value={name}
-          onInput={setName}
-          attributes={{ maxLength: 64, autocomplete: 'off' }}
-        />
-        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
-        <AsCommand
-          troupe={troupeLine('key', 'add', '~/.ssh/id_ed25519.pub')}
-          curl={curlLine('POST', '/compute/ssh-keys', body)}
-        />
-        <div class="ends">
-          <Button onClick={onClose}>{t.dialog.cancel}</Button>
-          <Button type="submit" kind="main" busy={deed.isBusy}>
-            {t.keys.add}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={t.keys.add} verb={t.keys.add} deed={deed} onClose={onClose}>
+      <TextField
+        label={t.create.pasteKey}
+        hint={t.keys.pasteHint}
+        error={fieldError(deed.error, 'public_key')}
+        rows={4}
+        value={text}
+        onInput={setText}
+      />
+      <TextField
+        label={t.create.name}
+        hint={t.keys.nameHint}
+        error={fieldError(deed.error, 'name')}
+        value={name}
+        onInput={setName}
+        attributes={{ maxLength: 64, autocomplete: 'off' }}
+      />
+      <FormFailure of={deed} />
+      <AsCommand
+        troupe={troupeLine('key', 'add', '~/.ssh/id_ed25519.pub')}
+        curl={curlLine('POST', '/compute/ssh-keys', body)}
+      />
+    </FormDialog>
   );
 }
 
@@ -176,4 +150,11 @@ function DeleteKey({ sshKey: { id, name }, onClose, onDone }: SshKeyQuestionProp
       <p class="dim">{t.keys.deleteLead}</p>
     </Confirm>
   );
+}
+
+const QUESTIONS = { delete: DeleteKey, 'let in': LetKeyIn, 'shut out': ShutKeyOut } as const;
+
+function AskAboutKey({ what, ...props }: SshKeyQuestionProps & Pick<AskedKey, 'what'>) {
+  const Question = QUESTIONS[what];
+  return <Question {...props} />;
 }

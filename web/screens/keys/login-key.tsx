@@ -6,7 +6,7 @@ import { call } from '../../core/platform.ts';
 import { logInAgain } from '../../core/session.ts';
 import { Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
-import { Confirm, Dialog } from '../../parts/dialog.tsx';
+import { AnswerButtons, Confirm, Dialog } from '../../parts/dialog.tsx';
 import { Failure, Note } from '../../parts/note.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
@@ -36,14 +36,7 @@ export function LetKeyIn({ sshKey: { id, name }, onClose, onDone }: SshKeyQuesti
       <p class="dim">{t.keys.letInLimits}</p>
       {isTooOld(deed.error) ? <TooOld onAgain={deed.clear} /> : <Failure error={deed.error} />}
       <AsCommand troupe={troupeLine('key', 'login', name)} />
-      <div class="ends">
-        <Button onClick={onClose} autofocus>
-          {t.dialog.cancel}
-        </Button>
-        <Button kind="danger" onClick={() => void deed.run()} busy={deed.isBusy}>
-          {t.keys.letInVerb}
-        </Button>
-      </div>
+      <AnswerButtons verb={t.keys.letInVerb} deed={deed} onClose={onClose} />
     </Dialog>
   );
 }

@@ -5,6 +5,7 @@ import { useDeed } from '../../core/deed.ts';
 import { answerWithKey, enterPassword } from '../../core/session.ts';
 import { Button } from '../../parts/button.tsx';
 import { TextField } from '../../parts/field.tsx';
+import { Form } from '../../parts/form.tsx';
 import { Icon } from '../../parts/icon.tsx';
 import { Failure, useSecondsLeft } from '../../parts/note.tsx';
 import { t } from '../../text/text.ts';
@@ -25,12 +26,8 @@ export function LoginForm({ username: given = '' }: LoginFormProps) {
   });
   const left = useSecondsLeft(deed.error);
   if (challenge !== undefined) return <SecurityKeyStep challenge={challenge} onBack={() => setChallenge(undefined)} />;
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   return (
-    <form class="login" onSubmit={submit}>
+    <Form class="login" deed={deed}>
       <div class="stack">
         <TextField
           label={t.login.username}
@@ -60,7 +57,7 @@ export function LoginForm({ username: given = '' }: LoginFormProps) {
         </Button>
         <p class="tiny faint after">{t.login.keyNext}</p>
       </div>
-    </form>
+    </Form>
   );
 }
 

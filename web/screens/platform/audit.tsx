@@ -17,11 +17,11 @@ import { go, place } from '../../core/router.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
 import { SelectField, TextField } from '../../parts/field.tsx';
-import { Empty, Failure } from '../../parts/note.tsx';
+import { Empty, Failure, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { t } from '../../text/text.ts';
-import { forAdministrator, Loading } from './administrator.tsx';
+import { forAdministrator } from './administrator.tsx';
 
 type AuditLine = CallReply<'adminAudit'>[number];
 
@@ -74,13 +74,11 @@ function AuditEntries({ asked }: { readonly asked: URLSearchParams }) {
   return (
     <>
       <AuditFilter {...wanted} wrong={fieldError(first.error, 'action', 'query.action')} />
-      {first.error?.fields.length !== 1 && <Loading data={first} />}
+      {first.error?.fields.length !== 1 && <Loading data={first} many={5} />}
       {list !== undefined && (
         <Panel>
           {list.length === 0 ? (
-            <Empty icon={ScrollText} title={t.audit.none}>
-              <p>{t.audit.noneLead}</p>
-            </Empty>
+            <Empty icon={ScrollText} title={t.audit.none} lead={t.audit.noneLead} />
           ) : (
             <AuditTable list={list} />
           )}

@@ -10,10 +10,9 @@ import { call } from '../../core/platform.ts';
 import { personNow } from '../../core/session.ts';
 import { usage } from '../../live/live.ts';
 import { AsCommand } from '../../parts/copy.tsx';
-import { Confirm } from '../../parts/dialog.tsx';
-import { TextField } from '../../parts/field.tsx';
+import { Confirm, ConfirmByName } from '../../parts/dialog.tsx';
 import { Menu } from '../../parts/menu.tsx';
-import { Empty } from '../../parts/note.tsx';
+import { Empty, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { containerShape, containerWord } from '../../parts/shape.ts';
@@ -21,7 +20,7 @@ import { Status } from '../../parts/status.tsx';
 import { DataTable } from '../../parts/table.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
-import { forAdministrator, Loading, usePolled } from './administrator.tsx';
+import { forAdministrator, usePolled } from './administrator.tsx';
 
 type OwnedContainer = CallReply<'listAllContainers'>[number];
 
@@ -41,13 +40,11 @@ export const AllContainers = forAdministrator(() => {
   return (
     <Page title={t.platform.containers} lead={t.allContainers.lead}>
       <div class="stack">
-        <Loading data={list} />
+        <Loading data={list} many={5} />
         {list.value !== undefined &&
           (list.value.length === 0 ? (
             <Panel>
-              <Empty icon={Box} title={t.allContainers.none}>
-                <p>{t.allContainers.noneLead}</p>
-              </Empty>
+              <Empty icon={Box} title={t.allContainers.none} lead={t.allContainers.noneLead} />
             </Panel>
           ) : (
             <ContainerTable rows={list.value} onAsk={setAsking} />
@@ -195,27 +192,20 @@ function StopContainer({ container: { id, name, owner }, onClose }: OwnedContain
 
 /** Its data goes with it, so its name has to be typed. */
 function DeleteAnyContainer({ container: { id, name, owner }, onClose }: OwnedContainerProps) {
-  const [typed, setTyped] = useState('');
   const deed = useDeed(async () => {
     await call('adminDeleteContainer', { params: { id } });
     toast(t.container.deleted(name));
   });
   return (
-    <Confirm
+    <ConfirmByName
+      name={name}
       title={t.allContainers.deleteTitle(name, owner)}
+      lead={t.allContainers.deleteLead}
       verb={t.container.deleteVerb}
       deed={deed}
-      reason={typed === name ? undefined : t.container.typeName(name)}
       onClose={onClose}
     >
-      <p class="dim">{t.allContainers.deleteLead}</p>
-      <TextField
-        label={t.container.typeName(name)}
-        value={typed}
-        onInput={setTyped}
-        attributes={{ autocomplete: 'off' }}
-      />
       <AsCommand curl={curlLine('DELETE', `/compute/admin/containers/${id}`)} />
-    </Confirm>
+    </ConfirmByName>
   );
 }

@@ -12,7 +12,7 @@ import { Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { Check } from '../../parts/field.tsx';
-import { Bones, Failure } from '../../parts/note.tsx';
+import { Bones, Failure, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { RowOf, Rows } from '../../parts/rows.tsx';
@@ -20,7 +20,7 @@ import { Status, type StatusShape } from '../../parts/status.tsx';
 import { DataTable } from '../../parts/table.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
-import { forAdministrator, Loading, usePolled } from './administrator.tsx';
+import { forAdministrator, usePolled } from './administrator.tsx';
 import { amountOf } from './quantity.ts';
 
 type Machine = MachineMetrics['nodes'][number];

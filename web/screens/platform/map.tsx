@@ -3,13 +3,13 @@ import './map.css';
 import { useState } from 'preact/hooks';
 import { count, decimal } from '../../core/format.ts';
 import { call } from '../../core/platform.ts';
-import { Note } from '../../parts/note.tsx';
+import { Loading, Note } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { Status, type StatusShape } from '../../parts/status.tsx';
 import { DataTable } from '../../parts/table.tsx';
 import { t } from '../../text/text.ts';
-import { forAdministrator, Loading, usePolled } from './administrator.tsx';
+import { forAdministrator, usePolled } from './administrator.tsx';
 import {
   BOX,
   CLIENTS,

@@ -5,9 +5,8 @@ import { curlLine, troupeLine } from '../../core/command.ts';
 import { useDeed } from '../../core/deed.ts';
 import { exactTime } from '../../core/format.ts';
 import { call } from '../../core/platform.ts';
-import { Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
-import { Dialog } from '../../parts/dialog.tsx';
+import { AnswerButtons, Dialog } from '../../parts/dialog.tsx';
 import { SelectField } from '../../parts/field.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { SecretDialog } from '../../parts/secret.tsx';
@@ -42,14 +41,7 @@ export function AskForLink({ user: { id, username }, onClose }: AskForLinkProps)
         troupe={troupeLine('users', 'password-link', username, '--expires', expires_in)}
         curl={curlLine('POST', `/api/admin/users/${id}/password-link?expires_in=${expires_in}`)}
       />
-      <div class="ends">
-        <Button onClick={onClose} autofocus>
-          {t.dialog.cancel}
-        </Button>
-        <Button kind="main" onClick={() => void deed.run()} busy={deed.isBusy}>
-          {t.users.linkVerb}
-        </Button>
-      </div>
+      <AnswerButtons kind="main" verb={t.users.linkVerb} deed={deed} onClose={onClose} />
     </Dialog>
   );
 }

@@ -1,21 +1,22 @@
 /** Where the gateway leads requests. */
-import { Plus, Route as RouteIcon, Trash } from 'lucide';
+import { Route as RouteIcon, Trash } from 'lucide';
 import { useState } from 'preact/hooks';
 import type { CallReply } from '../../../client/index.ts';
 import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
 import { call } from '../../core/platform.ts';
-import { Button } from '../../parts/button.tsx';
+import { AddButton, Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
-import { Confirm, Dialog } from '../../parts/dialog.tsx';
+import { Confirm } from '../../parts/dialog.tsx';
 import { Check, TextField } from '../../parts/field.tsx';
-import { Empty, Failure } from '../../parts/note.tsx';
+import { FormDialog, FormFailure } from '../../parts/form.tsx';
+import { Empty, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { DataTable } from '../../parts/table.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
-import { forAdministrator, Loading, usePolled } from './administrator.tsx';
+import { forAdministrator, usePolled } from './administrator.tsx';
 
 type GatewayRoute = CallReply<'adminListRoutes'>[number];
 
@@ -27,20 +28,14 @@ export const RoutesPage = forAdministrator(() => {
     <Page
       title={t.platform.routes}
       lead={t.routes.lead}
-      actions={
-        <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
-          {t.routes.add}
-        </Button>
-      }
+      actions={<AddButton name={t.routes.add} onClick={() => setAdding(true)} />}
     >
       <div class="stack">
-        <Loading data={list} />
+        <Loading data={list} many={5} />
         {list.value !== undefined &&
           (list.value.length === 0 ? (
             <Panel>
-              <Empty icon={RouteIcon} title={t.routes.none}>
-                <p>{t.routes.noneLead}</p>
-              </Empty>
+              <Empty icon={RouteIcon} title={t.routes.none} lead={t.routes.noneLead} />
             </Panel>
           ) : (
             <RouteTable rows={list.value} onDelete={setDeleting} />
@@ -128,10 +123,6 @@ function AddRoute({ onClose, onAdded }: { readonly onClose: () => void; readonly
     onAdded();
     onClose();
   });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   const text = (name: 'host' | 'path_prefix' | 'target' | 'priority', label: string, hint?: string) => (
     <TextField
       label={label}
@@ -148,35 +139,27 @@ function AddRoute({ onClose, onAdded }: { readonly onClose: () => void; readonly
     />
   );
   return (
-    <Dialog title={t.routes.add} onClose={onClose}>
-      <form class="stack" onSubmit={submit}>
-        {text('host', t.routes.host, t.routes.hostHint)}
-        {text('path_prefix', t.routes.path)}
-        {text('target', t.routes.target, t.routes.targetHint)}
-        {text('priority', t.routes.priority, t.routes.priorityHint)}
-        <Check
-          label={t.routes.strip}
-          hint={t.routes.stripHint}
-          checked={draft.strip_prefix}
-          onChange={(strip_prefix) => put({ strip_prefix })}
-        />
-        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
-        <AsCommand
-          troupe={troupeLine(
-            ...['routes', 'add', body.host || 'HOST', body.path_prefix, body.target || 'TARGET'],
-            body.strip_prefix ? '--strip-prefix' : undefined,
-            ...(body.priority === 0 ? [] : ['--priority', String(body.priority)]),
-          )}
-          curl={curlLine('POST', '/api/admin/routes', body)}
-        />
-        <div class="ends">
-          <Button onClick={onClose}>{t.dialog.cancel}</Button>
-          <Button type="submit" kind="main" busy={deed.isBusy}>
-            {t.routes.add}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={t.routes.add} verb={t.routes.add} deed={deed} onClose={onClose}>
+      {text('host', t.routes.host, t.routes.hostHint)}
+      {text('path_prefix', t.routes.path)}
+      {text('target', t.routes.target, t.routes.targetHint)}
+      {text('priority', t.routes.priority, t.routes.priorityHint)}
+      <Check
+        label={t.routes.strip}
+        hint={t.routes.stripHint}
+        checked={draft.strip_prefix}
+        onChange={(strip_prefix) => put({ strip_prefix })}
+      />
+      <FormFailure of={deed} />
+      <AsCommand
+        troupe={troupeLine(
+          ...['routes', 'add', body.host || 'HOST', body.path_prefix, body.target || 'TARGET'],
+          body.strip_prefix ? '--strip-prefix' : undefined,
+          ...(body.priority === 0 ? [] : ['--priority', String(body.priority)]),
+        )}
+        curl={curlLine('POST', '/api/admin/routes', body)}
+      />
+    </FormDialog>
   );
 }
 

@@ -9,40 +9,24 @@ import { call } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
-import { Confirm, Dialog } from '../../parts/dialog.tsx';
+import { AnswerButtons, Confirm, ConfirmByName, Dialog } from '../../parts/dialog.tsx';
 import { Check, TextField } from '../../parts/field.tsx';
-import { Failure } from '../../parts/note.tsx';
+import { FormDialog, FormFailure } from '../../parts/form.tsx';
+import { Failure, Loading } from '../../parts/note.tsx';
 import { RowOf, Rows } from '../../parts/rows.tsx';
 import { SecretDialog } from '../../parts/secret.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
-import { Loading } from './administrator.tsx';
+
 import { AskForLink, LinkOnce, type MadePasswordLink } from './password-link.tsx';
 
 export type ListedUser = CallReply<'adminListUsers'>[number];
 
-export type UserQuestion = 'sessions' | 'password' | 'link' | 'forget' | 'disable' | 'remove';
+export type UserQuestion = keyof typeof QUESTIONS;
 
 interface UserQuestionProps {
   readonly user: ListedUser;
   readonly onClose: () => void;
-}
-
-export function AskAboutUser({ what, ...props }: UserQuestionProps & { readonly what: UserQuestion }) {
-  switch (what) {
-    case 'sessions':
-      return <UserSessions {...props} />;
-    case 'password':
-      return <NewPassword {...props} />;
-    case 'link':
-      return <AskForLink {...props} />;
-    case 'forget':
-      return <ForgetKeys {...props} />;
-    case 'disable':
-      return <DisableUser {...props} />;
-    case 'remove':
-      return <RemoveUser {...props} />;
-  }
 }
 
 export function AddUser({ onClose, onAdded }: { readonly onClose: () => void; readonly onAdded: () => void }) {
@@ -71,46 +55,34 @@ export function AddUser({ onClose, onAdded }: { readonly onClose: () => void; re
   });
   if (made !== undefined) return <PasswordOnce username={username} password={made} onClose={onClose} />;
   if (link !== undefined) return <LinkOnce username={username} link={link} onClose={onClose} />;
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   return (
-    <Dialog title={t.users.add} onClose={onClose}>
-      <form class="stack" onSubmit={submit}>
+    <FormDialog title={t.users.add} verb={t.users.add} deed={deed} onClose={onClose}>
+      <TextField
+        label={t.users.name}
+        hint={t.users.nameHint}
+        error={fieldError(deed.error, 'username')}
+        value={name}
+        onInput={setName}
+        attributes={{ required: true, maxLength: 63, autocomplete: 'off', autofocus: true }}
+      />
+      {!isLink && (
         <TextField
-          label={t.users.name}
-          hint={t.users.nameHint}
-          error={fieldError(deed.error, 'username')}
-          value={name}
-          onInput={setName}
-          attributes={{ required: true, maxLength: 63, autocomplete: 'off', autofocus: true }}
+          label={t.users.password}
+          hint={t.users.passwordHint}
+          error={fieldError(deed.error, 'password')}
+          type="password"
+          value={password}
+          onInput={setPassword}
+          attributes={{ autocomplete: 'new-password' }}
         />
-        {!isLink && (
-          <TextField
-            label={t.users.password}
-            hint={t.users.passwordHint}
-            error={fieldError(deed.error, 'password')}
-            type="password"
-            value={password}
-            onInput={setPassword}
-            attributes={{ autocomplete: 'new-password' }}
-          />
-        )}
-        <Check label={t.users.linkInstead} hint={t.users.linkInsteadHint} checked={isLink} onChange={setIsLink} />
-        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
-        <AsCommand
-          troupe={troupeLine('users', 'add', username === '' ? 'NAME' : username, isLink ? '--link' : undefined)}
-          curl={curlLine('POST', '/api/admin/users', { username })}
-        />
-        <div class="ends">
-          <Button onClick={onClose}>{t.dialog.cancel}</Button>
-          <Button type="submit" kind="main" busy={deed.isBusy}>
-            {t.users.add}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+      )}
+      <Check label={t.users.linkInstead} hint={t.users.linkInsteadHint} checked={isLink} onChange={setIsLink} />
+      <FormFailure of={deed} />
+      <AsCommand
+        troupe={troupeLine('users', 'add', username === '' ? 'NAME' : username, isLink ? '--link' : undefined)}
+        curl={curlLine('POST', '/api/admin/users', { username })}
+      />
+    </FormDialog>
   );
 }
 
@@ -186,14 +158,7 @@ function NewPassword({ user: { id, username }, onClose }: UserQuestionProps) {
       <p class="dim">{t.users.passwordLead}</p>
       <Failure error={deed.error} />
       <AsCommand troupe={troupeLine('users', 'passwd', username)} />
-      <div class="ends">
-        <Button onClick={onClose} autofocus>
-          {t.dialog.cancel}
-        </Button>
-        <Button kind="danger" onClick={() => void deed.run()} busy={deed.isBusy}>
-          {t.users.passwordVerb}
-        </Button>
-      </div>
+      <AnswerButtons verb={t.users.passwordVerb} deed={deed} onClose={onClose} />
     </Dialog>
   );
 }
@@ -228,27 +193,34 @@ function DisableUser({ user: { id, username }, onClose }: UserQuestionProps) {
 
 /** Their data goes with them, so the name has to be typed. */
 function RemoveUser({ user: { id, username }, onClose }: UserQuestionProps) {
-  const [typed, setTyped] = useState('');
   const deed = useDeed(async () => {
     await call('adminRemoveUser', { params: { id } });
     toast(t.users.removed(username));
   });
   return (
-    <Confirm
+    <ConfirmByName
+      name={username}
       title={t.users.removeTitle(username)}
+      lead={t.users.removeLead}
       verb={t.users.remove}
       deed={deed}
-      reason={typed === username ? undefined : t.container.typeName(username)}
       onClose={onClose}
     >
-      <p class="dim">{t.users.removeLead}</p>
-      <TextField
-        label={t.container.typeName(username)}
-        value={typed}
-        onInput={setTyped}
-        attributes={{ autocomplete: 'off' }}
-      />
       <AsCommand troupe={troupeLine('users', 'remove', username)} />
-    </Confirm>
+    </ConfirmByName>
   );
+}
+
+const QUESTIONS = {
+  sessions: UserSessions,
+  password: NewPassword,
+  link: AskForLink,
+  forget: ForgetKeys,
+  disable: DisableUser,
+  remove: RemoveUser,
+} as const;
+
+export function AskAboutUser({ what, ...props }: UserQuestionProps & { readonly what: UserQuestion }) {
+  const Question = QUESTIONS[what];
+  return <Question {...props} />;
 }

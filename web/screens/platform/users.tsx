@@ -1,20 +1,20 @@
 /** Who may log in, and what is done about it. */
 
 import { useSignal } from '@preact/signals';
-import { Ban, CircleCheck, type IconNode, KeyRound, Link, MonitorSmartphone, Plus, RotateCcwKey, Trash } from 'lucide';
+import { Ban, CircleCheck, type IconNode, KeyRound, Link, MonitorSmartphone, RotateCcwKey, Trash } from 'lucide';
 import { useState } from 'preact/hooks';
 import { useDeed } from '../../core/deed.ts';
 import { dateOf, exactTime } from '../../core/format.ts';
 import { call } from '../../core/platform.ts';
-import { Button } from '../../parts/button.tsx';
+import { AddButton, Button } from '../../parts/button.tsx';
 import { Menu } from '../../parts/menu.tsx';
-import { Failure } from '../../parts/note.tsx';
+import { Failure, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Status, type StatusShape } from '../../parts/status.tsx';
 import { DataTable } from '../../parts/table.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
-import { forAdministrator, Loading, usePolled } from './administrator.tsx';
+import { forAdministrator, usePolled } from './administrator.tsx';
 import { AddUser, AskAboutUser, type ListedUser, type UserQuestion } from './user-questions.tsx';
 
 const PAGE = 500;
@@ -48,14 +48,10 @@ export const Users = forAdministrator(() => {
     <Page
       title={t.platform.users}
       lead={t.users.lead}
-      actions={
-        <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
-          {t.users.add}
-        </Button>
-      }
+      actions={<AddButton name={t.users.add} onClick={() => setAdding(true)} />}
     >
       <div class="stack">
-        <Loading data={first} />
+        <Loading data={first} many={5} />
         <Failure error={enable.error} />
         {first.value !== undefined && (
           <UserTable

@@ -1,14 +1,15 @@
 /** Security keys, the second factor of a login. */
-import { Plus, Trash } from 'lucide';
+import { Trash } from 'lucide';
 import { useState } from 'preact/hooks';
 import { TroupeError } from '../../../client/index.ts';
 import { type Deed, useDeed } from '../../core/deed.ts';
 import { dateOf } from '../../core/format.ts';
 import { call, client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
-import { Button } from '../../parts/button.tsx';
-import { Confirm, Dialog } from '../../parts/dialog.tsx';
+import { AddButton, Button } from '../../parts/button.tsx';
+import { Confirm } from '../../parts/dialog.tsx';
 import { TextField } from '../../parts/field.tsx';
+import { FormDialog } from '../../parts/form.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { RowOf, Rows } from '../../parts/rows.tsx';
@@ -28,11 +29,7 @@ export function SecurityKeys() {
   return (
     <Panel
       title={t.settings.keys}
-      aside={
-        <Button kind="bare" icon={Plus} onClick={() => setAdding(true)}>
-          {t.settings.addKey}
-        </Button>
-      }
+      aside={<AddButton kind="bare" name={t.settings.addKey} onClick={() => setAdding(true)} />}
     >
       <Failure error={keys.error} onRetry={keys.reload} />
       {keys.value !== undefined && list.length === 0 && <p class="inside faint small">{t.settings.keysLead}</p>}
@@ -74,30 +71,18 @@ function AddKey({ onClose, onAdded }: { readonly onClose: () => void; readonly o
     onAdded();
     onClose();
   });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   return (
-    <Dialog title={t.settings.addKey} onClose={onClose}>
-      <form class="stack" onSubmit={submit}>
-        <p class="dim small">{t.settings.keysLead}</p>
-        <TextField
-          label={t.settings.keyName}
-          value={name}
-          onInput={setName}
-          attributes={{ maxLength: 64, autocomplete: 'off', autofocus: true }}
-        />
-        <Proof deed={deed} password={password} onInput={setPassword} />
-        <Failure error={deed.error} />
-        <div class="ends">
-          <Button onClick={onClose}>{t.dialog.cancel}</Button>
-          <Button type="submit" kind="main" busy={deed.isBusy}>
-            {t.settings.addKey}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={t.settings.addKey} verb={t.settings.addKey} deed={deed} onClose={onClose}>
+      <p class="dim small">{t.settings.keysLead}</p>
+      <TextField
+        label={t.settings.keyName}
+        value={name}
+        onInput={setName}
+        attributes={{ maxLength: 64, autocomplete: 'off', autofocus: true }}
+      />
+      <Proof deed={deed} password={password} onInput={setPassword} />
+      <Failure error={deed.error} />
+    </FormDialog>
   );
 }
 

@@ -8,6 +8,7 @@ import { logOut, personNow, refreshSession } from '../../core/session.ts';
 import { type Theme, theme } from '../../core/theme.ts';
 import { Button } from '../../parts/button.tsx';
 import { Check, SelectField, TextField } from '../../parts/field.tsx';
+import { Form, FormFailure } from '../../parts/form.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
@@ -48,14 +49,10 @@ function ProfileForm() {
     await refreshSession();
     toast(t.settings.saved);
   });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   const isSame = name.trim() === person?.displayName;
   return (
     <Panel title={t.settings.profile}>
-      <form class="inside stack" onSubmit={submit}>
+      <Form class="inside stack" deed={deed}>
         <p class="small dim">
           {t.settings.username}: <code>{person?.username}</code>
         </p>
@@ -71,8 +68,8 @@ function ProfileForm() {
             {t.settings.save}
           </Button>
         </div>
-        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
-      </form>
+        <FormFailure of={deed} />
+      </Form>
     </Panel>
   );
 }
@@ -111,13 +108,9 @@ function PasswordForm() {
     setFresh('');
     toast(t.settings.changed);
   });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   return (
     <Panel title={t.settings.password}>
-      <form class="inside stack" onSubmit={submit}>
+      <Form class="inside stack" deed={deed}>
         <input type="text" name="username" autocomplete="username" value={personNow()?.username} hidden />
         <TextField
           label={t.settings.current}
@@ -136,13 +129,13 @@ function PasswordForm() {
           type="password"
           attributes={{ autocomplete: 'new-password', required: true }}
         />
-        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
+        <FormFailure of={deed} />
         <div class="row">
           <Button type="submit" busy={deed.isBusy}>
             {t.settings.change}
           </Button>
         </div>
-      </form>
+      </Form>
     </Panel>
   );
 }

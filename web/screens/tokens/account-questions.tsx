@@ -4,16 +4,15 @@ import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
 import { call } from '../../core/platform.ts';
 import { personNow } from '../../core/session.ts';
-import { Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
-import { Confirm, Dialog } from '../../parts/dialog.tsx';
+import { Confirm } from '../../parts/dialog.tsx';
 import { TextField } from '../../parts/field.tsx';
+import { FormDialog } from '../../parts/form.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 import { RightsField } from './rights.tsx';
-import { draftFrom, NO_RIGHTS, scopesFrom } from './scopes.ts';
-import type { ServiceAccountLine } from './service-account.ts';
+import { draftFrom, NO_RIGHTS, type ServiceAccountLine, scopesFrom } from './scopes.ts';
 
 interface NewAccountProps {
   readonly onClose: () => void;
@@ -30,32 +29,20 @@ export function NewAccount({ onClose, onMade }: NewAccountProps) {
     onMade();
     onClose();
   });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   return (
-    <Dialog title={t.accounts.add} onClose={onClose}>
-      <form class="stack" onSubmit={submit}>
-        <TextField
-          label={t.tokens.name}
-          hint={t.accounts.nameHint}
-          error={fieldError(deed.error, 'name')}
-          value={name}
-          onInput={setName}
-          attributes={{ required: true, maxLength: 64, autocomplete: 'off', autofocus: true }}
-        />
-        <RightsField rights={rights} onChange={setRights} />
-        {fieldError(deed.error, 'name') === undefined && <Failure error={deed.error} />}
-        <AsCommand curl={curlLine('POST', '/api/service-accounts', body)} />
-        <div class="ends">
-          <Button onClick={onClose}>{t.dialog.cancel}</Button>
-          <Button type="submit" kind="main" busy={deed.isBusy}>
-            {t.accounts.add}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={t.accounts.add} verb={t.accounts.add} deed={deed} onClose={onClose}>
+      <TextField
+        label={t.tokens.name}
+        hint={t.accounts.nameHint}
+        error={fieldError(deed.error, 'name')}
+        value={name}
+        onInput={setName}
+        attributes={{ required: true, maxLength: 64, autocomplete: 'off', autofocus: true }}
+      />
+      <RightsField rights={rights} onChange={setRights} />
+      {fieldError(deed.error, 'name') === undefined && <Failure error={deed.error} />}
+      <AsCommand curl={curlLine('POST', '/api/service-accounts', body)} />
+    </FormDialog>
   );
 }
 
@@ -74,25 +61,13 @@ export function ChangeRights({ account: { id, name, scopes: before }, onClose, o
     onDone();
     onClose();
   });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   return (
-    <Dialog title={t.accounts.rightsOf(name)} onClose={onClose}>
-      <form class="stack" onSubmit={submit}>
-        <RightsField rights={rights} onChange={setRights} />
-        <p class="small dim">{t.accounts.atOnce}</p>
-        <Failure error={deed.error} />
-        <AsCommand curl={curlLine('PUT', `/api/service-accounts/${id}/scopes`, body)} />
-        <div class="ends">
-          <Button onClick={onClose}>{t.dialog.cancel}</Button>
-          <Button type="submit" kind="main" busy={deed.isBusy}>
-            {t.accounts.save}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={t.accounts.rightsOf(name)} verb={t.accounts.save} deed={deed} onClose={onClose}>
+      <RightsField rights={rights} onChange={setRights} />
+      <p class="small dim">{t.accounts.atOnce}</p>
+      <Failure error={deed.error} />
+      <AsCommand curl={curlLine('PUT', `/api/service-accounts/${id}/scopes`, body)} />
+    </FormDialog>
   );
 }
 

@@ -1,19 +1,18 @@
 /** Service accounts: rights that several tokens share, and that can be changed while these are in use. */
-import { Bot, KeySquare, Plus, Trash, UserPen } from 'lucide';
+import { Bot, KeySquare, Trash, UserPen } from 'lucide';
 import { useState } from 'preact/hooks';
 import { dateOf } from '../../core/format.ts';
 import type { LoadedData } from '../../core/resource.ts';
 import { containers } from '../../live/live.ts';
-import { Button } from '../../parts/button.tsx';
+import { AddButton, Button } from '../../parts/button.tsx';
 import { Menu } from '../../parts/menu.tsx';
-import { Bones, Empty, Failure } from '../../parts/note.tsx';
+import { Empty, Loading } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
-import { RowOf, Rows } from '../../parts/rows.tsx';
+import { RowOf, Rows, RowsOf } from '../../parts/rows.tsx';
 import { t } from '../../text/text.ts';
 import { ChangeRights, DeleteAccount, NewAccount } from './account-questions.tsx';
 import { NewToken } from './new.tsx';
-import { draftFrom, rightsSentence } from './scopes.ts';
-import type { ServiceAccountLine } from './service-account.ts';
+import { draftFrom, rightsSentence, type ServiceAccountLine } from './scopes.ts';
 import { type ListedToken, TokenRow } from './token-row.tsx';
 
 interface AskedAccount {
@@ -41,22 +40,12 @@ export function ServiceAccounts({ accounts, tokens, onTokens }: ServiceAccountsP
   return (
     <Panel
       title={t.accounts.title}
-      aside={
-        <Button kind="bare" icon={Plus} onClick={() => setAdding(true)}>
-          {t.accounts.add}
-        </Button>
-      }
+      aside={<AddButton kind="bare" name={t.accounts.add} onClick={() => setAdding(true)} />}
     >
-      <Failure error={accounts.error} onRetry={accounts.reload} />
-      {list === undefined && accounts.error === undefined && <Bones tall={64} />}
-      {list?.length === 0 && (
-        <Empty icon={Bot} title={t.accounts.none}>
-          <p>{t.accounts.noneLead}</p>
-        </Empty>
-      )}
-      {list !== undefined && list.length > 0 && (
-        <Rows>
-          {list.map((account) => (
+      <Loading data={accounts} tall={64} />
+      {list !== undefined && (
+        <RowsOf list={list} none={<Empty icon={Bot} title={t.accounts.none} lead={t.accounts.noneLead} />}>
+          {(account) => (
             <AccountRow
               key={account.id}
               account={account}
@@ -64,8 +53,8 @@ export function ServiceAccounts({ accounts, tokens, onTokens }: ServiceAccountsP
               onAsk={(what) => setAsked({ account, what })}
               onTokens={changed}
             />
-          ))}
-        </Rows>
+          )}
+        </RowsOf>
       )}
       {isAdding && <NewAccount onClose={() => setAdding(false)} onMade={accounts.reload} />}
       {asked?.what === 'token' && <NewToken account={asked.account} onClose={close} onMade={changed} />}

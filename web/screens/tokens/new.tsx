@@ -4,16 +4,14 @@ import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
 import { call } from '../../core/platform.ts';
 import { personNow } from '../../core/session.ts';
-import { Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
-import { Dialog } from '../../parts/dialog.tsx';
 import { SelectField, TextField } from '../../parts/field.tsx';
+import { FormDialog } from '../../parts/form.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { SecretDialog } from '../../parts/secret.tsx';
 import { t } from '../../text/text.ts';
 import { RightsField } from './rights.tsx';
-import { NO_RIGHTS, type RightsDraft, scopesFrom } from './scopes.ts';
-import type { ServiceAccountLine } from './service-account.ts';
+import { NO_RIGHTS, type RightsDraft, type ServiceAccountLine, scopesFrom } from './scopes.ts';
 
 const LIFETIMES = ['30d', '90d', '365d', 'never'] as const;
 
@@ -50,46 +48,40 @@ export function NewToken({ account, onClose, onMade }: NewTokenProps) {
         onClose={onClose}
       />
     );
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   const isWithout = account === undefined && Object.keys(scopes).length === 0;
   return (
-    <Dialog title={account === undefined ? t.tokens.add : t.accounts.newTokenOf(account.name)} onClose={onClose}>
-      <form class="stack" onSubmit={submit}>
-        <TextField
-          label={t.tokens.name}
-          hint={t.tokens.nameHint}
-          error={fieldError(deed.error, 'name')}
-          value={name}
-          onInput={setName}
-          attributes={{ required: true, maxLength: 64, autocomplete: 'off', autofocus: true }}
-        />
-        {account === undefined ? (
-          <RightsField rights={rights} onChange={setRights} />
-        ) : (
-          <p class="small dim">{t.accounts.sameRights}</p>
-        )}
-        <SelectField
-          label={t.tokens.expires}
-          value={lifetime}
-          choices={LIFETIMES.map((one) => [one, t.tokens.lifetimes[one]])}
-          onChange={(value) => setLifetime(LIFETIMES.find((one) => one === value) ?? '90d')}
-        />
-        {!(deed.error?.fields.some(({ path }) => path === 'name') ?? false) && <Failure error={deed.error} />}
-        {account === undefined ? (
-          <AsCommand curl={curlLine('POST', '/api/tokens', { ...common, scopes })} />
-        ) : (
-          <AsCommand troupe={troupeLine('service-account', 'token', account.name, common.name || 'NAME')} />
-        )}
-        <div class="ends">
-          <Button onClick={onClose}>{t.dialog.cancel}</Button>
-          <Button type="submit" kind="main" busy={deed.isBusy} reason={isWithout ? t.tokens.noScope : undefined}>
-            {t.tokens.add}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={account === undefined ? t.tokens.add : t.accounts.newTokenOf(account.name)}
+      verb={t.tokens.add}
+      deed={deed}
+      reason={isWithout ? t.tokens.noScope : undefined}
+      onClose={onClose}
+    >
+      <TextField
+        label={t.tokens.name}
+        hint={t.tokens.nameHint}
+        error={fieldError(deed.error, 'name')}
+        value={name}
+        onInput={setName}
+        attributes={{ required: true, maxLength: 64, autocomplete: 'off', autofocus: true }}
+      />
+      {account === undefined ? (
+        <RightsField rights={rights} onChange={setRights} />
+      ) : (
+        <p class="small dim">{t.accounts.sameRights}</p>
+      )}
+      <SelectField
+        label={t.tokens.expires}
+        value={lifetime}
+        choices={LIFETIMES.map((one) => [one, t.tokens.lifetimes[one]])}
+        onChange={(value) => setLifetime(LIFETIMES.find((one) => one === value) ?? '90d')}
+      />
+      {!(deed.error?.fields.some(({ path }) => path === 'name') ?? false) && <Failure error={deed.error} />}
+      {account === undefined ? (
+        <AsCommand curl={curlLine('POST', '/api/tokens', { ...common, scopes })} />
+      ) : (
+        <AsCommand troupe={troupeLine('service-account', 'token', account.name, common.name || 'NAME')} />
+      )}
+    </FormDialog>
   );
 }

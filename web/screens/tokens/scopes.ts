@@ -1,5 +1,9 @@
 /** The rights that a token can have: as they are ticked, as they are sent, and in a sentence. */
+import type { CallReply } from '../../../client/index.ts';
 import { t } from '../../text/text.ts';
+
+/** A service account, as lists have it. */
+export type ServiceAccountLine = CallReply<'listServiceAccounts'>[number];
 
 const AREA_NAMES = [
   'compute.containers',

@@ -1,14 +1,14 @@
 /** API tokens, and the service accounts that some of them are of. */
 import './tokens.css';
-import { Plus, Ticket } from 'lucide';
+import { Ticket } from 'lucide';
 import { useState } from 'preact/hooks';
 import { client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
-import { Button } from '../../parts/button.tsx';
-import { Bones, Empty, Failure } from '../../parts/note.tsx';
+import { AddButton } from '../../parts/button.tsx';
+import { Empty, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
-import { Rows } from '../../parts/rows.tsx';
+import { RowsOf } from '../../parts/rows.tsx';
 import { t } from '../../text/text.ts';
 import { ServiceAccounts } from './accounts.tsx';
 import { NewToken } from './new.tsx';
@@ -23,29 +23,16 @@ export function Tokens() {
     <Page
       title={t.shell.tokens}
       lead={t.tokens.lead}
-      actions={
-        <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
-          {t.tokens.add}
-        </Button>
-      }
+      actions={<AddButton name={t.tokens.add} onClick={() => setAdding(true)} />}
       narrow
     >
       <div class="stack">
-        <Failure error={tokens.error} onRetry={tokens.reload} />
-        {own === undefined && tokens.error === undefined && <Bones tall={64} many={2} />}
+        <Loading data={tokens} tall={64} many={2} />
         {own !== undefined && (
           <Panel title={t.tokens.yours}>
-            {own.length === 0 ? (
-              <Empty icon={Ticket} title={t.tokens.none}>
-                <p>{t.tokens.noneLead}</p>
-              </Empty>
-            ) : (
-              <Rows>
-                {own.map((token) => (
-                  <TokenRow key={token.id} token={token} onGone={tokens.reload} />
-                ))}
-              </Rows>
-            )}
+            <RowsOf list={own} none={<Empty icon={Ticket} title={t.tokens.none} lead={t.tokens.noneLead} />}>
+              {(token) => <TokenRow key={token.id} token={token} onGone={tokens.reload} />}
+            </RowsOf>
           </Panel>
         )}
         <ServiceAccounts accounts={accounts} tokens={tokens.value ?? []} onTokens={tokens.reload} />

@@ -75,7 +75,6 @@ export const LOG = {
   none: 'none',
   save: 'Save the log',
   wrap: 'Wrap',
-  stamps: 'Times',
   local: 'Local time',
   utc: 'UTC',
   lines: (many: string) => `${many} lines`,

@@ -16,7 +16,6 @@ export const CREATE = {
   mb: (mb: number) => (mb >= 1024 ? `${mb / 1024} GB` : `${mb} MB`),
   gb: (gb: number) => `${gb} GB`,
   key: 'SSH key',
-  keyHint: 'Opens the container by SSH. Choose at least one.',
   pasteKey: 'Public key',
   pasteHint: 'Paste it here: ssh-ed25519 AAAA... It is added to your account.',
   makeKey: 'You have none? This makes one, and prints what to paste:',

@@ -3,14 +3,14 @@ import { Mail as MailIcon } from 'lucide';
 import { useState } from 'preact/hooks';
 import type { CallReply } from '../../../../client/index.ts';
 import { troupeLine } from '../../../core/command.ts';
-import { type Deed, fieldError, useDeed } from '../../../core/deed.ts';
+import { fieldError, useDeed } from '../../../core/deed.ts';
 import { call, client } from '../../../core/platform.ts';
 import { useLoaded } from '../../../core/resource.ts';
 import { Button } from '../../../parts/button.tsx';
 import { AsCommand } from '../../../parts/copy.tsx';
-import { Dialog } from '../../../parts/dialog.tsx';
 import { TextField } from '../../../parts/field.tsx';
-import { Bones, Failure, Note } from '../../../parts/note.tsx';
+import { Form, FormDialog, FormFailure } from '../../../parts/form.tsx';
+import { Failure, Loading, Note } from '../../../parts/note.tsx';
 import { Panel } from '../../../parts/panel.tsx';
 import { RowOf, Rows } from '../../../parts/rows.tsx';
 import { Status } from '../../../parts/status.tsx';
@@ -25,8 +25,7 @@ export function MailPanel() {
   const { value } = mail;
   return (
     <Panel title={t.mail.title}>
-      <Failure error={mail.error} onRetry={mail.reload} />
-      {value === undefined && mail.error === undefined && <Bones tall={64} />}
+      <Loading data={mail} tall={64} />
       {value !== undefined && <MailBody mail={value} onChange={mail.set} />}
     </Panel>
   );
@@ -47,12 +46,8 @@ function MailBody({ mail, onChange }: MailBodyProps) {
 function MailOff({ onChange }: Pick<MailBodyProps, 'onChange'>) {
   const [address, setAddress] = useState('');
   const deed = useDeed(async () => onChange(await call('setMail', { body: { address: address.trim() } })));
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   return (
-    <form class="inside stack" onSubmit={submit}>
+    <Form class="inside stack" deed={deed}>
       <p class="small dim">{t.mail.off}</p>
       <div class="inline">
         <TextField
@@ -67,9 +62,9 @@ function MailOff({ onChange }: Pick<MailBodyProps, 'onChange'>) {
           {t.mail.set}
         </Button>
       </div>
-      {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
+      <FormFailure of={deed} />
       <AsCommand troupe={troupeLine('mail', 'set', address.trim() === '' ? 'ADDRESS' : address.trim())} />
-    </form>
+    </Form>
   );
 }
 
@@ -162,15 +157,10 @@ function ProveMail({ address, categories, onChange }: ProveMailProps) {
           {t.mail.again}
         </Button>
       </div>
-      <WithoutFields of={verify} />
+      <FormFailure of={verify} />
       <Failure error={again.error} />
     </form>
   );
-}
-
-/** What was refused as a whole, and not because of one field. */
-function WithoutFields({ of: { error } }: { readonly of: Deed<[]> }) {
-  return error?.fields.length === 0 ? <Failure error={error} /> : null;
 }
 
 function ChangeMail({ mail, onChange, onClose }: MailBodyProps & { readonly onClose: () => void }) {
@@ -181,30 +171,18 @@ function ChangeMail({ mail, onChange, onClose }: MailBodyProps & { readonly onCl
     toast(t.mail.saved);
     onClose();
   });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   return (
-    <Dialog title={t.mail.changeTitle} onClose={onClose}>
-      <form class="stack" onSubmit={submit}>
-        <TextField
-          label={t.mail.address}
-          hint={t.mail.addressHint}
-          error={fieldError(deed.error, 'address')}
-          value={address}
-          onInput={setAddress}
-          attributes={{ required: true, maxLength: 254, inputMode: 'email', autocomplete: 'email', autofocus: true }}
-        />
-        <CategoriesField chosen={chosen} onChange={setChosen} />
-        <WithoutFields of={deed} />
-        <div class="ends">
-          <Button onClick={onClose}>{t.dialog.cancel}</Button>
-          <Button type="submit" kind="main" busy={deed.isBusy} reason={reasonOf(chosen)}>
-            {t.mail.save}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={t.mail.changeTitle} verb={t.mail.save} deed={deed} reason={reasonOf(chosen)} onClose={onClose}>
+      <TextField
+        label={t.mail.address}
+        hint={t.mail.addressHint}
+        error={fieldError(deed.error, 'address')}
+        value={address}
+        onInput={setAddress}
+        attributes={{ required: true, maxLength: 254, inputMode: 'email', autocomplete: 'email', autofocus: true }}
+      />
+      <CategoriesField chosen={chosen} onChange={setChosen} />
+      <FormFailure of={deed} />
+    </FormDialog>
   );
 }

@@ -4,10 +4,10 @@ import type { CallReply } from '../../../../client/index.ts';
 import { curlLine, troupeLine } from '../../../core/command.ts';
 import { fieldError, useDeed } from '../../../core/deed.ts';
 import { call } from '../../../core/platform.ts';
-import { Button } from '../../../parts/button.tsx';
 import { AsCommand } from '../../../parts/copy.tsx';
-import { Confirm, Dialog } from '../../../parts/dialog.tsx';
+import { AnswerButtons, Confirm, Dialog } from '../../../parts/dialog.tsx';
 import { TextField } from '../../../parts/field.tsx';
+import { FormDialog, FormFailure } from '../../../parts/form.tsx';
 import { Failure } from '../../../parts/note.tsx';
 import { toast } from '../../../parts/toast.tsx';
 import { t } from '../../../text/text.ts';
@@ -45,59 +45,38 @@ export function EditWebhook({ webhook, onClose, onDone }: Partial<WebhookQuestio
     toast(t.webhooks.added(hostOf(body.url)));
     onDone({ url: body.url, text: secret });
   });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void deed.run();
-  };
   const only = chosen === undefined || chosen.length === 0 ? [] : ['--category', chosen.join(',')];
   return (
-    <Dialog title={webhook === undefined ? t.webhooks.add : t.webhooks.changeTitle} onClose={onClose}>
-      <form class="stack" onSubmit={submit}>
-        <TextField
-          label={t.webhooks.url}
-          hint={t.webhooks.urlHint}
-          error={fieldError(deed.error, 'url')}
-          placeholder="https://"
-          value={url}
-          onInput={setUrl}
-          attributes={{ required: true, maxLength: 2048, inputMode: 'url', autocomplete: 'off', autofocus: true }}
+    <FormDialog
+      title={webhook === undefined ? t.webhooks.add : t.webhooks.changeTitle}
+      verb={webhook === undefined ? t.webhooks.add : t.webhooks.save}
+      deed={deed}
+      reason={reasonOf(chosen)}
+      onClose={onClose}
+    >
+      <TextField
+        label={t.webhooks.url}
+        hint={t.webhooks.urlHint}
+        error={fieldError(deed.error, 'url')}
+        placeholder="https://"
+        value={url}
+        onInput={setUrl}
+        attributes={{ required: true, maxLength: 2048, inputMode: 'url', autocomplete: 'off', autofocus: true }}
+      />
+      <CategoriesField chosen={chosen} onChange={setChosen} />
+      {webhook === undefined && <p class="faint small">{t.webhooks.signedBy}</p>}
+      <FormFailure of={deed} />
+      {webhook === undefined && (
+        <AsCommand
+          troupe={troupeLine('webhook', 'add', body.url === '' ? 'URL' : body.url, ...only)}
+          curl={curlLine('POST', '/api/notifications/webhooks', body)}
         />
-        <CategoriesField chosen={chosen} onChange={setChosen} />
-        {webhook === undefined && <p class="faint small">{t.webhooks.signedBy}</p>}
-        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
-        {webhook === undefined && (
-          <AsCommand
-            troupe={troupeLine('webhook', 'add', body.url === '' ? 'URL' : body.url, ...only)}
-            curl={curlLine('POST', '/api/notifications/webhooks', body)}
-          />
-        )}
-        <div class="ends">
-          <Button onClick={onClose}>{t.dialog.cancel}</Button>
-          <Button type="submit" kind="main" busy={deed.isBusy} reason={reasonOf(chosen)}>
-            {webhook === undefined ? t.webhooks.add : t.webhooks.save}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+      )}
+    </FormDialog>
   );
 }
 
 type EditEnds = Pick<WebhookQuestionProps, 'onClose' | 'onDone'>;
-
-/** Asks what cannot be undone. */
-export function AskAboutWebhook({
-  what,
-  ...props
-}: WebhookQuestionProps & { readonly what: Exclude<WebhookQuestion, 'change'> }) {
-  switch (what) {
-    case 'pause':
-      return <PauseWebhook {...props} />;
-    case 'rotate':
-      return <RotateWebhook {...props} />;
-    case 'delete':
-      return <DeleteWebhook {...props} />;
-  }
-}
 
 function PauseWebhook({ webhook: { id, url, waiting }, onClose, onDone }: WebhookQuestionProps) {
   const deed = useDeed(async () => {
@@ -123,14 +102,7 @@ function RotateWebhook({ webhook: { id, url }, onClose, onDone }: WebhookQuestio
       <p class="dim">{t.webhooks.rotateLead}</p>
       <Failure error={deed.error} />
       <AsCommand troupe={troupeLine('webhook', 'rotate', url)} />
-      <div class="ends">
-        <Button onClick={onClose} autofocus>
-          {t.dialog.cancel}
-        </Button>
-        <Button kind="main" onClick={() => void deed.run()} busy={deed.isBusy}>
-          {t.webhooks.rotate}
-        </Button>
-      </div>
+      <AnswerButtons kind="main" verb={t.webhooks.rotate} deed={deed} onClose={onClose} />
     </Dialog>
   );
 }
@@ -147,4 +119,12 @@ function DeleteWebhook({ webhook: { id, url }, onClose, onDone }: WebhookQuestio
       <AsCommand troupe={troupeLine('webhook', 'rm', url)} />
     </Confirm>
   );
+}
+
+const QUESTIONS = { pause: PauseWebhook, rotate: RotateWebhook, delete: DeleteWebhook } as const;
+
+/** Asks what cannot be undone. */
+export function AskAboutWebhook({ what, ...props }: WebhookQuestionProps & { readonly what: keyof typeof QUESTIONS }) {
+  const Question = QUESTIONS[what];
+  return <Question {...props} />;
 }

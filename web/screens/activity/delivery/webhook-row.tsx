@@ -10,7 +10,7 @@ import { type LoadedData, useLoaded } from '../../../core/resource.ts';
 import { Button } from '../../../parts/button.tsx';
 import { Icon } from '../../../parts/icon.tsx';
 import { Menu } from '../../../parts/menu.tsx';
-import { Bones, Failure, Note } from '../../../parts/note.tsx';
+import { Failure, Loading, Note } from '../../../parts/note.tsx';
 import { RowOf } from '../../../parts/rows.tsx';
 import { Status, type StatusShape } from '../../../parts/status.tsx';
 import { toast } from '../../../parts/toast.tsx';
@@ -129,8 +129,7 @@ function Answers({ webhook: { id }, tested, onCome }: AnswersProps) {
   const isAwaited = useAwaited(answers, tested, onCome);
   return (
     <>
-      <Failure error={answers.error} onRetry={answers.reload} />
-      {list === undefined && answers.error === undefined && <Bones tall={36} />}
+      <Loading data={answers} tall={36} />
       {list?.length === 0 && !isAwaited && <p class="faint tiny">{t.webhooks.noAnswers}</p>}
       {list !== undefined && (list.length > 0 || isAwaited) && (
         <ul aria-live="polite">

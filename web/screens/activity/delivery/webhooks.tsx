@@ -1,12 +1,12 @@
 /** Webhooks: how each is, what it answered last, and what can be done about it. */
-import { Plus, Webhook as WebhookIcon } from 'lucide';
+import { Webhook as WebhookIcon } from 'lucide';
 import { useState } from 'preact/hooks';
 import { client } from '../../../core/platform.ts';
 import { useLoaded } from '../../../core/resource.ts';
-import { Button } from '../../../parts/button.tsx';
-import { Bones, Empty, Failure } from '../../../parts/note.tsx';
+import { AddButton } from '../../../parts/button.tsx';
+import { Empty, Loading } from '../../../parts/note.tsx';
 import { Panel } from '../../../parts/panel.tsx';
-import { Rows } from '../../../parts/rows.tsx';
+import { RowsOf } from '../../../parts/rows.tsx';
 import { SecretDialog } from '../../../parts/secret.tsx';
 import { t } from '../../../text/text.ts';
 import { AskAboutWebhook, EditWebhook, hostOf, type ListedWebhook, type WebhookQuestion } from './questions.tsx';
@@ -40,30 +40,20 @@ export function Webhooks() {
   return (
     <Panel
       title={t.webhooks.title}
-      aside={
-        <Button kind="bare" icon={Plus} onClick={() => setAdding(true)}>
-          {t.webhooks.add}
-        </Button>
-      }
+      aside={<AddButton kind="bare" name={t.webhooks.add} onClick={() => setAdding(true)} />}
     >
-      <Failure error={webhooks.error} onRetry={webhooks.reload} />
-      {list === undefined && webhooks.error === undefined && <Bones tall={64} />}
-      {list?.length === 0 && (
-        <Empty icon={WebhookIcon} title={t.webhooks.none}>
-          <p>{t.webhooks.noneLead}</p>
-        </Empty>
-      )}
-      {list !== undefined && list.length > 0 && (
-        <Rows>
-          {list.map((webhook) => (
+      <Loading data={webhooks} tall={64} />
+      {list !== undefined && (
+        <RowsOf list={list} none={<Empty icon={WebhookIcon} title={t.webhooks.none} lead={t.webhooks.noneLead} />}>
+          {(webhook) => (
             <WebhookRow
               key={webhook.id}
               webhook={webhook}
               onChanged={webhooks.reload}
               onAsk={(what) => setAsked({ webhook, what })}
             />
-          ))}
-        </Rows>
+          )}
+        </RowsOf>
       )}
       {isAdding && <EditWebhook onClose={close} onDone={done} />}
       {asked?.what === 'change' && <EditWebhook webhook={asked.webhook} onClose={close} onDone={done} />}

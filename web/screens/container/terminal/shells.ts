@@ -16,23 +16,6 @@ export type ShellState =
   | { readonly state: 'connecting' | 'live' | 'lost' | 'ended' | 'taken' }
   | { readonly state: 'failed'; readonly error: TroupeError };
 
-/** A shell and its screen. */
-export interface OpenShell {
-  /** Counts from 1 within its container. */
-  readonly n: number;
-  readonly session: string;
-  readonly state: Signal<ShellState>;
-  /** Its screen, once it is loaded. */
-  readonly emulator: Signal<Emulator | undefined>;
-  write(data: string): void;
-  /** Joins it again after another window took it. */
-  rejoin(): void;
-  /** There is a session: begins anew if the shell ended with the one before. */
-  loggedIn(): void;
-  /** Ends it. */
-  close(): void;
-}
-
 /** The id of the element that says how a terminal is left. */
 export const WAY_OUT = 'terminal-way-out';
 
@@ -46,13 +29,13 @@ export function shellsOf(id: string): Signal<readonly OpenShell[]> {
   const list = signal<readonly OpenShell[]>([]);
   all.set(id, list);
   const kept = (rememberedHere(`shells.${id}`) ?? '').split(' ').filter((one) => SESSION.test(one));
-  list.value = kept.map((one, at) => new ShellOfTab(id, at + 1, one));
+  list.value = kept.map((one, at) => new OpenShell(id, at + 1, one));
   return list;
 }
 
 /** A shell that is no tab's: of a window of its own. `session` is one that was named before, or a new one. */
 export function shellAlone(id: string, session: string, n: number): OpenShell {
-  return new ShellOfTab(id, n, SESSION.test(session) ? session : crypto.randomUUID());
+  return new OpenShell(id, n, SESSION.test(session) ? session : crypto.randomUUID());
 }
 
 // Its window has closed: it comes back to where it was.
@@ -64,7 +47,7 @@ whenLeft((session) => {
 export function openShell(id: string): OpenShell {
   const list = shellsOf(id);
   const n = Math.max(0, ...list.value.map((one) => one.n)) + 1;
-  const shell = new ShellOfTab(id, n, crypto.randomUUID());
+  const shell = new OpenShell(id, n, crypto.randomUUID());
   list.value = [...list.value, shell];
   keep(id);
   return shell;
@@ -102,10 +85,13 @@ effect(() => {
   });
 });
 
-class ShellOfTab implements OpenShell {
+/** A shell and its screen. */
+export class OpenShell {
+  /** Counts from 1 within its container. */
   readonly n: number;
   readonly session: string;
   readonly state = signal<ShellState>({ state: 'connecting' });
+  /** Its screen, once it is loaded. */
   readonly emulator = signal<Emulator | undefined>(undefined);
   readonly #id: string;
   #terminal: Terminal | undefined;
@@ -122,16 +108,19 @@ class ShellOfTab implements OpenShell {
     this.#terminal?.write(data);
   }
 
+  /** Joins it again after another window took it. */
   rejoin(): void {
     this.emulator.value?.reset();
     this.#join();
   }
 
+  /** There is a session: begins anew if the shell ended with the one before. */
   loggedIn(): void {
     const { value } = this.state;
     if (value.state === 'failed' && value.error.code === 'unauthorized') this.rejoin();
   }
 
+  /** Ends it. */
   close(): void {
     this.#isClosed = true;
     this.#terminal?.close();

@@ -1,16 +1,13 @@
 /** How it is known that the program in a container is well. */
 import { useState } from 'preact/hooks';
-import { curlLine, troupeLine } from '../../../core/command.ts';
-import { fieldError, useDeed } from '../../../core/deed.ts';
-import { call } from '../../../core/platform.ts';
-import { Button } from '../../../parts/button.tsx';
-import { AsCommand } from '../../../parts/copy.tsx';
+import { troupeLine } from '../../../core/command.ts';
+import { fieldError } from '../../../core/deed.ts';
 import { SelectField, TextField } from '../../../parts/field.tsx';
-import { Failure, Note } from '../../../parts/note.tsx';
+import { Note } from '../../../parts/note.tsx';
 import { Panel } from '../../../parts/panel.tsx';
-import { toast } from '../../../parts/toast.tsx';
 import { t } from '../../../text/text.ts';
-import type { OfWorkload, SettingsChange, WorkloadSettings } from './of-workload.ts';
+import { UpdateForm, useUpdate } from '../update-form.tsx';
+import type { OfWorkload, WorkloadSettings } from './of-workload.ts';
 import { lineOf, wordsOf } from './words.ts';
 
 type Way = 'none' | 'http' | 'tcp' | 'command';
@@ -30,30 +27,29 @@ const WAYS: readonly Way[] = ['none', 'http', 'tcp', 'command'];
 const NUMERIC = { inputMode: 'numeric', required: true, autocomplete: 'off' } as const;
 
 export function HealthForm({ container, settings, onChanged }: OfWorkload) {
-  const { id, name, status, health_reason } = container;
+  const { name, status, health_reason } = container;
   const before = draftOf(settings.health ?? null);
   // Only what was typed is kept, as in the form of the program.
   const [typed, setTyped] = useState<Partial<HealthDraft>>({});
   const draft = { ...before, ...typed };
   const change = (part: Partial<HealthDraft>) => setTyped({ ...typed, ...part });
   const health = checkOf(draft);
-  const body: SettingsChange = { health };
-  const deed = useDeed(async () => {
-    await call('updateContainer', { params: { id }, body });
-    toast(t.settings.saved);
+  const deed = useUpdate(container, { health }, () => {
     setTyped({});
     onChanged();
   });
   const isSame = JSON.stringify(health) === JSON.stringify(checkOf(before));
   const isOpen = draft.way === 'command' && wordsOf(draft.command) === undefined;
   const reason = isOpen ? t.workload.openQuote : isSame ? t.settings.unchanged : undefined;
-  const submit = (event: Event) => {
-    event.preventDefault();
-    if (reason === undefined) void deed.run();
-  };
   return (
     <Panel title={t.health.title}>
-      <form class="inside stack" onSubmit={submit}>
+      <UpdateForm
+        container={container}
+        body={{ health }}
+        deed={deed}
+        reason={reason}
+        troupe={lineThatSets(name, health)}
+      >
         <p class="dim small">{t.health.lead}</p>
         {status === 'running' && health_reason !== undefined && (
           <Note tone={container.health === 'unhealthy' ? 'warn' : 'busy'}>{health_reason}</Note>
@@ -65,14 +61,7 @@ export function HealthForm({ container, settings, onChanged }: OfWorkload) {
           onChange={(to) => change({ way: WAYS.find((one) => one === to) ?? draft.way })}
         />
         <WayFields draft={draft} change={change} wrong={(...paths) => fieldError(deed.error, ...paths)} />
-        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
-        <div class="row">
-          <Button type="submit" kind="main" busy={deed.isBusy} reason={reason}>
-            {t.settings.save}
-          </Button>
-        </div>
-        <AsCommand troupe={lineThatSets(name, health)} curl={curlLine('PATCH', `/compute/containers/${id}`, body)} />
-      </form>
+      </UpdateForm>
     </Panel>
   );
 }

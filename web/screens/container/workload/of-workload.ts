@@ -1,11 +1,8 @@
 /** What the settings of a workload are, and what the parts that show them are given. */
-import type { CallInput, CallReply, Container } from '../../../../client/index.ts';
+import type { CallReply, Container } from '../../../../client/index.ts';
 
 /** As its owner sees them. */
 export type WorkloadSettings = CallReply<'getSettings'>;
-
-/** What is sent to change them. */
-export type SettingsChange = NonNullable<CallInput<'updateContainer'>['body']>;
 
 export interface OfWorkload {
   readonly container: Container;

@@ -1,16 +1,12 @@
 /** What runs in a container, how it is stopped, and what follows when it ends. */
 import { useState } from 'preact/hooks';
-import { curlLine } from '../../../core/command.ts';
-import { fieldError, useDeed } from '../../../core/deed.ts';
-import { call } from '../../../core/platform.ts';
-import { Button } from '../../../parts/button.tsx';
-import { AsCommand } from '../../../parts/copy.tsx';
+import { fieldError } from '../../../core/deed.ts';
 import { SelectField, TextField } from '../../../parts/field.tsx';
-import { Failure, Note } from '../../../parts/note.tsx';
+import { Note } from '../../../parts/note.tsx';
 import { Panel } from '../../../parts/panel.tsx';
-import { toast } from '../../../parts/toast.tsx';
 import { t } from '../../../text/text.ts';
-import type { OfWorkload, SettingsChange, WorkloadSettings } from './of-workload.ts';
+import { type SettingsChange, UpdateForm, useUpdate } from '../update-form.tsx';
+import type { OfWorkload, WorkloadSettings } from './of-workload.ts';
 import { lineOf, wordsOf } from './words.ts';
 
 /** As it is typed. */
@@ -25,7 +21,6 @@ interface ProgramDraft {
 const POLICIES: readonly WorkloadSettings['restart'][] = ['always', 'on-failure', 'no'];
 
 export function ProgramForm({ container, settings, onChanged }: OfWorkload) {
-  const { id, status } = container;
   const before = draftOf(settings);
   // Only what was typed is kept: what is saved meanwhile, here or elsewhere, takes nothing of it away.
   const [typed, setTyped] = useState<Partial<ProgramDraft>>({});
@@ -34,22 +29,14 @@ export function ProgramForm({ container, settings, onChanged }: OfWorkload) {
   const [command, entrypoint] = [wordsOf(draft.command), wordsOf(draft.entrypoint)];
   const body = changeOf(before, draft);
   const restarts = [body.command, body.entrypoint, body.working_dir].some((one) => one !== undefined);
-  const deed = useDeed(async () => {
-    await call('updateContainer', { params: { id }, body });
-    toast(t.settings.saved);
-    onChanged();
-  });
+  const deed = useUpdate(container, body, onChanged);
   const isOpen = command === undefined || entrypoint === undefined;
   const reason = isOpen ? t.workload.openQuote : Object.keys(body).length === 0 ? t.settings.unchanged : undefined;
-  const submit = (event: Event) => {
-    event.preventDefault();
-    if (reason === undefined) void deed.run();
-  };
   const wrong = (field: string, words: readonly string[] | undefined) =>
     words === undefined ? t.workload.openQuote : fieldError(deed.error, field);
   return (
     <Panel title={t.workload.program}>
-      <form class="inside stack" onSubmit={submit}>
+      <UpdateForm container={container} body={body} deed={deed} reason={reason}>
         <TextField
           label={t.workload.command}
           hint={t.workload.commandHint}
@@ -90,15 +77,8 @@ export function ProgramForm({ container, settings, onChanged }: OfWorkload) {
             onChange={(to) => change({ restart: POLICIES.find((one) => one === to) ?? draft.restart })}
           />
         </div>
-        {restarts && status === 'running' && <Note tone="warn">{t.storage.restartNote}</Note>}
-        {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
-        <div class="row">
-          <Button type="submit" kind="main" busy={deed.isBusy} reason={reason}>
-            {t.settings.save}
-          </Button>
-        </div>
-        <AsCommand curl={curlLine('PATCH', `/compute/containers/${id}`, body)} />
-      </form>
+        {restarts && container.status === 'running' && <Note tone="warn">{t.storage.restartNote}</Note>}
+      </UpdateForm>
     </Panel>
   );
 }

@@ -8,12 +8,14 @@ import { Button } from '../../../parts/button.tsx';
 import { AsCommand } from '../../../parts/copy.tsx';
 import { Confirm } from '../../../parts/dialog.tsx';
 import { Check, TextField } from '../../../parts/field.tsx';
-import { Failure, Note } from '../../../parts/note.tsx';
+import { FormFailure } from '../../../parts/form.tsx';
+import { Note } from '../../../parts/note.tsx';
 import { Panel } from '../../../parts/panel.tsx';
 import { RowOf, Rows } from '../../../parts/rows.tsx';
 import { toast } from '../../../parts/toast.tsx';
 import { t } from '../../../text/text.ts';
-import type { OfWorkload, SettingsChange } from './of-workload.ts';
+import type { SettingsChange } from '../update-form.tsx';
+import type { OfWorkload } from './of-workload.ts';
 
 /** A line of the list. */
 interface Variable {
@@ -149,7 +151,7 @@ function VariableFields({ container, settings, draft, onChange, onChanged }: Var
         onChange={(to) => change({ isSecret: to })}
       />
       {name !== '' && status === 'running' && <Note tone="warn">{t.storage.restartNote}</Note>}
-      {deed.error?.fields.length === 0 && <Failure error={deed.error} />}
+      <FormFailure of={deed} />
       <div class="row">
         <Button type="submit" kind="main" busy={deed.isBusy} reason={reason} onClick={run}>
           {t.workload.setVerb}
