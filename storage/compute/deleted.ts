@@ -1,8 +1,7 @@
 /** SQL of containers that are gone: their ids are remembered for a while. */
 import { z } from 'zod';
 import type { Queries } from '../db.ts';
-
-const idRow = z.object({ id: z.string() });
+import { manyValues } from '../rows.ts';
 
 /** Forgets a container whose deletion is complete, but for its id. */
 export async function forgetContainer(db: Queries, id: string): Promise<void> {
@@ -14,9 +13,8 @@ export async function forgetContainer(db: Queries, id: string): Promise<void> {
 }
 
 /** Which of `ids` were deleted for certain. */
-export async function deletedAmong(db: Queries, ids: readonly string[]): Promise<string[]> {
-  const rows = await db.many(idRow, 'select id from deleted_containers where id = any($1)', [ids]);
-  return rows.map(({ id }) => id);
+export function deletedAmong(db: Queries, ids: readonly string[]): Promise<string[]> {
+  return manyValues(db, z.string(), 'select id from deleted_containers where id = any($1)', [ids]);
 }
 
 /** Drops ids that were deleted more than `days` ago. Returns how many. */

@@ -1,9 +1,9 @@
 /** The way back: a container whose change did not lead to a healthy one gets its image and its settings of before. */
 import { audit } from '../../../storage/audit.ts';
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
-import { formerSettingsOf, takeFormer } from '../../../storage/compute/health.ts';
+import { takeFormer } from '../../../storage/compute/health.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
-import { NO_SETTINGS, putSettings, settingsOf } from '../../../storage/compute/settings.ts';
+import { formerSettingsOf, NO_SETTINGS, putSettings, settingsOf } from '../../../storage/compute/settings.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { append } from '../../../storage/outbox.ts';
 import type { ComputeDeps } from '../deps.ts';
