@@ -17,7 +17,7 @@ import {
 } from '../proto/kept-answers.ts';
 import type { Db, Queries, Tx } from './db.ts';
 import { columnsOf, oneValue } from './rows.ts';
-import { open, SealError, seal } from './seal.ts';
+import { open, openedOrNone, seal } from './seal.ts';
 
 /** Most answers of a user: past it the oldest go before their day is over. */
 const MAX_OF_USER = 1000;
@@ -110,8 +110,9 @@ async function begin(
   // It went between the two statements: whoever asks again finds it free.
   if (row === undefined) return { kind: 'running' };
   const named = keyring.find(({ id }) => id === row.keyId);
-  const opened = named === undefined ? undefined : openedKey(named.key, context, row.sealedKey);
-  if (opened === undefined) return { kind: 'unreadable' };
+  const keyBytes = named && openedOrNone(named.key, context, row.sealedKey);
+  if (keyBytes === undefined) return { kind: 'unreadable' };
+  const opened = createSecretKey(keyBytes);
   if (!print(opened, content).equals(row.fingerprint)) return { kind: 'other_request' };
   if (row.isRunning) return { kind: 'running' };
   if (row.answer !== null) {
@@ -147,13 +148,4 @@ function print(dataKey: KeyObject, content: string): Buffer {
 function sealed({ key }: AnswerPlace, answer: KeptAnswer): Buffer {
   const text = JSON.stringify(answer);
   return seal(createSecretKey(Buffer.from(key, 'base64')), ANSWER_CONTEXT, Buffer.from(text));
-}
-
-function openedKey(key: KeyObject, context: string, sealedKey: Uint8Array): KeyObject | undefined {
-  try {
-    return createSecretKey(open(key, context, sealedKey));
-  } catch (error) {
-    if (error instanceof SealError) return undefined;
-    throw error;
-  }
 }

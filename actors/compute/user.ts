@@ -18,8 +18,7 @@ import { creationHandler } from './user-creation.ts';
 import { imagesHandler } from './user-images.ts';
 import { sshKeyHandlers } from './user-ssh-keys.ts';
 import type { ComputeUserState } from './user-state.ts';
-import { pushStatus } from './user-status.ts';
-import { NOT_AVAILABLE, pushChanged, pushGone, pushUsage, USAGE_EVERY_MS } from './user-views.ts';
+import { NOT_AVAILABLE, pushChanged, pushGone, pushStatus, pushUsage, USAGE_EVERY_MS } from './user-views.ts';
 import { containerView } from './views.ts';
 
 /** What the actor understands. */

@@ -1,8 +1,9 @@
-/** SQL of what is changed about a container after its creation: its name, its sizes, its SSH keys, its image. */
 import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';
 import { manyValues } from '../rows.ts';
 import { type ContainerRow, UNPROVEN, updateContainer } from './containers.ts';
+
+/** SQL of what is changed about a container after its creation: its name, its sizes, its SSH keys, its image. */
 
 /** What a container may use. */
 export type Sizes = Pick<ContainerRow, 'memoryMb' | 'instanceType' | 'storageGb'>;
@@ -138,4 +139,25 @@ export async function takeNextImage(tx: Tx, id: string, image: string | null): P
     [image ?? ''],
     'next_image = $2',
   );
+}
+
+/** SQL of containers that are gone: their ids are remembered for a while. */
+
+/** Forgets a container whose deletion is complete, but for its id. */
+export async function forgetContainer(db: Queries, id: string): Promise<void> {
+  await db.run(
+    `with gone as (delete from containers where id = $1 and desired = 'deleted' returning id, user_id)
+     insert into deleted_containers (id, user_id) select id, user_id from gone on conflict (id) do nothing`,
+    [id],
+  );
+}
+
+/** Which of `ids` were deleted for certain. */
+export function deletedAmong(db: Queries, ids: readonly string[]): Promise<string[]> {
+  return manyValues(db, z.string(), 'select id from deleted_containers where id = any($1)', [ids]);
+}
+
+/** Drops ids that were deleted more than `days` ago. Returns how many. */
+export function purgeDeleted(db: Queries, days: number): Promise<number> {
+  return db.run('delete from deleted_containers where deleted_at < now() - make_interval(days => $1::int)', [days]);
 }

@@ -1,10 +1,12 @@
-/** SQL of how workloads are run. All of it is sealed: commands hold secrets, too, when people are in a hurry. */
 import type { KeyObject } from 'node:crypto';
 import { z } from 'zod';
 import { healthSchema } from '../../proto/compute/health.ts';
 import type { Queries, Tx } from '../db.ts';
+import type { SealedPlace } from '../reseal.ts';
 import { oneValue } from '../rows.ts';
 import { open, seal } from '../seal.ts';
+
+/** SQL of how workloads are run. All of it is sealed: commands hold secrets, too, when people are in a hurry. */
 
 /** What the sealed settings of a container are bound to. */
 export const settingsContext = (containerId: string) => `container_settings/${containerId}/sealed`;
@@ -74,3 +76,13 @@ export async function putSettings(
     [containerId, sealed],
   );
 }
+
+/** Where sealed values of containers stand: all of this room. */
+
+/** The columns. */
+export const COMPUTE_SEALED: readonly SealedPlace[] = [
+  { table: 'container_settings', id: 'container_id', column: 'sealed', context: settingsContext },
+  // The same context: what waits there becomes the other as it is.
+  { table: 'containers', id: 'id', column: 'next_settings', context: settingsContext },
+  { table: 'containers', id: 'id', column: 'former_settings', context: settingsContext },
+];

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import type { CertificatePem } from '../../proto/ports/acme.ts';
 import type { Queries } from '../db.ts';
 import { oneValue, orUndefined } from '../rows.ts';
-import { open, SealError, seal } from '../seal.ts';
+import { open, openedOrNone, seal } from '../seal.ts';
 
 const sealedCertificateRow = z.object({ hostname: z.string(), cert: z.string(), key_sealed: z.instanceof(Buffer) });
 
@@ -40,16 +40,10 @@ export async function acmeAccount(
     directoryUrl,
   ]);
   if (row === undefined) return undefined;
-  return { key: openedKey(sealKey, directoryUrl, row.key_sealed), url: row.url ?? undefined };
-}
-
-function openedKey(sealKey: KeyObject, directoryUrl: string, sealed: Uint8Array): string | undefined {
-  try {
-    return open(sealKey, accountContext(directoryUrl), sealed).toString();
-  } catch (error) {
-    if (error instanceof SealError) return undefined;
-    throw error;
-  }
+  return {
+    key: openedOrNone(sealKey, accountContext(directoryUrl), row.key_sealed)?.toString(),
+    url: row.url ?? undefined,
+  };
 }
 
 /** Stores a key before the account is made with it, for the order that needs it; if there is one, that stays. */

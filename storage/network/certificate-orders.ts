@@ -8,7 +8,7 @@ import type { HeldShards } from '../../proto/ports/placement.ts';
 import type { Db, Queries } from '../db.ts';
 import { ofShards } from '../placement/shards.ts';
 import { manyValues, oneValue } from '../rows.ts';
-import { open, seal } from '../seal.ts';
+import { openedOrNone, seal } from '../seal.ts';
 import { isShareUsed, KEPT_FOR_RENEWALS, noteShare, takeOrder } from './acme.ts';
 
 /** What the sealed key of an order is bound to. */
@@ -103,19 +103,14 @@ export function startOrder(
       hostname,
       epoch: row.epoch + 1,
       orderUrl: order_url ?? undefined,
-      key: order_key_sealed === null ? undefined : openOrNone(options.sealKey, hostname, order_key_sealed),
+      // One that does not open any more (ENCRYPTION_KEY was changed) is as good as none: another order is placed.
+      key:
+        order_key_sealed === null
+          ? undefined
+          : openedOrNone(options.sealKey, orderContext(hostname), order_key_sealed)?.toString(),
       attempts,
     };
   });
-}
-
-/** A key that does not open any more (ENCRYPTION_KEY was changed) is as good as none: another order is placed. */
-function openOrNone(sealKey: KeyObject, hostname: string, sealed: Buffer): string | undefined {
-  try {
-    return open(sealKey, orderContext(hostname), sealed).toString();
-  } catch {
-    return undefined;
-  }
 }
 
 /** Goes on holding it; false when another has it, or the mapping is gone. */

@@ -1,8 +1,10 @@
-/** SQL of webhooks as their users see them. Secrets are sealed, each for its own row. */
 import { z } from 'zod';
 import { KEPT_ANSWERS } from '../../proto/notify/webhooks.ts';
 import type { Queries, Tx } from '../db.ts';
+import type { SealedPlace } from '../reseal.ts';
 import { columnsOf, oneValue } from '../rows.ts';
+
+/** SQL of webhooks as their users see them. Secrets are sealed, each for its own row. */
 
 /** What the sealed secrets of a row are bound to. */
 export const secretContext = (webhookId: string) => `webhooks/${webhookId}/secret`;
@@ -132,3 +134,11 @@ export function answersOf(db: Queries, webhookId: string): Promise<WebhookAnswer
     [webhookId],
   );
 }
+
+/** Where sealed values of notifications stand: all of this room. */
+
+/** The columns. */
+export const NOTIFY_SEALED: readonly SealedPlace[] = [
+  { table: 'webhooks', id: 'id', column: 'secret_sealed', context: secretContext },
+  { table: 'webhooks', id: 'id', column: 'former_sealed', context: secretContext },
+];

@@ -2,8 +2,9 @@
 
 import { MAX_TIMER_MS } from '../cell/timer.ts';
 import type { Decision } from '../decisions.ts';
+import { DECISIONS } from '../decisions.ts';
 import { SpawnError } from '../errors.ts';
-import { DECISIONS, placeUnder, spawnActor } from './actor.ts';
+import { placeUnder, spawnActor } from './actor.ts';
 import type { PersistenceEngine } from './journal.ts';
 import { Journal, type JournalProps } from './journal.ts';
 import type { NactSystem } from './nact-system.ts';

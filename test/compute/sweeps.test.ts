@@ -8,7 +8,7 @@ import { COMPUTE_CONTAINER } from '../../actors/compute/placed.ts';
 import { newId } from '../../proto/ids.ts';
 import type { HeldShards } from '../../proto/ports/placement.ts';
 import { insertContainer, setDesired, setSshEnabled } from '../../storage/compute/containers.ts';
-import { forgetContainer } from '../../storage/compute/deleted.ts';
+import { forgetContainer } from '../../storage/compute/changes.ts';
 import { changedOutlines, containerOutlines } from '../../storage/compute/outlines.ts';
 import type { Db } from '../../storage/db.ts';
 import { shardOf } from '../../supervision/placement/index.ts';

@@ -33,8 +33,8 @@
  */
 import { type ContainerState, EngineError } from '../../../proto/ports/engine.ts';
 import { isFenced } from '../../../proto/ports/placement.ts';
+import { forgetContainer } from '../../../storage/compute/changes.ts';
 import { type ContainerRow, clearRestart } from '../../../storage/compute/containers.ts';
-import { forgetContainer } from '../../../storage/compute/deleted.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { dispatch } from '../../../supervision/index.ts';
 import { refusalOf } from '../../service/dispatch.ts';
