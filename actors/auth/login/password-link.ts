@@ -7,7 +7,7 @@ import { Refusal } from '../../../proto/errors.ts';
 import { audit } from '../../../storage/audit.ts';
 import { clearAttempts } from '../../../storage/auth/attempts.ts';
 import { passwordLink, takePasswordLink } from '../../../storage/auth/password-links.ts';
-import { type Handler, handler } from '../../service/dispatch.ts';
+import { found, type Handler, handler } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
 import { hashOfLinkToken, isLinkToken } from '../users/password-links.ts';
 import { acceptPassword, writePassword } from '../users/users.ts';
@@ -69,8 +69,7 @@ export function passwordLinkHandlers(deps: AuthDeps, places: PlaceLimit): readon
           acceptPassword(body.new_password, username);
           const passwordHash = await hashPassword(body.new_password, from);
           await db.tx(async (tx) => {
-            const user = await takePasswordLink(tx, tokenHash);
-            if (user === undefined) throw unknownLink();
+            const user = found(await takePasswordLink(tx, tokenHash), unknownLink);
             const sessions = await writePassword(tx, user.id, passwordHash, from.network);
             // Whoever forgot a password has tried some.
             await clearAttempts(tx, keyOf('pair', username, from));

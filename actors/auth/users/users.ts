@@ -20,6 +20,7 @@ import {
 import type { Db, Tx } from '../../../storage/db.ts';
 import { append } from '../../../storage/outbox.ts';
 import { type EntryMaker, OPERATOR, operatorEntry } from '../../service/audit.ts';
+import { found } from '../../service/dispatch.ts';
 import { hashPassword } from '../login/passwords.ts';
 
 /** A password for a person to copy: 20 characters, about 117 bits, none that look alike. */
@@ -73,8 +74,7 @@ export async function setPassword(
   acceptPassword(password, username);
   const passwordHash = await hashPassword(password);
   return db.tx(async (tx) => {
-    const user = await userByName(tx, username);
-    if (user === undefined) throw noUser(username);
+    const user = await userNamed(tx, username);
     const ended = await writePassword(tx, user.id, passwordHash, null);
     await audit(tx, entry('user.password', user.id, { username }));
     return ended;
@@ -101,8 +101,7 @@ export async function writePassword(
 /** Deletes all security keys, for who lost them: the password alone opens. Returns how many. Refuses `not_found`. */
 export async function forgetKeys(db: Db, username: string, entry: EntryMaker = operatorEntry): Promise<number> {
   return db.tx(async (tx) => {
-    const user = await userByName(tx, username);
-    if (user === undefined) throw noUser(username);
+    const user = await userNamed(tx, username);
     const keys = await deleteSecurityKeys(tx, user.id);
     await audit(tx, entry('security_key.forget', username, { keys }));
     return keys;
@@ -132,9 +131,10 @@ export async function ensureAdmin(
   return { created: true, generated: password === undefined ? chosen : null };
 }
 
-/** The refusal for a name that nobody has. */
-export function noUser(username: string): Refusal {
-  return new Refusal('not_found', { message: `There is no user ${username}.` });
+/** The user of a name. Refuses `not_found`. */
+export async function userNamed(tx: Tx, username: string): Promise<UserRow> {
+  const noUser = () => new Refusal('not_found', { message: `There is no user ${username}.` });
+  return found(await userByName(tx, username), noUser);
 }
 
 /** Refuses `invalid_request` for a password that this user may not have. */
