@@ -13,7 +13,7 @@ import { hashOfLinkToken, isLinkToken } from '../users/password-links.ts';
 import { acceptPassword, writePassword } from '../users/users.ts';
 import { hashPassword } from './passwords.ts';
 import type { PlaceLimit } from './place-limit.ts';
-import { RefusalAudit } from './refusal-audit.ts';
+import { refusalAudit } from './refusal-audit.ts';
 import { Throttle } from './throttle.ts';
 import { keyOf } from './throttle-rules.ts';
 
@@ -22,7 +22,7 @@ export function passwordLinkHandlers(deps: AuthDeps, places: PlaceLimit): readon
   const { db, log, clock } = deps;
   const throttle = new Throttle(deps);
   // A flood of refusals must not push out the blocks, which are rarer and tell more.
-  const [refusals, blocks] = [new RefusalAudit(db, clock), new RefusalAudit(db, clock)];
+  const [refusals, blocks] = [refusalAudit(db, clock), refusalAudit(db, clock)];
   const [turns, charges] = [new KeyedQueue(), new KeyedQueue()];
 
   /**
@@ -37,10 +37,10 @@ export function passwordLinkHandlers(deps: AuthDeps, places: PlaceLimit): readon
     const charge = await charges.run(from.site, () => throttle.chargePlace(from));
     log.info({ address }, 'password link refused');
     const entry = { userId: null, username: '', address, requestId };
-    await refusals.write({ ...entry, action: 'password_link.refused' });
+    await refusals({ ...entry, action: 'password_link.refused' });
     for (const counted of charge.crossed) {
       const target = counted === 'site' ? from.site : from.network;
-      await blocks.write({ ...entry, action: 'login.blocked', target, detail: { counted } });
+      await blocks({ ...entry, action: 'login.blocked', target, detail: { counted } });
     }
     throw unknownLink();
   };

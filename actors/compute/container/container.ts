@@ -45,9 +45,8 @@ import { changeOfView } from './rules.ts';
 import { settingsHandlers } from './settings.ts';
 import {
   type ActiveContainer,
-  type ContainerActorState,
+  ContainerActorState,
   type ContainerMessage,
-  freshState,
   type Job,
   mustRun,
   ownedRow,
@@ -136,7 +135,7 @@ export function containerKind(
     activate: async (id) => {
       const lease = deps.placement.lease(COMPUTE_CONTAINER, id);
       const row = await containerById(deps.db, id);
-      return row === undefined ? undefined : freshState(lease, row);
+      return row === undefined ? undefined : new ContainerActorState(lease, row);
     },
     onSleep: (state) => {
       endPull(state);
