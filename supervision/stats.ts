@@ -2,24 +2,16 @@ import type { Cell } from './cell/cell.ts';
 import { cellOf } from './cell/context.ts';
 import { CLOSED, HELD, RESETTING, WAITING } from './cell/flags.ts';
 import { following, type HandlerNow, handlersNow, oldestAge } from './cell/handlers.ts';
+import type { KindStats } from './cell/kind-stats.ts';
 import { pathSegment, type SystemRef } from './ref.ts';
 
 /** Numbers of all actors of one kind. Counts are since the start of the system. */
-export interface KindNumbers {
-  alive: number;
+export interface KindNumbers
+  extends Pick<KindStats, 'alive' | 'handled' | 'failed' | 'restarts' | 'dropped' | 'expired' | 'cancelled'> {
   /** Messages that wait. */
   depth: number;
   /** Age in ms of the oldest message that waits or is in a handler; 0 when there is none. */
   oldestMs: number;
-  handled: number;
-  failed: number;
-  restarts: number;
-  /** Messages that found a full mailbox. */
-  dropped: number;
-  /** Asks that were over (their deadline, or answered otherwise) before their turn, and so not handled. */
-  expired: number;
-  /** Asks whose asker gave up before their turn, and so not handled. */
-  cancelled: number;
 }
 
 /** What `stats` says. */
