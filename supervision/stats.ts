@@ -139,7 +139,7 @@ export interface LatencyNumbers {
 
 /**
  * The latencies of a system, live. Of each kind of actor the first message in a millisecond is looked at, and one in
- * 509: the counts are those of a sample.
+ * 4,093: the counts are those of a sample.
  */
 export function latencies(system: SystemRef): readonly LatencyNumbers[] {
   return cellOf(system).kind.system.latencies.all;
