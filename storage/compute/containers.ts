@@ -7,7 +7,7 @@ import { isConstraint, type Queries, type Tx } from '../db.ts';
 import { columnsOf, oneValue, orUndefined } from '../rows.ts';
 
 /** What a user wants of a container. */
-export const desiredSchema = z.enum(['running', 'stopped', 'deleted']);
+const desiredSchema = z.enum(['running', 'stopped', 'deleted']);
 
 /** The private network of its user that a container is in. */
 const membershipSchema = z.object({

@@ -9,7 +9,7 @@ import { open, seal } from '../seal.ts';
 /** SQL of how workloads are run. All of it is sealed: commands hold secrets, too, when people are in a hurry. */
 
 /** What the sealed settings of a container are bound to. */
-export const settingsContext = (containerId: string) => `container_settings/${containerId}/sealed`;
+const settingsContext = (containerId: string) => `container_settings/${containerId}/sealed`;
 
 const variables = z.record(z.string(), z.string()).default({});
 const words = z.array(z.string()).nullable().default(null);

@@ -13,7 +13,7 @@ import { advanceStop, beginStop, withParent } from './stopping.ts';
  * Goes on with a stop or a reset as far as it can get now, and with what follows from it below and above. It is a loop,
  * since a tree may be deeper than the stack. `untold` holds the children that must be told to stop, the next one last.
  */
-export function advance(first: Cell): void {
+function advance(first: Cell): void {
   const untold: Cell[] = [];
   for (let at: Cell | undefined = first; at !== undefined; ) at = advanceOne(at, untold) ?? nextTold(untold);
 }
