@@ -137,6 +137,8 @@ export class ContainerReconciler {
     // A restart is asked for: what is under way is of no use any more.
     if (written.status !== state.row.status) state.job?.abort.abort(new Error('it is restarted'));
     this.#status.applyRow(state, written);
+    // What is different by this change was not mended in vain.
+    state.mending = false;
     await this.reconcile(state, ctx);
   }
 
