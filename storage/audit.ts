@@ -1,6 +1,7 @@
 /** SQL of the audit trail: who did what from where. Rows are only ever added; the table refuses anything else. */
 import { z } from 'zod';
 import type { Queries } from './queries.ts';
+import { columnsOf } from './rows.ts';
 
 /** What happened. Written in the transaction of the change it tells of. Never holds a secret. */
 export interface AuditEntry {
@@ -69,8 +70,7 @@ export interface AuditFilter {
 export async function readAudit(db: Queries, filter: AuditFilter): Promise<AuditRow[]> {
   const rows = await db.many(
     auditRow,
-    `select id, at, user_id as "userId", username, action, target, address, request_id as "requestId", detail
-     from audit_log
+    `select ${columnsOf(auditRow)} from audit_log
      where ($1::text is null or username = $1)
        and ($2::text is null or action = $2 or split_part(action, '.', 1) = $2)
        and ($3::timestamptz is null or at >= $3) and ($4::bigint is null or id > $4)

@@ -2,10 +2,10 @@
 import { z } from 'zod';
 import type { SharedClock } from '../proto/ports/clock.ts';
 import type { Queries } from './queries.ts';
+import { oneValue } from './rows.ts';
 
 /** How often it is asked, ms: a machine that was suspended for a while has lost count by then. */
 const ASK_EVERY_MS = 15_000;
-const row = z.object({ ms: z.number() });
 
 /** A clock that follows the database's until it is closed. */
 interface DatabaseClock extends SharedClock {
@@ -21,8 +21,8 @@ export function databaseClock(db: Queries): DatabaseClock {
   const ask = async (): Promise<void> => {
     const asked = performance.now();
     try {
-      const found = await db.one(row, 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms');
-      if (found !== undefined) origin = found.ms - (asked + performance.now()) / 2;
+      const ms = await oneValue(db, z.number(), 'select (extract(epoch from clock_timestamp()) * 1000)::float8');
+      if (ms !== undefined) origin = ms - (asked + performance.now()) / 2;
     } catch {
       // It is away: what it said last holds.
     }

@@ -56,32 +56,13 @@ interface DbOptions {
   readonly news?: NewsTimings;
 }
 
-export interface Db extends Queries {
-  /**
-   * Statements of at most 2 seconds on a connection of their own, past any pooler. It opens at the first use, and they
-   * share it with `listen` alone.
-   */
-  readonly direct: DirectQueries;
-  /**
-   * Runs `fn` in a transaction: committed when it resolves, rolled back when it rejects. After a serialization failure
-   * or a deadlock it runs again, a few times, so `fn` must have no effect outside the transaction.
-   */
-  tx<T>(fn: (tx: Tx) => Promise<T>, options?: TxOptions): Promise<T>;
-  /**
-   * Calls `handler` with each payload sent to `channel`, and with '' whenever notifications may have been missed (once
-   * it listens, and after every reconnection): look for yourself. A payload may come twice.
-   */
-  listen(channel: string, handler: (payload: string) => void): Ending;
-  /** From now on notifications and hints go over `bus`, which reaches all processes. Before anybody listens. */
-  tellOver(bus: NewsBus): void;
-  /** Refuses new work, waits for what runs, ends all connections. Idempotent. */
-  close(): Promise<void>;
-}
-
 const MAX_ATTEMPTS = 6;
 /** Between the attempts. */
 const BACKOFF = { minMs: 10, maxMs: 10 * 2 ** MAX_ATTEMPTS };
 const MAX_WAITING = 5000;
+
+/** The database of a process: what everybody sees of it. */
+export type Db = Pick<PoolDb, keyof PoolDb>;
 
 /** Opens a pool, which connects at its first use: an absent server is `unavailable` then, and is tried again after. */
 export function openDb(connection: DbConnection, options: DbOptions): Db {
@@ -94,7 +75,11 @@ interface SessionPool {
   readonly session: DatabaseSession;
 }
 
-class PoolDb implements Db {
+class PoolDb implements Queries {
+  /**
+   * Statements of at most 2 seconds on a connection of their own, past any pooler. It opens at the first use, and they
+   * share it with `listen` alone.
+   */
   readonly direct: DirectQueries;
   readonly #own: SessionPool;
   readonly #shared: SessionPool;
@@ -165,20 +150,30 @@ class PoolDb implements Db {
     return this.#use((queries) => queries.ping());
   }
 
+  /**
+   * Runs `fn` in a transaction: committed when it resolves, rolled back when it rejects. After a serialization failure
+   * or a deadlock it runs again, a few times, so `fn` must have no effect outside the transaction.
+   */
   tx<T>(fn: (tx: Tx) => Promise<T>, options: TxOptions = {}): Promise<T> {
     const work = (queries: ConnectionQueries) => queries.transaction(fn, options);
     return this.#retried(() => this.#use(work, this.#shared, options.timeoutMs), this.#shared);
   }
 
+  /**
+   * Calls `handler` with each payload sent to `channel`, and with '' whenever notifications may have been missed (once
+   * it listens, and after every reconnection): look for yourself. A payload may come twice.
+   */
   listen(channel: string, handler: (payload: string) => void): Ending {
     if (this.#closing !== undefined) throw closed();
     return this.#news.listen(channel, handler);
   }
 
+  /** From now on notifications and hints go over `bus`, which reaches all processes. Before anybody listens. */
   tellOver(bus: NewsBus): void {
     this.#news.useBus(bus);
   }
 
+  /** Refuses new work, waits for what runs, ends all connections. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= (async () => {
       await this.#news.close();

@@ -16,7 +16,8 @@ import {
   RUNNING_MS,
 } from '../proto/kept-answers.ts';
 import type { Db, Queries, Tx } from './db.ts';
-import { open, SealError, seal } from './seal.ts';
+import { columnsOf, oneValue } from './rows.ts';
+import { open, openedOrNone, seal } from './seal.ts';
 
 /** Most answers of a user: past it the oldest go before their day is over. */
 const MAX_OF_USER = 1000;
@@ -25,7 +26,6 @@ const ANSWER_CONTEXT = 'idempotency_keys/answer';
 const RUNS = `now() + make_interval(secs => ${RUNNING_MS / 1000})`;
 const OLD = `created_at < now() - make_interval(secs => ${KEPT_SECONDS})`;
 
-const idRow = z.object({ id: z.number() });
 const keyRow = z.object({
   id: z.number(),
   claim: z.string(),
@@ -49,19 +49,14 @@ export function keptAnswers(db: Db, secret: SharedSecret): KeptAnswers {
       );
     },
     finish: async (place, answer) => {
-      await db.run('update idempotency_keys set answer = $3, running_until = null where id = $1 and claim = $2', [
-        place.id,
-        place.claim,
-        sealed(place, answer),
-      ]);
+      const finish = 'update idempotency_keys set answer = $3, running_until = null where id = $1 and claim = $2';
+      await db.run(finish, [place.id, place.claim, sealed(place, answer)]);
     },
     release: async ({ id, claim }) => {
-      const released = await db.run('delete from idempotency_keys where id = $1 and claim = $2 and answer is null', [
-        id,
-        claim,
-      ]);
-      if (released > 0) return;
-      await db.run('update idempotency_keys set running_until = null where id = $1 and claim = $2', [id, claim]);
+      const own = [id, claim];
+      if ((await db.run('delete from idempotency_keys where id = $1 and claim = $2 and answer is null', own)) > 0)
+        return;
+      await db.run('update idempotency_keys set running_until = null where id = $1 and claim = $2', own);
     },
   };
 }
@@ -71,12 +66,8 @@ export function keptAnswers(db: Db, secret: SharedSecret): KeptAnswers {
  * over: then nothing may be made.
  */
 export async function keepAnswer(tx: Tx, place: AnswerPlace, answer: KeptAnswer): Promise<boolean> {
-  const kept = await tx.run('update idempotency_keys set answer = $3 where id = $1 and claim = $2 and answer is null', [
-    place.id,
-    place.claim,
-    sealed(place, answer),
-  ]);
-  return kept > 0;
+  const keep = 'update idempotency_keys set answer = $3 where id = $1 and claim = $2 and answer is null';
+  return (await tx.run(keep, [place.id, place.claim, sealed(place, answer)])) > 0;
 }
 
 /** Forgets answers whose day is over. Returns how many went. */
@@ -94,8 +85,9 @@ async function begin(
   const [{ id: keyId, key: sealingKey }] = keyring;
   const dataKey = createSecretKey(randomBytes(32));
   const claim = randomUUID();
-  const made = await db.one(
-    idRow,
+  const made = await oneValue(
+    db,
+    z.number(),
     `insert into idempotency_keys (user_id, endpoint, key_hash, key_id, sealed_key, fingerprint, claim, running_until)
        values ($1, $2, $3, $4, $5, $6, $7, ${RUNS})
      on conflict (user_id, endpoint, key_hash) do update set key_id = excluded.key_id, sealed_key = excluded.sealed_key,
@@ -107,20 +99,20 @@ async function begin(
   );
   if (made !== undefined) {
     await dropOldest(db, userId);
-    return first(made.id, claim, dataKey);
+    return first(made, claim, dataKey);
   }
   const row = await db.one(
     keyRow,
-    `select id, claim, key_id as "keyId", sealed_key as "sealedKey", fingerprint, answer,
-       coalesce(running_until > now(), false) as "isRunning"
+    `select ${columnsOf(keyRow, { isRunning: 'coalesce(running_until > now(), false)' })}
      from idempotency_keys where user_id = $1 and endpoint = $2 and key_hash = $3`,
     [userId, endpoint, keyHash],
   );
   // It went between the two statements: whoever asks again finds it free.
   if (row === undefined) return { kind: 'running' };
   const named = keyring.find(({ id }) => id === row.keyId);
-  const opened = named === undefined ? undefined : openedKey(named.key, context, row.sealedKey);
-  if (opened === undefined) return { kind: 'unreadable' };
+  const keyBytes = named && openedOrNone(named.key, context, row.sealedKey);
+  if (keyBytes === undefined) return { kind: 'unreadable' };
+  const opened = createSecretKey(keyBytes);
   if (!print(opened, content).equals(row.fingerprint)) return { kind: 'other_request' };
   if (row.isRunning) return { kind: 'running' };
   if (row.answer !== null) {
@@ -156,13 +148,4 @@ function print(dataKey: KeyObject, content: string): Buffer {
 function sealed({ key }: AnswerPlace, answer: KeptAnswer): Buffer {
   const text = JSON.stringify(answer);
   return seal(createSecretKey(Buffer.from(key, 'base64')), ANSWER_CONTEXT, Buffer.from(text));
-}
-
-function openedKey(key: KeyObject, context: string, sealedKey: Uint8Array): KeyObject | undefined {
-  try {
-    return createSecretKey(open(key, context, sealedKey));
-  } catch (error) {
-    if (error instanceof SealError) return undefined;
-    throw error;
-  }
 }

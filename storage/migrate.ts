@@ -9,6 +9,7 @@ import type { Log } from '../proto/ports/log.ts';
 import type { Db } from './db.ts';
 import { StorageError } from './errors.ts';
 import type { Queries, Tx } from './queries.ts';
+import { oneValue } from './rows.ts';
 
 /** Why the schema cannot be brought up to date. The message names the migration and what to do. */
 export class MigrationError extends CodedError<'changed' | 'newer' | 'bad_file' | 'failed' | 'forbidden'> {}
@@ -143,12 +144,10 @@ export async function schemaVersion(
 ): Promise<{ has: number; knows: number; isBehind: boolean }> {
   const knows = (await readMigrations(dir)).length;
   if (!(await hasMigrations(db))) return { has: 0, knows, isBehind: false };
-  const row = await db.one(z.object({ has: z.number() }), 'select coalesce(max(id), 0) as has from migrations');
-  const has = row?.has ?? 0;
+  const has = (await oneValue(db, z.number(), 'select coalesce(max(id), 0) from migrations')) ?? 0;
   return { has, knows, isBehind: has > 0 && has < knows };
 }
 
 async function hasMigrations(db: Queries): Promise<boolean> {
-  const table = z.object({ present: z.boolean() });
-  return (await db.one(table, "select to_regclass('migrations') is not null as present"))?.present === true;
+  return (await oneValue(db, z.boolean(), "select to_regclass('migrations') is not null")) === true;
 }

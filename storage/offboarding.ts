@@ -14,9 +14,8 @@ import { countMappings } from './network/mappings.ts';
 import { deleteOwnedOfUser } from './network/zones.ts';
 import { deleteNotificationsOfUser } from './notify/notifications.ts';
 import { setTimer } from './placement/timers.ts';
+import { oneValue } from './rows.ts';
 
-const anyRow = z.object({});
-const idRow = z.object({ id: z.string() });
 const leavingSchema = z.enum(['stop', 'remove']);
 const offboardedRow = z.object({ id: z.string(), username: z.string(), leaving: leavingSchema });
 
@@ -76,13 +75,14 @@ export async function enable(tx: Tx, userId: string): Promise<'enabled' | 'same'
 
 /** How long it takes until sessions that begin now count, ms: they say in whole seconds when they began. */
 export async function untilSessions(db: Queries, userId: string): Promise<number> {
-  const row = await db.one(
-    z.object({ ms: z.number() }),
-    `select greatest(0, ceil(extract(epoch from coalesce(sessions_from, now()) - clock_timestamp()) * 1000))::int as ms
+  const ms = await oneValue(
+    db,
+    z.number(),
+    `select greatest(0, ceil(extract(epoch from coalesce(sessions_from, now()) - clock_timestamp()) * 1000))::int
      from users where id = $1`,
     [userId],
   );
-  return row?.ms ?? 0;
+  return ms ?? 0;
 }
 
 /** The containers of a user have been stopped as was asked for. */
@@ -95,13 +95,11 @@ export async function noteStopped(db: Queries, userId: string): Promise<void> {
  * for the end of `tx`, so that what was begun before is there to be seen.
  */
 export async function isUserActive(tx: Tx, userId: string): Promise<boolean> {
-  const row = await tx.one(
-    z.object({ disabled: z.boolean() }),
-    'select disabled_at is not null as disabled from users where id = $1 for share',
-    [userId],
+  const isActive = 'select disabled_at is null from users where id = $1 for share';
+  return (
+    (await oneValue(tx, z.boolean(), isActive, [userId])) ??
+    (await tx.run('select from removed_users where id = $1', [userId])) === 0
   );
-  if (row !== undefined) return !row.disabled;
-  return (await tx.one(anyRow, 'select from removed_users where id = $1', [userId])) === undefined;
 }
 
 /** What of a user is still to be removed by its service. */
@@ -146,9 +144,7 @@ export function forgetOffboarded(
 }
 
 /** The id of the user of this name who was removed last, and not followed by another; undefined when there was none. */
-export async function removedUser(db: Queries, username: string): Promise<string | undefined> {
-  const row = await db.one(idRow, 'select id from removed_users where username = $1 order by removed_at desc limit 1', [
-    username,
-  ]);
-  return row?.id;
+export function removedUser(db: Queries, username: string): Promise<string | undefined> {
+  const last = 'select id from removed_users where username = $1 order by removed_at desc limit 1';
+  return oneValue(db, z.string(), last, [username]);
 }

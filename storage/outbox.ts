@@ -3,6 +3,7 @@ import type { OutboxStore } from '../proto/ports/bus-store.ts';
 import { asBus } from './bus/errors.ts';
 import type { Db } from './db.ts';
 import type { Queries } from './queries.ts';
+import { columnsOf, fieldsOf } from './rows.ts';
 
 const CHANNEL = 'outbox';
 
@@ -30,8 +31,7 @@ export async function appendAll(tx: Queries, events: readonly OutboxEvent[]): Pr
      order by place
      on conflict (msg_id) do nothing`,
     [
-      events.map(({ msgId }) => msgId),
-      events.map(({ subject }) => subject),
+      ...fieldsOf(events, 'msgId', 'subject'),
       events.map(({ data }) => Buffer.from(data.buffer, data.byteOffset, data.byteLength)),
     ],
   );
@@ -45,11 +45,10 @@ export function outboxStore(db: Db): OutboxStore {
   return {
     take: (limit, after) =>
       asBus(() =>
-        db.many(
-          entryRow,
-          'select id, msg_id as "msgId", subject, data from outbox where id > $2 order by id limit $1',
-          [limit, after],
-        ),
+        db.many(entryRow, `select ${columnsOf(entryRow)} from outbox where id > $2 order by id limit $1`, [
+          limit,
+          after,
+        ]),
       ),
     remove: (ids) =>
       asBus(async () => {

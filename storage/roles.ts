@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { Queries } from './db.ts';
 import { FUNCTIONS, RELATIONS, SEQUENCES } from './ownership.ts';
 import { rightsOf, type ServiceWithRole } from './rights.ts';
+import { fieldsOf, manyValues } from './rows.ts';
 
 /** The name of a service's role. */
 export const roleOf = (service: ServiceWithRole, prefix: string) => `${prefix}_${service}`;
@@ -63,18 +64,12 @@ export function missingRight(
        when col = '' then has_table_privilege(relation, right_name)
        else has_column_privilege(relation, col, right_name) end
      order by place limit 1`,
-    [rights.map(({ on }) => on), rights.map(({ right }) => right), rights.map(({ column }) => column)],
+    fieldsOf(rights, 'on', 'right', 'column'),
   );
 }
 
-const loginRow = z.object({ name: z.string() });
-
 /** Which of the roles may log in. */
-export async function rolesThatLogIn(db: Queries, roles: readonly string[]): Promise<string[]> {
-  const rows = await db.many(
-    loginRow,
-    'select rolname::text as name from pg_roles where rolcanlogin and rolname = any($1::text[])',
-    [roles],
-  );
-  return rows.map(({ name }) => name);
+export function rolesThatLogIn(db: Queries, roles: readonly string[]): Promise<string[]> {
+  const those = 'select rolname::text from pg_roles where rolcanlogin and rolname = any($1::text[])';
+  return manyValues(db, z.string(), those, [roles]);
 }

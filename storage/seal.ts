@@ -50,3 +50,13 @@ export function open(key: KeyObject, context: string, sealed: Uint8Array): Buffe
     });
   }
 }
+
+/** As `open`; undefined for what does not open. */
+export function openedOrNone(key: KeyObject, context: string, sealed: Uint8Array): Buffer | undefined {
+  try {
+    return open(key, context, sealed);
+  } catch (error) {
+    if (error instanceof SealError) return undefined;
+    throw error;
+  }
+}

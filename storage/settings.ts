@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import type { Queries, Tx } from './queries.ts';
-
-const valueRow = z.object({ value: z.string() });
+import { oneValue } from './rows.ts';
 
 /** Those of the view `open_settings`, which hold no secret. */
 const OPEN = /^(installation|ssh_address|registry_certificate:.*)$/s;
@@ -10,8 +9,8 @@ const OPEN = /^(installation|ssh_address|registry_certificate:.*)$/s;
 const placeOf = (key: string) => (OPEN.test(key) ? 'open_settings' : 'settings');
 
 /** The value of an installation-wide setting. */
-export async function getSetting(db: Queries, key: string): Promise<string | undefined> {
-  return (await db.one(valueRow, `select value from ${placeOf(key)} where key = $1`, [key]))?.value;
+export function getSetting(db: Queries, key: string): Promise<string | undefined> {
+  return oneValue(db, z.string(), `select value from ${placeOf(key)} where key = $1`, [key]);
 }
 
 /** Keeps all others from settings until `tx` ends. */
@@ -37,10 +36,11 @@ export async function getOrCreateSetting(
   const present = await getSetting(db, key);
   if (present !== undefined) return present;
   const made = await make();
-  const won = await db.one(
-    valueRow,
+  const won = await oneValue(
+    db,
+    z.string(),
     `insert into ${placeOf(key)} (key, value) values ($1, $2) on conflict (key) do nothing returning value`,
     [key, made],
   );
-  return won?.value ?? (await getSetting(db, key)) ?? made;
+  return won ?? (await getSetting(db, key)) ?? made;
 }

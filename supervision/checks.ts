@@ -1,4 +1,4 @@
-import type { Behaviour } from './cell/behaviour.ts';
+import type { Behaviour } from './cell/cell-parts.ts';
 import { atLeast, SpawnError } from './errors.ts';
 import type { ChildSpec, SupervisorSpec } from './supervisor/child-spec.ts';
 import type { Backoff, Intensity, MailboxOptions } from './types.ts';

@@ -25,18 +25,19 @@ export const resetAllChildren: unique symbol = Symbol('resetAllChildren');
 export const escalate: unique symbol = Symbol('escalate');
 
 /** The decisions under the names they have on a context. */
-export interface Decisions {
-  readonly stop: typeof stopSelf;
-  readonly stopAll: typeof stopAll;
-  readonly stopChild: typeof stopChild;
-  readonly stopAllChildren: typeof stopAllChildren;
-  readonly resume: typeof resume;
-  readonly reset: typeof reset;
-  readonly resetAll: typeof resetAll;
-  readonly resetChild: typeof resetChild;
-  readonly resetAllChildren: typeof resetAllChildren;
-  readonly escalate: typeof escalate;
-}
+export const DECISIONS = {
+  stop: stopSelf,
+  stopAll,
+  stopChild,
+  stopAllChildren,
+  resume,
+  reset,
+  resetAll,
+  resetChild,
+  resetAllChildren,
+  escalate,
+} as const;
+export type Decisions = typeof DECISIONS;
 
 /** One of the symbols found on every context. */
 export type Decision = Decisions[keyof Decisions];

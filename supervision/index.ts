@@ -11,9 +11,16 @@ export type { AskOptions, Entities, EntityContext, EntityKind } from './entity/e
 export type { ClockTimer, Schedule, SystemClock } from './environment.ts';
 export { ActorError, type ActorErrorCode, SpawnError, type SpawnErrorCode } from './errors.ts';
 export { type ActorDetails, find, inspect, isEntity, release, reset } from './inspection.ts';
-export { type LatencyNumbers, latencies } from './latencies.ts';
 export { type AnyRef, Ref, type SystemRef } from './ref.ts';
-export { type KindNumbers, type SystemNumbers, stats, type TreeNode, tree } from './stats.ts';
+export {
+  type KindNumbers,
+  type LatencyNumbers,
+  latencies,
+  type SystemNumbers,
+  stats,
+  type TreeNode,
+  tree,
+} from './stats.ts';
 export type { ChildSpec, Restart, Strategy, SupervisedChild, SupervisorSpec } from './supervisor/child-spec.ts';
 export {
   child,

@@ -1,27 +1,17 @@
-import { oldestAge } from './cell/ages.ts';
 import type { Cell } from './cell/cell.ts';
 import { cellOf } from './cell/context.ts';
 import { CLOSED, HELD, RESETTING, WAITING } from './cell/flags.ts';
-import { type HandlerNow, handlersNow } from './cell/handlers.ts';
-import { following } from './cell/walk.ts';
+import { following, type HandlerNow, handlersNow, oldestAge } from './cell/handlers.ts';
+import type { KindStats } from './cell/kind-stats.ts';
 import { pathSegment, type SystemRef } from './ref.ts';
 
 /** Numbers of all actors of one kind. Counts are since the start of the system. */
-export interface KindNumbers {
-  alive: number;
+export interface KindNumbers
+  extends Pick<KindStats, 'alive' | 'handled' | 'failed' | 'restarts' | 'dropped' | 'expired' | 'cancelled'> {
   /** Messages that wait. */
   depth: number;
   /** Age in ms of the oldest message that waits or is in a handler; 0 when there is none. */
   oldestMs: number;
-  handled: number;
-  failed: number;
-  restarts: number;
-  /** Messages that found a full mailbox. */
-  dropped: number;
-  /** Asks that were over (their deadline, or answered otherwise) before their turn, and so not handled. */
-  expired: number;
-  /** Asks whose asker gave up before their turn, and so not handled. */
-  cancelled: number;
 }
 
 /** What `stats` says. */
@@ -128,4 +118,29 @@ function statusOf(cell: Cell): TreeNode['status'] {
   if ((cell.flags & CLOSED) !== 0) return 'stopping';
   if ((cell.flags & (HELD | RESETTING)) !== 0) return 'held';
   return cell.parked ? 'idle' : 'busy';
+}
+
+/** How often each latency was seen: by bucket of LATENCY_BOUNDS_MS, the last one for what is above all bounds. */
+interface LatencyCounts {
+  readonly counts: readonly number[];
+  readonly sumMs: number;
+}
+
+/** The latencies of one type of message at one kind of actor, of the messages that were looked at. */
+export interface LatencyNumbers {
+  readonly kind: string;
+  /** As `SystemOptions.messageType` names it; `other` for all beyond 32 of a kind, or 200 in all. */
+  readonly type: string;
+  /** From the sending to the handler, in whole ms. */
+  readonly queue: LatencyCounts;
+  /** From the call of the handler to its end, or to that of its promise. */
+  readonly handler: LatencyCounts;
+}
+
+/**
+ * The latencies of a system, live. Of each kind of actor the first message in a millisecond is looked at, and one in
+ * 4,093: the counts are those of a sample.
+ */
+export function latencies(system: SystemRef): readonly LatencyNumbers[] {
+  return cellOf(system).kind.system.latencies.all;
 }

@@ -1,11 +1,11 @@
 import { Ask, givenUp } from './cell/asks.ts';
-import type { Behaviour } from './cell/behaviour.ts';
 import type { Cell } from './cell/cell.ts';
+import type { Behaviour } from './cell/cell-parts.ts';
 import { cellOf, parentOf } from './cell/context.ts';
 import { ENDED, STOPPING } from './cell/flags.ts';
 import { spawnCell } from './cell/spawning.ts';
 import { endOf, requestStop } from './cell/stopping.ts';
-import { askTraced } from './cell/traced-ask.ts';
+import { askTraced } from './cell/traced-cell.ts';
 import { atLeast } from './errors.ts';
 import type { AnyRef, Ref, SystemRef } from './ref.ts';
 import { currentTrace } from './tracing.ts';

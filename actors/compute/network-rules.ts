@@ -6,7 +6,7 @@ import { Refusal } from '../../proto/errors.ts';
 import { MAX_PLACE } from '../../proto/ports/engine.ts';
 import { grants } from '../../proto/scopes.ts';
 import { invalidField } from '../../proto/validation-messages.ts';
-import type { NetworkMembership } from '../../storage/compute/network-membership.ts';
+import type { NetworkMembership } from '../../storage/compute/containers.ts';
 import { freePlace, membersOf, type NetworkMember } from '../../storage/compute/networks.ts';
 import type { Tx } from '../../storage/db.ts';
 

@@ -20,8 +20,7 @@ import type { ComputeDeps } from './deps.ts';
 import { imageProblem, ownImage } from './image-rules.ts';
 import { wantedMembership } from './network-rules.ts';
 import type { ComputeUserState } from './user-state.ts';
-import { pushStatus } from './user-status.ts';
-import { pushView } from './user-views.ts';
+import { pushStatus, pushView } from './user-views.ts';
 import { createdView } from './views.ts';
 import { changedSettings, newsOfSettings, refuseCommand } from './workload-rules.ts';
 

@@ -13,7 +13,7 @@ import { deleteKey, insertKey, listKeys, type SshKeyRow, setKeyLogin } from '../
 import type { Tx } from '../../storage/db.ts';
 import { fenced } from '../../storage/fenced.ts';
 import { auditEntry } from '../service/audit.ts';
-import { callerOf, type Handler, handler } from '../service/dispatch.ts';
+import { callerOf, found, type Handler, handler } from '../service/dispatch.ts';
 import { keptReply } from '../service/kept.ts';
 import type { ComputeDeps } from './deps.ts';
 import type { ComputeUserState } from './user-state.ts';
@@ -95,8 +95,7 @@ export function sshKeyHandlers(
     handler(deleteSshKey, async (state: ComputeUserState, call) => {
       const { id } = call.params;
       const deleted = await fenced(deps.db, state.lease, async (tx) => {
-        const key = await deleteKey(tx, state.userId, id);
-        if (key === undefined) throw noSuchKey();
+        const key = found(await deleteKey(tx, state.userId, id), noSuchKey);
         const { name, fingerprint } = key;
         await audit(tx, auditEntry(call, 'ssh_key.delete', String(id), { name, fingerprint }));
         await tellCompute(tx, { kind: 'key', userId: state.userId, fingerprint });

@@ -1,11 +1,13 @@
-/** What connections that asked for version 2 are told: whole containers, deletions, and what they use. */
 import type { ComputeEvent } from '../../proto/compute/endpoints.ts';
 import { type ContainerRow, containerById } from '../../storage/compute/containers.ts';
 import { dispatch } from '../../supervision/index.ts';
 import { refusalOf } from '../service/dispatch.ts';
 import type { ComputeDeps } from './deps.ts';
+import type { PlacedStatus } from './placed.ts';
 import type { ComputeUserState } from './user-state.ts';
-import { containerView, usageView } from './views.ts';
+import { containerView, externalIp, usageView } from './views.ts';
+
+/** What connections that asked for version 2 are told: whole containers, deletions, and what they use. */
 
 /** How often they are told what their containers use, ms. */
 export const USAGE_EVERY_MS = 5000;
@@ -52,4 +54,14 @@ export function pushUsage({ engine }: Pick<ComputeDeps, 'engine'>, state: Comput
   if (text === state.usageTold) return;
   state.usageTold = text;
   tell(state, { type: 'usage', data });
+}
+
+/** What a user's connections are told of a container. */
+
+/** Sends a container's status to the user's connections of version 1, encoded once. */
+export function pushStatus({ connections, followers }: ComputeUserState, row: PlacedStatus): void {
+  if (connections.size === followers.size) return;
+  const data = { container_id: row.id, status: row.status, external_ip: externalIp(row) };
+  const text = JSON.stringify({ type: 'container_status', data } satisfies ComputeEvent);
+  for (const connection of connections) if (!followers.has(connection)) dispatch(connection, { type: 'send', text });
 }

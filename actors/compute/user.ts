@@ -17,9 +17,8 @@ import { tooMany } from './socket-limits.ts';
 import { creationHandler } from './user-creation.ts';
 import { imagesHandler } from './user-images.ts';
 import { sshKeyHandlers } from './user-ssh-keys.ts';
-import type { ComputeUserState } from './user-state.ts';
-import { pushStatus } from './user-status.ts';
-import { NOT_AVAILABLE, pushChanged, pushGone, pushUsage, USAGE_EVERY_MS } from './user-views.ts';
+import { ComputeUserState } from './user-state.ts';
+import { NOT_AVAILABLE, pushChanged, pushGone, pushStatus, pushUsage, USAGE_EVERY_MS } from './user-views.ts';
 import { containerView } from './views.ts';
 
 /** What the actor understands. */
@@ -85,15 +84,7 @@ export function userKind(
     kind: COMPUTE_USER.kind,
     answers: table,
     sleepAfterMs: SLEEP_AFTER_MS,
-    activate: async (userId) => ({
-      lease: deps.placement.lease(COMPUTE_USER, userId),
-      userId,
-      connections: new Set(),
-      followers: new Set(),
-      running: new Set(),
-      usageTold: '',
-      usageTimer: undefined,
-    }),
+    activate: async (userId) => new ComputeUserState(deps.placement.lease(COMPUTE_USER, userId), userId),
     handle: async (state, message, ctx) => {
       switch (message.type) {
         case 'call':

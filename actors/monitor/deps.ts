@@ -54,39 +54,26 @@ export interface GraphSources {
   >;
 }
 
-/** What the service has done in this process, for /metrics. */
-export interface MonitorNumbers {
-  refreshes: number;
-  /** Reads of a source that failed or took too long. */
-  failures: number;
-  /** Clients of event streams and of sockets. */
-  streams: number;
-  sockets: number;
-  /** Snapshots handed to a client, and those left out because a newer one came before it had read. */
-  pushed: number;
-  skipped: number;
-  published: number;
-  /** Messages not published, because the broker was away or slow. */
-  dropped: number;
-  alerts: number;
-  /** When nodes and pods were measured last, Unix ms; 0: never. */
-  nodesAt: number;
-  podsAt: number;
-}
-
-/** Numbers that begin at zero. */
-export function monitorNumbers(): MonitorNumbers {
+/** What the service has done in this process, for /metrics: numbers that begin at zero. */
+export function monitorNumbers() {
   return {
     refreshes: 0,
+    /** Reads of a source that failed or took too long. */
     failures: 0,
+    /** Clients of event streams and of sockets. */
     streams: 0,
     sockets: 0,
+    /** Snapshots handed to a client, and those left out because a newer one came before it had read. */
     pushed: 0,
     skipped: 0,
     published: 0,
+    /** Messages not published, because the broker was away or slow. */
     dropped: 0,
     alerts: 0,
+    /** When nodes and pods were measured last, Unix ms; 0: never. */
     nodesAt: 0,
     podsAt: 0,
   };
 }
+
+export type MonitorNumbers = ReturnType<typeof monitorNumbers>;

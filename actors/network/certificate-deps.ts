@@ -34,13 +34,11 @@ export interface DnsView {
 }
 
 /** Counted since the process began. */
-export interface CertificateNumbers {
-  readonly outcomes: Map<string, number>;
+export function certificateNumbers() {
+  return { outcomes: new Map<string, number>() };
 }
 
-export function certificateNumbers(): CertificateNumbers {
-  return { outcomes: new Map() };
-}
+export type CertificateNumbers = ReturnType<typeof certificateNumbers>;
 
 /** Counts how an order ended: `issued`, or the code of its failure. */
 export function countOutcome({ outcomes }: CertificateNumbers, outcome: string): void {

@@ -1,4 +1,5 @@
 /** What a mapping is looked at for: the proof that its name is its user's, and whether it still is. */
+
 import { notificationEvent } from '../../proto/notify/notification.ts';
 import { audit } from '../../storage/audit.ts';
 import {
@@ -11,6 +12,7 @@ import {
   verifyMapping,
 } from '../../storage/network/mappings.ts';
 import { append } from '../../storage/outbox.ts';
+import { platformEntry } from '../service/audit.ts';
 import { makeRecord } from './automation.ts';
 import type { DnsView } from './certificate-deps.ts';
 import {
@@ -138,13 +140,7 @@ export class MappingCheck {
         await append(tx, noticeOf(loser, now, `${loser.hostname} is somebody else's`, LOST));
       if (outcome === 'taken') return outcome;
       await append(tx, noticeOf(row, now, `${row.hostname} is verified`, `${row.hostname} leads to your container.`));
-      await audit(tx, {
-        userId: row.userId,
-        username: 'platform',
-        action: 'mapping.verified',
-        target: row.id,
-        detail: { domain: row.hostname, by },
-      });
+      await audit(tx, platformEntry(row.userId, 'mapping.verified', row.id, { domain: row.hostname, by }));
       return outcome;
     });
     if (proven === 'taken') return { kind: 'taken' };
@@ -159,13 +155,7 @@ export class MappingCheck {
     const why = `its proof has been missing since ${since.toISOString()}: ${toDo(row)}, then verify it`;
     await this.#right.tx(async (tx) => {
       if ((await lapseMapping(tx, row.id, why)) === undefined) return;
-      await audit(tx, {
-        userId: row.userId,
-        username: 'platform',
-        action: 'mapping.lapsed',
-        target: row.id,
-        detail: { domain: row.hostname },
-      });
+      await audit(tx, platformEntry(row.userId, 'mapping.lapsed', row.id, { domain: row.hostname }));
       await append(
         tx,
         noticeOf(row, now, `${row.hostname} has lapsed`, `${row.hostname} is not served any more: ${why}.`),

@@ -15,7 +15,7 @@ import { isFenced } from '../../proto/ports/placement.ts';
 import { audit } from '../../storage/audit.ts';
 import { deleteMapping, type MappingRow, mappingById, noteCheck } from '../../storage/network/mappings.ts';
 import { dispatch, type Ref } from '../../supervision/index.ts';
-import { auditEntry } from '../service/audit.ts';
+import { auditEntry, platformEntry } from '../service/audit.ts';
 import { handleCall, refusalOf } from '../service/dispatch.ts';
 import type { AnsweringKind, EntitiesPart } from '../service/parts.ts';
 import { removeRecord } from './automation.ts';
@@ -41,13 +41,7 @@ export function mappingKind(
       const detail = { domain: row.hostname };
       const entry =
         call === undefined
-          ? {
-              userId: row.userId,
-              username: 'platform',
-              action: 'mapping.delete',
-              target: row.id,
-              detail: { ...detail, why: 'container deleted' },
-            }
+          ? platformEntry(row.userId, 'mapping.delete', row.id, { ...detail, why: 'container deleted' })
           : auditEntry(call, 'mapping.delete', row.id, detail);
       await audit(tx, entry);
     });

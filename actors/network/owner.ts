@@ -25,7 +25,7 @@ import {
   replaceZones,
 } from '../../storage/network/zones.ts';
 import { auditEntry } from '../service/audit.ts';
-import { type CallMessage, handleCall, handler, handlers } from '../service/dispatch.ts';
+import { type CallMessage, found, handleCall, handler, handlers } from '../service/dispatch.ts';
 import { keptReply } from '../service/kept.ts';
 import type { AnsweringKind } from '../service/parts.ts';
 import type { NetworkDeps } from './deps.ts';
@@ -109,16 +109,14 @@ export function ownerKind(deps: NetworkDeps): AnsweringKind<CallMessage, OwnerSt
     }),
     handler(refreshDomain, async (state: OwnerState, call) => {
       configured();
-      const row = await ownedDomain(db, state.userId, call.params.id);
-      if (row === undefined) throw new Refusal('not_found');
+      const row = found(await ownedDomain(db, state.userId, call.params.id));
       return { id: row.id, zones: [...(await refreshed(state, row))] };
     }),
     handler(disconnectDomain, async ({ userId, right }: OwnerState, call) => {
       configured();
       const { id } = call.params;
       await right.tx(async (tx) => {
-        const zones = await deleteOwned(tx, userId, id);
-        if (zones === undefined) throw new Refusal('not_found');
+        const zones = found(await deleteOwned(tx, userId, id));
         await audit(tx, auditEntry(call, 'domain.disconnect', id, { zones: zones.slice(0, 20) }));
       });
       return undefined;

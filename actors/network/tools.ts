@@ -1,9 +1,11 @@
 /** `/mcp`: messages of programs that act for people, which the tool server answers with the caller's own token. */
+
 import { KeyedLimit } from '../../lib/concurrency.ts';
 import { jsonOf, readAtMost } from '../../lib/input.ts';
 import type { Upload } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { MAX_TOOL_MESSAGE, MAX_TOOL_REQUESTS, toolMessageSchema, useTools } from '../../proto/network/tools.ts';
+import { found } from '../service/dispatch.ts';
 import { transferHandler } from '../service/start-service.ts';
 import type { NetworkDeps } from './deps.ts';
 
@@ -40,8 +42,7 @@ async function messageOf(upload: Upload): Promise<Record<string, unknown>> {
   const bytes = await readAtMost(upload.stream(), MAX_TOOL_MESSAGE);
   if (bytes === undefined)
     throw new Refusal('body_too_large', { message: `A message has at most ${MAX_TOOL_MESSAGE} bytes.` });
-  const value = jsonOf(bytes.toString('utf8'));
-  if (value === undefined) throw new Refusal('invalid_json');
+  const value = found(jsonOf(bytes.toString('utf8')), () => new Refusal('invalid_json'));
   const { data: message } = toolMessageSchema.safeParse(value);
   if (message === undefined)
     throw new Refusal('invalid_request', { message: 'The body is no message of JSON-RPC 2.0.' });

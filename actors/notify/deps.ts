@@ -35,47 +35,32 @@ export interface DeliveryDeps {
   readonly lookMs?: number;
 }
 
-/** What the service has done in this process, for /metrics. */
-export interface NotifyNumbers {
-  /** Messages taken from the stream, repeated deliveries included. */
-  received: number;
-  /** What became of them. */
-  stored: number;
-  known: number;
-  muted: number;
-  /** No notification, or to nobody: dead letters. */
-  refused: number;
-  /** Given back to the bus after a failed insert. */
-  retried: number;
-  /** Given up after the last attempt: dead letters. */
-  lost: number;
-  /** Frames sent to sockets. */
-  pushed: number;
-  /** Sockets that are open. */
-  sockets: number;
-  /** Requests to webhooks that succeeded, and that did not. */
-  webhooks: number;
-  webhookFailures: number;
-  /** Mails that the mail server took, and tries that failed. */
-  mails: number;
-  mailFailures: number;
-}
-
-/** Numbers that begin at zero. */
-export function notifyNumbers(): NotifyNumbers {
+/** What the service has done in this process, for /metrics: numbers that begin at zero. */
+export function notifyNumbers() {
   return {
+    /** Messages taken from the stream, repeated deliveries included. */
     received: 0,
+    /** What became of them. */
     stored: 0,
     known: 0,
     muted: 0,
+    /** No notification, or to nobody: dead letters. */
     refused: 0,
+    /** Given back to the bus after a failed insert. */
     retried: 0,
+    /** Given up after the last attempt: dead letters. */
     lost: 0,
+    /** Frames sent to sockets. */
     pushed: 0,
+    /** Sockets that are open. */
     sockets: 0,
+    /** Requests to webhooks that succeeded, and that did not. */
     webhooks: 0,
     webhookFailures: 0,
+    /** Mails that the mail server took, and tries that failed. */
     mails: 0,
     mailFailures: 0,
   };
 }
+
+export type NotifyNumbers = ReturnType<typeof notifyNumbers>;

@@ -9,8 +9,9 @@ import type { StreamMessage } from '../../proto/ports/bus.ts';
 import { NOTIFICATIONS_CONSUMER } from '../../proto/subjects.ts';
 import { type NewNotification, type StoredArrivals, storeNotifications } from '../../storage/notify/arrivals.ts';
 import type { NotificationRow } from '../../storage/notify/notifications.ts';
-import { type AnyRef, spawn } from '../../supervision/index.ts';
+import type { AnyRef } from '../../supervision/index.ts';
 import type { EntitiesPart } from '../service/parts.ts';
+import { ownerActor } from '../service/supervisor.ts';
 import type { NotifyDeps } from './deps.ts';
 import { afterFailure, isPassing, readIncoming } from './intake-rules.ts';
 import type { PeerHints } from './peer-hints.ts';
@@ -69,23 +70,11 @@ export async function startIntake(parent: AnyRef, deps: NotifyDeps, sockets: Not
   const consuming = await deps.bus.consume(NOTIFICATIONS_STREAM.name, NOTIFICATIONS_CONSUMER, (messages) =>
     intake.take(messages),
   );
-  const end = async () => {
+  return ownerActor(parent, 'notify', 'intake', async () => {
     stopping.abort();
     await consuming.close();
     await intake.idle();
-  };
-  try {
-    return spawn<null, never>(parent, (state) => state, {
-      name: 'intake',
-      kind: 'notify/intake',
-      initialState: null,
-      afterStop: end,
-    });
-  } catch (error) {
-    // The service began to stop meanwhile.
-    await end();
-    throw error;
-  }
+  });
 }
 
 class Intake {

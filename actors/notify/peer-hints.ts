@@ -7,8 +7,8 @@ import { z } from 'zod';
 import { jsonOf } from '../../lib/input.ts';
 import { newId } from '../../proto/ids.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
-import { type AnyRef, spawn } from '../../supervision/index.ts';
-import type { Part } from '../service/supervisor.ts';
+import type { AnyRef } from '../../supervision/index.ts';
+import { ownerActor, type Part } from '../service/supervisor.ts';
 
 /** A core subject, outside of every stream: at most once is enough. */
 const SUBJECT = 'notifications.stored';
@@ -37,18 +37,13 @@ export class PeerHints implements Part {
     this.#reader = reader;
   }
 
-  start(parent: AnyRef): AnyRef {
+  start(parent: AnyRef): Promise<AnyRef> {
     const subscription = this.#bus.subscribe(SUBJECT, ({ data }) => {
       const news = newsOf(data, this.#self);
       for (const userId of news?.users ?? []) this.#reader.stored(userId);
       if (news?.read !== undefined) this.#reader.read(news.read.user, news.read.id);
     });
-    return spawn<null, never>(parent, (state) => state, {
-      name: 'peer-hints',
-      kind: 'notify/peer-hints',
-      initialState: null,
-      afterStop: () => subscription.close(),
-    });
+    return ownerActor(parent, 'notify', 'peer-hints', () => subscription.close());
   }
 
   /** Tells the other processes that something was stored for these users. */

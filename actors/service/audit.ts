@@ -14,6 +14,16 @@ export const operatorEntry: EntryMaker = (action, target = '', detail = {}) => {
   return { userId: null, username: OPERATOR, action, target, detail };
 };
 
+/** An entry of what the platform did by itself, with what is `userId`'s. */
+export function platformEntry(
+  userId: string | null,
+  action: string,
+  target: string,
+  detail: Readonly<Record<string, unknown>>,
+): AuditEntry {
+  return { userId, username: 'platform', action, target, detail };
+}
+
 /** An entry for something that the caller of `call` did. */
 export function auditEntry(
   call: Call,

@@ -155,6 +155,12 @@ function unwrap(outcome: Outcome): unknown {
   return outcome.ok;
 }
 
+/** What was looked for. Throws the refusal when it is not there: `not_found`, unless it is another one. */
+export function found<T>(value: T | undefined, refusal = () => new Refusal('not_found')): T {
+  if (value === undefined) throw refusal();
+  return value;
+}
+
 /** The caller of an endpoint whose access is not `none`: the transport has proven it. */
 export function callerOf(call: Call) {
   if (call.caller === undefined) throw new Refusal('unauthorized');

@@ -66,6 +66,29 @@ export async function startParts(
   return () => problem;
 }
 
+/**
+ * The actor that owns something which `close` ends: it is told nothing. When it cannot begin, because the service began
+ * to stop meanwhile, `close` is called at once.
+ */
+export async function ownerActor(
+  parent: AnyRef,
+  service: string,
+  name: string,
+  close: () => Promise<void>,
+): Promise<AnyRef> {
+  try {
+    return spawn<null, never>(parent, (state) => state, {
+      name,
+      kind: `${service}/${name}`,
+      initialState: null,
+      afterStop: close,
+    });
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
 /** A parent of actors of which each ends alone when it fails: whoever is behind it comes back. */
 export function connectionSupervisor(parent: AnyRef, service: string, name: string): AnyRef {
   return spawn<null, never>(parent, (state) => state, {

@@ -8,13 +8,13 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { audit } from '../../storage/audit.ts';
-import { COMPUTE_SEALED } from '../../storage/compute/reseal.ts';
+import { COMPUTE_SEALED } from '../../storage/compute/settings.ts';
 import type { Db, Tx } from '../../storage/db.ts';
 import { NETWORK_SEALED } from '../../storage/network/reseal.ts';
 import { READS_NEWS } from '../../storage/news/catch-up.ts';
-import { NOTIFY_SEALED } from '../../storage/notify/reseal.ts';
+import { NOTIFY_SEALED } from '../../storage/notify/webhooks.ts';
 import { resealPlaces } from '../../storage/reseal.ts';
-import { open, parseSealKey, SealError, seal } from '../../storage/seal.ts';
+import { openedOrNone, parseSealKey, seal } from '../../storage/seal.ts';
 import { getSetting, holdSettings, setSetting } from '../../storage/settings.ts';
 import { CliError } from '../config/cli-error.ts';
 import { type Environment, readEnvironment } from '../config/config.ts';
@@ -79,17 +79,17 @@ async function reseal(db: Db, from: KeyObject, to: KeyObject): Promise<{ sealed:
     await holdSettings(tx);
     const settings = await sealedSettings(tx);
     if (settings.length === 0) throw new CliError('Nothing is sealed in this database yet.');
-    if (settings.every(({ context, sealed }) => opened(to, context, sealed) !== undefined))
+    if (settings.every(({ context, sealed }) => openedOrNone(to, context, sealed) !== undefined))
       return { sealed: 0, left: 0 };
     await refuseWhileUsed(tx);
     for (const { key, context, clear, sealed } of settings) {
-      const text = opened(from, context, sealed);
+      const text = openedOrNone(from, context, sealed);
       if (text === undefined)
         throw new CliError('ENCRYPTION_KEY is not the key this database was set up with: give the right one.');
       await setSetting(tx, key, `${clear}${seal(to, context, text).toString('base64')}`);
     }
     const rest = await resealPlaces(tx, SEALED_PLACES, (context, sealed) => {
-      const text = opened(from, context, sealed);
+      const text = openedOrNone(from, context, sealed);
       return text === undefined ? undefined : seal(to, context, text);
     });
     const done = { sealed: settings.length + rest.sealed, left: rest.left };
@@ -120,13 +120,4 @@ async function sealedSettings(tx: Tx) {
     const sealed = Buffer.from(value.slice(at), 'base64');
     return [{ key, context: `settings/${key}`, clear: value.slice(0, at), sealed }];
   });
-}
-
-function opened(key: KeyObject, context: string, sealed: Uint8Array): Buffer | undefined {
-  try {
-    return open(key, context, sealed);
-  } catch (error) {
-    if (error instanceof SealError) return undefined;
-    throw error;
-  }
 }

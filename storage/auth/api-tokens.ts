@@ -2,14 +2,13 @@
 import { z } from 'zod';
 import type { Scopes } from '../../proto/scopes.ts';
 import type { Queries } from '../db.ts';
+import { columnsOf, oneValue } from '../rows.ts';
 import { tellTokens } from './token-directory.ts';
-
-const scopes = z.record(z.string(), z.array(z.string()));
 
 const tokenRow = z.object({
   id: z.string(),
   name: z.string(),
-  scopes,
+  scopes: z.record(z.string(), z.array(z.string())),
   serviceAccountId: z.string().nullable(),
   createdAt: z.date(),
   expiresAt: z.date().nullable(),
@@ -19,8 +18,7 @@ const tokenRow = z.object({
 /** A token as stored. `scopes` are its own, or those its service account has now. */
 export type ApiTokenRow = z.output<typeof tokenRow>;
 
-const SELECT = `select t.id, t.name, coalesce(t.scopes, a.scopes) as scopes, t.service_account_id as "serviceAccountId",
-  t.created_at as "createdAt", t.expires_at as "expiresAt", t.last_used_at as "lastUsedAt"
+const SELECT = `select ${columnsOf(tokenRow, { scopes: 'coalesce(t.scopes, a.scopes)' }, 't')}
   from api_tokens t left join service_accounts a on a.id = t.service_account_id`;
 
 /** A new token, before it is stored. */
@@ -37,11 +35,12 @@ interface NewApiToken {
 }
 
 /** Adds a token; when it was made, or undefined past the limit. Runs in the transaction that holds the user's row. */
-export async function insertApiToken(tx: Queries, token: NewApiToken): Promise<Date | undefined> {
+export function insertApiToken(tx: Queries, token: NewApiToken): Promise<Date | undefined> {
   const { grants } = token;
   const account = 'serviceAccountId' in grants ? grants.serviceAccountId : null;
-  const [made] = await tx.many(
-    z.object({ created_at: z.date() }),
+  return oneValue(
+    tx,
+    z.date(),
     `insert into api_tokens (id, user_id, service_account_id, name, scopes, expires_at)
      select $1, $2, $3, $4, $5::jsonb, to_timestamp($6)
      where (select count(*) from api_tokens where user_id = $2 and service_account_id is not distinct from $3
@@ -57,7 +56,6 @@ export async function insertApiToken(tx: Queries, token: NewApiToken): Promise<D
       token.max,
     ],
   );
-  return made?.created_at;
 }
 
 /** The user's tokens, oldest first; those of one service account only when it is given. */
@@ -79,16 +77,12 @@ export function livingApiToken(db: Queries, id: string): Promise<ApiTokenRow | u
   );
 }
 
-const nameRow = z.object({ name: z.string() });
-
 /** Deletes a token. Returns its name; undefined when the user has no such token. */
 export async function deleteApiToken(tx: Queries, userId: string, id: string): Promise<string | undefined> {
-  const row = await tx.one(nameRow, 'delete from api_tokens where user_id = $1 and id = $2 returning name', [
-    userId,
-    id,
-  ]);
+  const deleted = 'delete from api_tokens where user_id = $1 and id = $2 returning name';
+  const name = await oneValue(tx, z.string(), deleted, [userId, id]);
   await tellTokens(tx, 'token', id);
-  return row?.name;
+  return name;
 }
 
 /** Records when tokens were last used (unix seconds), in one statement. A time older than the stored one is ignored. */

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';
+import { fieldsOf } from '../rows.ts';
 import { USER_COLUMNS, type UserRow, userRow } from './users.ts';
 
 const attemptRow = z.object({
@@ -43,12 +44,7 @@ export async function writeAttempts(
       to_timestamp(c.blocked_until)
      from unnest($1::text[], $2::float8[], $3::float8[], $4::float8[]) as c (key, failures, last_at, blocked_until)
      where a.key = c.key`,
-    [
-      counts.map(({ key }) => key),
-      counts.map(({ failures }) => failures),
-      counts.map(({ lastAt }) => lastAt),
-      counts.map(({ blockedUntil }) => blockedUntil),
-    ],
+    fieldsOf(counts, 'key', 'failures', 'lastAt', 'blockedUntil'),
   );
 }
 

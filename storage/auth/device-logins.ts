@@ -1,6 +1,7 @@
 /** SQL of logins that a program begins and a person approves in a browser. */
 import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';
+import { columnsOf } from '../rows.ts';
 
 /** Logins that wait at once: of all, and of one network. */
 const MAX_WAITING = 10_000;
@@ -49,9 +50,8 @@ const waitingRow = z.object({
 export function holdDeviceLogin(tx: Tx, lookupHash: string): Promise<z.output<typeof waitingRow> | undefined> {
   return tx.one(
     waitingRow,
-    `select device_hash as "deviceHash", code_hash as "codeHash", name, address, created_at as "createdAt",
-       expires_at as "expiresAt", wrong, approved
-     from device_logins where lookup_hash = $1 and expires_at > now() for update`,
+    `select ${columnsOf(waitingRow)} from device_logins
+     where lookup_hash = $1 and expires_at > now() for update`,
     [lookupHash],
   );
 }
@@ -109,8 +109,7 @@ export function askDeviceLogin(db: Queries, deviceHash: string): Promise<z.outpu
      update device_logins d set asked_at = now(),
        pause = case when early and approved is null then least(pause + 5, ${MAX_PAUSE}) else pause end
      from held h where d.device_hash = h.device_hash
-     returning d.name, d.pause, h.early as "isEarly", d.user_id as "userId", d.approved, d.epoch,
-       d.is_proven as "isProven"`,
+     returning ${columnsOf(askedRow, { isEarly: 'h.early' }, 'd')}`,
     [deviceHash],
   );
 }

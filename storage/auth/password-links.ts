@@ -4,8 +4,8 @@
  */
 import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';
+import { oneValue } from '../rows.ts';
 
-const expiryRow = z.object({ expiresAt: z.date() });
 const linkRow = z.object({ userId: z.string(), username: z.string(), expiresAt: z.date() });
 const ownerRow = z.object({ id: z.string(), username: z.string() });
 
@@ -17,16 +17,17 @@ export async function storePasswordLink(
   tx: Tx,
   { userId, tokenHash, seconds }: { readonly userId: string; readonly tokenHash: string; readonly seconds: number },
 ): Promise<Date> {
-  const row = await tx.one(
-    expiryRow,
+  const expiresAt = await oneValue(
+    tx,
+    z.date(),
     `insert into password_links (user_id, token_hash, expires_at) values ($1, $2, now() + make_interval(secs => $3))
      on conflict (user_id) do update set token_hash = excluded.token_hash, created_at = now(),
        expires_at = excluded.expires_at
-     returning expires_at as "expiresAt"`,
+     returning expires_at`,
     [userId, tokenHash, seconds],
   );
-  if (row === undefined) throw new TypeError('a link that was stored is not there');
-  return row.expiresAt;
+  if (expiresAt === undefined) throw new TypeError('a link that was stored is not there');
+  return expiresAt;
 }
 
 /** The link, if it holds and its user may log in. */

@@ -1,8 +1,8 @@
 /** SQL of the registry's visibility: which repositories anybody may pull. All others are private. */
 import { z } from 'zod';
 import type { Queries } from '../db.ts';
+import { columnsOf, manyValues } from '../rows.ts';
 
-const nameRow = z.object({ name: z.string() });
 const publicRow = z.object({ name: z.string(), madePublicAt: z.date() });
 
 /** A public repository as stored. */
@@ -11,20 +11,19 @@ type PublicRepository = z.output<typeof publicRow>;
 /** Which of these repositories are public. Asks nothing for none. */
 export async function publicAmong(db: Queries, names: readonly string[]): Promise<ReadonlySet<string>> {
   if (names.length === 0) return new Set();
-  const rows = await db.many(nameRow, 'select name from public_repositories where name = any($1::text[])', [names]);
-  return new Set(rows.map(({ name }) => name));
+  const among = 'select name from public_repositories where name = any($1::text[])';
+  return new Set(await manyValues(db, z.string(), among, [names]));
 }
 
 /** All public repositories, by name. */
 export function publicRepositories(db: Queries): Promise<PublicRepository[]> {
-  return db.many(publicRow, 'select name, made_public_at as "madePublicAt" from public_repositories order by name');
+  return db.many(publicRow, `select ${columnsOf(publicRow)} from public_repositories order by name`);
 }
 
 /** Makes a repository public. False when it was already. */
 export async function makePublic(db: Queries, name: string): Promise<boolean> {
-  return (
-    (await db.run('insert into public_repositories (name) values ($1) on conflict (name) do nothing', [name])) === 1
-  );
+  const made = await db.run('insert into public_repositories (name) values ($1) on conflict (name) do nothing', [name]);
+  return made === 1;
 }
 
 /** Makes a repository private. False when it was already. */

@@ -1,6 +1,7 @@
 /** SQL of security keys, and of the tokens of their ceremonies, which count once. */
 import { z } from 'zod';
 import type { Queries } from '../db.ts';
+import { columnsOf, oneValue } from '../rows.ts';
 
 const keyRow = z.object({
   id: z.string(),
@@ -16,8 +17,7 @@ const keyRow = z.object({
 /** A key as stored. `id`: credential id, base64url; `publicKey`: COSE (RFC 9052, section 7). */
 type SecurityKeyRow = z.output<typeof keyRow>;
 
-const COLUMNS = `id, public_key as "publicKey", counter, transports, name, authenticator_type as "authenticatorType",
-  user_verified as "userVerified", created_at as "createdAt"`;
+const COLUMNS = columnsOf(keyRow);
 
 /** The user's keys, oldest first. */
 export function listSecurityKeys(db: Queries, userId: string): Promise<SecurityKeyRow[]> {
@@ -29,12 +29,9 @@ export function findSecurityKey(db: Queries, userId: string, id: string): Promis
   return db.one(keyRow, `select ${COLUMNS} from security_keys where user_id = $1 and id = $2`, [userId, id]);
 }
 
-const countRow = z.object({ count: z.number() });
-const nameRow = z.object({ name: z.string() });
-
 /** How many keys the user has. */
 export async function countSecurityKeys(db: Queries, userId: string): Promise<number> {
-  return (await db.one(countRow, 'select count(*) from security_keys where user_id = $1', [userId]))?.count ?? 0;
+  return (await oneValue(db, z.number(), 'select count(*) from security_keys where user_id = $1', [userId])) ?? 0;
 }
 
 /** Adds a key; false when somebody, whoever it is, has a key with this id. */
@@ -56,13 +53,8 @@ export async function advanceCounter(
   tx: Queries,
   { userId, id, from, to }: { userId: string; id: string; from: number; to: number },
 ): Promise<boolean> {
-  const rows = await tx.run('update security_keys set counter = $4 where user_id = $1 and id = $2 and counter = $3', [
-    userId,
-    id,
-    from,
-    to,
-  ]);
-  return rows === 1;
+  const advance = 'update security_keys set counter = $4 where user_id = $1 and id = $2 and counter = $3';
+  return (await tx.run(advance, [userId, id, from, to])) === 1;
 }
 
 /** Renames a key; whether that changed its name, undefined when the user has no such key. */
@@ -73,19 +65,17 @@ export async function renameSecurityKey(
   name: string,
 ): Promise<boolean | undefined> {
   const key = [userId, id];
-  const row = await tx.one(nameRow, 'select name from security_keys where user_id = $1 and id = $2 for update', key);
-  if (row === undefined || row.name === name) return row === undefined ? undefined : false;
+  const held = 'select name from security_keys where user_id = $1 and id = $2 for update';
+  const before = await oneValue(tx, z.string(), held, key);
+  if (before === undefined || before === name) return before === undefined ? undefined : false;
   await tx.run('update security_keys set name = $3 where user_id = $1 and id = $2', [...key, name]);
   return true;
 }
 
 /** Deletes a key. Returns its name; undefined when the user has no such key. */
-export async function deleteSecurityKey(tx: Queries, userId: string, id: string): Promise<string | undefined> {
-  const row = await tx.one(nameRow, 'delete from security_keys where user_id = $1 and id = $2 returning name', [
-    userId,
-    id,
-  ]);
-  return row?.name;
+export function deleteSecurityKey(tx: Queries, userId: string, id: string): Promise<string | undefined> {
+  const deleted = 'delete from security_keys where user_id = $1 and id = $2 returning name';
+  return oneValue(tx, z.string(), deleted, [userId, id]);
 }
 
 /** Deletes all keys of the user. Returns how many went. */

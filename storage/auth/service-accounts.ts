@@ -2,9 +2,8 @@
 import { z } from 'zod';
 import type { Scopes } from '../../proto/scopes.ts';
 import type { Queries } from '../db.ts';
+import { columnsOf, oneValue } from '../rows.ts';
 import { tellTokens } from './token-directory.ts';
-
-const sameRow = z.object({ same: z.boolean() });
 
 const accountRow = z.object({
   id: z.string(),
@@ -17,8 +16,9 @@ const accountRow = z.object({
 /** A service account as stored, with the number of its tokens. */
 export type ServiceAccountRow = z.output<typeof accountRow>;
 
-const COLUMNS = `id, name, scopes, created_at as "createdAt",
-  (select count(*) from api_tokens t where t.service_account_id = service_accounts.id)::int as "tokenCount"`;
+const COLUMNS = columnsOf(accountRow, {
+  tokenCount: '(select count(*) from api_tokens t where t.service_account_id = service_accounts.id)::int',
+});
 
 /**
  * Adds an account unless the user has `max` already; undefined then. Runs in the transaction that holds the user's row.
@@ -31,7 +31,7 @@ export function insertServiceAccount(
     accountRow,
     `insert into service_accounts (id, user_id, name, scopes)
      select $1, $2, $3, $4::jsonb where (select count(*) from service_accounts where user_id = $2) < $5
-     returning id, name, scopes, created_at as "createdAt", 0 as "tokenCount"`,
+     returning ${columnsOf(accountRow, { tokenCount: '0' })}`,
     [account.id, account.userId, account.name, JSON.stringify(account.scopes), account.max],
   );
 }
@@ -56,25 +56,22 @@ export async function setServiceAccountScopes(
   scopes: Scopes,
 ): Promise<boolean | undefined> {
   const account = [userId, id, JSON.stringify(scopes)];
-  const row = await tx.one(
-    sameRow,
-    'select scopes = $3::jsonb as same from service_accounts where user_id = $1 and id = $2 for update',
+  const isSame = await oneValue(
+    tx,
+    z.boolean(),
+    'select scopes = $3::jsonb from service_accounts where user_id = $1 and id = $2 for update',
     account,
   );
-  if (row === undefined || row.same) return row === undefined ? undefined : false;
+  if (isSame !== false) return isSame === undefined ? undefined : false;
   await tx.run('update service_accounts set scopes = $3::jsonb where user_id = $1 and id = $2', account);
   await tellTokens(tx, 'account', id);
   return true;
 }
 
-const nameRow = z.object({ name: z.string() });
-
 /** Deletes the account and, by cascade, its tokens. Returns its name; undefined when the user has no such account. */
 export async function deleteServiceAccount(tx: Queries, userId: string, id: string): Promise<string | undefined> {
-  const row = await tx.one(nameRow, 'delete from service_accounts where user_id = $1 and id = $2 returning name', [
-    userId,
-    id,
-  ]);
+  const deleted = 'delete from service_accounts where user_id = $1 and id = $2 returning name';
+  const name = await oneValue(tx, z.string(), deleted, [userId, id]);
   await tellTokens(tx, 'account', id);
-  return row?.name;
+  return name;
 }

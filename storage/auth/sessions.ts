@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { Caller } from '../../proto/endpoint.ts';
 import { INTO_AUDIT } from '../audit.ts';
 import type { Queries, Tx } from '../db.ts';
+import { columnsOf, oneValue } from '../rows.ts';
 import { voidPasswordLink } from './password-links.ts';
 import { SESSION_COUNTS, sessionParameters, tellTokens } from './token-directory.ts';
 
@@ -84,9 +85,7 @@ export async function recordLogin(db: Queries, login: Login): Promise<void> {
 export function listSessions(db: Queries, userId: string): Promise<SessionRow[]> {
   return db.many(
     sessionRow,
-    `select id, token_id as "tokenId", ip_address as "ipAddress", created_at as "createdAt",
-       user_agent as "userAgent", last_seen_at as "lastSeenAt"
-     from login_sessions
+    `select ${columnsOf(sessionRow)} from login_sessions
      where user_id = $1 and expires_at > now() order by id desc limit ${MAX_SESSIONS}`,
     [userId],
   );
@@ -123,25 +122,16 @@ async function endRecords(tx: Tx, userId: string, kept: string | null): Promise<
   return tx.run('delete from login_sessions where user_id = $1 and token_id is distinct from $2', [userId, kept]);
 }
 
-const epochRow = z.object({ epoch: z.number() });
-
 /** The user's present epoch (`SessionBirth`); null when there is no such user. */
 export async function sessionsEpoch(db: Queries, userId: string): Promise<number | null> {
-  const row = await db.one(epochRow, 'select sessions_epoch as epoch from users where id = $1', [userId]);
-  return row?.epoch ?? null;
+  return (await oneValue(db, z.number(), 'select sessions_epoch from users where id = $1', [userId])) ?? null;
 }
 
 /** The same, if nothing has ended this session of theirs: else null. What is noted with it ends with their sessions. */
 export async function epochOfSession(db: Queries, userId: string, session: SessionOfCaller): Promise<number | null> {
-  const row = await db.one(
-    epochRow,
-    `select sessions_epoch as epoch from users where ${SESSION_COUNTS}`,
-    sessionParameters(userId, session),
-  );
-  return row?.epoch ?? null;
+  const counts = `select sessions_epoch from users where ${SESSION_COUNTS}`;
+  return (await oneValue(db, z.number(), counts, sessionParameters(userId, session))) ?? null;
 }
-
-const endedRow = z.object({ tokenId: z.string() });
 
 /**
  * Ends one session of a user, by its record's id or its token's id, on every node within a second of the commit.
@@ -152,18 +142,19 @@ export async function endSession(
   userId: string,
   which: { readonly id: number } | { readonly tokenId: string },
 ): Promise<string | undefined> {
-  const ended = await tx.one(
-    endedRow,
+  const ended = await oneValue(
+    tx,
+    z.string(),
     `with gone as (
        delete from login_sessions where user_id = $1 and expires_at > now()
          and (id = $2::bigint or token_id = $3::text) returning token_id, user_id, expires_at
      )
      insert into ended_sessions (token_id, user_id, expires_at) select token_id, user_id, expires_at from gone
-     on conflict (token_id) do nothing returning token_id as "tokenId"`,
+     on conflict (token_id) do nothing returning token_id`,
     [userId, 'id' in which ? which.id : null, 'tokenId' in which ? which.tokenId : null],
   );
   if (ended !== undefined) await tellTokens(tx, 'user', userId);
-  return ended?.tokenId;
+  return ended;
 }
 
 /** Notes that a session asked for itself, at most once a minute. */
@@ -175,27 +166,20 @@ export async function noteSeen(db: Queries, tokenId: string): Promise<void> {
   );
 }
 
-const prolongedRow = z.object({ expiresAt: z.date() });
-
 /**
  * Lets a session last until `expiresAt`, but no longer than `days` after its login. Until when it does; undefined when
  * there is no such session.
  */
-export async function prolongSession(
-  db: Queries,
-  tokenId: string,
-  expiresAt: Date,
-  days: number,
-): Promise<Date | undefined> {
-  const row = await db.one(
-    prolongedRow,
+export function prolongSession(db: Queries, tokenId: string, expiresAt: Date, days: number): Promise<Date | undefined> {
+  return oneValue(
+    db,
+    z.date(),
     `update login_sessions
      set expires_at = greatest(expires_at, least($2::timestamptz, created_at + make_interval(days => $3::int))),
        last_seen_at = now()
-     where token_id = $1 and expires_at > now() returning expires_at as "expiresAt"`,
+     where token_id = $1 and expires_at > now() returning expires_at`,
     [tokenId, expiresAt, days],
   );
-  return row?.expiresAt;
 }
 
 /** Forgets sessions that ended and whose tokens have expired since. Returns how many went. */

@@ -7,8 +7,6 @@ import type { TokenDirectory, TokenNews } from '../../proto/auth/tokens.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import type { Db, Queries } from '../db.ts';
 
-const anyRow = z.object({});
-
 const CHANNEL = 'tokens';
 
 const grantRow = z.object({
@@ -59,11 +57,7 @@ export function tokenDirectory(db: Db): TokenDirectory {
         [tokenId],
       ),
     knowsUser: async (userId, { tokenId, ...session }) =>
-      (await db.one(
-        anyRow,
-        `select from users where ${SESSION_COUNTS}`,
-        sessionParameters(userId, { tokenId, session }),
-      )) !== undefined,
+      (await db.run(`select from users where ${SESSION_COUNTS}`, sessionParameters(userId, { tokenId, session }))) > 0,
     onNews: (handler) => db.listen(CHANNEL, (payload) => handler(newsSchema.catch({ kind: 'all' }).parse(payload))),
   };
 }

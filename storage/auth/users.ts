@@ -1,9 +1,7 @@
 /** SQL of users. */
 import { z } from 'zod';
 import { isConstraint, type Queries, type Tx } from '../db.ts';
-
-const anyRow = z.object({});
-const nameRow = z.object({ username: z.string() });
+import { columnsOf, oneValue } from '../rows.ts';
 
 /** The columns of USER_COLUMNS. */
 export const userRow = z.object({
@@ -23,8 +21,7 @@ export const userRow = z.object({
 /** A user as stored. The hash is argon2id in PHC form. */
 export type UserRow = z.output<typeof userRow>;
 
-export const USER_COLUMNS = `id, username, display_name as "displayName", password_hash as "passwordHash",
-  created_at as "createdAt", disabled_at as "disabledAt", leaving, sessions_epoch as "sessionsEpoch"`;
+export const USER_COLUMNS = columnsOf(userRow);
 
 /** The user with this name, or undefined. */
 export function userByName(db: Queries, username: string): Promise<UserRow | undefined> {
@@ -37,18 +34,18 @@ export function userById(db: Queries, id: string): Promise<UserRow | undefined> 
 }
 
 /** The name of the user with this id, or undefined: for services that have no business with passwords. */
-export async function usernameById(db: Queries, id: string): Promise<string | undefined> {
-  return (await db.one(nameRow, 'select username from users where id = $1', [id]))?.username;
+export function usernameById(db: Queries, id: string): Promise<string | undefined> {
+  return oneValue(db, z.string(), 'select username from users where id = $1', [id]);
 }
 
 /** Whether a user has this name, also one who is disabled. */
 export async function isUsername(db: Queries, name: string): Promise<boolean> {
-  return (await db.one(anyRow, 'select from users where username = $1', [name])) !== undefined;
+  return (await db.run('select from users where username = $1', [name])) > 0;
 }
 
 /** Locks the user's row until the transaction ends, so that counts of the user stay true. False when there is none. */
 export async function holdUser(tx: Queries, id: string): Promise<boolean> {
-  return (await tx.one(anyRow, 'select from users where id = $1 for no key update', [id])) !== undefined;
+  return (await tx.run('select from users where id = $1 for no key update', [id])) > 0;
 }
 
 /** A page of users by name: those whose name begins with `prefix` and comes after `after`. */

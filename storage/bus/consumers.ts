@@ -2,11 +2,9 @@ import { z } from 'zod';
 import type { Delivery, DeliveryId, Fetched, StoredConsumer } from '../../proto/ports/bus-store.ts';
 import type { Db, Tx } from '../db.ts';
 import { isConstraint } from '../errors.ts';
+import { fieldsOf, manyValues, oneValue } from '../rows.ts';
 import { storableReason } from './dead-letters.ts';
 import { noStream } from './errors.ts';
-
-const msRow = z.object({ ms: z.number().nullable() });
-const countRow = z.object({ count: z.number() });
 
 /** Most payload bytes handed out at once (one message may be larger). */
 const MAX_FETCH_BYTES = 8 << 20;
@@ -80,15 +78,16 @@ export function fetch(db: Db, stream: string, durable: string): Promise<Fetched>
     await buryExhausted(tx, stream, durable, consumer.max_deliver);
     const again = await redeliver(tx, stream, durable, consumer);
     const fresh = again.full ? { deliveries: [], more: true } : await deliverNew(tx, stream, durable, consumer);
-    const due = await tx.one(
-      msRow,
-      `select ceil(extract(epoch from min(due) - clock_timestamp()) * 1000)::float8 as ms
+    const dueMs = await oneValue(
+      tx,
+      z.number().nullable(),
+      `select ceil(extract(epoch from min(due) - clock_timestamp()) * 1000)::float8
        from bus_deliveries where stream = $1 and durable = $2`,
       [stream, durable],
     );
     return {
       deliveries: [...again.deliveries, ...fresh.deliveries].sort((a, b) => a.seq - b.seq),
-      nextDueMs: due?.ms == null ? undefined : Math.max(0, due.ms),
+      nextDueMs: dueMs == null ? undefined : Math.max(0, dueMs),
       more: fresh.more,
     };
   });
@@ -115,8 +114,9 @@ async function redeliver(tx: Tx, stream: string, durable: string, consumer: Cons
        and not exists (select from bus_messages where stream = $1 and seq = out.seq)`,
     [stream, durable],
   );
-  const due = await tx.many(
-    z.object({ seq: z.number() }),
+  const due = await manyValues(
+    tx,
+    z.number(),
     `select seq from (
        select out.seq, sum(size) over (order by out.seq) - size as before
        from bus_deliveries as out join bus_messages as message on message.stream = $1 and message.seq = out.seq
@@ -136,7 +136,7 @@ async function redeliver(tx: Tx, stream: string, durable: string, consumer: Cons
      )
      select seq, subject, data, attempts, msg_id, at from again join bus_messages using (seq)
      where bus_messages.stream = $1 order by seq`,
-    [stream, durable, due.map(({ seq }) => seq), consumer.ack_wait_ms, due[0]?.seq, due.at(-1)?.seq],
+    [stream, durable, due, consumer.ack_wait_ms, due[0], due.at(-1)],
   );
   const bytes = deliveries.reduce((sum, { data }) => sum + data.byteLength, 0);
   return { deliveries, full: bytes >= MAX_FETCH_BYTES };
@@ -145,12 +145,8 @@ async function redeliver(tx: Tx, stream: string, durable: string, consumer: Cons
 const scanned = z.object({ seq: z.number(), hit: z.boolean() });
 
 async function deliverNew(tx: Tx, stream: string, durable: string, consumer: ConsumerRow) {
-  const pending = await tx.one(
-    countRow,
-    'select count(*) as count from bus_deliveries where stream = $1 and durable = $2',
-    [stream, durable],
-  );
-  const room = consumer.max_ack_pending - (pending?.count ?? 0);
+  const out = 'select count(*) from bus_deliveries where stream = $1 and durable = $2';
+  const room = consumer.max_ack_pending - ((await oneValue(tx, z.number(), out, [stream, durable])) ?? 0);
   // An acknowledgement makes room, and wakes the consumer.
   if (room <= 0) return { deliveries: [], more: false };
   const regex = subjectRegex(consumer.filter ?? undefined);
@@ -208,13 +204,7 @@ export async function nak(
     `update bus_deliveries as out set due = clock_timestamp() + item.delay_ms * interval '1 millisecond'
      from unnest($3::bigint[], $4::int[], $5::float8[]) as item (seq, attempts, delay_ms)
      where stream = $1 and durable = $2 and out.seq = item.seq and out.attempts = item.attempts`,
-    [
-      stream,
-      durable,
-      items.map(({ seq }) => seq),
-      items.map(({ deliveryCount }) => deliveryCount),
-      items.map(({ delayMs }) => delayMs),
-    ],
+    [stream, durable, ...fieldsOf(items, 'seq', 'deliveryCount', 'delayMs')],
   );
 }
 
@@ -236,13 +226,7 @@ export async function term(
      select $1, $2, seq, at, subject, data, msg_id, attempts, reason
      from given_up join bus_messages using (seq) where bus_messages.stream = $1
      on conflict (stream, durable, seq, stored_at) do nothing`,
-    [
-      stream,
-      durable,
-      items.map(({ seq }) => seq),
-      items.map(({ deliveryCount }) => deliveryCount),
-      items.map(({ reason }) => storableReason(reason)),
-    ],
+    [stream, durable, ...fieldsOf(items, 'seq', 'deliveryCount'), items.map(({ reason }) => storableReason(reason))],
   );
 }
 

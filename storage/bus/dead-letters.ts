@@ -2,33 +2,25 @@ import { z } from 'zod';
 import type { DeadLetterSink, NewDeadLetter, StoredDeadLetter } from '../../proto/ports/bus-store.ts';
 import type { Db } from '../db.ts';
 import { append } from '../outbox.ts';
+import { columnsOf, fieldsOf, orUndefined } from '../rows.ts';
 import { asBus } from './errors.ts';
 
-const letterRow = z
-  .object({
-    id: z.number(),
-    stream: z.string(),
-    durable: z.string(),
-    seq: z.number(),
-    stored_at: z.date(),
-    subject: z.string(),
-    data: z.instanceof(Buffer),
-    msg_id: z.string().nullable(),
-    deliveries: z.number(),
-    reason: z.string(),
-    at: z.date(),
-    replayed_at: z.date().nullable(),
-  })
-  .transform(
-    ({ stored_at, msg_id, at, replayed_at, ...row }): StoredDeadLetter => ({
-      ...row,
-      storedAt: stored_at.getTime(),
-      msgId: msg_id ?? undefined,
-      at: at.getTime(),
-      replayedAt: replayed_at?.getTime(),
-    }),
-  );
-const COLUMNS = 'id, stream, durable, seq, stored_at, subject, data, msg_id, deliveries, reason, at, replayed_at';
+const unixMs = z.date().transform((date) => date.getTime());
+const letterRow = z.object({
+  id: z.number(),
+  stream: z.string(),
+  durable: z.string(),
+  seq: z.number(),
+  storedAt: unixMs,
+  subject: z.string(),
+  data: z.instanceof(Buffer),
+  msgId: orUndefined(z.string()),
+  deliveries: z.number(),
+  reason: z.string(),
+  at: unixMs,
+  replayedAt: orUndefined(unixMs),
+});
+const COLUMNS = columnsOf(letterRow);
 
 /**
  * A reason as it is kept: it may quote a message, and what cannot be stored must not keep the message from being given
@@ -55,14 +47,10 @@ async function addDeadLetters(db: Db, letters: readonly NewDeadLetter[]): Promis
        as new (stream, durable, seq, stored_at, subject, data, msg_id, deliveries, reason)
      on conflict (stream, durable, seq, stored_at) do nothing`,
     [
-      letters.map(({ stream }) => stream),
-      letters.map(({ durable }) => durable),
-      letters.map(({ seq }) => seq),
-      letters.map(({ storedAt }) => storedAt),
-      letters.map(({ subject }) => subject),
+      ...fieldsOf(letters, 'stream', 'durable', 'seq', 'storedAt', 'subject'),
       letters.map(({ data }) => Buffer.from(data.buffer, data.byteOffset, data.byteLength)),
       letters.map(({ msgId }) => msgId ?? null),
-      letters.map(({ deliveries }) => deliveries),
+      ...fieldsOf(letters, 'deliveries'),
       letters.map(({ reason }) => storableReason(reason)),
     ],
   );

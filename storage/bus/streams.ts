@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { StreamConfig } from '../../proto/ports/bus.ts';
 import type { NewMessage, Stored } from '../../proto/ports/bus-store.ts';
 import type { Db, Tx } from '../db.ts';
+import { columnsOf, fieldsOf } from '../rows.ts';
 import { KEPT_DEAD_LETTERS } from './dead-letters.ts';
 import { noStream } from './errors.ts';
 
@@ -31,11 +32,7 @@ const streamRow = z.object({
 
 /** All streams. */
 export function listStreams(db: Db): Promise<StreamConfig[]> {
-  return db.many(
-    streamRow,
-    `select name, subjects, max_messages as "maxMessages", max_bytes as "maxBytes", max_age_ms as "maxAgeMs",
-       duplicate_window_ms as "duplicateWindowMs" from bus_streams order by name`,
-  );
+  return db.many(streamRow, `select ${columnsOf(streamRow)} from bus_streams order by name`);
 }
 
 const counters = z.object({
@@ -116,8 +113,7 @@ async function insert(tx: Tx, stream: string, fresh: readonly (NewMessage & { se
      select pg_notify('${APPEND_CHANNEL}', $1)`,
     [
       stream,
-      fresh.map(({ seq }) => seq),
-      fresh.map(({ subject }) => subject),
+      ...fieldsOf(fresh, 'seq', 'subject'),
       fresh.map(({ data }) => Buffer.from(data.buffer, data.byteOffset, data.byteLength)),
       fresh.map(({ msgId }) => msgId ?? null),
       fresh.length,

@@ -1,23 +1,18 @@
-/** SQL of what is changed about a container after its creation: its name, its sizes, its SSH keys, its image. */
 import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';
-import { COLUMNS, type ContainerRow, containerRow, UNPROVEN } from './containers.ts';
+import { manyValues } from '../rows.ts';
+import { type ContainerRow, UNPROVEN, updateContainer } from './containers.ts';
+
+/** SQL of what is changed about a container after its creation: its name, its sizes, its SSH keys, its image. */
 
 /** What a container may use. */
 export type Sizes = Pick<ContainerRow, 'memoryMb' | 'instanceType' | 'storageGb'>;
 
 /** Sets its sizes. Returns the row; undefined when it is gone or being deleted. */
 export function setSizes(tx: Tx, id: string, sizes: Sizes): Promise<ContainerRow | undefined> {
-  return tx.one(
-    containerRow,
-    `update containers set memory_mb = $2, instance_type = $3, storage_gb = $4
-     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id, sizes.memoryMb, sizes.instanceType, sizes.storageGb],
-  );
+  const values = [sizes.memoryMb, sizes.instanceType, sizes.storageGb];
+  return updateContainer(tx, id, 'memory_mb = $2, instance_type = $3, storage_gb = $4', values);
 }
-
-const keyIdRow = z.object({ id: z.number() });
-const fingerprintRow = z.object({ fingerprint: z.string() });
 
 /**
  * Lets these keys of its user into a container, and no others. Resolves with the fingerprints of those that are not let
@@ -28,16 +23,18 @@ export async function replaceKeys(
   { id, userId }: Pick<ContainerRow, 'id' | 'userId'>,
   keyIds: readonly number[],
 ): Promise<{ readonly removed: readonly string[] } | { readonly missing: number }> {
-  const owned = await tx.many(
-    keyIdRow,
+  const owned = await manyValues(
+    tx,
+    z.number(),
     // Locked: another transaction may be about to delete one.
     'select id from ssh_keys where user_id = $1 and id = any($2::int[]) for key share',
     [userId, keyIds],
   );
-  const missing = keyIds.find((one) => !owned.some((key) => key.id === one));
+  const missing = keyIds.find((one) => !owned.includes(one));
   if (missing !== undefined) return { missing };
-  const removed = await tx.many(
-    fingerprintRow,
+  const removed = await manyValues(
+    tx,
+    z.string(),
     `with removed as (
        delete from container_keys where container_id = $1 and key_id <> all($2::int[]) returning key_id
      ) select fingerprint from ssh_keys join removed on key_id = id order by id`,
@@ -48,17 +45,12 @@ export async function replaceKeys(
     [id, keyIds],
   );
   await tx.run('update containers set keys_revision = keys_revision + 1 where id = $1', [id]);
-  return { removed: removed.map(({ fingerprint }) => fingerprint) };
+  return { removed };
 }
 
 /** Sets its image now, and drops one that waits. As `setSizes` otherwise. */
 export function setImage(tx: Tx, id: string, image: string | null): Promise<ContainerRow | undefined> {
-  return tx.one(
-    containerRow,
-    `update containers set image = $2, next_image = null, next_settings = null
-     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id, image],
-  );
+  return updateContainer(tx, id, 'image = $2, next_image = null, next_settings = null', [image]);
 }
 
 /** Sets how it stops, and what follows when it ends. As `setSizes` otherwise. */
@@ -67,21 +59,12 @@ export function setEnding(
   id: string,
   { stopGrace, restartPolicy }: Pick<ContainerRow, 'stopGrace' | 'restartPolicy'>,
 ): Promise<ContainerRow | undefined> {
-  return tx.one(
-    containerRow,
-    `update containers set stop_grace = $2, restart_policy = $3
-     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id, stopGrace, restartPolicy],
-  );
+  return updateContainer(tx, id, 'stop_grace = $2, restart_policy = $3', [stopGrace, restartPolicy]);
 }
 
 /** Gives it another name. As `setSizes` otherwise. */
 export function setName(tx: Tx, id: string, name: string): Promise<ContainerRow | undefined> {
-  return tx.one(
-    containerRow,
-    `update containers set name = $2 where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id, name],
-  );
+  return updateContainer(tx, id, 'name = $2', [name]);
 }
 
 /** Sets the pull policy. As `setSizes` otherwise. */
@@ -90,11 +73,7 @@ export function setPullPolicy(
   id: string,
   policy: ContainerRow['pullPolicy'],
 ): Promise<ContainerRow | undefined> {
-  return tx.one(
-    containerRow,
-    `update containers set pull_policy = $2 where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id, policy],
-  );
+  return updateContainer(tx, id, 'pull_policy = $2', [policy]);
 }
 
 /** What a running container becomes once an image is pulled. */
@@ -109,12 +88,12 @@ interface NextImage {
 
 /** Writes down the image that it gets once that is pulled. As `setSizes` otherwise. */
 export function setNextImage(tx: Tx, id: string, next: NextImage): Promise<ContainerRow | undefined> {
-  return tx.one(
-    containerRow,
-    `update containers set next_image = $2, next_settings = $3,
-       status_reason = case when status = 'running' then $4 else status_reason end
-     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id, next.image ?? '', next.settings, next.reason],
+  return updateContainer(
+    tx,
+    id,
+    `next_image = $2, next_settings = $3,
+       status_reason = case when status = 'running' then $4 else status_reason end`,
+    [next.image ?? '', next.settings, next.reason],
   );
 }
 
@@ -125,12 +104,13 @@ export function dropNextImage(
   image: string | null,
   reason: string | null,
 ): Promise<ContainerRow | undefined> {
-  return db.one(
-    containerRow,
-    `update containers set next_image = null, next_settings = null,
-       status_reason = case when status = 'running' then $3 else status_reason end
-     where id = $1 and desired <> 'deleted' and next_image = $2 returning ${COLUMNS}`,
-    [id, image ?? '', reason],
+  return updateContainer(
+    db,
+    id,
+    `next_image = null, next_settings = null,
+       status_reason = case when status = 'running' then $3 else status_reason end`,
+    [image ?? '', reason],
+    'next_image = $2',
   );
 }
 
@@ -146,16 +126,38 @@ export async function takeNextImage(tx: Tx, id: string, image: string | null): P
     [id, image ?? ''],
   );
   const runs = `desired = 'running' and status <> 'failed'`;
-  return tx.one(
-    containerRow,
-    `update containers set image = nullif(next_image, ''), next_image = null, next_settings = null,
+  return updateContainer(
+    tx,
+    id,
+    `image = nullif(next_image, ''), next_image = null, next_settings = null,
        restart = restart or (${runs}),
        status = case when ${runs} then 'pending' else status end,
        status_reason = case when ${runs} then null else status_reason end,
        status_since = case when ${runs} then now() else status_since end,
        address = case when ${runs} then null else address end,
-       external_address = case when ${runs} then null else external_address end, ${UNPROVEN}
-     where id = $1 and desired <> 'deleted' and next_image = $2 returning ${COLUMNS}`,
-    [id, image ?? ''],
+       external_address = case when ${runs} then null else external_address end, ${UNPROVEN}`,
+    [image ?? ''],
+    'next_image = $2',
   );
+}
+
+/** SQL of containers that are gone: their ids are remembered for a while. */
+
+/** Forgets a container whose deletion is complete, but for its id. */
+export async function forgetContainer(db: Queries, id: string): Promise<void> {
+  await db.run(
+    `with gone as (delete from containers where id = $1 and desired = 'deleted' returning id, user_id)
+     insert into deleted_containers (id, user_id) select id, user_id from gone on conflict (id) do nothing`,
+    [id],
+  );
+}
+
+/** Which of `ids` were deleted for certain. */
+export function deletedAmong(db: Queries, ids: readonly string[]): Promise<string[]> {
+  return manyValues(db, z.string(), 'select id from deleted_containers where id = any($1)', [ids]);
+}
+
+/** Drops ids that were deleted more than `days` ago. Returns how many. */
+export function purgeDeleted(db: Queries, days: number): Promise<number> {
+  return db.run('delete from deleted_containers where deleted_at < now() - make_interval(days => $1::int)', [days]);
 }

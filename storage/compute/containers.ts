@@ -4,138 +4,127 @@ import { instanceTypeSchema, pullPolicySchema, statusSchema } from '../../proto/
 import { healthStateSchema } from '../../proto/compute/health.ts';
 import { type RestartPolicy, restartPolicySchema, STOP_GRACE_SECONDS } from '../../proto/compute/workload.ts';
 import { isConstraint, type Queries, type Tx } from '../db.ts';
-import { membershipIn } from './network-membership.ts';
+import { columnsOf, oneValue, orUndefined } from '../rows.ts';
 
 /** What a user wants of a container. */
-export const desiredSchema = z.enum(['running', 'stopped', 'deleted']);
+const desiredSchema = z.enum(['running', 'stopped', 'deleted']);
 
-const containerColumns = z.object({
-  id: z.string(),
-  user_id: z.string(),
+/** The private network of its user that a container is in. */
+const membershipSchema = z.object({
   name: z.string(),
-  instance_type: instanceTypeSchema,
-  memory_mb: z.number(),
-  storage_gb: z.number(),
+  /** By which the other members find it; null: they do not. */
+  alias: z.string().nullable(),
+  /** Its address follows from it. */
+  place: z.number(),
+});
+export type NetworkMembership = Readonly<z.output<typeof membershipSchema>>;
+
+/** An image that a container may get or had. In the table '' is the platform's own. Null: that; undefined: none. */
+const otherImage = z
+  .string()
+  .nullable()
+  .transform((image) => (image === null ? undefined : image || null));
+
+/** Reads `COLUMNS`. */
+export const containerRow = z.object({
+  id: z.string(),
+  userId: z.string(),
+  name: z.string(),
+  instanceType: instanceTypeSchema,
+  memoryMb: z.number(),
+  storageGb: z.number(),
   image: z.string().nullable(),
-  pull_policy: pullPolicySchema,
-  mount_paths: z.array(z.string()),
-  ssh_enabled: z.boolean(),
-  https_enabled: z.boolean(),
+  pullPolicy: pullPolicySchema,
+  mountPaths: z.array(z.string()),
+  sshEnabled: z.boolean(),
+  httpsEnabled: z.boolean(),
   desired: desiredSchema,
   status: statusSchema,
-  status_reason: z.string().nullable(),
-  status_since: z.date(),
+  statusReason: z.string().nullable(),
+  statusSince: z.date(),
   address: z.string().nullable(),
-  external_address: z.string().nullable(),
-  created_at: z.date(),
+  /** Where the outside reaches it. Null: at `address`; empty: nowhere (yet). */
+  externalAddress: z.string().nullable(),
+  createdAt: z.date(),
+  /** It must be stopped once before it is running again. */
   restart: z.boolean(),
+  /** Its user is to hear when it runs. */
   announce: z.boolean(),
-  keys_revision: z.number(),
-  keys_applied: z.number(),
-  data_paths: z.array(z.string()),
-  mount_changes: z.number(),
-  mounts_set_at: z.date().nullable(),
-  started_at: z.date().nullable(),
-  ended_at: z.date().nullable(),
-  exit_code: z.number().nullable(),
+  /** Rises with every change of who may log in. */
+  keysRevision: z.number(),
+  /** The revision the container itself was told last. */
+  keysApplied: z.number(),
+  /** Mount paths that hold data. */
+  dataPaths: z.array(z.string()),
+  /** How often its mount paths were changed, and when they were last set so that it restarted. */
+  mountChanges: z.number(),
+  mountsSetAt: z.date().nullable(),
+  /** Its last start, and how its last run ended, as the engine said. Null: not known. */
+  startedAt: z.date().nullable(),
+  endedAt: z.date().nullable(),
+  exitCode: z.number().nullable(),
+  /** How often it was started again after a crash, since its user started it. */
   restarts: z.number(),
-  stop_grace: z.number(),
-  restart_policy: restartPolicySchema,
-  next_image: z.string().nullable(),
-  health_state: healthStateSchema.nullable(),
-  health_since: z.date().nullable(),
-  health_reason: z.string().nullable(),
-  former_image: z.string().nullable(),
-  given_up: z.string().nullable(),
-  network: z.string().nullable(),
-  network_alias: z.string().nullable(),
-  network_place: z.number().nullable(),
-  ssh_key_ids: z.array(z.number()),
+  /** Seconds between SIGTERM and SIGKILL. */
+  stopGrace: z.number(),
+  /** When it is started again after its workload ended by itself. */
+  restartPolicy: restartPolicySchema,
+  /** The image that it gets once that is pulled; undefined: it keeps its image. */
+  nextImage: otherImage,
+  /** Null: nothing is looked at. */
+  healthState: healthStateSchema.nullable(),
+  /** Since when its first good answer is waited for. Null: it did not run since. */
+  healthSince: z.date().nullable(),
+  healthReason: z.string().nullable(),
+  /** The image before a change that is not proven yet; undefined: there is no way back. */
+  formerImage: otherImage,
+  /** Why the last change was given up. */
+  givenUp: z.string().nullable(),
+  /** Undefined: in none. */
+  network: orUndefined(membershipSchema),
+  sshKeyIds: z.array(z.number()),
+  /** Its ingress rules, by external port. */
   ports: z.array(z.object({ port: z.number(), target_port: z.number(), tls: z.literal('platform').optional() })),
 });
-/** Reads `COLUMNS`. */
-export const containerRow = containerColumns.transform((row) => ({
-  id: row.id,
-  userId: row.user_id,
-  name: row.name,
-  instanceType: row.instance_type,
-  memoryMb: row.memory_mb,
-  storageGb: row.storage_gb,
-  image: row.image,
-  pullPolicy: row.pull_policy,
-  mountPaths: row.mount_paths,
-  sshEnabled: row.ssh_enabled,
-  httpsEnabled: row.https_enabled,
-  desired: row.desired,
-  status: row.status,
-  statusReason: row.status_reason,
-  statusSince: row.status_since,
-  address: row.address,
-  /** Where the outside reaches it. Null: at `address`; empty: nowhere (yet). */
-  externalAddress: row.external_address,
-  createdAt: row.created_at,
-  /** It must be stopped once before it is running again. */
-  restart: row.restart,
-  /** Its user is to hear when it runs. */
-  announce: row.announce,
-  /** Rises with every change of who may log in. */
-  keysRevision: row.keys_revision,
-  /** The revision the container itself was told last. */
-  keysApplied: row.keys_applied,
-  /** Mount paths that hold data. */
-  dataPaths: row.data_paths,
-  /** How often its mount paths were changed, and when they were last set so that it restarted. */
-  mountChanges: row.mount_changes,
-  mountsSetAt: row.mounts_set_at,
-  /** Its last start, and how its last run ended, as the engine said. Null: not known. */
-  startedAt: row.started_at,
-  endedAt: row.ended_at,
-  exitCode: row.exit_code,
-  /** How often it was started again after a crash, since its user started it. */
-  restarts: row.restarts,
-  /** Seconds between SIGTERM and SIGKILL. */
-  stopGrace: row.stop_grace,
-  /** When it is started again after its workload ended by itself. */
-  restartPolicy: row.restart_policy,
-  /** The image that it gets once that is pulled. Null: the platform's own; undefined: it keeps its image. */
-  nextImage: row.next_image === null ? undefined : row.next_image || null,
-  /** Null: nothing is looked at. */
-  healthState: row.health_state,
-  /** Since when its first good answer is waited for. Null: it did not run since. */
-  healthSince: row.health_since,
-  healthReason: row.health_reason,
-  /** The image before a change that is not proven yet. As `nextImage`; undefined: there is no way back. */
-  formerImage: row.former_image === null ? undefined : row.former_image || null,
-  /** Why the last change was given up. */
-  givenUp: row.given_up,
-  /** The private network of its user that it is in. */
-  network: membershipIn(row),
-  sshKeyIds: row.ssh_key_ids,
-  /** Its ingress rules, by external port. */
-  ports: row.ports,
-}));
 
 /** A container as stored. */
 export type ContainerRow = z.output<typeof containerRow>;
 export type Desired = z.output<typeof desiredSchema>;
 
-/** Columns that are read from other tables. */
-const JOINED: Readonly<Record<string, string>> = {
-  ssh_key_ids: 'array(select key_id from container_keys where container_id = containers.id order by key_id)',
+/** The columns that a private network is said in, as one value. */
+export const NETWORK = `case when network_place is not null then
+  json_build_object('name', network, 'alias', network_alias, 'place', network_place) end`;
+
+/** What of `containers` makes a row. */
+export const COLUMNS = columnsOf(containerRow, {
+  network: NETWORK,
+  sshKeyIds: 'array(select key_id from container_keys where container_id = containers.id order by key_id)',
   ports: `coalesce((select json_agg(json_strip_nulls(json_build_object('port', port, 'target_port', target_port,
       'tls', nullif(tls, 'container'))) order by port)
     from ingress_rules where container_id = containers.id), '[]')`,
-};
-/** What of `containers` makes a row. */
-export const COLUMNS = Object.keys(containerColumns.shape)
-  .map((name) => (name in JOINED ? `${JOINED[name]} as ${name}` : name))
-  .join(', ');
+});
+
+/**
+ * Changes a container by `set`, whose parameters are `values` from $2 on, where `and` holds, too. Returns the row;
+ * undefined when nothing was changed: also when it is being deleted.
+ */
+export function updateContainer(
+  db: Queries,
+  id: string,
+  set: string,
+  values: readonly unknown[] = [],
+  and = 'true',
+): Promise<ContainerRow | undefined> {
+  return db.one(
+    containerRow,
+    `update containers set ${set} where id = $1 and desired <> 'deleted' and ${and} returning ${COLUMNS}`,
+    [id, ...values],
+  );
+}
 
 /** It is started anew: its health is not known yet. */
 export const UNPROVEN = `health_state = case when health_state is not null then 'starting' end,
   health_since = null, health_reason = null`;
-
-const ownerRow = z.object({ user_id: z.string() });
 
 /** One container, also while it is being deleted; undefined when there is none. */
 export function containerById(db: Queries, id: string): Promise<ContainerRow | undefined> {
@@ -143,11 +132,8 @@ export function containerById(db: Queries, id: string): Promise<ContainerRow | u
 }
 
 /** Who owns a container; undefined when there is none, or it is being deleted. */
-export async function containerOwner(db: Queries, id: string): Promise<string | undefined> {
-  const row = await db.one(ownerRow, `select user_id from known_containers where id = $1 and desired <> 'deleted'`, [
-    id,
-  ]);
-  return row?.user_id;
+export function containerOwner(db: Queries, id: string): Promise<string | undefined> {
+  return oneValue(db, z.string(), `select user_id from known_containers where id = $1 and desired <> 'deleted'`, [id]);
 }
 
 /** The user's containers without those being deleted, oldest first. */
@@ -193,8 +179,7 @@ type NewContainer = Pick<
 
 /** How many containers a user has, those that are being deleted included. */
 export async function countContainers(db: Queries, userId: string): Promise<number> {
-  const found = z.object({ count: z.number() });
-  return (await db.one(found, 'select count(*) from containers where user_id = $1', [userId]))?.count ?? 0;
+  return (await oneValue(db, z.number(), 'select count(*) from containers where user_id = $1', [userId])) ?? 0;
 }
 
 /** Adds a container in a free slot of its user, pending; undefined when no slot is free. */
@@ -281,9 +266,10 @@ export function setStatus(
     isOver?: boolean | undefined;
   },
 ): Promise<ContainerRow | undefined> {
-  return db.one(
-    containerRow,
-    `update containers set status = $2, status_reason = $3, address = $4,
+  return updateContainer(
+    db,
+    id,
+    `status = $2, status_reason = $3, address = $4,
        status_since = case when status = $2 then status_since else now() end,
        data_paths = case when $2 = 'running' and status <> 'running' then mount_paths else data_paths end,
        announce = announce and not $5, keys_applied = greatest(keys_applied, $7), external_address = $8,
@@ -294,10 +280,8 @@ export function setStatus(
          when $2 = 'running' then case when health_state is not null then coalesce(health_since, now()) end
          when health_state = 'starting' then health_since end,
        health_reason = case when $2 = status then health_reason end,
-       health_state = case when $2 = status or health_state is null then health_state else 'starting' end
-     where id = $1 and desired <> 'deleted' and status = $6 returning ${COLUMNS}`,
+       health_state = case when $2 = status or health_state is null then health_state else 'starting' end`,
     [
-      id,
       change.status,
       change.reason,
       change.address,
@@ -309,6 +293,7 @@ export function setStatus(
       change.restarted ?? false,
       change.isOver ?? false,
     ],
+    'status = $6',
   );
 }
 
@@ -317,23 +302,15 @@ export type ContainerRun = Pick<ContainerRow, 'startedAt' | 'endedAt' | 'exitCod
 
 /** Notes what the engine says of its last run. As `clearRestart` otherwise. */
 export function noteRun(db: Queries, id: string, run: ContainerRun): Promise<ContainerRow | undefined> {
-  return db.one(
-    containerRow,
-    `update containers set started_at = $2, ended_at = $3, exit_code = $4
-     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id, run.startedAt, run.endedAt, run.exitCode],
-  );
+  const { startedAt, endedAt, exitCode } = run;
+  return updateContainer(db, id, 'started_at = $2, ended_at = $3, exit_code = $4', [startedAt, endedAt, exitCode]);
 }
 
 /**
  * The container was stopped as its restart asks for. Returns the row, or undefined when it is gone or being deleted.
  */
 export function clearRestart(db: Queries, id: string): Promise<ContainerRow | undefined> {
-  return db.one(
-    containerRow,
-    `update containers set restart = false where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id],
-  );
+  return updateContainer(db, id, 'restart = false');
 }
 
 /** Sets the mounts; with `restart`, it goes back to pending and is to be stopped once. Otherwise as `clearRestart`. */
@@ -343,9 +320,10 @@ export function setMountPaths(
   mountPaths: readonly string[],
   restart: boolean,
 ): Promise<ContainerRow | undefined> {
-  return db.one(
-    containerRow,
-    `update containers set mount_paths = $2, restart = restart or $3,
+  return updateContainer(
+    db,
+    id,
+    `mount_paths = $2, restart = restart or $3,
        mount_changes = mount_changes + case when mount_paths @> $2 and mount_paths <@ $2 then 0 else 1 end,
        mounts_set_at = case when $3 then now() else mounts_set_at end,
        health_state = case when $3 and health_state is not null then 'starting' else health_state end,
@@ -355,32 +333,25 @@ export function setMountPaths(
        status_reason = case when $3 then null else status_reason end,
        status_since = case when $3 then now() else status_since end,
        address = case when $3 then null else address end,
-       external_address = case when $3 then null else external_address end
-     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id, mountPaths, restart],
+       external_address = case when $3 then null else external_address end`,
+    [mountPaths, restart],
   );
 }
 
 /** It goes back to pending, and is to be stopped once. As `clearRestart` otherwise. */
 export function setRestart(db: Queries, id: string): Promise<ContainerRow | undefined> {
-  return db.one(
-    containerRow,
-    `update containers set restart = true, status = 'pending', status_reason = null, status_since = now(),
-       address = null, external_address = null, given_up = null, ${UNPROVEN}
-     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id],
+  return updateContainer(
+    db,
+    id,
+    `restart = true, status = 'pending', status_reason = null, status_since = now(), address = null,
+       external_address = null, given_up = null, ${UNPROVEN}`,
   );
 }
 
 /** Sets whether the user's keys are let in. As `clearRestart` otherwise. */
 export function setSshEnabled(db: Queries, id: string, enabled: boolean): Promise<ContainerRow | undefined> {
-  return db.one(
-    containerRow,
-    `update containers set ssh_enabled = $2,
-       keys_revision = keys_revision + case when ssh_enabled = $2 then 0 else 1 end
-     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id, enabled],
-  );
+  const set = 'ssh_enabled = $2, keys_revision = keys_revision + case when ssh_enabled = $2 then 0 else 1 end';
+  return updateContainer(db, id, set, [enabled]);
 }
 
 /** Notes that the container itself knows the keys of a revision. */

@@ -1,10 +1,7 @@
 /** SQL of the health of containers, and of the way back from a change that did not lead to it. */
-import type { KeyObject } from 'node:crypto';
-import { z } from 'zod';
 import type { HealthState } from '../../proto/compute/health.ts';
 import type { Queries, Tx } from '../db.ts';
-import { COLUMNS, type ContainerRow, containerRow } from './containers.ts';
-import { type ContainerSettings, openSettings } from './settings.ts';
+import { COLUMNS, type ContainerRow, containerRow, updateContainer } from './containers.ts';
 
 /**
  * Its health is looked for anew, or, unless `isChecked`, not at all. `runsOn`: the time for that begins now, and not
@@ -16,12 +13,12 @@ export function expectHealth(
   id: string,
   { isChecked, runsOn }: { readonly isChecked: boolean; readonly runsOn: boolean },
 ): Promise<ContainerRow | undefined> {
-  return tx.one(
-    containerRow,
-    `update containers set health_state = case when $2 then 'starting' end, health_reason = null, given_up = null,
-       health_since = case when $2 and $3 and status = 'running' then now() end
-     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id, isChecked, runsOn],
+  return updateContainer(
+    tx,
+    id,
+    `health_state = case when $2 then 'starting' end, health_reason = null, given_up = null,
+       health_since = case when $2 and $3 and status = 'running' then now() end`,
+    [isChecked, runsOn],
   );
 }
 
@@ -35,15 +32,14 @@ export function noteHealth(
   since: Date,
   { health, reason }: { readonly health: HealthState; readonly reason: string | null },
 ): Promise<ContainerRow | undefined> {
-  return db.one(
-    containerRow,
-    `update containers set health_state = $2, health_reason = $3,
+  return updateContainer(
+    db,
+    id,
+    `health_state = $2, health_reason = $3,
        former_image = case when $2 = 'healthy' then null else former_image end,
-       former_settings = case when $2 = 'healthy' then null else former_settings end
-     where id = $1 and desired <> 'deleted' and status = 'running' and health_state is not null
-       and date_trunc('milliseconds', health_since) = $4
-     returning ${COLUMNS}`,
-    [id, health, reason, since],
+       former_settings = case when $2 = 'healthy' then null else former_settings end`,
+    [health, reason, since],
+    `status = 'running' and health_state is not null and date_trunc('milliseconds', health_since) = $4`,
   );
 }
 
@@ -55,18 +51,6 @@ export async function keepFormer(tx: Tx, id: string, step: 'set' | 'drop'): Prom
      where id = $1`,
     [id, step === 'set'],
   );
-}
-
-const sealedRow = z.object({ sealed: z.instanceof(Buffer) });
-
-/** The settings of the way back; undefined when there were none. Rejects with SealError. */
-export async function formerSettingsOf(tx: Tx, id: string, sealKey: KeyObject): Promise<ContainerSettings | undefined> {
-  const row = await tx.one(
-    sealedRow,
-    'select former_settings as sealed from containers where id = $1 and former_settings is not null',
-    [id],
-  );
-  return row === undefined ? undefined : openSettings(id, row.sealed, sealKey);
 }
 
 /**

@@ -2,15 +2,18 @@
 import { z } from 'zod';
 import { ingressTlsSchema } from '../../proto/compute/fields.ts';
 import { isConstraint, type Queries, type Tx } from '../db.ts';
+import { columnsOf } from '../rows.ts';
 
-const ruleRow = z
-  .object({ id: z.number(), port: z.number(), target_port: z.number(), tls: ingressTlsSchema, created_at: z.date() })
-  .transform(({ id, port, target_port, tls, created_at }) => {
-    return { id, port, targetPort: target_port, tls, createdAt: created_at };
-  });
+const ruleRow = z.object({
+  id: z.number(),
+  port: z.number(),
+  targetPort: z.number(),
+  tls: ingressTlsSchema,
+  createdAt: z.date(),
+});
 export type IngressRow = z.output<typeof ruleRow>;
 
-const COLUMNS = 'id, port, target_port, tls, created_at';
+const COLUMNS = columnsOf(ruleRow);
 
 /** The rules of a container, by external port. */
 export function listRules(db: Queries, containerId: string): Promise<IngressRow[]> {

@@ -2,24 +2,15 @@
 import { z } from 'zod';
 import { MAX_PLACE } from '../../proto/ports/engine.ts';
 import type { Tx } from '../db.ts';
-import { COLUMNS, type ContainerRow, containerRow } from './containers.ts';
-import type { NetworkMembership } from './network-membership.ts';
+import { type ContainerRow, type NetworkMembership, updateContainer } from './containers.ts';
 
-const memberRow = z
-  .object({
-    id: z.string(),
-    name: z.string(),
-    desired: z.string(),
-    network_alias: z.string().nullable(),
-    network_place: z.number(),
-  })
-  .transform((row) => ({
-    id: row.id,
-    name: row.name,
-    isGoing: row.desired === 'deleted',
-    alias: row.network_alias,
-    place: row.network_place,
-  }));
+const memberRow = z.object({
+  id: z.string(),
+  name: z.string(),
+  isGoing: z.boolean(),
+  alias: z.string().nullable(),
+  place: z.number(),
+});
 
 /** A member of a private network. */
 export type NetworkMember = z.output<typeof memberRow>;
@@ -32,7 +23,7 @@ export async function membersOf(tx: Tx, userId: string, network: string): Promis
   await tx.run(`select pg_advisory_xact_lock(hashtextextended('private_networks/' || $1, 0))`, [userId]);
   return tx.many(
     memberRow,
-    `select id, name, desired, network_alias, network_place from containers
+    `select id, name, desired = 'deleted' as "isGoing", network_alias as alias, network_place as place from containers
      where user_id = $1 and network = $2 order by network_place`,
     [userId, network],
   );
@@ -50,10 +41,6 @@ export function setMembership(
   id: string,
   network: NetworkMembership | undefined,
 ): Promise<ContainerRow | undefined> {
-  return tx.one(
-    containerRow,
-    `update containers set network = $2, network_alias = $3, network_place = $4
-     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id, network?.name ?? null, network?.alias ?? null, network?.place ?? null],
-  );
+  const values = [network?.name ?? null, network?.alias ?? null, network?.place ?? null];
+  return updateContainer(tx, id, 'network = $2, network_alias = $3, network_place = $4', values);
 }

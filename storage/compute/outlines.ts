@@ -1,53 +1,29 @@
 /** SQL of containers in outline: what a node compares with the engine again and again, so only of its own shards. */
 import { z } from 'zod';
-import { instanceTypeSchema, statusSchema } from '../../proto/compute/fields.ts';
-import { healthStateSchema } from '../../proto/compute/health.ts';
 import type { HeldShards } from '../../proto/ports/placement.ts';
 import type { Queries } from '../db.ts';
 import { greatestCommonDivisor } from '../placement/timers.ts';
-import { desiredSchema } from './containers.ts';
-import { membershipIn } from './network-membership.ts';
+import { columnsOf, oneValue } from '../rows.ts';
+import { containerRow, NETWORK } from './containers.ts';
 
-const outlineColumns = z.object({
-  id: z.string(),
-  desired: desiredSchema,
-  status: statusSchema,
-  address: z.string().nullable(),
-  external_address: z.string().nullable(),
-  instance_type: instanceTypeSchema,
-  memory_mb: z.number(),
-  storage_gb: z.number(),
-  next_image: z.string().nullable(),
-  health_state: healthStateSchema.nullable(),
-  health_since: z.date().nullable(),
-  mount_paths: z.array(z.string()),
-  network: z.string().nullable(),
-  network_alias: z.string().nullable(),
-  network_place: z.number().nullable(),
-  restart: z.boolean(),
-  keys_revision: z.number(),
-  keys_applied: z.number(),
+const outlineRow = containerRow.pick({
+  id: true,
+  desired: true,
+  status: true,
+  address: true,
+  externalAddress: true,
+  instanceType: true,
+  memoryMb: true,
+  storageGb: true,
+  nextImage: true,
+  healthState: true,
+  healthSince: true,
+  mountPaths: true,
+  network: true,
+  restart: true,
+  keysRevision: true,
+  keysApplied: true,
 });
-const outlineRow = outlineColumns.transform((row) => ({
-  id: row.id,
-  desired: row.desired,
-  status: row.status,
-  address: row.address,
-  /** Where the outside reaches it. Null: at `address`; empty: nowhere (yet). */
-  externalAddress: row.external_address,
-  instanceType: row.instance_type,
-  memoryMb: row.memory_mb,
-  mountPaths: row.mount_paths,
-  restart: row.restart,
-  keysRevision: row.keys_revision,
-  keysApplied: row.keys_applied,
-  /** As of a container's row. */
-  nextImage: row.next_image === null ? undefined : row.next_image || null,
-  storageGb: row.storage_gb,
-  healthState: row.health_state,
-  healthSince: row.health_since,
-  network: membershipIn(row),
-}));
 
 /** What reconciliation needs to know of a container to see whether somebody should look. */
 export type ContainerOutline = z.output<typeof outlineRow>;
@@ -75,7 +51,7 @@ interface Outlines {
   readonly mark: string;
 }
 
-const COLUMNS = Object.keys(outlineColumns.shape).join(', ');
+const COLUMNS = columnsOf(outlineRow, { network: NETWORK });
 
 /** All containers of these shards. */
 export async function containerOutlines(db: Queries, held: HeldShards): Promise<Outlines> {
@@ -104,13 +80,10 @@ export async function changedOutlines(
   return { mark, rows };
 }
 
-const markRow = z.object({ mark: z.string() });
-
 /**
  * The oldest transaction that is open. What it and later ones write may be missing in what is read from now on; all
  * else is there. So it is asked for first.
  */
 async function changeMark(db: Queries): Promise<string> {
-  const row = await db.one(markRow, 'select pg_snapshot_xmin(pg_current_snapshot())::text as mark');
-  return row?.mark ?? '0';
+  return (await oneValue(db, z.string(), 'select pg_snapshot_xmin(pg_current_snapshot())::text')) ?? '0';
 }

@@ -1,12 +1,15 @@
-/** SQL of how workloads are run. All of it is sealed: commands hold secrets, too, when people are in a hurry. */
 import type { KeyObject } from 'node:crypto';
 import { z } from 'zod';
 import { healthSchema } from '../../proto/compute/health.ts';
 import type { Queries, Tx } from '../db.ts';
+import type { SealedPlace } from '../reseal.ts';
+import { oneValue } from '../rows.ts';
 import { open, seal } from '../seal.ts';
 
+/** SQL of how workloads are run. All of it is sealed: commands hold secrets, too, when people are in a hurry. */
+
 /** What the sealed settings of a container are bound to. */
-export const settingsContext = (containerId: string) => `container_settings/${containerId}/sealed`;
+const settingsContext = (containerId: string) => `container_settings/${containerId}/sealed`;
 
 const variables = z.record(z.string(), z.string()).default({});
 const words = z.array(z.string()).nullable().default(null);
@@ -25,36 +28,32 @@ export type ContainerSettings = z.output<typeof contentSchema>;
 /** Of a container for which nothing was set. */
 export const NO_SETTINGS: ContainerSettings = contentSchema.parse({});
 
-const sealedRow = z.object({ sealed: z.instanceof(Buffer) });
-
 /** The settings of a container; undefined when there were never any. Rejects with SealError. */
-export async function settingsOf(
-  db: Queries,
-  containerId: string,
-  sealKey: KeyObject,
-): Promise<ContainerSettings | undefined> {
-  const row = await db.one(sealedRow, 'select sealed from container_settings where container_id = $1', [containerId]);
-  if (row === undefined) return undefined;
-  return openSettings(containerId, row.sealed, sealKey);
+export function settingsOf(db: Queries, id: string, sealKey: KeyObject): Promise<ContainerSettings | undefined> {
+  return sealedIn(db, 'select sealed from container_settings where container_id = $1', id, sealKey);
 }
 
 /** The settings that wait for another image of the container; undefined when there are none. As `settingsOf`. */
-export async function nextSettingsOf(
+export function nextSettingsOf(db: Queries, id: string, sealKey: KeyObject): Promise<ContainerSettings | undefined> {
+  const waiting = 'select next_settings from containers where id = $1 and next_settings is not null';
+  return sealedIn(db, waiting, id, sealKey);
+}
+
+/** The settings of the way back; undefined when there were none. As `settingsOf`. */
+export function formerSettingsOf(db: Queries, id: string, sealKey: KeyObject): Promise<ContainerSettings | undefined> {
+  const former = 'select former_settings from containers where id = $1 and former_settings is not null';
+  return sealedIn(db, former, id, sealKey);
+}
+
+/** Opens what `sealedSettings` sealed, as the statement finds it. */
+async function sealedIn(
   db: Queries,
+  text: string,
   containerId: string,
   sealKey: KeyObject,
 ): Promise<ContainerSettings | undefined> {
-  const row = await db.one(
-    sealedRow,
-    'select next_settings as sealed from containers where id = $1 and next_settings is not null',
-    [containerId],
-  );
-  if (row === undefined) return undefined;
-  return openSettings(containerId, row.sealed, sealKey);
-}
-
-/** Opens what `sealedSettings` sealed. Throws SealError. */
-export function openSettings(containerId: string, sealed: Buffer, sealKey: KeyObject): ContainerSettings {
+  const sealed = await oneValue(db, z.instanceof(Buffer), text, [containerId]);
+  if (sealed === undefined) return undefined;
   return contentSchema.parse(JSON.parse(open(sealKey, settingsContext(containerId), sealed).toString()));
 }
 
@@ -77,3 +76,13 @@ export async function putSettings(
     [containerId, sealed],
   );
 }
+
+/** Where sealed values of containers stand: all of this room. */
+
+/** The columns. */
+export const COMPUTE_SEALED: readonly SealedPlace[] = [
+  { table: 'container_settings', id: 'container_id', column: 'sealed', context: settingsContext },
+  // The same context: what waits there becomes the other as it is.
+  { table: 'containers', id: 'id', column: 'next_settings', context: settingsContext },
+  { table: 'containers', id: 'id', column: 'former_settings', context: settingsContext },
+];

@@ -3,27 +3,22 @@ import { z } from 'zod';
 import type { Caller } from '../../proto/endpoint.ts';
 import { epochOfSession, sessionsEpoch } from '../auth/sessions.ts';
 import type { Queries, Tx } from '../db.ts';
+import { columnsOf, manyValues } from '../rows.ts';
 
-const fingerprintRow = z.object({ fingerprint: z.string() });
-const containerIdRow = z.object({ id: z.string() });
-const namedKeyRow = z.object({ name: z.string(), fingerprint: z.string() });
-const keysRow = z.object({ keys: z.array(z.string()), keys_revision: z.number() });
-const keyIdRow = z.object({ id: z.number() });
+const keysRow = z.object({ keys: z.array(z.string()), revision: z.number() });
+const keyRow = z.object({
+  id: z.number(),
+  name: z.string(),
+  publicKey: z.string(),
+  createdAt: z.date(),
+  isLogin: z.boolean(),
+});
 
-const keyRow = z
-  .object({ id: z.number(), name: z.string(), public_key: z.string(), created_at: z.date(), login: z.boolean() })
-  .transform((row) => ({
-    id: row.id,
-    name: row.name,
-    publicKey: row.public_key,
-    createdAt: row.created_at,
-    isLogin: row.login,
-  }));
 export type SshKeyRow = z.output<typeof keyRow>;
 
 /** A mark counts in the user's epoch in which it was made, and is over in the next (`endSessions`). */
 const marked = (epoch: string) => `coalesce(login and login_epoch = ${epoch}::int, false)`;
-const columns = (epoch: string) => `id, name, public_key, created_at, ${marked(epoch)} as login`;
+const columns = (epoch: string) => columnsOf(keyRow, { isLogin: marked(epoch) });
 
 /** The session that lets a key log in. */
 type Marker = Pick<Caller, 'tokenId' | 'session'>;
@@ -35,12 +30,9 @@ export async function listKeys(db: Queries, userId: string): Promise<SshKeyRow[]
 }
 
 /** Which of `ids` are keys of this user. */
-export async function ownedKeys(db: Queries, userId: string, ids: readonly number[]): Promise<number[]> {
-  const rows = await db.many(keyIdRow, 'select id from ssh_keys where user_id = $1 and id = any($2::int[])', [
-    userId,
-    ids,
-  ]);
-  return rows.map((row) => row.id);
+export function ownedKeys(db: Queries, userId: string, ids: readonly number[]): Promise<number[]> {
+  const owned = 'select id from ssh_keys where user_id = $1 and id = any($2::int[])';
+  return manyValues(db, z.number(), owned, [userId, ids]);
 }
 
 /**
@@ -63,8 +55,10 @@ export async function insertKey(
       [key.userId, key.name, key.publicKey, key.fingerprint, markedBy !== undefined, epoch],
     );
     if (row !== undefined) return row;
-    const present = await db.many(fingerprintRow, 'select fingerprint from ssh_keys where user_id = $1', [key.userId]);
-    if (present.some(({ fingerprint }) => fingerprint === key.fingerprint)) return 'duplicate';
+    const present = await manyValues(db, z.string(), 'select fingerprint from ssh_keys where user_id = $1', [
+      key.userId,
+    ]);
+    if (present.includes(key.fingerprint)) return 'duplicate';
     if (present.length >= 10) return 'full';
     // Another insert took the slot between our look and our write.
   }
@@ -99,19 +93,17 @@ export async function setKeyLogin(
   return key === undefined ? undefined : { ...before, key };
 }
 
+const namedKeyRow = z.object({ name: z.string(), fingerprint: z.string() });
 /** A key that was deleted, and the containers it was let into. */
-interface DeletedKey {
-  readonly name: string;
-  readonly fingerprint: string;
-  readonly containerIds: readonly string[];
-}
+type DeletedKey = z.output<typeof namedKeyRow> & { readonly containerIds: readonly string[] };
 
 /**
  * Deletes a key of this user; its containers are to be told (`keysRevision` rises). Undefined when it was not there.
  */
 export async function deleteKey(tx: Tx, userId: string, id: number): Promise<DeletedKey | undefined> {
-  const changed = await tx.many(
-    containerIdRow,
+  const containerIds = await manyValues(
+    tx,
+    z.string(),
     `update containers set keys_revision = keys_revision + 1
      where user_id = $1 and id in (select container_id from container_keys where key_id = $2::bigint) returning id`,
     [userId, id],
@@ -122,7 +114,7 @@ export async function deleteKey(tx: Tx, userId: string, id: number): Promise<Del
     'delete from ssh_keys where user_id = $1 and id = $2::bigint returning name, fingerprint',
     [userId, id],
   );
-  return deleted === undefined ? undefined : { ...deleted, containerIds: changed.map((row) => row.id) };
+  return deleted === undefined ? undefined : { ...deleted, containerIds };
 }
 
 /** Deletes all keys of a user who has no containers. */
@@ -145,10 +137,10 @@ export async function keysOfContainer(
   const row = await db.one(
     keysRow,
     // One statement, so that keys and revision belong together.
-    `select c.keys_revision, array(select k.public_key from ssh_keys k join container_keys on key_id = k.id
+    `select c.keys_revision as revision, array(select k.public_key from ssh_keys k join container_keys on key_id = k.id
        where container_id = c.id and c.ssh_enabled order by k.id) as keys
      from containers c where c.id = $1`,
     [containerId],
   );
-  return { keys: row?.keys ?? [], revision: row?.keys_revision ?? 0 };
+  return row ?? { keys: [], revision: 0 };
 }

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { closedDirectory, EmbeddedError, type ServerUser } from './user.ts';
+import { closedDirectory, EmbeddedError, exists, type ServerUser } from './user.ts';
 
 /** A PostgreSQL installation: `bin` holds initdb and postgres. */
 export interface Binaries {
@@ -126,11 +126,4 @@ async function copyOf(root: string, home: string): Promise<string> {
     }
   }
   return join(place, 'native', 'bin');
-}
-
-async function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
 }

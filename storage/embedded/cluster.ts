@@ -1,13 +1,13 @@
 import { execFile } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
-import { access, open, readdir, readFile, realpath, rename, rm } from 'node:fs/promises';
+import { open, readdir, readFile, realpath, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Log } from '../../proto/ports/log.ts';
 import type { Binaries } from './binaries.ts';
 import { isRunning } from './processes.ts';
-import { EmbeddedError, makePrivate, type ServerUser } from './user.ts';
+import { EmbeddedError, exists, makePrivate, type ServerUser } from './user.ts';
 
 /** Owner of everything in a server of our own. */
 export const CLUSTER_USER = 'troupe';
@@ -20,11 +20,7 @@ const MAX_SOCKET_PATH = 107;
 export async function clusterVersion(dir: string): Promise<number | undefined> {
   const text = await readFile(join(dir, 'PG_VERSION'), 'utf8').catch(() => undefined);
   if (text === undefined) return undefined;
-  const control = await access(join(dir, 'global', 'pg_control')).then(
-    () => true,
-    () => false,
-  );
-  if (!control) {
+  if (!(await exists(join(dir, 'global', 'pg_control')))) {
     throw new EmbeddedError(
       'not_a_cluster',
       `The database in ${dir} is damaged: global/pg_control is missing. Restore it from a backup.`,

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { chmod, mkdir, open, readFile, realpath, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isCode } from '../../lib/errors.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { closedDirectory, EmbeddedError, makeParents, type ServerUser } from './user.ts';
 
@@ -60,7 +61,7 @@ async function choosePlace(dataDir: string): Promise<string> {
     await handle.sync();
     await handle.close();
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+    if (!isCode(error, 'EEXIST')) throw error;
   }
   const name = (await readFile(file, 'utf8')).trim();
   if (/^[0-9a-f-]{36}$/.test(name)) return name;

@@ -2,6 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { link, open, readFile, rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isCode } from '../../lib/errors.ts';
 
 /**
  * State and start time of a process, from /proc (proc(5)): a zombie nobody reaps still answers signals, and a number is
@@ -25,7 +26,7 @@ function takesSignals(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+    return isCode(error, 'EPERM');
   }
 }
 
@@ -43,7 +44,7 @@ export function runsIn(pid: number, dir: string): boolean {
     return readlinkSync(`/proc/${pid}/cwd`) === dir;
   } catch (error) {
     // Of another user: it is not ours to judge, and not ours to replace.
-    return error instanceof Error && 'code' in error && error.code === 'EACCES';
+    return isCode(error, 'EACCES');
   }
 }
 

@@ -38,21 +38,6 @@ interface EmbeddedConnection {
   readonly database: string;
 }
 
-export interface EmbeddedServer {
-  readonly connection: EmbeddedConnection;
-  /** Whether this process looks after the server: it restarts it when it dies, and may stop it. */
-  readonly owner: boolean;
-  /**
-   * Lets go of the server. An owner also shuts it down, unless other troupe processes are connected; with `force`
-   * (owner only) even then. Close your own Db first. Resolves with whether the server was stopped. Idempotent.
-   */
-  stop(options?: { force?: boolean }): Promise<boolean>;
-  /**
-   * Calls `handler` when the server ended although nobody here stopped it; `restarting` tells whether it comes back.
-   */
-  onExit(handler: (event: { restarting: boolean }) => void): Ending;
-}
-
 /**
  * Runs the PostgreSQL of a data directory, or attaches to the one that runs already: a server outlives a killed parent,
  * and every process with the same data directory shares one. Of several starters at once one starts it. Rejects
@@ -65,7 +50,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedS
   const dir = join(home, 'postgres');
   const binaries = await findBinaries({ home, user, major: await clusterVersion(dir) });
   await ensureCluster({ home, binaries, user, log, onProgress });
-  const server = new Server(home, log, {
+  const server = new EmbeddedServer(home, log, {
     dir,
     socketDir: await socketDirectory(home, user),
     binaries,
@@ -83,7 +68,7 @@ const WATCH_MS = 200;
 const STOP_GRACE_MS = 30_000;
 const BACKOFF = { minMs: 100, maxMs: 10_000 };
 
-class Server implements EmbeddedServer {
+export class EmbeddedServer {
   readonly #log: Log;
   readonly #options: PostmasterOptions;
   readonly #lockFile: string;
@@ -103,6 +88,7 @@ class Server implements EmbeddedServer {
     this.#ownerFile = join(home, 'postgres.owner');
   }
 
+  /** Whether this process looks after the server: it restarts it when it dies, and may stop it. */
   get owner(): boolean {
     return this.#owner;
   }
@@ -118,6 +104,9 @@ class Server implements EmbeddedServer {
     this.#watching = this.#watch();
   }
 
+  /**
+   * Calls `handler` when the server ended although nobody here stopped it; `restarting` tells whether it comes back.
+   */
   onExit(handler: (event: { restarting: boolean }) => void): Ending {
     const own = (event: { restarting: boolean }) => handler(event);
     this.#exitHandlers.add(own);
@@ -128,6 +117,10 @@ class Server implements EmbeddedServer {
     };
   }
 
+  /**
+   * Lets go of the server. An owner also shuts it down, unless other troupe processes are connected; with `force`
+   * (owner only) even then. Close your own Db first. Resolves with whether the server was stopped. Idempotent.
+   */
   stop(options: { force?: boolean } = {}): Promise<boolean> {
     this.#stopped ??= this.#stop(options.force ?? false);
     return this.#stopped;

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
-import { chmod, chown, lstat, mkdir, readFile, stat } from 'node:fs/promises';
+import { access, chmod, chown, lstat, mkdir, readFile, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
-import { CodedError } from '../../lib/errors.ts';
+import { CodedError, isCode } from '../../lib/errors.ts';
 
 /** Why no PostgreSQL of our own can run here. The message is for the person at the terminal and says what to do. */
 export class EmbeddedError extends CodedError<
@@ -79,7 +79,7 @@ export async function makeParents(path: string): Promise<void> {
     await mkdir(path).then(
       () => chmod(path, 0o711),
       (error: unknown) => {
-        if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+        if (!isCode(error, 'EEXIST')) throw error;
       },
     );
   }
@@ -88,7 +88,7 @@ export async function makeParents(path: string): Promise<void> {
 /** Makes `dir` (or takes it over when it is a directory already) private to the server's account: mode 0700. */
 export async function makePrivate(dir: string, user: ServerUser | undefined): Promise<void> {
   await mkdir(dir, { mode: 0o700 }).catch((error: unknown) => {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+    if (!isCode(error, 'EEXIST')) throw error;
   });
   const found = await lstat(dir);
   const expected = user?.uid ?? process.getuid?.() ?? found.uid;
@@ -100,4 +100,12 @@ export async function makePrivate(dir: string, user: ServerUser | undefined): Pr
   }
   await chmod(dir, 0o700);
   if (user !== undefined) await chown(dir, user.uid, user.gid);
+}
+
+/** Whether there is anything at `path`. */
+export function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
 }

@@ -7,8 +7,7 @@ import { statusSchema } from '../../proto/compute/fields.ts';
 import type { NewRoute } from '../../proto/gateway/routes.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import type { Db, Queries } from '../db.ts';
-
-const idRow = z.object({ id: z.number() });
+import { oneValue } from '../rows.ts';
 
 const CHANNEL = 'static_routes';
 
@@ -46,14 +45,15 @@ export async function operatorRoutes(db: Queries): Promise<RouteRow[]> {
 
 /** Adds a route; undefined when there is one of this host, prefix and priority. */
 export async function insertRoute(db: Queries, route: NewRoute): Promise<number | undefined> {
-  const row = await db.one(
-    idRow,
+  const id = await oneValue(
+    db,
+    z.number(),
     `insert into static_routes (host, path_prefix, target, strip_prefix, priority) values ($1, $2, $3, $4, $5)
      on conflict (host, path_prefix, priority) do nothing returning id`,
     [route.host, route.path_prefix, route.target, route.strip_prefix, route.priority],
   );
-  if (row !== undefined) await db.notify(CHANNEL);
-  return row?.id;
+  if (id !== undefined) await db.notify(CHANNEL);
+  return id;
 }
 
 /** Removes and returns an operator's route. `managed`: it is the platform's, and stays; undefined: there is none. */
@@ -159,12 +159,9 @@ const OPEN = `select c.id, c.status, c.desired = 'running' as "isWanted", c.desi
     array(select p.port from open_ports p where p.container_id = c.id and p.tls = 'platform') as "endsTls"
   from known_containers c`;
 
-const snapshotRow = z.object({ snapshot: z.string() });
-
 /** The database as it is now, from which `changedContainers` goes on. */
 export async function containersSnapshot(db: Queries): Promise<string> {
-  const row = await db.one(snapshotRow, 'select pg_current_snapshot()::text as snapshot');
-  return row?.snapshot ?? '';
+  return (await oneValue(db, z.string(), 'select pg_current_snapshot()::text')) ?? '';
 }
 
 /**

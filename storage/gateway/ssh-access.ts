@@ -1,6 +1,7 @@
 /** SQL of who may enter which container by SSH. */
 import { z } from 'zod';
 import type { Queries } from '../db.ts';
+import { fieldsOf, manyValues } from '../rows.ts';
 
 /** A key at a container, with the external port it came by; null for the SSH port. */
 interface SshAccessQuestion {
@@ -38,35 +39,29 @@ export async function sshAccess(
          as "isOpen"
      from unnest($1::text[], $2::text[], $3::int[]) with ordinality as q (container_id, fingerprint, port, place)
      join ssh_entries d on d.container_id = q.container_id and d.fingerprint = q.fingerprint`,
-    [
-      questions.map(({ containerId }) => containerId),
-      questions.map(({ fingerprint }) => fingerprint),
-      questions.map(({ port }) => port ?? 0),
-    ],
+    [...fieldsOf(questions, 'containerId', 'fingerprint'), questions.map(({ port }) => port ?? 0)],
   );
   const found: (SshAccess | undefined)[] = questions.map(() => undefined);
   for (const { place, ...access } of rows) found[place - 1] = access;
   return found;
 }
 
-const idRow = z.object({ id: z.string() });
-
 /**
  * The containers that a key opens now, oldest first, at most `limit`: they run, their owner chose it for them, and
  * their port is open.
  */
-export async function openedByKey(
+export function openedByKey(
   db: Queries,
   { fingerprint, port }: Omit<SshAccessQuestion, 'containerId'>,
   limit: number,
 ): Promise<string[]> {
-  const rows = await db.many(
-    idRow,
-    `select d.container_id as id from ssh_entries d
+  return manyValues(
+    db,
+    z.string(),
+    `select d.container_id from ssh_entries d
      where d.fingerprint = $1 and d.is_chosen and d.ssh_enabled and d.desired = 'running' and d.status = 'running'
        and ($2 = 0 or exists (select from open_ports p where p.container_id = d.container_id and p.port = $2))
      order by d.created_at, d.container_id limit $3`,
     [fingerprint, port ?? 0, limit],
   );
-  return rows.map(({ id }) => id);
 }

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { isUsername } from '../auth/users.ts';
 import type { Queries } from '../db.ts';
+import { columnsOf, fieldsOf, manyValues } from '../rows.ts';
 
 const keyOwnerRow = z.object({
   userId: z.string(),
@@ -28,32 +29,27 @@ export interface KeyHolders {
 export async function holdersOfKey(db: Queries, user: string, fingerprint: string, limit: number): Promise<KeyHolders> {
   const owners = await db.many(
     keyOwnerRow,
-    `select user_id as "userId", username, sessions_epoch as "sessionsEpoch", name as "keyName", login as "isLogin"
+    `select ${columnsOf(keyOwnerRow, { keyName: 'name', isLogin: 'login' })}
      from account_keys where fingerprint = $2 order by username = $1 desc, login desc, user_id limit $3`,
     [user, fingerprint, limit],
   );
   return { owners, isUsername: owners.length > 0 && (await isUsername(db, user)) };
 }
 
-const placeRow = z.object({ place: z.number() });
-
 /** For each login, in order, whether its key still opens the account, in the same epoch. */
 export async function stillOpened(
   db: Queries,
   logins: readonly { readonly userId: string; readonly fingerprint: string; readonly sessionsEpoch: number }[],
 ): Promise<boolean[]> {
-  const rows = await db.many(
-    placeRow,
+  const places = await manyValues(
+    db,
+    z.number(),
     `select q.place
      from unnest($1::text[], $2::text[], $3::int[]) with ordinality as q (user_id, fingerprint, epoch, place)
      join account_keys a on a.user_id = q.user_id and a.fingerprint = q.fingerprint
      where a.login and a.sessions_epoch = q.epoch`,
-    [
-      logins.map(({ userId }) => userId),
-      logins.map(({ fingerprint }) => fingerprint),
-      logins.map(({ sessionsEpoch }) => sessionsEpoch),
-    ],
+    fieldsOf(logins, 'userId', 'fingerprint', 'sessionsEpoch'),
   );
-  const open = new Set(rows.map(({ place }) => place));
+  const open = new Set(places);
   return logins.map((_, at) => open.has(at + 1));
 }

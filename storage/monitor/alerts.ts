@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import type { Queries } from '../queries.ts';
+import { columnsOf, oneValue } from '../rows.ts';
 
 const factsRow = z.object({
   id: z.string(),
@@ -20,12 +21,9 @@ export type ContainerFacts = z.output<typeof factsRow>;
 export function containerFacts(db: Queries): Promise<ContainerFacts[]> {
   return db.many(
     factsRow,
-    `select id, user_id as "userId", name, status, storage_gb as "storageGb" from known_containers
-     where desired <> 'deleted' order by created_at, id`,
+    `select ${columnsOf(factsRow)} from known_containers where desired <> 'deleted' order by created_at, id`,
   );
 }
-
-const idRow = z.object({ id: z.string() });
 
 const alertRow = z.object({ containerId: z.string(), kind: z.string(), openedAt: z.date() });
 
@@ -34,7 +32,7 @@ type AlertRow = z.output<typeof alertRow>;
 
 /** All that go on. */
 export function openAlerts(db: Queries): Promise<AlertRow[]> {
-  return db.many(alertRow, `select container_id as "containerId", kind, opened_at as "openedAt" from container_alerts`);
+  return db.many(alertRow, `select ${columnsOf(alertRow)} from container_alerts`);
 }
 
 /** Whether this began it: false when it goes on already, or the container is gone. */
@@ -59,16 +57,13 @@ type DiskAlertRow = z.output<typeof diskAlertRow>;
 
 /** All that are. */
 export function openDiskAlerts(db: Queries): Promise<DiskAlertRow[]> {
-  return db.many(diskAlertRow, 'select node, path, opened_at as "openedAt" from disk_alerts');
+  return db.many(diskAlertRow, `select ${columnsOf(diskAlertRow)} from disk_alerts`);
 }
 
 /** Whether this began it: false when it goes on already. */
 export async function openDiskAlert(db: Queries, node: string, path: string): Promise<boolean> {
-  const added = await db.run('insert into disk_alerts (node, path) values ($1, $2) on conflict do nothing', [
-    node,
-    path,
-  ]);
-  return added === 1;
+  const open = 'insert into disk_alerts (node, path) values ($1, $2) on conflict do nothing';
+  return (await db.run(open, [node, path])) === 1;
 }
 
 /** It is over. */
@@ -77,6 +72,6 @@ export async function closeDiskAlert(db: Queries, node: string, path: string): P
 }
 
 /** Who is told of machines: the id of the user with this name, if there is one yet. */
-export async function administratorId(db: Queries, username: string): Promise<string | undefined> {
-  return (await db.one(idRow, 'select id from known_users where username = $1', [username]))?.id;
+export function administratorId(db: Queries, username: string): Promise<string | undefined> {
+  return oneValue(db, z.string(), 'select id from known_users where username = $1', [username]);
 }

@@ -5,9 +5,9 @@ import type { KeyObject } from 'node:crypto';
 import { z } from 'zod';
 import type { CertificatePem } from '../../proto/ports/acme.ts';
 import type { Queries } from '../db.ts';
-import { open, SealError, seal } from '../seal.ts';
+import { oneValue, orUndefined } from '../rows.ts';
+import { open, openedOrNone, seal } from '../seal.ts';
 
-const openRow = z.object({ is_open: z.boolean() });
 const sealedCertificateRow = z.object({ hostname: z.string(), cert: z.string(), key_sealed: z.instanceof(Buffer) });
 
 /**
@@ -40,16 +40,10 @@ export async function acmeAccount(
     directoryUrl,
   ]);
   if (row === undefined) return undefined;
-  return { key: openedKey(sealKey, directoryUrl, row.key_sealed), url: row.url ?? undefined };
-}
-
-function openedKey(sealKey: KeyObject, directoryUrl: string, sealed: Uint8Array): string | undefined {
-  try {
-    return open(sealKey, accountContext(directoryUrl), sealed).toString();
-  } catch (error) {
-    if (error instanceof SealError) return undefined;
-    throw error;
-  }
+  return {
+    key: openedOrNone(sealKey, accountContext(directoryUrl), row.key_sealed)?.toString(),
+    url: row.url ?? undefined,
+  };
 }
 
 /** Stores a key before the account is made with it, for the order that needs it; if there is one, that stays. */
@@ -93,13 +87,14 @@ const FULL =
  * has been asked to wait. Without an account: true.
  */
 export async function takeOrder(db: Queries, directoryUrl: string, kept = 0): Promise<boolean> {
-  const known = await db.one(
-    openRow,
-    `select coalesce(hold_until <= clock_timestamp(), true) and ${FULL} >= 1 + $2::int as is_open from acme_accounts
+  const isOpen = await oneValue(
+    db,
+    z.boolean(),
+    `select coalesce(hold_until <= clock_timestamp(), true) and ${FULL} >= 1 + $2::int from acme_accounts
      where directory_url = $1 for update`,
     [directoryUrl, kept],
   );
-  if (known?.is_open === false) return false;
+  if (isOpen === false) return false;
   await db.run(
     `update acme_accounts set budget = ${FULL} - 1, budget_at = clock_timestamp() where directory_url = $1`,
     [directoryUrl],
@@ -146,13 +141,11 @@ export async function holdAccount(db: Queries, directoryUrl: string, forMs: numb
   );
 }
 
-const budgetRow = z
-  .object({ left: z.number(), hold_until: z.date().nullable(), hold_reason: z.string().nullable() })
-  .transform(({ left, hold_until, hold_reason }) => ({
-    left: Math.max(0, Math.floor(left)),
-    holdUntil: hold_until ?? undefined,
-    holdReason: hold_reason ?? undefined,
-  }));
+const budgetRow = z.object({
+  left: z.number().transform((left) => Math.max(0, Math.floor(left))),
+  holdUntil: orUndefined(z.date()),
+  holdReason: orUndefined(z.string()),
+});
 
 /** What an account may do. `holdUntil` only while it lies ahead. */
 type AccountBudget = z.output<typeof budgetRow>;
@@ -161,8 +154,8 @@ type AccountBudget = z.output<typeof budgetRow>;
 export async function accountBudget(db: Queries, directoryUrl: string): Promise<AccountBudget> {
   const row = await db.one(
     budgetRow,
-    `select ${FULL} as left, case when hold_until > clock_timestamp() then hold_until end as hold_until,
-       case when hold_until > clock_timestamp() then hold_reason end as hold_reason from acme_accounts where
+    `select ${FULL} as left, case when hold_until > clock_timestamp() then hold_until end as "holdUntil",
+       case when hold_until > clock_timestamp() then hold_reason end as "holdReason" from acme_accounts where
        directory_url = $1`,
     [directoryUrl],
   );

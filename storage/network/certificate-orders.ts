@@ -7,21 +7,17 @@ import { z } from 'zod';
 import type { HeldShards } from '../../proto/ports/placement.ts';
 import type { Db, Queries } from '../db.ts';
 import { ofShards } from '../placement/shards.ts';
-import { open, seal } from '../seal.ts';
+import { manyValues, oneValue } from '../rows.ts';
+import { openedOrNone, seal } from '../seal.ts';
 import { isShareUsed, KEPT_FOR_RENEWALS, noteShare, takeOrder } from './acme.ts';
-
-const hostnameRow = z.object({ hostname: z.string() });
 
 /** What the sealed key of an order is bound to. */
 export const orderContext = (hostname: string) => `certificates/${hostname}/order_key`;
 
 /** Whether a hostname is a verified mapping; in a transaction it stays one until that ends. */
 export async function isMapped(queries: Queries, hostname: string): Promise<boolean> {
-  return (
-    (await queries.run(`select from domain_mappings where domain = $1 and status = 'verified' for share`, [
-      hostname,
-    ])) === 1
-  );
+  const mapped = `select from domain_mappings where domain = $1 and status = 'verified' for share`;
+  return (await queries.run(mapped, [hostname])) === 1;
 }
 
 /** An order that we hold. */
@@ -51,8 +47,6 @@ const startRow = z.object({
   is_new: z.boolean(),
 });
 
-const ownerRow = z.object({ user_id: z.string() });
-
 /**
  * Takes the order of a hostname for `leaseMs`, if it is a verified mapping, is due, and nobody else has it: of all that
  * ask, one gets it.
@@ -72,12 +66,13 @@ export function startOrder(
   },
 ): Promise<OrderStart> {
   return db.tx(async (tx): Promise<OrderStart> => {
-    const owner = await tx.one(
-      ownerRow,
+    const userId = await oneValue(
+      tx,
+      z.string(),
       `select user_id from domain_mappings where domain = $1 and status = 'verified' for share`,
       [hostname],
     );
-    if (owner === undefined) return 'not_mapped';
+    if (userId === undefined) return 'not_mapped';
     await tx.run('insert into certificates (hostname) values ($1) on conflict do nothing', [hostname]);
     const row = await tx.one(
       startRow,
@@ -93,7 +88,7 @@ export function startOrder(
     if (row.is_waiting) return 'waiting';
     // An order that was placed is paid for.
     if (row.order_url === null) {
-      const share = { userId: owner.user_id, registrable: options.registrable ?? hostname };
+      const share = { userId, registrable: options.registrable ?? hostname };
       if (row.is_new && (await isShareUsed(tx, share))) return 'no_share';
       if (!(await takeOrder(tx, options.directoryUrl, row.is_new ? KEPT_FOR_RENEWALS : 0))) return 'no_budget';
       if (row.is_new) await noteShare(tx, share);
@@ -108,32 +103,26 @@ export function startOrder(
       hostname,
       epoch: row.epoch + 1,
       orderUrl: order_url ?? undefined,
-      key: order_key_sealed === null ? undefined : openOrNone(options.sealKey, hostname, order_key_sealed),
+      // One that does not open any more (ENCRYPTION_KEY was changed) is as good as none: another order is placed.
+      key:
+        order_key_sealed === null
+          ? undefined
+          : openedOrNone(options.sealKey, orderContext(hostname), order_key_sealed)?.toString(),
       attempts,
     };
   });
-}
-
-/** A key that does not open any more (ENCRYPTION_KEY was changed) is as good as none: another order is placed. */
-function openOrNone(sealKey: KeyObject, hostname: string, sealed: Buffer): string | undefined {
-  try {
-    return open(sealKey, orderContext(hostname), sealed).toString();
-  } catch {
-    return undefined;
-  }
 }
 
 /** Goes on holding it; false when another has it, or the mapping is gone. */
 export function renewOrder(db: Db, lease: OrderLease, leaseMs: number): Promise<boolean> {
   return db.tx(async (tx) => {
     if (!(await isMapped(tx, lease.hostname))) return false;
-    return (
-      (await tx.run(
-        `update certificates set lease_until = clock_timestamp() + $3 * interval '1 ms' where hostname = $1 and ` +
-          'epoch = $2',
-        [lease.hostname, lease.epoch, leaseMs],
-      )) === 1
+    const renewed = await tx.run(
+      `update certificates set lease_until = clock_timestamp() + $3 * interval '1 ms'
+       where hostname = $1 and epoch = $2`,
+      [lease.hostname, lease.epoch, leaseMs],
     );
+    return renewed === 1;
   });
 }
 
@@ -145,14 +134,8 @@ export async function noteOrder(
   order: { readonly url: string; readonly key: string } | undefined,
 ): Promise<boolean> {
   const sealed = order === undefined ? null : seal(sealKey, orderContext(hostname), Buffer.from(order.key));
-  return (
-    (await db.run('update certificates set order_url = $3, order_key_sealed = $4 where hostname = $1 and epoch = $2', [
-      hostname,
-      epoch,
-      order?.url ?? null,
-      sealed,
-    ])) === 1
-  );
+  const note = 'update certificates set order_url = $3, order_key_sealed = $4 where hostname = $1 and epoch = $2';
+  return (await db.run(note, [hostname, epoch, order?.url ?? null, sealed])) === 1;
 }
 
 /** Gives the order back after a failure, with why and when it is tried again. What is served goes on. */
@@ -221,10 +204,11 @@ export async function releaseOrder(db: Queries, { hostname, epoch }: OrderLease)
  * first, those that end soonest before others; then new names, one of each user in turn, and first of who has had the
  * fewest orders today.
  */
-export async function dueHostnames(db: Queries, limit: number, held?: HeldShards): Promise<string[]> {
+export function dueHostnames(db: Queries, limit: number, held?: HeldShards): Promise<string[]> {
   const { filter, values } = ofShards('network/certificate', 'm.domain', held, 2);
-  const rows = await db.many(
-    hostnameRow,
+  return manyValues(
+    db,
+    z.string(),
     `with due as (
        select m.domain as hostname, m.user_id, m.verified_at, c.not_after
        from domain_mappings m left join certificates c on c.hostname = m.domain
@@ -240,5 +224,4 @@ export async function dueHostnames(db: Queries, limit: number, held?: HeldShards
        over (partition by user_id, not_after is null order by verified_at, hostname), hostname limit $1`,
     [limit, ...values],
   );
-  return rows.map(({ hostname }) => hostname);
 }

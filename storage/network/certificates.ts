@@ -3,6 +3,7 @@ import type { KeyObject } from 'node:crypto';
 import { z } from 'zod';
 import type { CertificatePem, CertificateStore } from '../../proto/ports/acme.ts';
 import type { Db, Queries } from '../db.ts';
+import { columnsOf, orUndefined } from '../rows.ts';
 import { open, SealError, seal } from '../seal.ts';
 import { pendingChallenges } from './acme.ts';
 import { isMapped, type OrderLease } from './certificate-orders.ts';
@@ -60,12 +61,8 @@ export function storeCertificate(
  * A certificate whose key does not open is of no use to anybody: another is ordered, and nothing is served until then.
  */
 async function discardCertificate(db: Queries, hostname: string, sealKey: KeyObject): Promise<boolean> {
-  const row = await db.one(
-    servedRow,
-    'select chain, key_sealed, serial from certificates where hostname = $1 and chain is not null',
-    [hostname],
-  );
-  if (row === undefined || opens(sealKey, keyContext(hostname, row.serial), row.key_sealed)) return false;
+  const row = await servedRowOf(db, hostname);
+  if (row === undefined || opens(sealKey, keyContext(hostname, row.serial), row.keySealed)) return false;
   const gone = await db.run(
     `update certificates set chain = null, key_sealed = null, not_before = null, not_after = null, renew_at = null
      where hostname = $1 and serial = $2`,
@@ -83,7 +80,12 @@ function opens(sealKey: KeyObject, context: string, sealed: Uint8Array): boolean
   }
 }
 
-const servedRow = z.object({ chain: z.string(), key_sealed: z.instanceof(Buffer), serial: z.number() });
+const servedRow = z.object({ chain: z.string(), keySealed: z.instanceof(Buffer), serial: z.number() });
+
+function servedRowOf(db: Queries, hostname: string): Promise<z.output<typeof servedRow> | undefined> {
+  const served = `select ${columnsOf(servedRow)} from certificates where hostname = $1 and chain is not null`;
+  return db.one(servedRow, served, [hostname]);
+}
 
 /** What is served for a hostname; undefined while there is none. Throws SealError when its key does not open. */
 export async function servedCertificate(
@@ -91,49 +93,35 @@ export async function servedCertificate(
   hostname: string,
   sealKey: KeyObject,
 ): Promise<CertificatePem | undefined> {
-  const row = await db.one(
-    servedRow,
-    'select chain, key_sealed, serial from certificates where hostname = $1 and chain is not null',
-    [hostname],
-  );
+  const row = await servedRowOf(db, hostname);
   if (row === undefined) return undefined;
-  return { cert: row.chain, key: open(sealKey, keyContext(hostname, row.serial), row.key_sealed).toString() };
+  return { cert: row.chain, key: open(sealKey, keyContext(hostname, row.serial), row.keySealed).toString() };
 }
 
-const statusRow = z
-  .object({
-    hostname: z.string(),
-    not_after: z.date().nullable(),
-    is_held: z.boolean(),
-    attempts: z.number(),
-    next_try: z.date().nullable(),
-    last_code: z.string().nullable(),
-    last_problem: z.string().nullable(),
-    last_error: z.string().nullable(),
-  })
-  .transform((row) => ({
-    hostname: row.hostname,
-    notAfter: row.not_after ?? undefined,
-    isOrdering: row.is_held,
-    attempts: row.attempts,
-    nextTry: row.next_try ?? undefined,
-    code: row.last_code ?? undefined,
-    problem: row.last_problem ?? undefined,
-    error: row.last_error ?? undefined,
-  }));
+const statusRow = z.object({
+  hostname: z.string(),
+  notAfter: orUndefined(z.date()),
+  isOrdering: z.boolean(),
+  attempts: z.number(),
+  nextTry: orUndefined(z.date()),
+  code: orUndefined(z.string()),
+  problem: orUndefined(z.string()),
+  error: orUndefined(z.string()),
+});
+
+const STATUS = columnsOf(statusRow, {
+  isOrdering: 'coalesce(lease_until > clock_timestamp(), false)',
+  code: 'last_code',
+  problem: 'last_problem',
+  error: 'last_error',
+});
 
 /** How it stands with the certificate of a hostname. */
 type CertificateStatus = z.output<typeof statusRow>;
 
 /** How it stands with a hostname's certificate; undefined when none was ever ordered. */
 export function certificateStatus(db: Queries, hostname: string): Promise<CertificateStatus | undefined> {
-  return db.one(
-    statusRow,
-    `select hostname, not_after, coalesce(lease_until > clock_timestamp(), false) as is_held, attempts, next_try,
-      last_code,
-       last_problem, last_error from certificates where hostname = $1`,
-    [hostname],
-  );
+  return db.one(statusRow, `select ${STATUS} from certificates where hostname = $1`, [hostname]);
 }
 
 const countsRow = z.object({

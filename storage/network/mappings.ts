@@ -9,10 +9,8 @@ import type { MappingSource } from '../../proto/ports/acme.ts';
 import type { HeldShards } from '../../proto/ports/placement.ts';
 import type { Queries, Tx } from '../db.ts';
 import { ofShards } from '../placement/shards.ts';
+import { columnsOf, manyValues, oneValue } from '../rows.ts';
 import { tellNetwork } from './news.ts';
-
-const countRow = z.object({ count: z.number() });
-const idRow = z.object({ id: z.string() });
 
 /** Longest detail that is kept, in characters. */
 const MAX_DETAIL = 1000;
@@ -50,12 +48,22 @@ const mappingRow = z.object({
 /** A mapping as stored. */
 export type MappingRow = z.output<typeof mappingRow>;
 
-const COLUMNS = `id, user_id as "userId", domain as hostname, container_id as "containerId",
-  target_port as "targetPort", status, verify_token as "verifyToken", detail, certificate_detail as "certificateDetail",
-  pending_since as "pendingSince", checks, next_check_at as "nextCheckAt", unproven_since as "unprovenSince", record,
-  owned_domain_id as "ownedDomainId", zone_id as "zoneId", record_id as "recordId", created_at as "createdAt",
-  checked_at as "checkedAt",
-  (select not_after from certificates c where c.hostname = domain and c.chain is not null) as "certificateUntil"`;
+const COLUMNS = columnsOf(mappingRow, {
+  hostname: 'domain',
+  certificateUntil: '(select not_after from certificates c where c.hostname = domain and c.chain is not null)',
+});
+
+/** Changes a mapping that has the status `from`. The mapping as it is then; undefined when it has another. */
+function updateMapping(
+  db: Queries,
+  id: string,
+  from: MappingRow['status'],
+  set: string,
+  values: readonly unknown[],
+): Promise<MappingRow | undefined> {
+  const update = `update domain_mappings set ${set} where id = $1 and status = '${from}' returning ${COLUMNS}`;
+  return db.one(mappingRow, update, [id, ...values]);
+}
 
 /** One mapping; undefined when there is none. */
 export function mappingById(db: Queries, id: string): Promise<MappingRow | undefined> {
@@ -64,9 +72,8 @@ export function mappingById(db: Queries, id: string): Promise<MappingRow | undef
 
 /** The user's mappings, oldest first. */
 export function mappingsOfUser(db: Queries, userId: string): Promise<MappingRow[]> {
-  return db.many(mappingRow, `select ${COLUMNS} from domain_mappings where user_id = $1 order by created_at, id`, [
-    userId,
-  ]);
+  const own = `select ${COLUMNS} from domain_mappings where user_id = $1 order by created_at, id`;
+  return db.many(mappingRow, own, [userId]);
 }
 
 /** What a new mapping needs. With `zone` its record is `wanted`. */
@@ -87,10 +94,7 @@ async function holdHostname(tx: Tx, hostname: string): Promise<void> {
 
 /** Whether somebody has proven the hostname. */
 async function isProvenBySomebody(tx: Tx, hostname: string): Promise<boolean> {
-  return (
-    (await tx.one(idRow, `select id from domain_mappings where domain = $1 and status = 'verified'`, [hostname])) !==
-    undefined
-  );
+  return (await tx.run(`select from domain_mappings where domain = $1 and status = 'verified'`, [hostname])) > 0;
 }
 
 /**
@@ -108,16 +112,14 @@ export async function insertMapping(
   const { hostname } = mapping;
   await holdHostname(tx, hostname);
   if (await isProvenBySomebody(tx, hostname)) return 'taken';
-  const failed = await tx.one(
-    idRow,
+  const failed = await oneValue(
+    tx,
+    z.string(),
     `delete from domain_mappings where domain = $1 and user_id = $2 and status = 'failed' returning id`,
     [hostname, mapping.userId],
   );
-  if (failed !== undefined) await tellNetwork(tx, { kind: 'removed', mappingId: failed.id, hostname });
-  const counted = await tx.one(countRow, 'select count(*)::int as count from domain_mappings where user_id = $1', [
-    mapping.userId,
-  ]);
-  if ((counted?.count ?? 0) >= limit) return 'full';
+  if (failed !== undefined) await tellNetwork(tx, { kind: 'removed', mappingId: failed, hostname });
+  if ((await countMappings(tx, mapping.userId)) >= limit) return 'full';
   const { zone } = mapping;
   const row = await tx.one(
     mappingRow,
@@ -173,12 +175,12 @@ export async function verifyMapping(
   await holdHostname(tx, hostname);
   if (await isProvenBySomebody(tx, hostname))
     return (await failMapping(tx, id, lost)) === undefined ? undefined : 'taken';
-  const row = await tx.one(
-    mappingRow,
-    `update domain_mappings set status = 'verified', verified_at = $2, checked_at = $2, next_check_at = $3,
-      unproven_since = null, detail = ''
-     where id = $1 and status = 'pending' returning ${COLUMNS}`,
-    [id, now, nextCheckAt],
+  const row = await updateMapping(
+    tx,
+    id,
+    'pending',
+    `status = 'verified', verified_at = $2, checked_at = $2, next_check_at = $3, unproven_since = null, detail = ''`,
+    [now, nextCheckAt],
   );
   if (row === undefined) return undefined;
   await tellNetwork(tx, { kind: 'verified', mappingId: id, hostname });
@@ -206,11 +208,13 @@ export async function noteProof(
 
 /** Fails a verified mapping whose proof is gone; it is served no more. Undefined when it is not verified any more. */
 export async function lapseMapping(tx: Tx, id: string, detail: string): Promise<MappingRow | undefined> {
-  const row = await tx.one(
-    mappingRow,
-    `update domain_mappings set status = 'failed', verified_at = null, next_check_at = null, unproven_since = null,
-       detail = $2, certificate_detail = '' where id = $1 and status = 'verified' returning ${COLUMNS}`,
-    [id, detail.slice(0, MAX_DETAIL)],
+  const row = await updateMapping(
+    tx,
+    id,
+    'verified',
+    `status = 'failed', verified_at = null, next_check_at = null, unproven_since = null, detail = $2,
+       certificate_detail = ''`,
+    [detail.slice(0, MAX_DETAIL)],
   );
   if (row !== undefined) await tellNetwork(tx, { kind: 'removed', mappingId: id, hostname: row.hostname });
   return row;
@@ -234,22 +238,14 @@ export function noteCheck(
   id: string,
   { now, detail, checks, nextCheckAt }: CheckNote,
 ): Promise<MappingRow | undefined> {
-  return db.one(
-    mappingRow,
-    `update domain_mappings set detail = $2, checks = $3, next_check_at = $4, checked_at = $5
-     where id = $1 and status = 'pending' returning ${COLUMNS}`,
-    [id, detail.slice(0, MAX_DETAIL), checks, nextCheckAt, now],
-  );
+  const set = 'detail = $2, checks = $3, next_check_at = $4, checked_at = $5';
+  return updateMapping(db, id, 'pending', set, [detail.slice(0, MAX_DETAIL), checks, nextCheckAt, now]);
 }
 
 /** Turns a pending mapping failed; undefined when it is not pending any more. */
 export function failMapping(db: Queries, id: string, detail: string): Promise<MappingRow | undefined> {
-  return db.one(
-    mappingRow,
-    `update domain_mappings set status = 'failed', next_check_at = null, detail = $2
-     where id = $1 and status = 'pending' returning ${COLUMNS}`,
-    [id, detail.slice(0, MAX_DETAIL)],
-  );
+  const set = `status = 'failed', next_check_at = null, detail = $2`;
+  return updateMapping(db, id, 'pending', set, [detail.slice(0, MAX_DETAIL)]);
 }
 
 /** Makes a failed mapping pending from now on. `taken`: somebody else has its hostname; undefined: it is not failed. */
@@ -260,12 +256,8 @@ export async function retryMapping(
 ): Promise<MappingRow | 'taken' | undefined> {
   await holdHostname(tx, hostname);
   if (await isProvenBySomebody(tx, hostname)) return 'taken';
-  return tx.one(
-    mappingRow,
-    `update domain_mappings set status = 'pending', pending_since = $2, checks = 0, next_check_at = $3, detail = ''
-     where id = $1 and status = 'failed' returning ${COLUMNS}`,
-    [id, now, nextCheckAt],
-  );
+  const set = `status = 'pending', pending_since = $2, checks = 0, next_check_at = $3, detail = ''`;
+  return updateMapping(tx, id, 'failed', set, [now, nextCheckAt]);
 }
 
 /**
@@ -273,23 +265,17 @@ export async function retryMapping(
  * `until`, so that of several processes that are not one cluster one checks, and none twice at a time. Whoever dies
  * over it leaves it to the others from then on.
  */
-export async function claimDue(
-  db: Queries,
-  now: Date,
-  until: Date,
-  limit: number,
-  held?: HeldShards,
-): Promise<string[]> {
+export function claimDue(db: Queries, now: Date, until: Date, limit: number, held?: HeldShards): Promise<string[]> {
   const { filter, values } = ofShards('network/mapping', 'id', held, 4);
-  const rows = await db.many(
-    idRow,
+  return manyValues(
+    db,
+    z.string(),
     `update domain_mappings set next_check_at = $2 where id in (
        select id from domain_mappings where next_check_at <= $1 and ${filter}
        order by next_check_at limit $3 for update skip locked)
      returning id`,
     [now, until, limit, ...values],
   );
-  return rows.map(({ id }) => id);
 }
 
 /** Removes a mapping, in whatever state; undefined when it was gone. */
@@ -300,22 +286,21 @@ export async function deleteMapping(tx: Tx, id: string): Promise<MappingRow | un
 }
 
 /** Ids of at most `limit` mappings (with `held`: of these shards) whose container is deleted or being deleted. */
-export async function orphanedMappings(db: Queries, limit: number, held?: HeldShards): Promise<string[]> {
+export function orphanedMappings(db: Queries, limit: number, held?: HeldShards): Promise<string[]> {
   const { filter, values } = ofShards('network/mapping', 'm.id', held, 2);
-  const rows = await db.many(
-    idRow,
+  return manyValues(
+    db,
+    z.string(),
     `select m.id from domain_mappings m
      where not exists (select from known_containers c where c.id = m.container_id and c.desired <> 'deleted')
        and ${filter} limit $1`,
     [limit, ...values],
   );
-  return rows.map(({ id }) => id);
 }
 
 const servedRow = z.object({ hostname: z.string(), containerId: z.string(), targetPort: z.number() });
 
-const SERVED = `select domain as hostname, container_id as "containerId", target_port as "targetPort"
-  from domain_mappings where status = 'verified'`;
+const SERVED = `select ${columnsOf(servedRow, { hostname: 'domain' })} from domain_mappings where status = 'verified'`;
 
 /** Verified mappings as a gateway follows them. */
 export function mappingSource(db: Queries, news: NetworkNewsSource): MappingSource {
@@ -341,6 +326,5 @@ export async function setCertificateDetail(db: Queries, hostname: string, detail
 
 /** How many mappings a user has. */
 export async function countMappings(db: Queries, userId: string): Promise<number> {
-  const row = await db.one(countRow, 'select count(*) from domain_mappings where user_id = $1', [userId]);
-  return row?.count ?? 0;
+  return (await oneValue(db, z.number(), 'select count(*) from domain_mappings where user_id = $1', [userId])) ?? 0;
 }

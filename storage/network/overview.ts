@@ -1,6 +1,7 @@
 /** SQL that shows all mappings of the platform: to its operator, and in the monitor's graph. */
 import { z } from 'zod';
 import type { Queries } from '../db.ts';
+import { orUndefined } from '../rows.ts';
 
 const row = z.object({
   id: z.string(),
@@ -12,10 +13,7 @@ const row = z.object({
   /** What its owner is told; '' when there is nothing to say. */
   detail: z.string(),
   /** End of the certificate that is served; undefined without one. */
-  certifiedUntil: z
-    .date()
-    .nullable()
-    .transform((end) => end ?? undefined),
+  certifiedUntil: orUndefined(z.date()),
   createdAt: z.date(),
 });
 

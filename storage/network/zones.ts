@@ -1,6 +1,7 @@
 /** SQL of owned domains: sealed provider tokens, and the zones they saw. */
 import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';
+import { columnsOf, fieldsOf } from '../rows.ts';
 
 /** What the sealed token of a row is bound to. */
 export const tokenContext = (ownedDomainId: string) => `owned_domains/${ownedDomainId}/token`;
@@ -25,9 +26,8 @@ const ownedRow = z.object({
 /** An owned domain as stored. */
 export type OwnedRow = z.output<typeof ownedRow>;
 
-const SELECT = `select o.id, o.user_id as "userId", o.token, o.zones_at as "zonesAt", o.created_at as "createdAt",
-  array(select z.name from owned_zones z where z.owned_domain_id = o.id order by z.name collate "C") as zones
-  from owned_domains o`;
+const ZONES = 'array(select z.name from owned_zones z where z.owned_domain_id = o.id order by z.name collate "C")';
+const SELECT = `select ${columnsOf(ownedRow, { zones: ZONES }, 'o')} from owned_domains o`;
 
 /** The user's owned domains, oldest first. */
 export function ownedDomains(db: Queries, userId: string): Promise<OwnedRow[]> {
@@ -77,7 +77,7 @@ async function writeZones(tx: Tx, id: string, zones: readonly ZoneRow[]): Promis
     `insert into owned_zones (owned_domain_id, zone_id, name)
      select $1, zone_id, name from unnest($2::text[], $3::text[]) as g (zone_id, name)
      on conflict do nothing`,
-    [id, zones.map(({ zoneId }) => zoneId), zones.map(({ name }) => name)],
+    [id, ...fieldsOf(zones, 'zoneId', 'name')],
   );
 }
 
@@ -108,7 +108,7 @@ type CoveringZone = z.output<typeof coverRow>;
 export function coveringZone(db: Queries, userId: string, names: readonly string[]): Promise<CoveringZone | undefined> {
   return db.one(
     coverRow,
-    `select z.owned_domain_id as "ownedDomainId", z.zone_id as "zoneId", z.name, o.token from owned_zones z
+    `select ${columnsOf(coverRow, { token: 'o.token' }, 'z')} from owned_zones z
      join owned_domains o on o.id = z.owned_domain_id
      where o.user_id = $1 and z.name = any($2::text[])
      order by length(z.name) desc, o.zones_at desc nulls last, o.id limit 1`,

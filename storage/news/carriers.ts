@@ -33,20 +33,11 @@ const notifyOf = ({ channel, payload }: NewsItem): string =>
  * NOTIFY and LISTEN. Each transaction with news holds a lock of the whole database until it is durable, and PostgreSQL
  * wakes every process: for few processes.
  */
-export class NotifyCarrier implements NewsCarrier {
-  readonly #listener: Listener;
-
-  constructor(listener: Listener) {
-    this.#listener = listener;
-  }
-
-  prepare(news: readonly NewsItem[]) {
-    return { statements: news.map(notifyOf), committed: () => {} };
-  }
-
-  subscribe(channel: string, handler: HeardNews): Ending {
-    return this.#listener.listen(channel, (payload) => handler(payload));
-  }
+export function notifyCarrier(listener: Listener): NewsCarrier {
+  return {
+    prepare: (news) => ({ statements: news.map(notifyOf), committed: () => {} }),
+    subscribe: (channel, handler) => listener.listen(channel, (payload) => handler(payload)),
+  };
 }
 
 /** Of a bus, what carries news. */
@@ -62,13 +53,13 @@ const subjectOf = (channel: string): string => `news.${channel}`;
  */
 export class BrokerCarrier implements NewsCarrier {
   readonly #bus: NewsBus;
-  readonly #notices: NotifyCarrier;
+  readonly #notices: NewsCarrier;
   readonly #mustNotify: () => boolean;
   readonly #sender = randomBytes(9).toString('base64url');
   #number = 0;
 
   /** `mustNotify`: whether there are processes that hear nothing but NOTIFY. */
-  constructor(bus: NewsBus, notices: NotifyCarrier, mustNotify: () => boolean) {
+  constructor(bus: NewsBus, notices: NewsCarrier, mustNotify: () => boolean) {
     this.#bus = bus;
     this.#notices = notices;
     this.#mustNotify = mustNotify;

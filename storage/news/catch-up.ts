@@ -1,6 +1,7 @@
 /** SQL of news that are kept in rows, which a process reads that missed their messages. */
 import { z } from 'zod';
 import type { Queries } from '../queries.ts';
+import { oneValue } from '../rows.ts';
 
 const itemSchema = z.tuple([z.string(), z.string(), z.string()]);
 const lookRow = z.object({ snapshot: z.string(), items: z.array(itemSchema) });
@@ -12,12 +13,9 @@ export const MAX_ITEMS = 10_000;
 /** Rows removed in one step. */
 const STEP = 5000;
 
-const snapshotRow = z.object({ snapshot: z.string() });
-
 /** The database as it is now, from which `newsSince` goes on. */
 export async function newsSnapshot(db: Queries): Promise<string> {
-  const row = await db.one(snapshotRow, 'select pg_current_snapshot()::text as snapshot');
-  return row?.snapshot ?? '';
+  return (await oneValue(db, z.string(), 'select pg_current_snapshot()::text')) ?? '';
 }
 
 /**
@@ -63,18 +61,15 @@ export async function dropOldNews(db: Queries): Promise<void> {
   );
 }
 
-const flagRow = z.object({ found: z.boolean() });
-
 /** What the names of connections end with whose processes read rows of news. */
 export const READS_NEWS = ' reads news';
 
 /** Whether a process is connected that hears nothing but NOTIFY: of a version before rows of news. */
 export async function hasOlderListeners(db: Queries): Promise<boolean> {
-  const row = await db.one(
-    flagRow,
-    `select exists (select from pg_stat_activity where datname = current_database()
-       and application_name like 'troupe/%' and not application_name like '%' || $1) as found`,
+  const found = await db.run(
+    `select from pg_stat_activity where datname = current_database()
+       and application_name like 'troupe/%' and not application_name like '%' || $1 limit 1`,
     [READS_NEWS],
   );
-  return row?.found ?? false;
+  return found > 0;
 }

@@ -10,7 +10,7 @@ import type { Log } from '../../proto/ports/log.ts';
 import { StorageError } from '../errors.ts';
 import type { Listener } from '../listener.ts';
 import type { Queries } from '../queries.ts';
-import { BrokerCarrier, type NewsBus, type NewsCarrier, type NewsItem, NotifyCarrier } from './carriers.ts';
+import { BrokerCarrier, type NewsBus, type NewsCarrier, type NewsItem, notifyCarrier } from './carriers.ts';
 import { dropOldNews, hasOlderListeners, KEPT_MS, MAX_ITEMS, newsSince, newsSnapshot } from './catch-up.ts';
 
 const CHANNEL_NAME = /^[a-z_][a-z0-9_]{0,62}$/;
@@ -61,7 +61,7 @@ class RecentIds {
 /** The news of one database handle. */
 export class News {
   readonly #options: NewsOptions;
-  readonly #notices: NotifyCarrier;
+  readonly #notices: NewsCarrier;
   #carrier: NewsCarrier;
   readonly #handlers = new Map<string, Set<PayloadHandler>>();
   readonly #pause = new InterruptiblePause();
@@ -78,7 +78,7 @@ export class News {
 
   constructor(options: NewsOptions) {
     this.#options = options;
-    this.#notices = new NotifyCarrier(options.listener);
+    this.#notices = notifyCarrier(options.listener);
     this.#carrier = this.#notices;
   }
 

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import type { Notification } from '../../proto/notify/notification.ts';
 import { type Db, isConstraint } from '../db.ts';
+import { fieldsOf } from '../rows.ts';
 
 /** A notification to store. */
 export interface NewNotification extends Omit<Notification, 'metadata'> {
@@ -63,13 +64,7 @@ async function store(
   const places = placesOfEvents(batch);
   const events = places.length === batch.length ? batch : places.flatMap((place) => batch[place] ?? []);
   const stored = await db.one(storedRow, 'select * from store_notifications($1, $2, $3, $4, $5, $6, $7, $8, $9)', [
-    events.map(({ userId }) => userId),
-    events.map(({ eventId }) => eventId),
-    events.map(({ title }) => title),
-    events.map(({ message }) => message),
-    events.map(({ link }) => link),
-    events.map(({ category }) => category),
-    events.map(({ scope }) => scope),
+    ...fieldsOf(events, 'userId', 'eventId', 'title', 'message', 'link', 'category', 'scope'),
     headsOf,
     mayBeKnown,
   ]);
@@ -118,7 +113,7 @@ async function classify(db: Db, batch: readonly NewNotification[]): Promise<Arri
       `select place, coalesce(${IS_USER}, false) as is_user, coalesce(${IS_MUTED}, false) as is_muted
        from unnest($1::text[], $2::text[], $3::text[]) with ordinality as new (user_id, category, scope, place)
        order by place`,
-      [batch.map(({ userId }) => userId), batch.map(({ category }) => category), batch.map(({ scope }) => scope)],
+      fieldsOf(batch, 'userId', 'category', 'scope'),
     );
   });
   return rows.map((row) => (row.is_user ? (row.is_muted ? 'muted' : 'known') : 'no_user'));

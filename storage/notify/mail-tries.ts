@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import type { Db, Queries, Tx } from '../db.ts';
+import { columnsOf, oneValue } from '../rows.ts';
 
 /** Most notifications in one mail. */
 const MOST_IN_MAIL = 200;
@@ -68,8 +69,7 @@ export function claimMails(db: Db, options: MailClaimOptions): Promise<ClaimedMa
        )
        update notification_mail as mail set attempts = attempts + 1, due_at = $2
        from taken where mail.user_id = taken.user_id
-       returning mail.user_id as "userId", address, batch, batch_at as "batchAt", attempts as attempt,
-         sent_at as "sentAt"`,
+       returning ${columnsOf(claimedRow, { attempt: 'attempts' }, 'mail')}`,
       [now, until, most],
     );
     const mails: ClaimedMail[] = [];
@@ -98,35 +98,30 @@ async function formMail(
   );
   const next = waiting?.oldest == null ? undefined : plan(sentAt, waiting.count, waiting.oldest);
   if (next === undefined || 'notBefore' in next) {
-    await tx.run('update notification_mail set attempts = 0, due_at = $2 where user_id = $1', [
-      userId,
-      next?.notBefore ?? null,
-    ]);
+    const later = [userId, next?.notBefore ?? null];
+    await tx.run('update notification_mail set attempts = 0, due_at = $2 where user_id = $1', later);
     return undefined;
   }
-  const first = await tx.one(
-    z.object({ eventId: z.string() }),
-    `select event_id as "eventId" from mailed_notifications where user_id = $1 and not is_over order by id limit 1`,
+  const first = await oneValue(
+    tx,
+    z.string(),
+    'select event_id from mailed_notifications where user_id = $1 and not is_over order by id limit 1',
     [userId],
   );
   if (first === undefined) return undefined;
   await tx.run(
     `update mailed_notifications set batch = $2 where id in (
        select id from mailed_notifications where user_id = $1 and not is_over order by id limit $3)`,
-    [userId, first.eventId, Math.min(next.take, MOST_IN_MAIL)],
+    [userId, first, Math.min(next.take, MOST_IN_MAIL)],
   );
-  await tx.run('update notification_mail set batch = $2, batch_at = $3 where user_id = $1', [
-    userId,
-    first.eventId,
-    now,
-  ]);
-  return first.eventId;
+  await tx.run('update notification_mail set batch = $2, batch_at = $3 where user_id = $1', [userId, first, now]);
+  return first;
 }
 
 function itemsOf(tx: Queries, userId: string, batch: string): Promise<MailItem[]> {
   return tx.many(
     itemRow,
-    `select event_id as "eventId", title, message, link, category, created_at as "createdAt" from mailed_notifications
+    `select ${columnsOf(itemRow)} from mailed_notifications
      where user_id = $1 and batch = $2 and not is_over order by id`,
     [userId, batch],
   );

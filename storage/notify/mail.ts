@@ -1,6 +1,7 @@
 /** SQL of mail to users: the address of each, the code that proves it, and what waits to be mailed. */
 import { z } from 'zod';
 import type { Db, Queries, Tx } from '../db.ts';
+import { fieldsOf, manyValues, oneValue } from '../rows.ts';
 
 /** Most notifications that wait for one user: what comes while so many wait is not mailed. */
 const MOST_WAITING = 1000;
@@ -90,15 +91,16 @@ export function proveAddress(
   now: Date,
 ): Promise<'proven' | 'wrong' | 'none'> {
   return db.tx(async (tx) => {
-    const row = await tx.one(
-      z.object({ hash: z.string() }),
-      `select code_hash as hash from notification_mail
+    const hash = await oneValue(
+      tx,
+      z.string(),
+      `select code_hash from notification_mail
        where user_id = $1 and address is not null and code_hash is not null and code_until > $2 and code_tries > 0
        for update`,
       [userId, now],
     );
-    if (row === undefined) return 'none';
-    if (!isCode(row.hash)) {
+    if (hash === undefined) return 'none';
+    if (!isCode(hash)) {
       await tx.run('update notification_mail set code_tries = code_tries - 1 where user_id = $1', [userId]);
       return 'wrong';
     }
@@ -125,22 +127,20 @@ interface MailedNotification {
 
 /** Which of the users get mail. */
 export async function usersWithMail(db: Queries, userIds: readonly string[]): Promise<Set<string>> {
-  const rows = await db.many(
-    z.object({ userId: z.string() }),
-    `select user_id as "userId" from notification_mail
+  const found = await manyValues(
+    db,
+    z.string(),
+    `select user_id from notification_mail
      where user_id = any($1::text[]) and address is not null and verified_at is not null`,
     [userIds],
   );
-  return new Set(rows.map(({ userId }) => userId));
+  return new Set(found);
 }
 
 /** Whether anybody gets mail. */
 export async function hasMail(db: Queries): Promise<boolean> {
-  const found = await db.one(
-    z.object({}),
-    'select from notification_mail where address is not null and verified_at is not null limit 1',
-  );
-  return found !== undefined;
+  const any = 'select from notification_mail where address is not null and verified_at is not null limit 1';
+  return (await db.run(any)) > 0;
 }
 
 /** Lets notifications wait for those of their users who want mail; one that did so before does not again. */
@@ -164,14 +164,7 @@ export function addMailed(db: Db, mailed: readonly MailedNotification[], now: Da
        order by place
        on conflict (user_id, event_id) do nothing`,
       [
-        mailed.map(({ userId }) => userId),
-        mailed.map(({ eventId }) => eventId),
-        mailed.map(({ title }) => title),
-        mailed.map(({ message }) => message),
-        mailed.map(({ link }) => link),
-        mailed.map(({ category }) => category),
-        mailed.map(({ scope }) => scope),
-        mailed.map(({ storedAt }) => storedAt),
+        ...fieldsOf(mailed, 'userId', 'eventId', 'title', 'message', 'link', 'category', 'scope', 'storedAt'),
         now,
         MOST_WAITING,
       ],
@@ -179,7 +172,7 @@ export function addMailed(db: Db, mailed: readonly MailedNotification[], now: Da
     await tx.run(
       `update notification_mail as mail set due_at = $2 where user_id = any($1::text[]) and due_at is null
          and exists (select from mailed_notifications as one where one.user_id = mail.user_id and not is_over)`,
-      [mailed.map(({ userId }) => userId), now],
+      [...fieldsOf(mailed, 'userId'), now],
     );
   });
 }

@@ -1,6 +1,7 @@
 /** SQL of mutes: what users do not want to be told. */
 import { z } from 'zod';
 import type { Db, Queries } from '../db.ts';
+import { columnsOf } from '../rows.ts';
 
 const mutesRow = z.object({ count: z.number(), present: z.boolean() });
 
@@ -17,12 +18,9 @@ export type MuteRow = z.output<typeof muteRow>;
 
 /** A user's mutes, oldest first. */
 export function listMutes(db: Queries, userId: string): Promise<MuteRow[]> {
-  return db.many(
-    muteRow,
-    `select id, user_id as "userId", category, scope, created_at as "createdAt" from notification_mutes
-     where user_id = $1 order by id`,
-    [userId],
-  );
+  return db.many(muteRow, `select ${columnsOf(muteRow)} from notification_mutes where user_id = $1 order by id`, [
+    userId,
+  ]);
 }
 
 /** Adds a mute; one that is there already stays. False when the user has `most` others. */
@@ -43,11 +41,8 @@ export function addMute(
     );
     if (row?.present === true) return true;
     if (row === undefined || row.count >= most) return false;
-    await tx.run('insert into notification_mutes (user_id, category, scope) values ($1, $2, $3)', [
-      userId,
-      category,
-      scope,
-    ]);
+    const mute = [userId, category, scope];
+    await tx.run('insert into notification_mutes (user_id, category, scope) values ($1, $2, $3)', mute);
     return true;
   });
 }
@@ -58,9 +53,6 @@ export async function removeMute(
   userId: string,
   { category, scope }: { readonly category: string; readonly scope: string },
 ): Promise<void> {
-  await db.run('delete from notification_mutes where user_id = $1 and category = $2 and scope = $3', [
-    userId,
-    category,
-    scope,
-  ]);
+  const mute = [userId, category, scope];
+  await db.run('delete from notification_mutes where user_id = $1 and category = $2 and scope = $3', mute);
 }

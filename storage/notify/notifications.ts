@@ -1,10 +1,7 @@
 /** SQL of notifications that are stored, and of who can be told something. */
 import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';
-
-const countRow = z.object({ count: z.number() });
-const headRow = z.object({ head: z.number() });
-const anyRow = z.object({});
+import { columnsOf, fieldsOf, manyValues, oneValue } from '../rows.ts';
 
 const notificationRow = z.object({
   id: z.number(),
@@ -22,7 +19,7 @@ const placedRow = notificationRow.extend({ place: z.number() });
 /** A notification as stored. */
 export type NotificationRow = z.output<typeof notificationRow>;
 
-const COLUMNS = `id, user_id as "userId", title, message, link, category, scope, read, created_at as "createdAt"`;
+const COLUMNS = columnsOf(notificationRow);
 
 /** Which of a user's notifications. */
 interface NotificationPage {
@@ -50,19 +47,15 @@ export function listNotifications(db: Queries, userId: string, page: Notificatio
 
 /** How many a user has not read. */
 export async function countUnread(db: Queries, userId: string): Promise<number> {
-  const row = await db.one(countRow, 'select count(*) as count from notifications where user_id = $1 and not read', [
-    userId,
-  ]);
-  return row?.count ?? 0;
+  const unread = 'select count(*) from notifications where user_id = $1 and not read';
+  return (await oneValue(db, z.number(), unread, [userId])) ?? 0;
 }
 
 /** Marks one as read. False when the user has none of that id. */
 export async function markRead(db: Queries, userId: string, id: number): Promise<boolean> {
-  if (
-    (await db.run('update notifications set read = true where user_id = $1 and id = $2 and not read', [userId, id])) > 0
-  )
-    return true;
-  return (await db.one(anyRow, 'select from notifications where user_id = $1 and id = $2', [userId, id])) !== undefined;
+  const one = [userId, id];
+  const marked = await db.run('update notifications set read = true where user_id = $1 and id = $2 and not read', one);
+  return marked > 0 || (await db.run('select from notifications where user_id = $1 and id = $2', one)) > 0;
 }
 
 /** Marks all of a user's as read. Returns how many were not. */
@@ -89,7 +82,7 @@ export async function notificationsAfter(
        select ${COLUMNS} from notifications where user_id = wanted_user and id > since order by id limit $3
      ) as found
      order by place, id`,
-    [wanted.map(({ userId }) => userId), wanted.map(({ since }) => since), limit],
+    [...fieldsOf(wanted, 'userId', 'since'), limit],
   );
   const pages = wanted.map((): NotificationRow[] => []);
   for (const { place, ...row } of rows) pages[place - 1]?.push(row);
@@ -97,14 +90,14 @@ export async function notificationsAfter(
 }
 
 /** For each user, in order: the highest id of a notification of theirs, 0 without any. */
-export async function headsOf(db: Queries, userIds: readonly string[]): Promise<number[]> {
-  const rows = await db.many(
-    headRow,
-    `select coalesce((select max(id) from notifications where user_id = wanted.user_id), 0) as head
+export function headsOf(db: Queries, userIds: readonly string[]): Promise<number[]> {
+  return manyValues(
+    db,
+    z.number(),
+    `select coalesce((select max(id) from notifications where user_id = wanted.user_id), 0)
      from unnest($1::text[]) with ordinality as wanted (user_id, place) order by place`,
     [userIds],
   );
-  return rows.map(({ head }) => head);
 }
 
 /** Removes all notifications of a user, what they do not want to be told, and where else they are told. */
@@ -124,14 +117,12 @@ export function purgeNotifications(db: Queries, days: number, step: number): Pro
   );
 }
 
-const row = z.object({ id: z.string() });
-
 /** The id of the user of that name, or undefined. */
-export async function recipientByName(db: Queries, username: string): Promise<string | undefined> {
-  return (await db.one(row, 'select id from known_users where username = $1', [username]))?.id;
+export function recipientByName(db: Queries, username: string): Promise<string | undefined> {
+  return oneValue(db, z.string(), 'select id from known_users where username = $1', [username]);
 }
 
 /** The ids of all users. */
-export async function allRecipients(db: Queries): Promise<string[]> {
-  return (await db.many(row, 'select id from known_users order by id')).map(({ id }) => id);
+export function allRecipients(db: Queries): Promise<string[]> {
+  return manyValues(db, z.string(), 'select id from known_users order by id');
 }

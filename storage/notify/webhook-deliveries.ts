@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { KEPT_ANSWERS } from '../../proto/notify/webhooks.ts';
 import type { Db, Queries, Tx } from '../db.ts';
+import { fieldsOf, manyValues, oneValue } from '../rows.ts';
 import { disableWebhook, type WebhookAnswerRow } from './webhooks.ts';
 
 /** Most deliveries that wait for one webhook: what comes while so many wait is not sent to it. */
@@ -24,17 +25,13 @@ interface WebhookEvent {
 
 /** Which of the users have webhooks that are enabled. */
 export async function usersWithWebhooks(db: Queries, userIds: readonly string[]): Promise<Set<string>> {
-  const rows = await db.many(
-    z.object({ userId: z.string() }),
-    'select distinct user_id as "userId" from webhooks where user_id = any($1::text[]) and enabled',
-    [userIds],
-  );
-  return new Set(rows.map(({ userId }) => userId));
+  const found = 'select distinct user_id from webhooks where user_id = any($1::text[]) and enabled';
+  return new Set(await manyValues(db, z.string(), found, [userIds]));
 }
 
 /** Whether anybody has a webhook that is enabled. */
 export async function hasWebhooks(db: Queries): Promise<boolean> {
-  return (await db.one(z.object({}), 'select from webhooks where enabled limit 1')) !== undefined;
+  return (await db.run('select from webhooks where enabled limit 1')) > 0;
 }
 
 /** Lets the events wait for those webhooks of their users that want them; one that did so before does not again. */
@@ -55,16 +52,7 @@ export async function addDeliveries(db: Queries, events: readonly WebhookEvent[]
          and mute.category = new.category and mute.scope in ('', new.scope))
      order by place
      on conflict (webhook_id, event_id) do nothing`,
-    [
-      events.map(({ userId }) => userId),
-      events.map(({ eventId }) => eventId),
-      events.map(({ category }) => category),
-      events.map(({ scope }) => scope),
-      events.map(({ body }) => body),
-      events.map(({ storedAt }) => storedAt),
-      now,
-      MOST_WAITING,
-    ],
+    [...fieldsOf(events, 'userId', 'eventId', 'category', 'scope', 'body', 'storedAt'), now, MOST_WAITING],
   );
 }
 
@@ -172,16 +160,14 @@ export function finishDelivery(
   const { id, webhookId, eventId, attempt } = delivery;
   return db.tx(async (tx) => {
     // First, by all who finish a delivery of this webhook: disabling it touches the others.
-    const hook = await tx.one(z.object({ dead: z.number() }), 'select dead from webhooks where id = $1 for update', [
-      webhookId,
-    ]);
+    const before = await oneValue(tx, z.number(), 'select dead from webhooks where id = $1 for update', [webhookId]);
     const next = outcome.kind === 'again' ? outcome.dueAt : null;
     const kept = await tx.run(
       `update webhook_deliveries set due_at = $3, body = case when $3::timestamptz is null then '' else body end
        where id = $1 and attempts = $2 and due_at is not null`,
       [id, attempt, next],
     );
-    if (hook === undefined || kept === 0) return { disabled: undefined };
+    if (before === undefined || kept === 0) return { disabled: undefined };
     await tx.run(
       `insert into webhook_answers (webhook_id, event_id, attempt, at, status, ms, error)
        values ($1, $2, $3, $4, $5, $6, $7)`,
@@ -192,7 +178,7 @@ export function finishDelivery(
          select id from webhook_answers where webhook_id = $1 order by id desc offset ${KEPT_ANSWERS} limit 1)`,
       [webhookId],
     );
-    const dead = outcome.kind === 'done' ? 0 : hook.dead + (outcome.kind === 'dead' ? 1 : 0);
+    const dead = outcome.kind === 'done' ? 0 : before + (outcome.kind === 'dead' ? 1 : 0);
     await tx.run(
       `update webhooks set dead = $2,
          failing_since = case when $3 then null else coalesce(failing_since, $4) end

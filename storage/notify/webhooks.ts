@@ -1,7 +1,10 @@
-/** SQL of webhooks as their users see them. Secrets are sealed, each for its own row. */
 import { z } from 'zod';
 import { KEPT_ANSWERS } from '../../proto/notify/webhooks.ts';
 import type { Queries, Tx } from '../db.ts';
+import type { SealedPlace } from '../reseal.ts';
+import { columnsOf, oneValue } from '../rows.ts';
+
+/** SQL of webhooks as their users see them. Secrets are sealed, each for its own row. */
 
 /** What the sealed secrets of a row are bound to. */
 export const secretContext = (webhookId: string) => `webhooks/${webhookId}/secret`;
@@ -23,9 +26,8 @@ const webhookRow = z.object({
 /** A webhook as stored. */
 export type WebhookRow = z.output<typeof webhookRow>;
 
-const SELECT = `select hook.id, user_id as "userId", url, categories, enabled, disabled_because as "disabledBecause",
-  secret_sealed as secret, failing_since as "failingSince", dead, hook.created_at as "createdAt",
-  (select count(*) from webhook_deliveries where webhook_id = hook.id and due_at is not null) as waiting
+const WAITING = '(select count(*) from webhook_deliveries where webhook_id = hook.id and due_at is not null)';
+const SELECT = `select ${columnsOf(webhookRow, { secret: 'secret_sealed', waiting: WAITING }, 'hook')}
   from webhooks as hook`;
 
 /** The user's webhooks, oldest first. */
@@ -82,13 +84,10 @@ export async function changeWebhook(tx: Tx, userId: string, id: string, change: 
 
 /** Disables it, and drops what waits for it. False when it was not enabled. */
 export async function disableWebhook(tx: Tx, id: string, because: 'user' | 'gone' | 'dead'): Promise<boolean> {
-  const done = await tx.run('update webhooks set enabled = false, disabled_because = $2 where id = $1 and enabled', [
-    id,
-    because,
-  ]);
-  await tx.run(`update webhook_deliveries set due_at = null, body = '' where webhook_id = $1 and due_at is not null`, [
-    id,
-  ]);
+  const disable = 'update webhooks set enabled = false, disabled_because = $2 where id = $1 and enabled';
+  const done = await tx.run(disable, [id, because]);
+  const drop = `update webhook_deliveries set due_at = null, body = '' where webhook_id = $1 and due_at is not null`;
+  await tx.run(drop, [id]);
   return done === 1;
 }
 
@@ -109,13 +108,9 @@ export async function replaceSecret(
 }
 
 /** Removes one of the user's with all that waits for it. Returns its address, or undefined. */
-export async function deleteWebhook(tx: Tx, userId: string, id: string): Promise<string | undefined> {
-  const row = await tx.one(
-    z.object({ url: z.string() }),
-    'delete from webhooks where user_id = $1 and id = $2 returning url',
-    [userId, id],
-  );
-  return row?.url;
+export function deleteWebhook(tx: Tx, userId: string, id: string): Promise<string | undefined> {
+  const deleted = 'delete from webhooks where user_id = $1 and id = $2 returning url';
+  return oneValue(tx, z.string(), deleted, [userId, id]);
 }
 
 const answerRow = z.object({
@@ -134,8 +129,16 @@ export type WebhookAnswerRow = z.output<typeof answerRow>;
 export function answersOf(db: Queries, webhookId: string): Promise<WebhookAnswerRow[]> {
   return db.many(
     answerRow,
-    `select event_id as "eventId", attempt, at, status, ms, error from webhook_answers
+    `select ${columnsOf(answerRow)} from webhook_answers
      where webhook_id = $1 order by id desc limit ${KEPT_ANSWERS}`,
     [webhookId],
   );
 }
+
+/** Where sealed values of notifications stand: all of this room. */
+
+/** The columns. */
+export const NOTIFY_SEALED: readonly SealedPlace[] = [
+  { table: 'webhooks', id: 'id', column: 'secret_sealed', context: secretContext },
+  { table: 'webhooks', id: 'id', column: 'former_sealed', context: secretContext },
+];

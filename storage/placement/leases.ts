@@ -11,6 +11,7 @@ import {
   type ShardLease,
 } from '../../proto/ports/placement.ts';
 import type { DirectQueries } from '../queries.ts';
+import { fieldsOf } from '../rows.ts';
 
 /** A node whose lease ended so long ago is forgotten; until then `troupe nodes` shows that it is gone. */
 const FORGET_AFTER = "interval '10 minutes'";
@@ -146,8 +147,7 @@ export function leaseStore(db: DirectQueries, keyIds: readonly string[] = []): L
 
     async take(nodeId: string, shards: readonly Shard[], count: number): Promise<ShardLease[]> {
       if (shards.length === 0) return [];
-      const values = [nodeId, shards.map(({ service }) => service), shards.map(({ shard }) => shard), count];
-      const rows = await db.many(takenRow, TAKE, values);
+      const rows = await db.many(takenRow, TAKE, [nodeId, ...fieldsOf(shards, 'service', 'shard'), count]);
       const odd = rows.find((row) => row.count !== count);
       if (odd !== undefined) {
         throw new PlacementError(
@@ -160,12 +160,8 @@ export function leaseStore(db: DirectQueries, keyIds: readonly string[] = []): L
 
     async release(nodeId: string, leases: readonly ShardLease[]): Promise<ShardLease[]> {
       if (leases.length === 0) return [];
-      const rows = await db.many(releasedRow, RELEASE, [
-        nodeId,
-        leases.map(({ service }) => service),
-        leases.map(({ shard }) => shard),
-        leases.map(({ epoch }) => epoch),
-      ]);
+      const values = [nodeId, ...fieldsOf(leases, 'service', 'shard', 'epoch')];
+      const rows = await db.many(releasedRow, RELEASE, values);
       const freed = new Set(rows.filter((row) => row.freed).map(({ service, shard }) => `${service}/${shard}`));
       const left = rows.filter((row) => !freed.has(`${row.service}/${row.shard}`));
       return left.map(({ service, shard, epoch }) => ({ service, shard, epoch }));

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Queries } from '../queries.ts';
+import { columnsOf, oneValue } from '../rows.ts';
 
 const nodeRow = z.object({
   id: z.string(),
@@ -17,6 +18,13 @@ const nodeRow = z.object({
   leaseMs: z.number(),
   /** Shards by service. */
   shards: z.record(z.string(), z.int()),
+});
+
+const NODE = columnsOf(nodeRow, {
+  draining: 'draining or drain_asked',
+  leaseMs: '(extract(epoch from expires_at - clock_timestamp()) * 1000)::float8',
+  shards: `coalesce((select json_object_agg(service, held) from
+    (select service, count(*) as held from placement_shards where owner = n.id group by service) s), '{}')`,
 });
 
 /** A node as operators see it. */
@@ -42,16 +50,7 @@ export type ServiceShards = z.output<typeof serviceRow>;
 
 /** All nodes, those whose lease ended lately included, oldest first. */
 export function listNodes(db: Queries): Promise<NodeRow[]> {
-  return db.many(
-    nodeRow,
-    `select id, roles, version, address, draining or drain_asked as draining, format, key_ids as "keyIds",
-       started_at as "startedAt",
-       (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as "leaseMs",
-       coalesce((select json_object_agg(service, held) from
-         (select service, count(*) as held from placement_shards where owner = n.id group by service) s), '{}') as
-         shards
-     from placement_nodes n order by started_at, id`,
-  );
+  return db.many(nodeRow, `select ${NODE} from placement_nodes n order by started_at, id`);
 }
 
 const oddRow = z.object({ id: z.string(), version: z.string(), address: z.string(), format: z.int() });
@@ -66,9 +65,7 @@ export async function oddNode(
   format: number,
   except?: string,
 ): Promise<z.output<typeof oddRow> | undefined> {
-  const table = z.object({ present: z.boolean() });
-  const found = await db.one(table, "select to_regclass('placement_nodes') is not null as present");
-  if (found?.present !== true) return undefined;
+  if (!(await oneValue(db, z.boolean(), "select to_regclass('placement_nodes') is not null"))) return undefined;
   return db.one(
     oddRow,
     `select id, version, address, format from

@@ -5,6 +5,7 @@ import type { DueTimer, TimerName, TimerRow, TimerShards, TimerStore } from '../
 import type { Db } from '../db.ts';
 import { fenced } from '../fenced.ts';
 import type { Queries } from '../queries.ts';
+import { fieldsOf } from '../rows.ts';
 
 /** The index of timers divides them into so many parts by their hash. */
 const PARTS = 256;
@@ -70,27 +71,14 @@ export function timerStore(db: Db): TimerStore {
     due(held: readonly TimerShards[], withinMs: number, limit: number): Promise<DueTimer[]> {
       const probes = held.flatMap(probesOf);
       const ofEach = Math.max(LEAST_OF_PART, Math.ceil((2 * limit) / Math.max(1, probes.length)));
-      return db.many(dueRow, DUE, [
-        probes.map(({ service }) => service),
-        probes.map(({ part }) => part),
-        probes.map(({ count }) => count),
-        probes.map(({ shards }) => shards),
-        withinMs,
-        ofEach,
-        limit,
-      ]);
+      return db.many(dueRow, DUE, [...fieldsOf(probes, 'service', 'part', 'count', 'shards'), withinMs, ofEach, limit]);
     },
 
     async end(handled): Promise<void> {
-      await db.run(END, [
-        handled.map(({ timer }) => timer.kind),
-        handled.map(({ timer }) => timer.id),
-        handled.map(({ timer }) => timer.name),
-        handled.map(({ timer }) => timer.key),
-        handled.map(({ lease }) => lease.service),
-        handled.map(({ lease }) => lease.shard),
-        handled.map(({ lease }) => lease.epoch),
-      ]);
+      const timers = handled.map(({ timer }) => timer);
+      const leases = handled.map(({ lease }) => lease);
+      const ended = fieldsOf(timers, 'kind', 'id', 'name', 'key');
+      await db.run(END, [...ended, ...fieldsOf(leases, 'service', 'shard', 'epoch')]);
     },
 
     async postpone({ kind, id, name, key }: TimerRow, ms: number): Promise<void> {

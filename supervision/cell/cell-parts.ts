@@ -1,7 +1,8 @@
 import type { Decision } from '../decisions.ts';
 import type { ClockTimer } from '../environment.ts';
 import type { ActorError } from '../errors.ts';
-import type { CrashContext, StopReason } from '../types.ts';
+import type { AnyRef } from '../ref.ts';
+import type { CommonOptions, CrashContext, StopReason } from '../types.ts';
 import type { Meta } from './mailbox.ts';
 import { type Observed, observer } from './observed.ts';
 import type { SignalQueue } from './signals.ts';
@@ -84,4 +85,15 @@ export interface CellHooks<C> {
   stopping?(cell: C, reason: StopReason): void;
   /** The actor has ended. */
   ended?(cell: C, reason: StopReason): void;
+}
+
+/**
+ * The options of spawn and spawnStateless with their types forgotten. Its functions are written as methods, because
+ * the parameters of methods are compared both ways: here the engine stops knowing what a message is.
+ */
+export interface Behaviour extends Omit<CommonOptions<unknown>, 'onCrash'> {
+  readonly initialState?: unknown;
+  initialStateFunc?(ctx: unknown): unknown;
+  onCrash?(msg: unknown, error: unknown, ctx: unknown, child: AnyRef | undefined): Decision | Promise<Decision>;
+  afterStop?(state: unknown, ctx: unknown): void | Promise<void>;
 }

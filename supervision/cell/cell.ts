@@ -2,8 +2,7 @@ import { isPromise } from '../../lib/waiting.ts';
 import { ActorError } from '../errors.ts';
 import { pathSegment } from '../ref.ts';
 import type { CrashContext, StopReason } from '../types.ts';
-import type { Behaviour } from './behaviour.ts';
-import { type CellHooks, type Children, Rare } from './cell-parts.ts';
+import { type Behaviour, type CellHooks, type Children, Rare } from './cell-parts.ts';
 import {
   BLOCKED,
   CLOSED,

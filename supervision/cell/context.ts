@@ -1,5 +1,5 @@
 import type { Log } from '../../proto/ports/log.ts';
-import * as decisions from '../decisions.ts';
+import { DECISIONS, type Decisions } from '../decisions.ts';
 import { ActorError, SpawnError } from '../errors.ts';
 import { type AnyRef, Ref } from '../ref.ts';
 import { currentTrace } from '../tracing.ts';
@@ -40,6 +40,16 @@ class FormerSelf extends Ref<unknown> {
  */
 export class CellContext implements CrashContext<unknown> {
   protected readonly cell: Cell;
+  declare readonly stop: Decisions['stop'];
+  declare readonly stopAll: Decisions['stopAll'];
+  declare readonly stopChild: Decisions['stopChild'];
+  declare readonly stopAllChildren: Decisions['stopAllChildren'];
+  declare readonly resume: Decisions['resume'];
+  declare readonly reset: Decisions['reset'];
+  declare readonly resetAll: Decisions['resetAll'];
+  declare readonly resetChild: Decisions['resetChild'];
+  declare readonly resetAllChildren: Decisions['resetAllChildren'];
+  declare readonly escalate: Decisions['escalate'];
 
   constructor(cell: Cell) {
     this.cell = cell;
@@ -101,47 +111,9 @@ export class CellContext implements CrashContext<unknown> {
   every(ms: number, msg: unknown): Cancel {
     return this.isFormer ? nothing : every(this.cell, ms, msg);
   }
-
-  get stop(): typeof decisions.stopSelf {
-    return decisions.stopSelf;
-  }
-
-  get stopAll(): typeof decisions.stopAll {
-    return decisions.stopAll;
-  }
-
-  get stopChild(): typeof decisions.stopChild {
-    return decisions.stopChild;
-  }
-
-  get stopAllChildren(): typeof decisions.stopAllChildren {
-    return decisions.stopAllChildren;
-  }
-
-  get resume(): typeof decisions.resume {
-    return decisions.resume;
-  }
-
-  get reset(): typeof decisions.reset {
-    return decisions.reset;
-  }
-
-  get resetAll(): typeof decisions.resetAll {
-    return decisions.resetAll;
-  }
-
-  get resetChild(): typeof decisions.resetChild {
-    return decisions.resetChild;
-  }
-
-  get resetAllChildren(): typeof decisions.resetAllChildren {
-    return decisions.resetAllChildren;
-  }
-
-  get escalate(): typeof decisions.escalate {
-    return decisions.escalate;
-  }
 }
+
+Object.assign(CellContext.prototype, DECISIONS);
 
 /** The actor behind a ref. Throws SpawnError `invalid` for the address of an asker, which is no actor. */
 export function cellOf(ref: AnyRef): Cell {

@@ -5,15 +5,14 @@ import { ActorError } from '../errors.ts';
 import type { StopReason } from '../types.ts';
 import { Ask } from './asks.ts';
 import type { Cell } from './cell.ts';
-import { checked } from './checked.ts';
 import { ENDED, HELD, RESETTING, STATELESS, STOPPING } from './flags.ts';
 import { INITIAL_STATE, messageType } from './handlers.ts';
-import { inTime } from './in-time.ts';
-import { lastResort } from './last-resort.ts';
+import { checked, lastResort } from './last-resort.ts';
 import type { Meta } from './mailbox.ts';
 import { onStack } from './observed.ts';
 import { release, requestReset, tooManyRestarts } from './restarting.ts';
 import { requestStop } from './stopping.ts';
+import { inTime } from './timer.ts';
 
 /** A crash on its way to a decision. */
 interface Crash {

@@ -1,6 +1,7 @@
 import { Ask } from './asks.ts';
 import type { Cell } from './cell.ts';
 import type { AsyncRun } from './cell-parts.ts';
+import type { Meta } from './mailbox.ts';
 
 /** A handler that is pending: the type of its message, and for how many ms it has been running. */
 export interface HandlerNow {
@@ -49,4 +50,35 @@ export function handlersNow(cell: Cell, max: number): HandlerNow[] {
     found.push({ message: typeOfRun(cell, run), ms: cell.kind.queue.ageOf(run.since) });
   }
   return found;
+}
+
+/**
+ * Milliseconds the oldest message has been waiting or in its handler; 0 when there is none. The clock must be fresh.
+ */
+export function oldestAge(cell: Cell): number {
+  let age = 0;
+  const { queue } = cell.kind;
+  const rare = cell.rare;
+  if (rare?.running !== undefined) age = queue.ageOf(stampOf(rare.running.meta));
+  if (rare?.inflight !== undefined) {
+    for (const run of rare.inflight) age = Math.max(age, queue.ageOf(stampOf(run.meta)));
+  }
+  const signalled = rare?.signals?.oldest?.at;
+  if (signalled !== undefined) age = Math.max(age, queue.ageOf(signalled));
+  const waiting = cell.oldestMeta();
+  return waiting === undefined ? age : Math.max(age, queue.ageOf(stampOf(waiting)));
+}
+
+function stampOf(meta: Meta): number {
+  return typeof meta === 'number' ? meta : meta.at;
+}
+
+/** The actor that comes after one in the tree below `root`, without recursion: trees may be deep. */
+export function following(cell: Cell, root: Cell): Cell | undefined {
+  const child = cell.children?.first;
+  if (child !== undefined) return child;
+  for (let at: Cell | undefined = cell; at !== undefined && at !== root; at = at.parent) {
+    if (at.after !== undefined) return at.after;
+  }
+  return undefined;
 }

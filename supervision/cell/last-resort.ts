@@ -1,5 +1,5 @@
 import type { Cell } from './cell.ts';
-import { STOPPING } from './flags.ts';
+import { illegalFlags, STOPPING } from './flags.ts';
 import { kill, requestStop } from './stopping.ts';
 
 /**
@@ -15,4 +15,12 @@ export function lastResort(cell: Cell, error: unknown): void {
   } catch (err) {
     log.error({ actor: cell.path, kind: cell.kind.kind, err }, 'an actor could not be stopped');
   }
+}
+
+/** Looks at an actor between two steps of its stop or its reset, in a system that wants to hear of a problem. */
+export function checked(cell: Cell): void {
+  const report = cell.kind.system.onIllegalFlags;
+  if (report === undefined) return;
+  const problem = illegalFlags(cell.flags);
+  if (problem !== undefined) report(`${cell.path} has the flags ${cell.flags}: ${problem}`);
 }

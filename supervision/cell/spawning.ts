@@ -1,8 +1,7 @@
 import { checkBehaviour } from '../checks.ts';
 import { SpawnError } from '../errors.ts';
-import type { Behaviour } from './behaviour.ts';
 import { Cell, type MessageHandler } from './cell.ts';
-import { type CellHooks, Children } from './cell-parts.ts';
+import { type Behaviour, type CellHooks, Children } from './cell-parts.ts';
 import { CHILDREN_TOLD, ENDED, STATELESS, STOPPING } from './flags.ts';
 import { FreezingCell } from './freezing-cell.ts';
 import { stopWhenIdle } from './idle.ts';

@@ -1,9 +1,8 @@
 import type { ClockTimer } from '../environment.ts';
 import type { Cell } from './cell.ts';
 import type { AsyncRun } from './cell-parts.ts';
-import { typeOfRun } from './handlers.ts';
+import { following, typeOfRun } from './handlers.ts';
 import type { RunQueue } from './run-queue.ts';
-import { following } from './walk.ts';
 
 /** Longest time between two looks, ms. */
 const LOOK_MS = 250;

@@ -1,14 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { isPromise } from '../../lib/waiting.ts';
-import type { Behaviour } from '../cell/behaviour.ts';
 import type { Cell, MessageHandler } from '../cell/cell.ts';
-import type { CellHooks } from '../cell/cell-parts.ts';
+import type { Behaviour, CellHooks } from '../cell/cell-parts.ts';
 import { CellContext, parentOf } from '../cell/context.ts';
 import { keepAwake, sleep } from '../cell/idle.ts';
-import { inTime } from '../cell/in-time.ts';
 import { spawnCell } from '../cell/spawning.ts';
 import { endOf, requestStop } from '../cell/stopping.ts';
-import { Timer } from '../cell/timer.ts';
+import { inTime, Timer } from '../cell/timer.ts';
 import { checkBehaviour } from '../checks.ts';
 import * as decisions from '../decisions.ts';
 import { ActorError, atLeast } from '../errors.ts';

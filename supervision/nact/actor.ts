@@ -1,6 +1,5 @@
 /** How an actor of nact's shape is made of one of this runtime. */
-import type { Decision, Decisions } from '../decisions.ts';
-import * as decisions from '../decisions.ts';
+import { DECISIONS, type Decision } from '../decisions.ts';
 import type { AnyRef, SystemRef } from '../ref.ts';
 import type { Context, CrashContext, SpawnOptions } from '../types.ts';
 import * as runtime from '../verbs.ts';
@@ -15,20 +14,6 @@ import {
   referenceOf,
 } from './references.ts';
 import type { ActorContext, ActorContextWithMailbox, StatelessActorProps, SupervisionContext } from './types.ts';
-
-/** The decisions under the names they have on a context. */
-export const DECISIONS: Decisions = {
-  stop: decisions.stopSelf,
-  stopAll: decisions.stopAll,
-  stopChild: decisions.stopChild,
-  stopAllChildren: decisions.stopAllChildren,
-  resume: decisions.resume,
-  reset: decisions.reset,
-  resetAll: decisions.resetAll,
-  resetChild: decisions.resetChild,
-  resetAllChildren: decisions.resetAllChildren,
-  escalate: decisions.escalate,
-};
 
 /** What an actor does, with the types of its state and messages forgotten. */
 interface ActorParts {

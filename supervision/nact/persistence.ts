@@ -1,14 +1,13 @@
 /** Actors whose state is made of the messages that they persisted, as in nact. */
 
 import { MAX_TIMER_MS } from '../cell/timer.ts';
-import type { Decision } from '../decisions.ts';
+import { DECISIONS, type Decision } from '../decisions.ts';
 import { SpawnError } from '../errors.ts';
-import { DECISIONS, placeUnder, spawnActor } from './actor.ts';
-import type { PersistenceEngine } from './journal.ts';
-import { Journal, type JournalProps } from './journal.ts';
+import { placeUnder, spawnActor } from './actor.ts';
+import { Journal, type JournalProps, type PersistenceEngine } from './journal.ts';
 import type { NactSystem } from './nact-system.ts';
 import type { AnyNactRef, NactRef } from './references.ts';
-import type { ActorContext, ActorProps, SupervisionContext } from './types.ts';
+import type { ActorContext, ActorFunc, ActorProps, SupervisionContext } from './types.ts';
 
 /** Options of `spawnPersistent`. */
 export interface PersistentActorProps<State, Msg> extends ActorProps<State, Msg>, JournalProps<State, Msg> {}
@@ -31,12 +30,7 @@ export interface PersistentActorContext<in Msg> extends ActorContext<Msg> {
 }
 
 /** A handler of `spawnPersistent`. */
-export type PersistentActorFunc<State, Msg> = (
-  this: PersistentActorContext<Msg>,
-  state: State,
-  message: Msg,
-  ctx: PersistentActorContext<Msg>,
-) => State | Promise<State>;
+export type PersistentActorFunc<State, Msg> = ActorFunc<State, Msg, PersistentActorContext<Msg>>;
 
 /** A plugin of `start`: where persistent actors of the system keep their messages. */
 export function configurePersistence(engine: PersistenceEngine): (system: NactSystem) => void {

@@ -1,6 +1,6 @@
 /** The shapes of nact's handlers and options. */
 import type { Decision, Decisions } from '../decisions.ts';
-import type { Backoff, Intensity, MailboxOptions } from '../types.ts';
+import type { CommonOptions } from '../types.ts';
 import type { NactLogger } from './logger.ts';
 import type { ActorPath, AnyNactRef, NactRef } from './references.ts';
 
@@ -31,19 +31,17 @@ export interface ActorContextWithMailbox<in Msg> extends ActorContext<Msg> {
 /** What `onCrash` is given: the messages that wait, and the decisions. */
 export interface SupervisionContext<in Msg> extends ActorContextWithMailbox<Msg>, Decisions {}
 
-/** What an actor of this runtime has, and nact's do not: the bounds. Defaults as in `troupe/actors`. */
-interface BoundedProps {
-  readonly mailbox?: MailboxOptions;
-  readonly intensity?: Intensity;
-  readonly backoff?: Backoff;
-  readonly shutdownMs?: number;
-  readonly kind?: string;
-}
+/**
+ * Options of `spawnStateless`: when it stops for want of messages, and what an actor of this runtime has and nact's do
+ * not, the bounds. Defaults as in `troupe/actors`.
+ */
+export type StatelessActorProps = Pick<
+  CommonOptions<never>,
+  'shutdownAfter' | 'mailbox' | 'intensity' | 'backoff' | 'shutdownMs' | 'kind'
+>;
 
 /** Options of `spawn`. */
-export interface ActorProps<State, Msg> extends BoundedProps {
-  /** Stop after this many ms without a message. */
-  readonly shutdownAfter?: number;
+export interface ActorProps<State, Msg> extends StatelessActorProps {
   readonly initialState?: State;
   /** Makes the state at spawn and at every reset. Wins over `initialState`. */
   initialStateFunc?(ctx: ActorContext<Msg>): State | Promise<State>;
@@ -57,17 +55,12 @@ export interface ActorProps<State, Msg> extends BoundedProps {
   afterStop?(state: State, ctx: ActorContextWithMailbox<Msg>): void | Promise<void>;
 }
 
-/** Options of `spawnStateless`. */
-export interface StatelessActorProps extends BoundedProps {
-  readonly shutdownAfter?: number;
-}
-
 /** A handler of `spawn`: the value is the next state. */
-export type ActorFunc<State, Msg> = (
-  this: ActorContext<Msg>,
+export type ActorFunc<State, Msg, Given = ActorContext<Msg>> = (
+  this: Given,
   state: State,
   msg: Msg,
-  ctx: ActorContext<Msg>,
+  ctx: Given,
 ) => State | Promise<State>;
 
 /** A handler of `spawnStateless`. */

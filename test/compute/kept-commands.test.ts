@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { z } from 'zod';
-import { keptName, programOf } from '../../actors/compute/exec/exec-rules.ts';
+import { keptName, programOf } from '../../actors/compute/exec/exec-handler.ts';
 import { stopContainer } from '../../proto/compute/endpoints.ts';
 import { execContainer } from '../../proto/compute/exec.ts';
 import type { Caller } from '../../proto/endpoint.ts';

@@ -81,6 +81,17 @@ describe('a private network', () => {
     assert.equal((await readAudit(compute.db, { action: 'container.update', limit: 10 })).length, entries.length);
   });
 
+  test('is renamed in while the change before is still being made', async (t) => {
+    const compute = await openCompute(t);
+    const [app, db] = [await compute.running(ann, { network: 'shop' }), await compute.running(ann)];
+    const release = compute.engine.hold('join');
+    await change(compute, db, SHOP);
+    await until(() => compute.engine.calls.includes(`join ${db}`));
+    await change(compute, db, { alias: 'store' });
+    release();
+    await names(compute, app, 'store', db);
+  });
+
   test('has one holder of an alias, and the refusal names it', async (t) => {
     const compute = await openCompute(t);
     const db = await compute.running(ann, { ...SHOP, name: 'first' });

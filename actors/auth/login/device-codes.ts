@@ -1,5 +1,5 @@
 /** The codes of a login by browser: how they are made, read, and kept. */
-import { createHmac, type KeyObject, randomBytes } from 'node:crypto';
+import { createHmac, type KeyObject, randomBytes, randomInt } from 'node:crypto';
 import { derivedKeyring, type SharedSecret } from '../../../proto/auth/shared-secret.ts';
 
 /** No vowels, which would make words, and nothing that looks like something else: 0 O, 1 I L, 2 Z, 5 S, 8 B. */
@@ -29,12 +29,8 @@ export class DeviceCodes {
 
   /** What a person types: 8 letters, about 36 bits, as `KHTN-4Q7W`. */
   newUserCode(): string {
-    let code = '';
-    while (code.length < LENGTH) {
-      for (const byte of randomBytes(16))
-        if (byte < 256 - (256 % LETTERS.length) && code.length < LENGTH) code += LETTERS[byte % LETTERS.length];
-    }
-    return `${code.slice(0, HALF)}-${code.slice(HALF)}`;
+    const half = () => Array.from({ length: HALF }, () => LETTERS[randomInt(LETTERS.length)]).join('');
+    return `${half()}-${half()}`;
   }
 
   deviceHash(code: string): string {

@@ -7,13 +7,13 @@ import { Refusal } from '../../../proto/errors.ts';
 import { audit } from '../../../storage/audit.ts';
 import { clearAttempts } from '../../../storage/auth/attempts.ts';
 import { passwordLink, takePasswordLink } from '../../../storage/auth/password-links.ts';
-import { type Handler, handler } from '../../service/dispatch.ts';
+import { found, type Handler, handler } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
 import { hashOfLinkToken, isLinkToken } from '../users/password-links.ts';
 import { acceptPassword, writePassword } from '../users/users.ts';
 import { hashPassword } from './passwords.ts';
 import type { PlaceLimit } from './place-limit.ts';
-import { RefusalAudit } from './refusal-audit.ts';
+import { refusalAudit } from './refusal-audit.ts';
 import { Throttle } from './throttle.ts';
 import { keyOf } from './throttle-rules.ts';
 
@@ -22,7 +22,7 @@ export function passwordLinkHandlers(deps: AuthDeps, places: PlaceLimit): readon
   const { db, log, clock } = deps;
   const throttle = new Throttle(deps);
   // A flood of refusals must not push out the blocks, which are rarer and tell more.
-  const [refusals, blocks] = [new RefusalAudit(db, clock), new RefusalAudit(db, clock)];
+  const [refusals, blocks] = [refusalAudit(db, clock), refusalAudit(db, clock)];
   const [turns, charges] = [new KeyedQueue(), new KeyedQueue()];
 
   /**
@@ -37,10 +37,10 @@ export function passwordLinkHandlers(deps: AuthDeps, places: PlaceLimit): readon
     const charge = await charges.run(from.site, () => throttle.chargePlace(from));
     log.info({ address }, 'password link refused');
     const entry = { userId: null, username: '', address, requestId };
-    await refusals.write({ ...entry, action: 'password_link.refused' });
+    await refusals({ ...entry, action: 'password_link.refused' });
     for (const counted of charge.crossed) {
       const target = counted === 'site' ? from.site : from.network;
-      await blocks.write({ ...entry, action: 'login.blocked', target, detail: { counted } });
+      await blocks({ ...entry, action: 'login.blocked', target, detail: { counted } });
     }
     throw unknownLink();
   };
@@ -69,8 +69,7 @@ export function passwordLinkHandlers(deps: AuthDeps, places: PlaceLimit): readon
           acceptPassword(body.new_password, username);
           const passwordHash = await hashPassword(body.new_password, from);
           await db.tx(async (tx) => {
-            const user = await takePasswordLink(tx, tokenHash);
-            if (user === undefined) throw unknownLink();
+            const user = found(await takePasswordLink(tx, tokenHash), unknownLink);
             const sessions = await writePassword(tx, user.id, passwordHash, from.network);
             // Whoever forgot a password has tried some.
             await clearAttempts(tx, keyOf('pair', username, from));

@@ -8,7 +8,7 @@ import { rehash, type UserRow } from '../../../storage/auth/users.ts';
 import type { AuthDeps } from '../deps.ts';
 import { hashesOverloaded, hashPassword, needsRehash, verifyNobody, verifyPassword } from './passwords.ts';
 import type { PlaceLimit } from './place-limit.ts';
-import { RefusalAudit } from './refusal-audit.ts';
+import { refusalAudit } from './refusal-audit.ts';
 import { type Charge, Throttle } from './throttle.ts';
 import { keyOf } from './throttle-rules.ts';
 
@@ -61,7 +61,7 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>, pla
   const throttle = new Throttle(deps);
   const turns = new KeyedQueue();
   // Blocks are rarer than refusals and tell more: a flood of the ones must not push out the others.
-  const [refusals, blocks] = [new RefusalAudit(db, clock), new RefusalAudit(db, clock)];
+  const [refusals, blocks] = [refusalAudit(db, clock), refusalAudit(db, clock)];
 
   const refuse = async (
     claim: Claim,
@@ -74,13 +74,13 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>, pla
     const entry = { userId: null, username: user?.username ?? '', address, requestId };
     log.info({ username: entry.username, address, purpose }, 'password refused');
     const target = { action: `${purpose}.refused`, target: user?.id ?? '' };
-    await refusals.write({ ...entry, ...target, ...(detail === undefined ? {} : { detail }) });
+    await refusals({ ...entry, ...target, ...(detail === undefined ? {} : { detail }) });
     for (const counted of charge.crossed) {
       // Of a network or site it is nobody's name.
       const places = clientNetworkOf(address);
       const isPlace = counted === 'network' || counted === 'site';
       const who = isPlace ? { username: '', target: places[counted] } : { target: user?.id ?? '' };
-      await blocks.write({ ...entry, ...who, action: 'login.blocked', detail: { counted } });
+      await blocks({ ...entry, ...who, action: 'login.blocked', detail: { counted } });
     }
     throw new Refusal('invalid_credentials');
   };
@@ -113,7 +113,7 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>, pla
       await charge.succeeded();
       const { purpose, address, requestId } = claim;
       const entry = { userId: null, username: user.username, address, requestId, target: user.id };
-      await refusals.write({ ...entry, action: `${purpose}.refused`, detail: { reason: 'disabled' } });
+      await refusals({ ...entry, action: `${purpose}.refused`, detail: { reason: 'disabled' } });
       throw accountDisabled();
     }
     const renewed = needsRehash(user.passwordHash) ? await renewHash(deps, user, password, from) : user;

@@ -7,19 +7,14 @@ import { BoundedAudit } from '../../service/bounded-audit.ts';
 /** A node's: at most 14,400 a day, about 3 MB, however hard somebody tries. */
 const BOUNDS = { burst: 100, everyMs: 6000 } as const;
 
-/** Writes entries while there is room for them. A block makes one when it begins; what it refuses makes none. */
-export class RefusalAudit {
-  readonly #db: Queries;
-  readonly #bounded: BoundedAudit;
-
-  constructor(db: Queries, clock: Clock) {
-    this.#db = db;
-    this.#bounded = new BoundedAudit(clock, BOUNDS);
-  }
-
-  /** Writes the entry, or counts it. */
-  async write(entry: AuditEntry): Promise<void> {
-    const written = this.#bounded.take(entry);
-    if (written !== undefined) await audit(this.#db, written);
-  }
+/**
+ * Makes what writes an entry while there is room for it, and else counts it. A block makes one when it begins; what it
+ * refuses makes none.
+ */
+export function refusalAudit(db: Queries, clock: Clock): (entry: AuditEntry) => Promise<void> {
+  const bounded = new BoundedAudit(clock, BOUNDS);
+  return async (entry) => {
+    const written = bounded.take(entry);
+    if (written !== undefined) await audit(db, written);
+  };
 }

@@ -16,7 +16,7 @@ import { serviceAccount } from '../../../storage/auth/service-accounts.ts';
 import { holdUser } from '../../../storage/auth/users.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { auditEntry } from '../../service/audit.ts';
-import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
+import { callerOf, found, type Handler, handler } from '../../service/dispatch.ts';
 import { keptReply } from '../../service/kept.ts';
 import type { LeaseHolder } from '../../service/placement.ts';
 import type { AuthDeps } from '../deps.ts';
@@ -69,11 +69,9 @@ export function apiTokenHandlers(deps: AuthDeps): readonly Handler<LeaseHolder>[
       const token = await issue({ tokenId: made.id, userId, expiresAt: made.expiresAt });
       return fenced(db, lease, async (tx) => {
         if (!(await holdUser(tx, userId))) throw new Refusal('unauthorized');
-        const account = await serviceAccount(tx, userId, call.params.id);
-        if (account === undefined) throw noAccount();
+        const account = found(await serviceAccount(tx, userId, call.params.id), noAccount);
         const grants = { serviceAccountId: account.id };
-        const added = await insertApiToken(tx, { ...made, userId, grants, max: MAX_TOKENS });
-        if (added === undefined) throw tooMany();
+        const added = found(await insertApiToken(tx, { ...made, userId, grants, max: MAX_TOKENS }), tooMany);
         await audit(tx, auditEntry(call, 'token.create', made.id, { name: made.name, service_account: account.id }));
         return keptReply(tx, call, { ...fresh(made, added), token });
       });

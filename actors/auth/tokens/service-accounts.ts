@@ -24,7 +24,7 @@ import { holdUser } from '../../../storage/auth/users.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { append } from '../../../storage/outbox.ts';
 import { auditEntry } from '../../service/audit.ts';
-import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
+import { callerOf, found, type Handler, handler } from '../../service/dispatch.ts';
 import { keptReply } from '../../service/kept.ts';
 import type { LeaseHolder } from '../../service/placement.ts';
 import type { AuthDeps } from '../deps.ts';
@@ -61,8 +61,7 @@ export function serviceAccountHandlers({ db, clock, tokensChanged }: AuthDeps): 
     handler(listServiceAccounts, async (_: LeaseHolder, call) => (await rowsOf(db, callerOf(call).userId)).map(view)),
 
     handler(getServiceAccount, async (_: LeaseHolder, call) => {
-      const row = await serviceAccount(db, callerOf(call).userId, call.params.id);
-      if (row === undefined) throw noAccount();
+      const row = found(await serviceAccount(db, callerOf(call).userId, call.params.id), noAccount);
       return view(row);
     }),
 
@@ -70,8 +69,7 @@ export function serviceAccountHandlers({ db, clock, tokensChanged }: AuthDeps): 
       const { userId } = callerOf(call);
       const scopes = acceptScopes(call.body.scopes, userId);
       await fenced(db, lease, async (tx) => {
-        const changed = await setScopes(tx, userId, call.params.id, scopes);
-        if (changed === undefined) throw noAccount();
+        const changed = found(await setScopes(tx, userId, call.params.id, scopes), noAccount);
         if (changed) await audit(tx, auditEntry(call, 'service_account.set_scopes', call.params.id, { scopes }));
       });
       tokensChanged({ kind: 'account', id: call.params.id });
@@ -81,8 +79,7 @@ export function serviceAccountHandlers({ db, clock, tokensChanged }: AuthDeps): 
     handler(deleteServiceAccount, async ({ lease }: LeaseHolder, call) => {
       const { userId } = callerOf(call);
       await fenced(db, lease, async (tx) => {
-        const name = await deleteRow(tx, userId, call.params.id);
-        if (name === undefined) throw noAccount();
+        const name = found(await deleteRow(tx, userId, call.params.id), noAccount);
         await audit(tx, auditEntry(call, 'service_account.delete', call.params.id, { name }));
         await append(
           tx,

@@ -1,9 +1,9 @@
 /** Hears of users that were changed outside their actor (the command line), and tells the actor. */
 import { userChanged } from '../../../proto/auth/endpoints.ts';
 import type { StreamMessage } from '../../../proto/ports/bus.ts';
-import type { Ending } from '../../../proto/ports/ending.ts';
 import { AUTH_CONSUMER, AUTH_STREAM } from '../../../proto/subjects.ts';
-import { type AnyRef, spawn } from '../../../supervision/index.ts';
+import type { AnyRef } from '../../../supervision/index.ts';
+import { ownerActor } from '../../service/supervisor.ts';
 import type { AuthDeps } from '../deps.ts';
 
 /**
@@ -22,16 +22,5 @@ export async function startNews(
   };
   await bus.ensureStream(AUTH_STREAM);
   const consuming = await bus.consume(AUTH_STREAM.name, AUTH_CONSUMER, handle);
-  try {
-    return spawn<Ending, never>(parent, (ending) => ending, {
-      name: 'news',
-      kind: 'auth/news',
-      initialState: consuming,
-      afterStop: (ending) => ending.close(),
-    });
-  } catch (error) {
-    // The service began to stop meanwhile.
-    await consuming.close();
-    throw error;
-  }
+  return ownerActor(parent, 'auth', 'news', () => consuming.close());
 }

@@ -7,11 +7,10 @@ import { PASSWORD_LINK_LIFETIMES, type PasswordLinkLifetime } from '../../../pro
 import { Refusal } from '../../../proto/errors.ts';
 import { audit } from '../../../storage/audit.ts';
 import { storePasswordLink } from '../../../storage/auth/password-links.ts';
-import { userByName } from '../../../storage/auth/users.ts';
 import type { Db, Tx } from '../../../storage/db.ts';
 import { isUserActive } from '../../../storage/offboarding.ts';
 import { type EntryMaker, operatorEntry } from '../../service/audit.ts';
-import { noUser } from './users.ts';
+import { userNamed } from './users.ts';
 
 /** What a link is to be. */
 interface WantedLink {
@@ -47,8 +46,7 @@ export function newPasswordLink(
   entry: EntryMaker = operatorEntry,
 ): Promise<MadeLink> {
   return db.tx(async (tx) => {
-    const user = await userByName(tx, username);
-    if (user === undefined) throw noUser(username);
+    const user = await userNamed(tx, username);
     if (!(await isUserActive(tx, user.id)))
       throw new Refusal('conflict', {
         message:

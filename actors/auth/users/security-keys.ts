@@ -24,7 +24,7 @@ import {
 import { holdUser, userById } from '../../../storage/auth/users.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { auditEntry } from '../../service/audit.ts';
-import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
+import { callerOf, found, type Handler, handler } from '../../service/dispatch.ts';
 import type { LeaseHolder } from '../../service/placement.ts';
 import type { AuthDeps } from '../deps.ts';
 import type { ProvePassword } from '../login/prove-password.ts';
@@ -56,8 +56,7 @@ export function securityKeyHandlers(
 
     handler(beginAddKey, async (_: LeaseHolder, call) => {
       const { userId } = callerOf(call);
-      const user = await userById(db, userId);
-      if (user === undefined) throw new Refusal('unauthorized');
+      const user = found(await userById(db, userId), () => new Refusal('unauthorized'));
       if ((await countSecurityKeys(db, userId)) >= MAX_SECURITY_KEYS) throw tooMany();
       const { state, challenge } = await states.issue('add', userId);
       return {
@@ -118,8 +117,7 @@ export function securityKeyHandlers(
       const { userId } = callerOf(call);
       await proven(call, call.body.password);
       await fenced(db, lease, async (tx) => {
-        const name = await deleteSecurityKey(tx, userId, call.body.id);
-        if (name === undefined) throw noKey();
+        const name = found(await deleteSecurityKey(tx, userId, call.body.id), noKey);
         await audit(tx, auditEntry(call, 'security_key.delete', call.body.id, { name }));
       });
       log.info({ userId, address: call.address }, 'security key deleted');
@@ -129,8 +127,7 @@ export function securityKeyHandlers(
     handler(renameKey, async ({ lease }: LeaseHolder, call) => {
       const { id, name } = call.body;
       await fenced(db, lease, async (tx) => {
-        const renamed = await renameSecurityKey(tx, callerOf(call).userId, id, name);
-        if (renamed === undefined) throw noKey();
+        const renamed = found(await renameSecurityKey(tx, callerOf(call).userId, id, name), noKey);
         if (renamed) await audit(tx, auditEntry(call, 'security_key.rename', id, { name }));
       });
       return undefined;

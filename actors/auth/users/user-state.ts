@@ -10,12 +10,12 @@ import { randomUUID } from 'node:crypto';
 import { userChanged } from '../../../proto/auth/endpoints.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { audit } from '../../../storage/audit.ts';
-import { type UserRow, userByName } from '../../../storage/auth/users.ts';
+import { userByName } from '../../../storage/auth/users.ts';
 import type { Db } from '../../../storage/db.ts';
 import { disable, enable, forgetOffboarded, type Left, leftOf, removedUser } from '../../../storage/offboarding.ts';
 import { append } from '../../../storage/outbox.ts';
 import { type EntryMaker, operatorEntry } from '../../service/audit.ts';
-import { noUser } from './users.ts';
+import { userNamed } from './users.ts';
 
 /** What `disableUser` came to. */
 interface Disabled {
@@ -37,7 +37,7 @@ export function disableUser(
   entry: EntryMaker = operatorEntry,
 ): Promise<Disabled> {
   return db.tx(async (tx) => {
-    const { id } = await present(userByName(tx, username), username);
+    const { id } = await userNamed(tx, username);
     const changed = await disable(tx, id, stop ? 'stop' : null);
     if (changed) await audit(tx, entry('user.disable', id, { username, stop }));
     return { id, changed, containers: (await leftOf(tx, id)).containers };
@@ -51,7 +51,7 @@ export function enableUser(
   entry: EntryMaker = operatorEntry,
 ): Promise<{ readonly id: string; readonly changed: boolean }> {
   return db.tx(async (tx) => {
-    const { id } = await present(userByName(tx, username), username);
+    const { id } = await userNamed(tx, username);
     const did = await enable(tx, id);
     if (did === 'leaving')
       throw new Refusal('conflict', { message: `${username} is being removed, which cannot be taken back.` });
@@ -75,7 +75,7 @@ export function beginRemoval(
     const user = await userByName(tx, username);
     const former = user === undefined ? await removedUser(tx, username) : undefined;
     if (former !== undefined) return { id: former, isGone: true };
-    const { id } = await present(Promise.resolve(user), username);
+    const { id } = user ?? (await userNamed(tx, username));
     if (username === adminUsername)
       throw new Refusal('conflict', {
         message:
@@ -93,10 +93,4 @@ export function forgetUser(db: Db, userId: string): Promise<Left | undefined> {
     await audit(tx, operatorEntry('user.removed', userId, { username }));
     await append(tx, { msgId: randomUUID(), subject: userChanged.subject(userId), data: new Uint8Array() });
   });
-}
-
-async function present(found: Promise<UserRow | undefined>, username: string): Promise<UserRow> {
-  const user = await found;
-  if (user === undefined) throw noUser(username);
-  return user;
 }

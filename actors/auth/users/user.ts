@@ -19,7 +19,7 @@ import { fenced } from '../../../storage/fenced.ts';
 import { REMOVAL } from '../../../storage/offboarding.ts';
 import { dispatch } from '../../../supervision/index.ts';
 import { auditEntry } from '../../service/audit.ts';
-import { callerOf, handleCall, handler, handlers } from '../../service/dispatch.ts';
+import { callerOf, found, handleCall, handler, handlers } from '../../service/dispatch.ts';
 import type { AnsweringKind } from '../../service/parts.ts';
 import type { AuthDeps } from '../deps.ts';
 import { hashPassword } from '../login/passwords.ts';
@@ -73,7 +73,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): Answerin
       state.row = await fenced(db, state.lease, async (tx) => {
         const row = await setDisplayName(tx, state.row.id, display_name);
         // As it was: nothing to write down.
-        if (row === undefined) return present(await userById(tx, state.row.id));
+        if (row === undefined) return found(await userById(tx, state.row.id), () => new Refusal('unauthorized'));
         await audit(tx, auditEntry(call, 'profile.update', row.id, { display_name }));
         return row;
       });
@@ -92,7 +92,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): Answerin
         purpose: 'password',
       }).catch(async (error: unknown) => {
         if (!(error instanceof Refusal) || error.code !== 'invalid_credentials') throw error;
-        present(await userById(db, id));
+        found(await userById(db, id), () => new Refusal('unauthorized'));
         throw new Refusal('wrong_password');
       });
       // The name was given to somebody new meanwhile.
@@ -169,9 +169,4 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): Answerin
       });
     },
   };
-}
-
-function present(row: UserRow | undefined): UserRow {
-  if (row === undefined) throw new Refusal('unauthorized');
-  return row;
 }

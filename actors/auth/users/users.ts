@@ -2,7 +2,7 @@
  * What operators do with users, at the command line or as the administrator by HTTP: `entry` says whose deed it is.
  * Each change tells the running platform through the outbox.
  */
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomInt, randomUUID } from 'node:crypto';
 import { passwordSchema, userChanged, usernameSchema } from '../../../proto/auth/endpoints.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { newId } from '../../../proto/ids.ts';
@@ -20,18 +20,13 @@ import {
 import type { Db, Tx } from '../../../storage/db.ts';
 import { append } from '../../../storage/outbox.ts';
 import { type EntryMaker, OPERATOR, operatorEntry } from '../../service/audit.ts';
+import { found } from '../../service/dispatch.ts';
 import { hashPassword } from '../login/passwords.ts';
 
 /** A password for a person to copy: 20 characters, about 117 bits, none that look alike. */
 export function generatePassword(): string {
   const alphabet = 'ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789';
-  let password = '';
-  while (password.length < 20) {
-    for (const byte of randomBytes(32)) {
-      if (byte < 256 - (256 % alphabet.length) && password.length < 20) password += alphabet[byte % alphabet.length];
-    }
-  }
-  return password;
+  return Array.from({ length: 20 }, () => alphabet[randomInt(alphabet.length)]).join('');
 }
 
 /** Somebody who was just added. */
@@ -73,8 +68,7 @@ export async function setPassword(
   acceptPassword(password, username);
   const passwordHash = await hashPassword(password);
   return db.tx(async (tx) => {
-    const user = await userByName(tx, username);
-    if (user === undefined) throw noUser(username);
+    const user = await userNamed(tx, username);
     const ended = await writePassword(tx, user.id, passwordHash, null);
     await audit(tx, entry('user.password', user.id, { username }));
     return ended;
@@ -101,8 +95,7 @@ export async function writePassword(
 /** Deletes all security keys, for who lost them: the password alone opens. Returns how many. Refuses `not_found`. */
 export async function forgetKeys(db: Db, username: string, entry: EntryMaker = operatorEntry): Promise<number> {
   return db.tx(async (tx) => {
-    const user = await userByName(tx, username);
-    if (user === undefined) throw noUser(username);
+    const user = await userNamed(tx, username);
     const keys = await deleteSecurityKeys(tx, user.id);
     await audit(tx, entry('security_key.forget', username, { keys }));
     return keys;
@@ -132,9 +125,10 @@ export async function ensureAdmin(
   return { created: true, generated: password === undefined ? chosen : null };
 }
 
-/** The refusal for a name that nobody has. */
-export function noUser(username: string): Refusal {
-  return new Refusal('not_found', { message: `There is no user ${username}.` });
+/** The user of a name. Refuses `not_found`. */
+export async function userNamed(tx: Tx, username: string): Promise<UserRow> {
+  const noUser = () => new Refusal('not_found', { message: `There is no user ${username}.` });
+  return found(await userByName(tx, username), noUser);
 }
 
 /** Refuses `invalid_request` for a password that this user may not have. */

@@ -28,7 +28,7 @@ import { fenced } from '../../../storage/fenced.ts';
 import { isUserActive } from '../../../storage/offboarding.ts';
 import { append } from '../../../storage/outbox.ts';
 import { auditEntry } from '../../service/audit.ts';
-import { type Handler, handleCall, handler, handlers } from '../../service/dispatch.ts';
+import { found, type Handler, handleCall, handler, handlers } from '../../service/dispatch.ts';
 import { keptReply } from '../../service/kept.ts';
 import type { AnsweringKind } from '../../service/parts.ts';
 import type { ComputeDeps } from '../deps.ts';
@@ -45,9 +45,8 @@ import { changeOfView } from './rules.ts';
 import { settingsHandlers } from './settings.ts';
 import {
   type ActiveContainer,
-  type ContainerActorState,
+  ContainerActorState,
   type ContainerMessage,
-  freshState,
   type Job,
   mustRun,
   ownedRow,
@@ -85,8 +84,7 @@ export function containerKind(
     const verb = { running: 'start', stopped: 'stop', deleted: 'delete' }[desired];
     const written = await fenced(db, state.lease, async (tx) => {
       if (desired === 'running' && !(await isUserActive(tx, state.row.userId))) throw new Refusal('unauthorized');
-      const row = await setDesired(tx, id, desired, desired === 'running' ? 'pending' : 'stopped', { discard });
-      if (row === undefined) throw new Refusal('not_found');
+      const row = found(await setDesired(tx, id, desired, desired === 'running' ? 'pending' : 'stopped', { discard }));
       await audit(tx, auditEntry(call, `container.${verb}`, id, { name: row.name, ...(discard ? { discard } : {}) }));
       if (desired === 'stopped') await append(tx, stoppedNotice(row, clock.now(), 'it was stopped'));
       await tellCompute(
@@ -137,7 +135,7 @@ export function containerKind(
     activate: async (id) => {
       const lease = deps.placement.lease(COMPUTE_CONTAINER, id);
       const row = await containerById(deps.db, id);
-      return row === undefined ? undefined : freshState(lease, row);
+      return row === undefined ? undefined : new ContainerActorState(lease, row);
     },
     onSleep: (state) => {
       endPull(state);

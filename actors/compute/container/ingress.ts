@@ -6,7 +6,7 @@ import { deleteRule, type IngressRow, insertRule, listRules } from '../../../sto
 import { tellCompute } from '../../../storage/compute/news.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { auditEntry } from '../../service/audit.ts';
-import { type Handler, handler } from '../../service/dispatch.ts';
+import { found, type Handler, handler } from '../../service/dispatch.ts';
 import { keptReply } from '../../service/kept.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { type ActiveContainer, type ContainerActorState, ownedRow } from './state.ts';
@@ -30,8 +30,7 @@ export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly 
       }
       const ended = endedBy(tls);
       const reply = await fenced(db, state.lease, async (tx) => {
-        const row = await insertRule(tx, id, { port, targetPort: target_port, tls });
-        if (row === undefined) throw new Refusal('not_found');
+        const row = found(await insertRule(tx, id, { port, targetPort: target_port, tls }));
         if (row === 'duplicate') {
           throw new Refusal('conflict', { message: `Port ${port} has a rule already: remove it first.` });
         }

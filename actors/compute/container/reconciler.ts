@@ -33,8 +33,8 @@
  */
 import { type ContainerState, EngineError } from '../../../proto/ports/engine.ts';
 import { isFenced } from '../../../proto/ports/placement.ts';
+import { forgetContainer } from '../../../storage/compute/changes.ts';
 import { type ContainerRow, clearRestart } from '../../../storage/compute/containers.ts';
-import { forgetContainer } from '../../../storage/compute/deleted.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { dispatch } from '../../../supervision/index.ts';
 import { refusalOf } from '../../service/dispatch.ts';
@@ -137,6 +137,8 @@ export class ContainerReconciler {
     // A restart is asked for: what is under way is of no use any more.
     if (written.status !== state.row.status) state.job?.abort.abort(new Error('it is restarted'));
     this.#status.applyRow(state, written);
+    // What is different by this change was not mended in vain.
+    state.mending = false;
     await this.reconcile(state, ctx);
   }
 

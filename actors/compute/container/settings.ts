@@ -2,8 +2,8 @@
 
 import { MAX_MOUNT_CHANGES } from '../../../proto/compute/endpoints.ts';
 import { getMounts, getSsh, setMounts, setPullPolicy, setSsh } from '../../../proto/compute/settings.ts';
+import type { Call } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
-import type { ShardLease } from '../../../proto/ports/placement.ts';
 import { audit } from '../../../storage/audit.ts';
 import { setPullPolicy as setPolicy } from '../../../storage/compute/changes.ts';
 import { type ContainerRow, setMountPaths, setSshEnabled } from '../../../storage/compute/containers.ts';
@@ -11,7 +11,7 @@ import { tellCompute } from '../../../storage/compute/news.ts';
 import type { Tx } from '../../../storage/db.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { auditEntry } from '../../service/audit.ts';
-import { type Handler, handler } from '../../service/dispatch.ts';
+import { found, type Handler, handler } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
 import type { ContainerReconciler } from './reconciler.ts';
 import { type ActiveContainer, ownedRow } from './state.ts';
@@ -27,13 +27,21 @@ export function settingsHandlers(
   reconciler: Pick<ContainerReconciler, 'onSettingsChanged'>,
 ): readonly Handler<ActiveContainer>[] {
   const { db, clock, engine } = deps;
-  /** Writes in one transaction; the container may be going meanwhile. */
-  const write = (lease: ShardLease, work: (tx: Tx) => Promise<ContainerRow | undefined>): Promise<ContainerRow> =>
-    fenced(db, lease, async (tx) => {
-      const row = await work(tx);
-      if (row === undefined) throw new Refusal('not_found');
+  /** Writes with its audit entry in one transaction, and reconciles; the container may be going meanwhile. */
+  async function change(
+    { state, ctx }: ActiveContainer,
+    call: Call,
+    [action, detail]: readonly [action: string, detail: Readonly<Record<string, unknown>>],
+    work: (tx: Tx, id: string) => Promise<ContainerRow | undefined>,
+  ): Promise<void> {
+    const { id } = state.row;
+    const written = await fenced(db, state.lease, async (tx) => {
+      const row = found(await work(tx, id));
+      await audit(tx, auditEntry(call, action, id, detail));
       return row;
     });
+    await reconciler.onSettingsChanged(state, ctx, written);
+  }
 
   /** Refuses what would lose files, restart the container too often, or pile up too many copies of its files. */
   function mayMount(row: ContainerRow, wanted: readonly string[], discard: boolean): void {
@@ -68,46 +76,35 @@ export function settingsHandlers(
   return [
     handler(getSsh, ({ state }: ActiveContainer, call) => ({ ssh_enabled: ownedRow(state, call).sshEnabled })),
 
-    handler(setSsh, async ({ state, ctx }: ActiveContainer, call) => {
-      const { id, sshEnabled } = ownedRow(state, call);
+    handler(setSsh, async (active: ActiveContainer, call) => {
       const { ssh_enabled } = call.body;
-      if (ssh_enabled === sshEnabled) return { ssh_enabled };
-      const written = await write(state.lease, async (tx) => {
-        const row = await setSshEnabled(tx, id, ssh_enabled);
-        await audit(tx, auditEntry(call, 'container.ssh', id, { ssh_enabled }));
+      if (ssh_enabled === ownedRow(active.state, call).sshEnabled) return { ssh_enabled };
+      await change(active, call, ['container.ssh', { ssh_enabled }], async (tx, id) => {
         await tellCompute(tx, { kind: 'ssh', containerId: id });
-        return row;
+        return setSshEnabled(tx, id, ssh_enabled);
       });
-      await reconciler.onSettingsChanged(state, ctx, written);
       return { ssh_enabled };
     }),
 
     handler(getMounts, ({ state }: ActiveContainer, call) => ({ mount_paths: ownedRow(state, call).mountPaths })),
 
-    handler(setMounts, async ({ state, ctx }: ActiveContainer, call) => {
-      const { id, status } = ownedRow(state, call);
+    handler(setMounts, async (active: ActiveContainer, call) => {
+      const row = ownedRow(active.state, call);
       const { mount_paths, discard } = call.body;
-      const restarted = status === 'running';
-      mayMount(state.row, mount_paths, discard);
-      const written = await write(state.lease, async (tx) => {
-        const row = await setMountPaths(tx, id, mount_paths, restarted);
-        await audit(tx, auditEntry(call, 'container.mounts', id, { mount_paths, restarted }));
-        return row;
-      });
-      await reconciler.onSettingsChanged(state, ctx, written);
+      const restarted = row.status === 'running';
+      mayMount(row, mount_paths, discard);
+      await change(active, call, ['container.mounts', { mount_paths, restarted }], (tx, id) =>
+        setMountPaths(tx, id, mount_paths, restarted),
+      );
       return { mount_paths, restarted };
     }),
 
-    handler(setPullPolicy, async ({ state, ctx }: ActiveContainer, call) => {
-      const { id, pullPolicy } = ownedRow(state, call);
+    handler(setPullPolicy, async (active: ActiveContainer, call) => {
       const { pull_policy } = call.body;
-      if (pull_policy === pullPolicy) return { pull_policy };
-      const written = await write(state.lease, async (tx) => {
-        const row = await setPolicy(tx, id, pull_policy);
-        await audit(tx, auditEntry(call, 'container.pull_policy', id, { pull_policy }));
-        return row;
-      });
-      await reconciler.onSettingsChanged(state, ctx, written);
+      if (pull_policy === ownedRow(active.state, call).pullPolicy) return { pull_policy };
+      await change(active, call, ['container.pull_policy', { pull_policy }], (tx, id) =>
+        setPolicy(tx, id, pull_policy),
+      );
       return { pull_policy };
     }),
   ];

@@ -82,54 +82,60 @@ export type HealthNews =
   | { readonly type: 'health-found'; readonly watch: HealthWatch; readonly found: HealthFound };
 
 /** What the actor keeps of its container. */
-export interface ContainerActorState {
+export class ContainerActorState {
   /** From before the row was read: what it may write by. */
   readonly lease: ShardLease;
   row: ContainerRow;
-  job: Job | undefined;
+  job: Job | undefined = undefined;
   /** A look came while work was under way: reconcile again after it. */
-  reconcileAgain: boolean;
+  reconcileAgain = false;
   /** Cancels the timer of the next look. */
-  timer: (() => void) | undefined;
+  timer: (() => void) | undefined = undefined;
   /** In the pause after a crash: no look shortens it, only another desired state. */
-  isBackingOff: boolean;
+  isBackingOff = false;
   /** Crashes without recovery in between. */
-  crashes: number;
+  crashes = 0;
   /** The start whose end was counted as a crash, so that one end counts once: its Unix ms, or REMOVED. */
-  countedStart: number | undefined;
+  countedStart: number | undefined = undefined;
   /** The engine's connection (EngineHealth) at which it was last seen to start or run. */
-  connection: number | undefined;
+  connection: number | undefined = undefined;
   /** Work that mends a difference was begun: is it gone? */
-  mending: boolean;
+  mending = false;
   /** A difference that could not be mended, as `driftOf` says it. */
-  tolerated: string | undefined;
+  tolerated: string | undefined = undefined;
   /** How often it was started anew because it said nothing, since it was last wanted to run. */
-  silentRestarts: number;
+  silentRestarts = 0;
   /**
    * Since when its status has been tried to change with an engine and a database that answer, Unix ms; undefined while
    * one of them does not. A new owner of the container counts anew.
    */
-  triedSince: number | undefined;
+  triedSince: number | undefined = undefined;
   /** Since when the engine has been making the container or its image, within limits of its own, if it is. */
-  makingSince: number | undefined;
+  makingSince: number | undefined = undefined;
   /** It makes the image. */
-  isBuilding: boolean;
+  isBuilding = false;
   /** Failed pieces of work in a row. */
-  failures: number;
+  failures = 0;
   /** What the last of them said, for a start that never comes about. */
-  problem: string | undefined;
+  problem: string | undefined = undefined;
   /** How far the image of a start under way is; its row has it as of a few seconds ago. */
-  progress: string | undefined;
+  progress: string | undefined = undefined;
   /** When that was written, Unix ms. */
-  progressNotedAt: number;
+  progressNotedAt = 0;
   /** Under way while its row names an image that waits, and it runs. */
-  pull: PullState | undefined;
+  pull: PullState | undefined = undefined;
   /** Under way while it runs and it is not known yet whether it is well, and for a while when it is not. */
-  health: HealthWatchState | undefined;
+  health: HealthWatchState | undefined = undefined;
   /** The start that was not well and is not looked at any more: its `healthSince`, Unix ms. */
-  healthOver: number | undefined;
+  healthOver: number | undefined = undefined;
   /** Terminals that depend on it. A log ends by itself when the engine has no more of it. */
-  readonly terminals: Set<Ref<ConnectionMessage>>;
+  readonly terminals = new Set<Ref<ConnectionMessage>>();
+
+  /** The state of an actor that just woke up. */
+  constructor(lease: ShardLease, row: ContainerRow) {
+    this.lease = lease;
+    this.row = row;
+  }
 }
 
 export type ContainerContext = EntityContext<ContainerMessage>;
@@ -146,35 +152,6 @@ export function ownedRow(state: ContainerActorState, call: Call): ContainerRow {
     throw new Refusal('not_found');
   }
   return state.row;
-}
-
-/** The state of an actor that just woke up. */
-export function freshState(lease: ShardLease, row: ContainerRow): ContainerActorState {
-  return {
-    lease,
-    row,
-    job: undefined,
-    reconcileAgain: false,
-    timer: undefined,
-    isBackingOff: false,
-    crashes: 0,
-    countedStart: undefined,
-    connection: undefined,
-    mending: false,
-    tolerated: undefined,
-    silentRestarts: 0,
-    triedSince: undefined,
-    makingSince: undefined,
-    isBuilding: false,
-    failures: 0,
-    problem: undefined,
-    progress: undefined,
-    progressNotedAt: 0,
-    pull: undefined,
-    health: undefined,
-    healthOver: undefined,
-    terminals: new Set(),
-  };
 }
 
 /** The row of a container that says how far the image is that it waits for, for a start or a change. */

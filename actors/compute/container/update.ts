@@ -48,19 +48,7 @@ type UpdateCall = CallOf<typeof updateContainer>;
 type ChangedFields = UpdateCall['body'];
 
 /** What a call changes, as far as its row says. */
-interface Plan {
-  readonly call: UpdateCall;
-  readonly row: ContainerRow;
-  /** What the image is in the end. */
-  readonly image: string | null;
-  readonly step: ImageStep;
-  readonly sizes: Sizes;
-  readonly isResized: boolean;
-  /** Undefined: those that it has. */
-  readonly keyIds: readonly number[] | undefined;
-  /** It is restarted for its sizes. */
-  readonly restarts: boolean;
-}
+type Plan = ReturnType<typeof planOf>;
 
 /** The handlers. What is so already changes nothing, and restarts nothing. */
 export function updateHandlers(
@@ -92,11 +80,11 @@ async function wantedImage(deps: ComputeDeps, call: UpdateCall): Promise<string 
 }
 
 /** What the call changes. Throws Refusal for sizes that cannot be, and for what would lose files. */
-function planOf(deps: ComputeDeps, row: ContainerRow, call: UpdateCall, wanted: string | null | undefined): Plan {
+function planOf(deps: ComputeDeps, row: ContainerRow, call: UpdateCall, wanted: string | null | undefined) {
   const { engine } = deps;
   const { body } = call;
   const { memory_mb = row.memoryMb, instance_type = row.instanceType, storage_gb = row.storageGb } = body;
-  const sizes = { memoryMb: memory_mb, instanceType: instance_type, storageGb: storage_gb };
+  const sizes: Sizes = { memoryMb: memory_mb, instanceType: instance_type, storageGb: storage_gb };
   const problem = sizesProblem(row, sizes, engine, engine.usage(row.id));
   if (problem !== undefined) throw invalidField(problem.path, problem.message);
   const step = imageStep(row, wanted);
@@ -115,11 +103,14 @@ function planOf(deps: ComputeDeps, row: ContainerRow, call: UpdateCall, wanted: 
   return {
     call,
     row,
+    /** What the image is in the end. */
     image: wanted === undefined ? comingImage(row) : wanted,
     step,
     sizes,
     isResized,
+    /** Undefined: those that it has. */
     keyIds: isSame ? undefined : keyIds,
+    /** It is restarted for its sizes. */
     restarts,
   };
 }

@@ -1,11 +1,13 @@
 /** The way back: a container whose change did not lead to a healthy one gets its image and its settings of before. */
+
 import { audit } from '../../../storage/audit.ts';
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
-import { formerSettingsOf, takeFormer } from '../../../storage/compute/health.ts';
+import { takeFormer } from '../../../storage/compute/health.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
-import { NO_SETTINGS, putSettings, settingsOf } from '../../../storage/compute/settings.ts';
+import { formerSettingsOf, NO_SETTINGS, putSettings, settingsOf } from '../../../storage/compute/settings.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { append } from '../../../storage/outbox.ts';
+import { platformEntry } from '../../service/audit.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { imageOf } from '../image-rules.ts';
 import { withSecretsOf } from '../workload-rules.ts';
@@ -43,7 +45,7 @@ export async function goBack(
       ...(image === row.image ? {} : { image: { before: image, after: row.image } }),
       ...(waiting === undefined ? {} : { dropped: nextImage }),
     };
-    await audit(tx, { userId: null, username: 'platform', action: 'container.change_given_up', target: id, detail });
+    await audit(tx, platformEntry(null, 'container.change_given_up', id, detail));
     await tellCompute(tx, { kind: 'status', containerId: id, status: 'pending' });
     return row;
   });

@@ -31,7 +31,7 @@ import {
   whyNot,
   wordsOf,
 } from './exec.ts';
-import { keptName } from './exec-rules.ts';
+import { keptName } from './exec-handler.ts';
 
 /** How long a command goes on, and its result is kept, without a client, unless told otherwise. */
 const LINGER_MS = 600_000;

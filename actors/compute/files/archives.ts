@@ -1,8 +1,9 @@
-/** Streams of tar archives: looked through, bounded, or cut down to the one file in them. */
 import { type Readable, Transform, type TransformCallback } from 'node:stream';
 import { TarError, TarScanner } from '../../../lib/tar-scanner.ts';
+import { Refusal } from '../../../proto/errors.ts';
 import { FileError } from '../../../proto/ports/files.ts';
-import { tooLarge } from './too-large.ts';
+
+/** Streams of tar archives: looked through, bounded, or cut down to the one file in them. */
 
 /** The bytes of `source`, which fail past `limit`. */
 export function atMost(source: Readable, limit: number): Readable {
@@ -92,4 +93,11 @@ function through(
       out.destroy(new FileError('refused', 'the stream broke off'));
   });
   return source.pipe(out);
+}
+
+const MB = 1024 * 1024;
+
+/** More than `limit` bytes. */
+export function tooLarge(limit: number): Refusal {
+  return new Refusal('body_too_large', { message: `More than ${limit / MB} MiB cannot be transferred at once.` });
 }

@@ -10,9 +10,8 @@ import { type ContainerFiles, FileError, type FileErrorCode, type FileStat } fro
 import { transferHandler } from '../../service/start-service.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { Transfers } from '../transfers.ts';
-import { atMost, checkedTar, contentOf } from './archives.ts';
+import { atMost, checkedTar, contentOf, tooLarge } from './archives.ts';
 import { readRange } from './range-rules.ts';
-import { tooLarge } from './too-large.ts';
 
 const MB = 1024 * 1024;
 const NEW_FILE_MODE = 0o644;
