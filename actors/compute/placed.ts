@@ -34,6 +34,8 @@ type StreamVersion = 1 | 2;
 export type ContainerMail =
   | CallMessage
   | { readonly type: 'look' }
+  /** Its timer fired. */
+  | { readonly type: 'expiry'; readonly done: Ref<'done'> }
   /** A terminal that depends on this container. Repeated while it lives. */
   | { readonly type: 'attach'; readonly terminal: Ref<ConnectionMessage> };
 
@@ -99,6 +101,7 @@ export const COMPUTE_USER: PlacedKind<UserMail> = {
 export const COMPUTE_CONTAINER: PlacedKind<ContainerMail> = {
   kind: 'compute/container',
   service: SERVICE,
+  timer: (_, done) => ({ type: 'expiry', done }),
   codec: {
     encode(message, refs) {
       switch (message.type) {
@@ -108,6 +111,8 @@ export const COMPUTE_CONTAINER: PlacedKind<ContainerMail> = {
           // Its name between nodes, which those of the version before know.
           return { type: 'attach', stream: refs.out(message.terminal, connectionCodec) };
         case 'look':
+        // Timers fire at the node that holds the container.
+        case 'expiry':
           return { type: 'look' };
       }
     },

@@ -35,6 +35,7 @@ export function creationHandler(
     const wanted = [...new Set(body.ssh_key_ids)];
     const settings = changedSettings(NO_SETTINGS, body);
     refuseCommand(image, settings, deps);
+    const expiresAt = expiryOf(body.expires_at, deps.clock.now()) ?? undefined;
     const configured = newsOfSettings(NO_SETTINGS, settings);
     const { row, reply } = await fenced(deps.db, state.lease, async (tx) => {
       if (!(await isUserActive(tx, state.userId))) throw new Refusal('unauthorized');
@@ -54,6 +55,7 @@ export function creationHandler(
         sshEnabled: body.ssh_enabled,
         stopGrace: body.stop_grace,
         restartPolicy: body.restart,
+        expiresAt,
       });
       if (inserted === undefined) {
         throw new Refusal('limit_reached', {
@@ -74,6 +76,7 @@ export function creationHandler(
         name,
         instance_type: instanceType,
         image,
+        ...(expiresAt && { expires_at: expiresAt.toISOString() }),
         ...(network && { network: network.name, alias: network.alias }),
         ...(configured && { settings: configured }),
       };
@@ -86,6 +89,14 @@ export function creationHandler(
     reconcile(row.id);
     return reply;
   });
+}
+
+/** The time that a call gives a container; undefined: it says nothing. Throws Refusal for one that is over. */
+export function expiryOf(said: string | null | undefined, now: number): Date | null | undefined {
+  if (said === undefined || said === null) return said;
+  const expiresAt = new Date(said);
+  if (expiresAt.getTime() <= now) throw invalidField('expires_at', 'must be in the future');
+  return expiresAt;
 }
 
 /** The image for the row of a user's container. Rejects Refusal `invalid_request` when the user may not use it. */

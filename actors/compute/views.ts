@@ -53,6 +53,7 @@ export function containerView(row: ContainerRow, deps: ViewDeps): ContainerView 
     ssh_key_ids: row.sshKeyIds,
     mount_paths: row.mountPaths,
     ports: row.ports,
+    ...(row.expiresAt === null ? {} : { expires_at: row.expiresAt.toISOString() }),
     ...(row.network === undefined ? {} : { network: row.network.name }),
     ...(row.network?.alias ? { alias: row.network.alias } : {}),
     ...(row.startedAt === null ? {} : { started_at: row.startedAt.toISOString() }),

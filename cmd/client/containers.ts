@@ -60,6 +60,7 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
     ['memory', memoryOf(container)],
     ['disk', diskOf(container)],
     ['created', out.isTerminal ? `${age(Date.now() - Date.parse(container.created_at))} ago` : container.created_at],
+    ['expires', container.expires_at],
     ['hostname', container.hostname],
     [
       'ports',

@@ -5,6 +5,7 @@ import { ClientFailure, EXIT } from './failure.ts';
 import { containerOf } from './names.ts';
 import { onReaderGone } from './place.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
+import { timeOf } from './times.ts';
 
 export interface LogsOptions extends ClientCommandOptions {
   readonly follow?: boolean;
@@ -105,19 +106,4 @@ function patternOf(text: string): RegExp {
   } catch (cause) {
     throw new ClientFailure('usage', `--grep ${text} is no regular expression.`, { cause });
   }
-}
-
-const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
-
-/** An RFC 3339 time of a time or an age such as `15m`. */
-function timeOf(option: string, text: string | undefined): string | undefined {
-  if (text === undefined) return undefined;
-  const [, number, unit = ''] = /^(\d+)([smhd])$/.exec(text) ?? [];
-  if (number !== undefined) return new Date(Date.now() - Number(number) * (UNITS[unit] ?? 1) * 1000).toISOString();
-  if (Number.isNaN(Date.parse(text)))
-    throw new ClientFailure(
-      'usage',
-      `${option} ${text} is no age such as 15m, and no time such as 2026-01-31T12:00:00Z.`,
-    );
-  return /T[^T]*(Z|[+-]\d\d:\d\d)$/.test(text) ? text : new Date(text).toISOString();
 }

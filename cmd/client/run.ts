@@ -8,6 +8,7 @@ import type { OwnMachine } from './place.ts';
 import { PULL_POLICIES, parsePort } from './ports.ts';
 import { confirm } from './prompt.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
+import { expiryOf } from './times.ts';
 import { waitFor } from './wait.ts';
 
 /** What `troupe run` and `troupe update` both take. */
@@ -19,6 +20,7 @@ export interface SettingOptions extends ClientCommandOptions, HealthOptions {
   readonly key?: readonly string[];
   readonly restart?: 'always' | 'on-failure' | 'no';
   readonly pull?: 'always' | 'missing';
+  readonly expires?: string;
   readonly wait?: boolean;
   readonly timeout: number;
 }
@@ -53,12 +55,14 @@ export async function runContainer(
   const env = options.envFile === undefined ? named : { ...(await readEnvFile(out, options.envFile)), ...named };
   const ssh_key_ids = await keyIds(session, options.key);
   const settings = settingsOf(command, options);
+  const expires_at = expiryOf(options.expires);
   const secrets =
     options.secret === undefined ? undefined : { [options.secret]: await readSecret(out, options.secret) };
   const body: Body = {
     name: name ?? madeUpName(),
     ssh_key_ids,
     ...settings,
+    ...(expires_at && { expires_at }),
     ...(options.mount === undefined ? undefined : { mount_paths: [...options.mount] }),
     ...(env === undefined ? undefined : { env }),
     ...(secrets === undefined ? undefined : { secrets }),

@@ -5,6 +5,7 @@ import { noteHealth } from './health.ts';
 import { containerOf, pick } from './names.ts';
 import { type SettingOptions, settingsOf } from './run.ts';
 import { type ClientSession, openSession } from './session.ts';
+import { expiryOf } from './times.ts';
 import { waitFor } from './wait.ts';
 
 export interface UpdateOptions extends SettingOptions {
@@ -26,6 +27,7 @@ export async function updateContainer(name: string, command: readonly string[], 
   const settings = settingsOf(command, options);
   const { image, key, stopGrace } = options;
   const keys = key === undefined ? undefined : (await client.call('listSshKeys')).ssh_keys;
+  const expires_at = expiryOf(options.expires);
   const body: ContainerUpdate = {
     ...settings,
     ...(options.name === undefined ? undefined : { name: options.name }),
@@ -33,6 +35,7 @@ export async function updateContainer(name: string, command: readonly string[], 
     ...(keys === undefined ? undefined : { ssh_key_ids: key?.map((text) => pick(keys, text, 'SSH key').id) }),
     ...(stopGrace === undefined ? undefined : { stop_grace: stopGrace }),
     ...(options.command === false ? { command: null } : undefined),
+    ...(expires_at === undefined ? undefined : { expires_at }),
     // `--no-network` and `--no-alias` are false.
     ...(options.network === undefined ? undefined : { network: options.network || null }),
     ...(options.alias === undefined ? undefined : { alias: options.alias || null }),
@@ -86,6 +89,7 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
     before.pull_policy === now.pull_policy ? '' : 'when the image is pulled',
     body.command === undefined ? '' : body.command === null ? 'the command (as the image says)' : 'the command',
     before.network === now.network ? '' : `the network (${now.network ?? 'none'})`,
+    before.expires_at === now.expires_at ? '' : `when it expires (${now.expires_at ?? 'never'})`,
     before.alias === now.alias ? '' : `the name in the network (${now.alias ?? 'none'})`,
     body.restart === undefined && body.stop_grace === undefined ? '' : 'how it ends',
     body.health === undefined ? '' : 'how its health is looked at',

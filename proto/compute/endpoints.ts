@@ -9,6 +9,7 @@ import {
   containerCreatedSchema,
   containerNameSchema,
   containerSchema,
+  expiresAtSchema,
   imageSchema,
   instanceTypeSchema,
   memorySchema,
@@ -84,6 +85,8 @@ export const newContainerSchema = z.strictObject({
   /** The private network that it joins, and the name by which the other members find it there. */
   network: networkNameSchema.optional(),
   alias: networkAliasSchema.optional(),
+  /** It is stopped then, and deleted a day later. */
+  expires_at: expiresAtSchema.optional(),
   ...workloadFields,
   ...endingFields,
 });

@@ -38,6 +38,8 @@ export const sshKeyIdsSchema = z
   .min(1, 'must name at least one of your SSH keys')
   .max(MAX_SSH_KEYS);
 export const imageSchema = z.string().max(512);
+/** When its time is over: it is stopped then, and deleted a day later. */
+export const expiresAtSchema = z.iso.datetime({ offset: true, error: 'must be a time such as 2030-01-31T12:00:00Z' });
 
 /** Paths of the kernel, the system or the platform: persisting them would break the container, or let it out. */
 const RESERVED_TREES = [
@@ -134,6 +136,8 @@ export const containerSchema = z.object({
   mount_paths: z.array(z.string()).optional(),
   /** Its ingress rules: external port, and the port in the container. */
   ports: z.array(z.object({ port: z.int(), target_port: z.int(), tls: ingressTlsSchema.optional() })).optional(),
+  /** When its time is over. Absent: never. */
+  expires_at: z.iso.datetime().optional(),
   /** The private network it is in, and the name by which the other members find it. Absent while it has none. */
   network: z.string().optional(),
   alias: z.string().optional(),

@@ -5,6 +5,7 @@ import { idSchema } from '../ids.ts';
 import {
   containerNameSchema,
   containerSchema,
+  expiresAtSchema,
   externalPortSchema,
   imageSchema,
   ingressTlsSchema,
@@ -37,10 +38,10 @@ export type IngressView = z.input<typeof ingressSchema>;
 export const updateContainer = endpoint('updateContainer', 'PATCH /compute/containers/{id}', {
   ...ofContainer('update'),
   summary:
-    'Change a container: its name, its image, its sizes, its SSH keys, its pull policy, its private network, and the ' +
-    'settings of its workload. A container that runs is restarted for another image, once that is pulled, and for ' +
-    'settings. Variables are merged by name, and null takes one away. Where the engine restarts it for other sizes, ' +
-    'and cannot carry over the files outside its mount paths, `discard` must say that they may go',
+    'Change a container: its name, its image, its sizes, its SSH keys, its pull policy, its private network, when it ' +
+    'expires, and the settings of its workload. A container that runs is restarted for another image, once that is ' +
+    'pulled, and for settings. Variables are merged by name, and null takes one away. Where the engine restarts it ' +
+    'for other sizes, and cannot carry over the files outside its mount paths, `discard` must say that they may go',
   body: z
     .strictObject({
       name: containerNameSchema.optional(),
@@ -55,6 +56,8 @@ export const updateContainer = endpoint('updateContainer', 'PATCH /compute/conta
       /** The private network, null: none; and the name there, null: none. Nothing is restarted for it. */
       network: networkNameSchema.nullable().optional(),
       alias: networkAliasSchema.nullable().optional(),
+      /** It is stopped then, and deleted a day later; null: never. Nothing is restarted for it. */
+      expires_at: expiresAtSchema.nullable().optional(),
       discard: z.boolean().optional(),
       ...workloadFields,
       ...endingFields,

@@ -62,6 +62,11 @@ export function setEnding(
   return updateContainer(tx, id, 'stop_grace = $2, restart_policy = $3', [stopGrace, restartPolicy]);
 }
 
+/** Sets when its time is over; null: never. As `setSizes` otherwise. */
+export function setExpiry(tx: Tx, id: string, expiresAt: Date | null): Promise<ContainerRow | undefined> {
+  return updateContainer(tx, id, 'expires_at = $2', [expiresAt]);
+}
+
 /** Gives it another name. As `setSizes` otherwise. */
 export function setName(tx: Tx, id: string, name: string): Promise<ContainerRow | undefined> {
   return updateContainer(tx, id, 'name = $2', [name]);

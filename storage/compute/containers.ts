@@ -80,6 +80,8 @@ export const containerRow = z.object({
   formerImage: otherImage,
   /** Why the last change was given up. */
   givenUp: z.string().nullable(),
+  /** When its time is over; null: never. */
+  expiresAt: z.date().nullable(),
   /** Undefined: in none. */
   network: orUndefined(membershipSchema),
   sshKeyIds: z.array(z.number()),
@@ -175,6 +177,7 @@ type NewContainer = Pick<
 > & {
   readonly stopGrace?: number | undefined;
   readonly restartPolicy?: RestartPolicy | undefined;
+  readonly expiresAt?: Date | undefined;
 };
 
 /** How many containers a user has, those that are being deleted included. */
@@ -189,8 +192,8 @@ export async function insertContainer(tx: Tx, container: NewContainer): Promise<
       containerRow,
       `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, image, pull_policy,
         mount_paths,
-         ssh_enabled, stop_grace, restart_policy, desired, status, announce)
-       select $1, $2, slot, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'running', 'pending', true
+         ssh_enabled, stop_grace, restart_policy, expires_at, desired, status, announce)
+       select $1, $2, slot, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'running', 'pending', true
        from generate_series(1, 3) as slot
        where not exists (select from containers c where c.user_id = $2 and c.slot = slot.slot) limit 1
        returning ${COLUMNS}`,
@@ -207,6 +210,7 @@ export async function insertContainer(tx: Tx, container: NewContainer): Promise<
         container.sshEnabled,
         container.stopGrace ?? STOP_GRACE_SECONDS,
         container.restartPolicy ?? 'always',
+        container.expiresAt ?? null,
       ],
     );
   } catch (error) {

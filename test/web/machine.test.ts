@@ -10,7 +10,12 @@ import { buildOfConsole } from '../support/web/console-build.ts';
 import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
 import { makeContainer, type OwnContainer } from '../support/web/own-container.ts';
 
-const view = z.object({ memory_mb: z.number(), instance_type: z.string(), started_at: z.string() });
+const view = z.object({
+  memory_mb: z.number(),
+  instance_type: z.string(),
+  started_at: z.string(),
+  expires_at: z.string().optional(),
+});
 
 describe('the size and the image in the console', {
   skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
@@ -44,6 +49,22 @@ describe('the size and the image in the console', {
     await until(async () => (await seen()).memory_mb === 640, { what: 'it is saved' });
     assert.equal((await seen()).started_at, before.started_at);
     await until(async () => (await save('Size').getAttribute('aria-disabled')) === 'true', { what: 'it is shown' });
+  });
+
+  test('a time to expire is saved, and taken away', async () => {
+    const field = opened.page.getByLabel('Expires at');
+    await field.fill('2031-01-31T12:00');
+    await save('Expiry').click();
+    const expected = await opened.page.evaluate(() => new Date('2031-01-31T12:00').toISOString());
+    await until(async () => (await seen()).expires_at === expected, { what: 'it is saved' });
+    await until(async () => (await save('Expiry').getAttribute('aria-disabled')) === 'true', { what: 'it is shown' });
+    assert.equal(await field.inputValue(), '2031-01-31T12:00');
+    await field.fill('2001-01-31T12:00');
+    await save('Expiry').click();
+    await opened.page.getByText('must be in the future').waitFor();
+    await field.fill('');
+    await save('Expiry').click();
+    await until(async () => (await seen()).expires_at === undefined, { what: 'it expires never' });
   });
 
   test('what is typed stays when somebody else saves a change, and a field nobody typed into follows it', async () => {

@@ -75,6 +75,11 @@ export function ago(time: number, at: number): string {
   return age < 7 * DAY * 1000 ? span(age) : day.format(time);
 }
 
+/** `2030-01-31T12:00`, by the clock of this browser: what a field for a date and a time holds. */
+export function minuteOf(time: number): string {
+  return new Date(time - new Date(time).getTimezoneOffset() * MINUTE * 1000).toISOString().slice(0, 16);
+}
+
 export const exactTime = (time: number): string => exact.format(time);
 export const clockTime = (time: number): string => clock.format(time);
 export const decimal = (value: number): string => tenths.format(value);

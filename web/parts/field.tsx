@@ -31,7 +31,7 @@ interface InputAttributes {
 interface TextFieldProps extends FieldWords {
   readonly value: string;
   readonly onInput: (value: string) => void;
-  readonly type?: 'text' | 'password';
+  readonly type?: 'text' | 'password' | 'datetime-local';
   readonly big?: boolean;
   /** Several lines. */
   readonly rows?: number;
@@ -58,6 +58,8 @@ export function TextField({ label, hint, error, value, onInput, type = 'text', r
         <textarea {...common} rows={rows} onInput={take} />
       ) : type === 'password' ? (
         <input {...common} type="password" onInput={take} {...more.attributes} />
+      ) : type === 'datetime-local' ? (
+        <input {...common} type="datetime-local" onInput={take} {...more.attributes} />
       ) : (
         <input {...common} type="text" onInput={take} {...more.attributes} />
       )}

@@ -36,6 +36,7 @@ import { execHandler } from '../exec/exec-handler.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { containerView, createdView } from '../views.ts';
 import { attachTerminal } from './attached-terminals.ts';
+import { Expiry, isExpired } from './expiry.ts';
 import { endHealth, HealthLooks } from './health.ts';
 import { endPull, ImageChanges } from './image-change.ts';
 import { ingressHandlers } from './ingress.ts';
@@ -57,6 +58,9 @@ import { updateHandlers } from './update.ts';
 
 const SLEEP_AFTER_MS = 60_000;
 const LOG_OTHERWISE = ' For its log so far, GET the same path without an upgrade.';
+const EXPIRED =
+  'The time of the container is over: give it another one, or none, and start it then (`expires_at` of PATCH, or ' +
+  '`troupe update NAME --expires never`).';
 /** How long a container that goes to another node waits for its work to end. */
 const CANCEL_MS = 1000;
 
@@ -73,56 +77,13 @@ export function containerKind(
   engineHealth: EngineHealth,
   onView: (news: ViewNews) => void,
 ): AnsweringKind<ContainerMessage, ContainerActorState> {
-  const { db, clock } = deps;
   const reconciler = new ContainerReconciler(deps, onStatus, engineHealth);
   const images = new ImageChanges(deps, reconciler);
   const health = new HealthLooks(deps, reconciler);
-
-  /** Writes the desired state, its audit entry and its news, and begins to reconcile. */
-  async function change({ state, ctx }: ActiveContainer, call: Call, desired: Desired, discard = false): Promise<void> {
-    const { id } = state.row;
-    const verb = { running: 'start', stopped: 'stop', deleted: 'delete' }[desired];
-    const written = await fenced(db, state.lease, async (tx) => {
-      if (desired === 'running' && !(await isUserActive(tx, state.row.userId))) throw new Refusal('unauthorized');
-      const row = found(await setDesired(tx, id, desired, desired === 'running' ? 'pending' : 'stopped', { discard }));
-      await audit(tx, auditEntry(call, `container.${verb}`, id, { name: row.name, ...(discard ? { discard } : {}) }));
-      if (desired === 'stopped') await append(tx, stoppedNotice(row, clock.now(), 'it was stopped'));
-      await tellCompute(
-        tx,
-        desired === 'running'
-          ? { kind: 'status', containerId: id, status: row.status }
-          : { kind: desired === 'deleted' ? 'gone' : 'stopped', containerId: id },
-      );
-      await keptReply(tx, call, createdView(row, deps.containersDomain));
-      return row;
-    });
-    await reconciler.setDesired(state, ctx, written);
-  }
+  const expiry = new Expiry(deps, reconciler);
 
   const table = handlers<ActiveContainer>(
-    handler(startContainer, async ({ state, ctx }: ActiveContainer, call) => {
-      const { status } = ownedRow(state, call);
-      if (status !== 'stopped' && status !== 'failed') {
-        throw new Refusal('conflict', {
-          message: `The container is ${status}: only a stopped or failed one can be started.`,
-        });
-      }
-      await change({ state, ctx }, call, 'running', call.query.discard === 'true');
-      return createdView(state.row, deps.containersDomain);
-    }),
-    handler(stopContainer, async ({ state, ctx }: ActiveContainer, call) => {
-      const { status } = ownedRow(state, call);
-      if (status === 'stopped' || status === 'failed') {
-        throw new Refusal('conflict', { message: `The container is ${status}: there is nothing to stop.` });
-      }
-      await change({ state, ctx }, call, 'stopped');
-      return createdView(state.row, deps.containersDomain);
-    }),
-    handler(deleteContainer, async ({ state, ctx }: ActiveContainer, call) => {
-      ownedRow(state, call);
-      await change({ state, ctx }, call, 'deleted');
-      return { status: 'ok' as const };
-    }),
+    ...desiredHandlers(deps, reconciler),
     ...settingsHandlers(deps, reconciler),
     ...updateHandlers(deps, reconciler),
     ...insideHandlers(deps),
@@ -151,6 +112,9 @@ export function containerKind(
         case 'look':
           await reconciler.reconcile(state, ctx);
           break;
+        case 'expiry':
+          await expiry.onTimer(state, ctx, message.done);
+          break;
         case 'backoff-over':
           await reconciler.backoffOver(state, ctx);
           break;
@@ -174,6 +138,7 @@ export function containerKind(
           break;
       }
       await images.tend(state, ctx);
+      await expiry.tend(state);
       health.tend(state, ctx);
       const type = changeOfView(before, state.row);
       if (type !== undefined) onView({ type, userId: state.row.userId, containerId: state.row.id });
@@ -182,6 +147,63 @@ export function containerKind(
       return state;
     },
   };
+}
+
+/** What is wanted of a container: that it runs, stops, or goes. */
+function desiredHandlers(
+  deps: ComputeDeps,
+  reconciler: Pick<ContainerReconciler, 'setDesired'>,
+): readonly Handler<ActiveContainer>[] {
+  const { db, clock } = deps;
+
+  /** Writes the desired state, its audit entry and its news, and begins to reconcile. */
+  async function change({ state, ctx }: ActiveContainer, call: Call, desired: Desired, discard = false): Promise<void> {
+    const { id } = state.row;
+    const verb = { running: 'start', stopped: 'stop', deleted: 'delete' }[desired];
+    const written = await fenced(db, state.lease, async (tx) => {
+      if (desired === 'running' && !(await isUserActive(tx, state.row.userId))) throw new Refusal('unauthorized');
+      const row = found(await setDesired(tx, id, desired, desired === 'running' ? 'pending' : 'stopped', { discard }));
+      await audit(tx, auditEntry(call, `container.${verb}`, id, { name: row.name, ...(discard ? { discard } : {}) }));
+      if (desired === 'stopped') await append(tx, stoppedNotice(row, clock.now(), 'it was stopped'));
+      await tellCompute(
+        tx,
+        desired === 'running'
+          ? { kind: 'status', containerId: id, status: row.status }
+          : { kind: desired === 'deleted' ? 'gone' : 'stopped', containerId: id },
+      );
+      await keptReply(tx, call, createdView(row, deps.containersDomain));
+      return row;
+    });
+    await reconciler.setDesired(state, ctx, written);
+  }
+
+  return [
+    handler(startContainer, async ({ state, ctx }: ActiveContainer, call) => {
+      const row = ownedRow(state, call);
+      const { status } = row;
+      if (isExpired(row, clock.now())) throw new Refusal('conflict', { message: EXPIRED });
+      if (status !== 'stopped' && status !== 'failed') {
+        throw new Refusal('conflict', {
+          message: `The container is ${status}: only a stopped or failed one can be started.`,
+        });
+      }
+      await change({ state, ctx }, call, 'running', call.query.discard === 'true');
+      return createdView(state.row, deps.containersDomain);
+    }),
+    handler(stopContainer, async ({ state, ctx }: ActiveContainer, call) => {
+      const { status } = ownedRow(state, call);
+      if (status === 'stopped' || status === 'failed') {
+        throw new Refusal('conflict', { message: `The container is ${status}: there is nothing to stop.` });
+      }
+      await change({ state, ctx }, call, 'stopped');
+      return createdView(state.row, deps.containersDomain);
+    }),
+    handler(deleteContainer, async ({ state, ctx }: ActiveContainer, call) => {
+      ownedRow(state, call);
+      await change({ state, ctx }, call, 'deleted');
+      return { status: 'ok' as const };
+    }),
+  ];
 }
 
 /** What changes nothing about the container itself. */

@@ -14,6 +14,18 @@ export function stoppedNotice(row: Named, now: number, why: string) {
   return notice(row, now, 'Container stopped', `"${row.name}": ${why}.`);
 }
 
+/** Its time is over. */
+export function expiredNotice(row: Named, now: number, deletedAt: Date) {
+  const when = `${deletedAt.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+  const keep = `It is deleted after ${when}, unless you give it another time or none.`;
+  return notice(row, now, 'Container expired', `"${row.name}" was stopped, because its time is over. ${keep}`);
+}
+
+/** Its time was over for a day. */
+export function expiryDeletionNotice(row: Named, now: number) {
+  return notice(row, now, 'Container deleted', `"${row.name}" was deleted, a day after its time was over.`);
+}
+
 /** It keeps the image it has. `why`: whole sentences. */
 export function imageKeptNotice(row: Named, now: number, why: string) {
   return notice(row, now, 'Image not changed', `"${row.name}": ${why}`);

@@ -297,7 +297,7 @@ export function isTooLate({ row, triedSince, makingSince }: StartTimes, now: num
 const shown = (row: ContainerRow) => [
   ...[row.name, row.status, row.statusReason, row.address, row.externalAddress, row.sshEnabled, row.sshKeyIds],
   ...[row.mountPaths, row.ports, row.pullPolicy, row.startedAt, row.endedAt, row.exitCode, row.restarts],
-  ...[row.image, row.nextImage, row.instanceType, row.memoryMb, row.storageGb, row.network],
+  ...[row.image, row.nextImage, row.instanceType, row.memoryMb, row.storageGb, row.network, row.expiresAt],
   ...[row.healthState, row.healthReason, row.givenUp],
 ];
 

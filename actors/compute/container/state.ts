@@ -128,6 +128,8 @@ export class ContainerActorState {
   health: HealthWatchState | undefined = undefined;
   /** The start that was not well and is not looked at any more: its `healthSince`, Unix ms. */
   healthOver: number | undefined = undefined;
+  /** The time that its timer is set to, Unix ms; undefined: it has none, or this actor has not set it. */
+  expiryTimer: number | undefined = undefined;
   /** Terminals that depend on it. A log ends by itself when the engine has no more of it. */
   readonly terminals = new Set<Ref<ConnectionMessage>>();
 

@@ -11,6 +11,7 @@ import {
   replaceKeys,
   type Sizes,
   setEnding,
+  setExpiry,
   setImage,
   setName,
   setNextImage,
@@ -36,9 +37,10 @@ import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { imageOf } from '../image-rules.ts';
 import { wantedMembership } from '../network-rules.ts';
-import { imageFor } from '../user-creation.ts';
+import { expiryOf, imageFor } from '../user-creation.ts';
 import { containerView, settingsView } from '../views.ts';
 import { changedSettings, isOfSecrets, newsOfSettings, refuseCommand, restartsFor } from '../workload-rules.ts';
+import { setExpiryTimer } from './expiry.ts';
 import type { ContainerReconciler } from './reconciler.ts';
 import { isStarting } from './rules.ts';
 import { type ActiveContainer, ownedRow, withProgress } from './state.ts';
@@ -61,6 +63,8 @@ export function updateHandlers(
       ownedRow(state, call);
       const image = await wantedImage(deps, call);
       const plan = planOf(deps, ownedRow(state, call), call, image);
+      // Before the row, which would not come to be heard of if this process ended in between.
+      if (plan.expiresAt) await setExpiryTimer(deps, state, plan.expiresAt.getTime());
       const written = await fenced(db, state.lease, (tx) => change(deps, tx, plan));
       if (written !== undefined) await reconciler.onSettingsChanged(state, ctx, written);
       return containerView(withProgress(state), deps);
@@ -100,6 +104,7 @@ function planOf(deps: ComputeDeps, row: ContainerRow, call: UpdateCall, wanted: 
     });
   const keyIds = body.ssh_key_ids === undefined ? undefined : [...new Set(body.ssh_key_ids)].sort((a, b) => a - b);
   const isSame = keyIds?.join() === row.sshKeyIds.join();
+  const expiresAt = expiryOf(body.expires_at, deps.clock.now());
   return {
     call,
     row,
@@ -110,6 +115,8 @@ function planOf(deps: ComputeDeps, row: ContainerRow, call: UpdateCall, wanted: 
     isResized,
     /** Undefined: those that it has. */
     keyIds: isSame ? undefined : keyIds,
+    /** When its time is over; null: never; undefined: as it is. */
+    expiresAt: expiresAt?.getTime() === row.expiresAt?.getTime() ? undefined : expiresAt,
     /** It is restarted for its sizes. */
     restarts,
   };
@@ -179,7 +186,7 @@ async function changeEnding(tx: Tx, { call, row }: Plan): Promise<readonly strin
 
 /** Its sizes, its keys, its pull policy, and its image unless that waits. Resolves with whether anything is another. */
 async function changeRow(tx: Tx, plan: Plan): Promise<boolean> {
-  const { call, row, step, keyIds } = plan;
+  const { call, row, step, keyIds, expiresAt } = plan;
   const { pull_policy = row.pullPolicy } = call.body;
   if (plan.isResized) await setSizes(tx, row.id, plan.sizes);
   if (pull_policy !== row.pullPolicy) await setPullPolicy(tx, row.id, pull_policy);
@@ -188,9 +195,11 @@ async function changeRow(tx: Tx, plan: Plan): Promise<boolean> {
     if ('missing' in replaced) throw invalidField('ssh_key_ids', `you have no SSH key ${replaced.missing}`);
     for (const fingerprint of replaced.removed) await tellCompute(tx, { kind: 'key', userId: row.userId, fingerprint });
   }
+  if (expiresAt !== undefined) await setExpiry(tx, row.id, expiresAt);
   if (step === 'set') await setImage(tx, row.id, plan.image);
   if (step === 'drop') await dropNextImage(tx, row.id, row.nextImage ?? null, null);
-  return plan.isResized || pull_policy !== row.pullPolicy || keyIds !== undefined || step !== 'keep';
+  const isOther = keyIds !== undefined || expiresAt !== undefined;
+  return plan.isResized || pull_policy !== row.pullPolicy || isOther || step !== 'keep';
 }
 
 /** Its private network, and its name there. Resolves with its membership, the same object if nothing is another. */
@@ -253,10 +262,11 @@ function valuesOf(row: ContainerRow) {
     storage_gb: row.storageGb,
     ssh_key_ids: row.sshKeyIds,
     pull_policy: row.pullPolicy,
+    expires_at: row.expiresAt?.toISOString() ?? null,
   };
 }
 
-function wantedValues({ call, row, image, sizes, keyIds }: Plan) {
+function wantedValues({ call, row, image, sizes, keyIds, expiresAt = row.expiresAt }: Plan) {
   return {
     image,
     memory_mb: sizes.memoryMb,
@@ -264,5 +274,6 @@ function wantedValues({ call, row, image, sizes, keyIds }: Plan) {
     storage_gb: sizes.storageGb,
     ssh_key_ids: keyIds ?? row.sshKeyIds,
     pull_policy: call.body.pull_policy ?? row.pullPolicy,
+    expires_at: expiresAt?.toISOString() ?? null,
   };
 }

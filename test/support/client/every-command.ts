@@ -142,6 +142,13 @@ function containers(): CommandStep[] {
     said('update box --network shop --alias db', /In the network shop, "db" is the container boxes \(/, { code: 6 }),
     deed('update boxes --no-alias', settings.updateContainer.reply),
     said('update boxes --no-network', /the network \(none\)\. It was not restarted\.\n$/),
+    said('update box --expires 2h', /^Changed box: when it expires \(20.*Z\)\. It was not restarted\.\n$/),
+    said('show box', /\nexpires\t20.*Z\n/),
+    said('update box --expires never', /^Changed box: when it expires \(never\)\./),
+    said('update box --expires soon', /^troupe: --expires soon is no while such as 2h or 7d, and no time such as/, {
+      code: 2,
+    }),
+    said('update box --expires 2001-01-01T00:00:00Z', /^troupe: expires_at must be in the future/, { code: 2 }),
     said('run x --alias db', /^troupe: alias is the name in a private network/, { code: 2 }),
     deed('update boxes', failure('usage'), { code: 2 }),
     said('update boxes --image nowhere', /^troupe: .*image/, { code: 2 }),

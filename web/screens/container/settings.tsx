@@ -9,6 +9,7 @@ import { TextField } from '../../parts/field.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { t } from '../../text/text.ts';
 import { DeleteContainer } from './deeds.tsx';
+import { ExpiryForm } from './expiry.tsx';
 import { ContainerFrame } from './frame.tsx';
 import { ImagePanel, SizeForm } from './machine.tsx';
 import { UpdateForm, useUpdate } from './update-form.tsx';
@@ -23,6 +24,7 @@ export function ContainerSettings({ params: { id = '' } }: ScreenProps) {
           <SizeForm container={container} />
           <ImagePanel container={container} />
           <Workload container={container} />
+          <ExpiryForm container={container} />
           <Ending container={container} />
         </div>
       )}
