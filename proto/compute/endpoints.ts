@@ -29,6 +29,7 @@ import { networkAliasSchema, networkNameSchema } from './networks.ts';
 import {
   addIngress,
   deleteIngress,
+  enterIngress,
   getMounts,
   getSsh,
   listIngress,
@@ -266,6 +267,7 @@ export const computeEndpoints = [
   listIngress,
   addIngress,
   deleteIngress,
+  enterIngress,
   getMounts,
   setMounts,
   setPullPolicy,
