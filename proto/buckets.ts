@@ -47,4 +47,19 @@ export class Buckets {
     }
     return left < 1 ? Math.ceil((1 - left) * everyMs) : 0;
   }
+
+  /** Returns 0, or in how many ms there is one to take, and takes none. */
+  waitFor(key: string): number {
+    const { burst, everyMs } = this.#pace;
+    const bucket = this.#buckets.get(key);
+    if (bucket === undefined) return 0;
+    const left = Math.min(burst, bucket.left + Math.max(0, this.#clock.now() - bucket.at) / everyMs);
+    return left < 1 ? Math.ceil((1 - left) * everyMs) : 0;
+  }
+
+  /** Gives one back that was taken. */
+  giveBack(key: string): void {
+    const bucket = this.#buckets.get(key);
+    if (bucket !== undefined) this.#buckets.set(key, { left: bucket.left + 1, at: bucket.at });
+  }
 }

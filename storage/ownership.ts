@@ -69,7 +69,8 @@ export const SHARED_FILES: Readonly<Partial<Record<keyof typeof OWNED, readonly 
 /** Views by the owner of their tables. */
 const VIEWS = {
   auth: ['known_users'],
-  compute: ['account_keys', 'known_containers', 'open_ports', 'ssh_entries'],
+  compute: ['account_keys', 'guarded_ports', 'known_containers', 'open_ports', 'ssh_entries'],
+  network: ['verified_hostnames'],
   placement: ['living_nodes'],
   settings: ['open_settings'],
 } as const;

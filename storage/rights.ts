@@ -87,6 +87,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
     {
       known_containers: READ,
       known_users: READ,
+      verified_hostnames: READ,
       users: { select: 'leaving', update: 'leaving' },
       removed_users: { select: 'id' },
       public_repositories: { select: 'name' },
@@ -105,6 +106,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
       known_containers: READ,
       living_nodes: READ,
       node_routes: READ,
+      guarded_ports: READ,
       open_ports: READ,
       ssh_entries: READ,
       static_routes: READ,

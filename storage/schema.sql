@@ -369,7 +369,12 @@ create table ingress_rules (
   target_port integer not null,
   created_at timestamp with time zone not null default now(),
   tls text not null default 'container'::text,
+  access text not null default 'public'::text,
+  access_hash text,
   constraint ingress_rules_pkey PRIMARY KEY (id),
+  constraint ingress_rules_access_at_platform CHECK (((access = 'public'::text) OR (tls = 'platform'::text))),
+  constraint ingress_rules_access_check CHECK ((access = ANY (ARRAY['public'::text, 'password'::text, 'mine'::text]))),
+  constraint ingress_rules_access_hash CHECK (((access = 'password'::text) = (access_hash IS NOT NULL))),
   constraint ingress_rules_container_id_fkey FOREIGN KEY (container_id) REFERENCES containers(id) ON DELETE CASCADE,
   constraint ingress_rules_port_check CHECK (((port = ANY (ARRAY[80, 443])) OR ((port >= 8000) AND (port <= 8999)))),
   constraint ingress_rules_port_key UNIQUE (container_id, port),
@@ -916,6 +921,16 @@ create view account_keys as
      JOIN users u ON ((u.id = k.user_id)))
   WHERE (u.disabled_at IS NULL);
 
+create view guarded_ports as
+ SELECT ingress_rules.id AS rule,
+    ingress_rules.container_id,
+    ingress_rules.port,
+    ingress_rules.target_port,
+    ingress_rules.access,
+    ingress_rules.access_hash
+   FROM ingress_rules
+  WHERE (ingress_rules.access <> 'public'::text);
+
 create view known_containers as
  SELECT containers.id,
     containers.user_id,
@@ -946,7 +961,8 @@ create view open_ports as
     ingress_rules.port,
     ingress_rules.target_port,
     ingress_rules.tls
-   FROM ingress_rules;
+   FROM ingress_rules
+  WHERE (ingress_rules.access = 'public'::text);
 
 create view open_settings with (check_option=local) as
  SELECT settings.key,
@@ -971,6 +987,13 @@ create view ssh_entries as
   WHERE ((c.desired <> 'deleted'::text) AND (NOT (EXISTS ( SELECT
            FROM users u
           WHERE ((u.id = c.user_id) AND (u.disabled_at IS NOT NULL))))));
+
+create view verified_hostnames as
+ SELECT domain_mappings.domain AS hostname,
+    domain_mappings.container_id,
+    domain_mappings.target_port
+   FROM domain_mappings
+  WHERE (domain_mappings.status = 'verified'::text);
 
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_is_append_only();
 

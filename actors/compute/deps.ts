@@ -2,10 +2,12 @@
 
 import type { KeyObject } from 'node:crypto';
 import type { TokenWatch } from '../../proto/auth/tokens.ts';
+import type { AccessProofs } from '../../proto/gateway/port-guard.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { Engine, ImageCatalog, RegistryAuth } from '../../proto/ports/engine.ts';
 import type { KeptCommands } from '../../proto/ports/kept-command.ts';
 import type { Log } from '../../proto/ports/log.ts';
+import type { PasswordHashes } from '../../proto/ports/passwords.ts';
 import type { Shells } from '../../proto/ports/shell.ts';
 import type { Db } from '../../storage/db.ts';
 import type { Placement } from '../service/placement.ts';
@@ -50,4 +52,8 @@ export interface ComputeDeps {
   readonly platformKey: string;
   /** ENCRYPTION_KEY: what settings of containers are sealed with. */
   readonly sealKey: KeyObject;
+  /** Hashes the passwords of ingress rules. */
+  readonly passwords: Pick<PasswordHashes, 'hash'>;
+  /** Makes entries, which gateways take. */
+  readonly accessProofs: Pick<AccessProofs, 'entry'>;
 }

@@ -2,10 +2,13 @@
 import type { ComputeNewsSource } from '../../proto/compute/events.ts';
 import type { ConsoleFiles } from '../../proto/gateway/console-files.ts';
 import type { SignGatewayToken } from '../../proto/gateway/gateway-token.ts';
+import type { AccessProofs, PortGuard } from '../../proto/gateway/port-guard.ts';
 import type { NewRoute, StaticRoute } from '../../proto/gateway/routes.ts';
 import type { MappingSource } from '../../proto/ports/acme.ts';
+import type { SharedClock } from '../../proto/ports/clock.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
+import type { PasswordHashes } from '../../proto/ports/passwords.ts';
 import type { Db } from '../../storage/db.ts';
 
 /** Where a container is reached, and what of it is open to the outside. */
@@ -18,6 +21,8 @@ export interface ContainerTarget {
   readonly ports: ReadonlyMap<number, number>;
   /** The external ports at which TLS ends here; absent: it is the container's at each. */
   readonly endsTls?: ReadonlySet<number>;
+  /** By external port, what asks visitors there; absent: everybody gets through. */
+  readonly guards?: ReadonlyMap<number, PortGuard>;
 }
 
 export interface GatewayDeps {
@@ -50,6 +55,10 @@ export interface GatewayDeps {
   readonly forgetAnswers?: (address: string) => void;
   /** The container at this address was just started: its program may take a while until it takes connections. */
   readonly expectProgram?: (address: string) => void;
+  /** Passes of visitors at guarded ports, and the passwords that they give. */
+  readonly accessProofs: AccessProofs;
+  readonly passwords: Pick<PasswordHashes, 'verify'>;
+  readonly sharedClock: SharedClock;
   /** Numbers in the text format of Prometheus, for `/metrics`. */
   readonly metrics: () => Promise<string>;
   /** What is wrong with the bus, a sentence; undefined while it is well. */

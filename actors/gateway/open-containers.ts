@@ -53,7 +53,7 @@ export class OpenContainers {
   /** Those that have a port open, and `also`. */
   ids(also: ReadonlySet<string>): string[] {
     const ids = new Set(also);
-    for (const { id, ports } of this.#known.values()) if (ports.length > 0) ids.add(id);
+    for (const row of this.#known.values()) if (hasPorts(row)) ids.add(row.id);
     return [...ids];
   }
 
@@ -88,7 +88,7 @@ export class OpenContainers {
   }
 
   #note(row: OpenContainer): void {
-    if (row.ports.length > 0 || this.#also.has(row.id)) this.#known.set(row.id, row);
+    if (hasPorts(row) || this.#also.has(row.id)) this.#known.set(row.id, row);
     else this.#known.delete(row.id);
     if (row.isGoing && this.#known.has(row.id)) this.#going.add(row.id);
     else this.#going.delete(row.id);
@@ -98,4 +98,8 @@ export class OpenContainers {
     this.#known.delete(id);
     this.#going.delete(id);
   }
+}
+
+function hasPorts({ ports, guarded }: OpenContainer): boolean {
+  return ports.length > 0 || guarded.length > 0;
 }

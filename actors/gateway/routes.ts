@@ -30,6 +30,7 @@ const NEWS_MS = 100;
 /** The shortest time between two pages of all containers and mappings, ms. */
 const SWEEP_MS = 4000;
 const NO_PORTS: ReadonlySet<number> = new Set();
+const NO_GUARDS: NonNullable<ContainerTarget['guards']> = new Map();
 const NOTHING_MAPPED: ReadonlyMap<string, MappedHost> = new Map();
 
 interface RoutesState {
@@ -66,9 +67,9 @@ function isReachable({ target, address }: NodeRouteRow): boolean {
 }
 
 /** Whether two maps say the same. Thousands of containers are compared in each round: as they are, not as text. */
-function hasSameEntries<V>(
-  before: ReadonlyMap<string, V> | undefined,
-  now: ReadonlyMap<string, V>,
+function hasSameEntries<K, V>(
+  before: ReadonlyMap<K, V> | undefined,
+  now: ReadonlyMap<K, V>,
   isSame: (one: V, other: V) => boolean,
 ): boolean {
   if (before?.size !== now.size) return false;
@@ -84,7 +85,10 @@ function isSameTarget(one: ContainerTarget, other: ContainerTarget): boolean {
     return false;
   for (const [port, inside] of one.ports) if (other.ports.get(port) !== inside) return false;
   const [ends, endsNow] = [one.endsTls ?? NO_PORTS, other.endsTls ?? NO_PORTS];
-  return ends.size === endsNow.size && [...ends].every((port) => endsNow.has(port));
+  if (ends.size !== endsNow.size || ![...ends].every((port) => endsNow.has(port))) return false;
+  const [guards, guardsNow] = [one.guards ?? NO_GUARDS, other.guards ?? NO_GUARDS];
+  // A rule never changes: one that takes its place has another id.
+  return hasSameEntries(guards, guardsNow, (before, now) => before.rule === now.rule && before.hash === now.hash);
 }
 
 const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_prefix} ${priority}`;

@@ -4,6 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { IngressListeners, NameDecision } from '../../proto/gateway/gateway-decider.ts';
+import type { PortGuard } from '../../proto/gateway/port-guard.ts';
 import {
   pathOf,
   type RouteMatch,
@@ -24,6 +25,7 @@ import {
 import { consoleReply } from './console.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
 import { devicePage } from './device-page.ts';
+import { CLOSED } from './guards/replies.ts';
 import { landingPage } from './landing.ts';
 import { isBrowserAtHome } from './own-machine.ts';
 
@@ -42,6 +44,9 @@ export interface RouteSnapshot {
   /** Verified mappings by hostname. */
   readonly mapped?: ReadonlyMap<string, MappedHost>;
 }
+
+/** With `guard`: whoever asks has to be let in there first. Until then nobody gets more than this reply. */
+type RoutedDecision = ProxyDecision | { readonly reply: ProxyReply; readonly guard: PortGuard };
 
 /** What a decision depends on besides the snapshot. `ports`: our own; the outside knows them as 80 and 443. */
 interface RoutingOptions
@@ -91,12 +96,12 @@ export class Routing {
     return this.#snapshot;
   }
 
-  /** Decides about a request. */
-  decide(request: ProxyRequest): ProxyDecision {
+  /** Decides about a request. `admitted`: the rule at which it was let in. */
+  decide(request: ProxyRequest, admitted?: number): RoutedDecision {
     const { host, hostPort, target, port } = request;
     const isEncrypted = request.isEncrypted || this.#isConsoleAtHome(request);
     const id = this.#containerOf(host);
-    if (id !== undefined) return this.#toContainer(id, request);
+    if (id !== undefined) return this.#toContainer(id, request, admitted);
     if (this.#snapshot?.routes.hasHost(host)) {
       // Services are for HTTPS: the same request, method and body, is to come again there.
       if (!isEncrypted) return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
@@ -114,7 +119,9 @@ export class Routing {
     const mapped = this.#mappedHost(host, port);
     if (mapped !== undefined) {
       if (!isEncrypted) return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
-      return this.#forwardTo(this.#insideOf(mapped), target);
+      return this.#guarded(mapped.containerId, mapped.targetPort, admitted, () =>
+        this.#forwardTo(this.#insideOf(mapped), target),
+      );
     }
     const own = host === this.#domain && isEncrypted ? this.#ownReply(request) : undefined;
     if (own !== undefined) return { reply: own };
@@ -170,8 +177,9 @@ export class Routing {
     if (serverName === undefined) return 'refuse';
     const id = this.#containerOf(serverName);
     if (id !== undefined) {
-      if (this.#endsTls(id, this.#external(port))) return 'platform';
-      const to = this.#addressOf(id, port);
+      const external = this.#external(port);
+      if (this.#endsTls(id, external)) return 'platform';
+      const to = this.#addressOf(id, external);
       return typeof to === 'string' ? 'refuse' : { passTo: to };
     }
     if (this.#snapshot?.routes.hasHost(serverName)) return 'platform';
@@ -202,18 +210,36 @@ export class Routing {
     return ID_PATTERN.test(id) ? id : undefined;
   }
 
-  #toContainer(id: string, { host, hostPort, port, target, isEncrypted }: ProxyRequest): ProxyDecision {
-    const external = this.#external(port);
+  #toContainer(id: string, request: ProxyRequest, admitted: number | undefined): RoutedDecision {
+    const { host, hostPort, port, target, isEncrypted } = request;
+    const asked = this.#external(port);
     // A proxy in front that ended TLS on 443 comes to our port for plain HTTP.
-    if (isEncrypted && external === 80 && this.#endsTls(id, 443))
-      return this.#forwardTo(this.#addressOf(id, this.#options.ports.https), target);
+    const external = isEncrypted && asked === 80 && this.#endsTls(id, 443) ? 443 : asked;
     if (!isEncrypted) {
       if (this.#endsTls(id, external)) return redirect(`https://${host}:${external}${target}`);
       const isOpen = this.#snapshot?.containers.get(id)?.ports.has(external) === true;
       if (external === 80 && !isOpen && this.#endsTls(id, 443))
         return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
     }
-    return this.#forwardTo(this.#addressOf(id, port), target);
+    return this.#guarded(id, external, admitted, () => this.#forwardTo(this.#addressOf(id, external), target));
+  }
+
+  /** Where a request goes that comes by an external port of a container: nowhere before its rule has let it in. */
+  #guarded(id: string, port: number, admitted: number | undefined, onward: () => ProxyDecision): RoutedDecision {
+    const guard = this.#snapshot?.containers.get(id)?.guards?.get(port);
+    if (guard === undefined) return onward();
+    if (guard.rule !== admitted) return { reply: CLOSED, guard };
+    const decision = onward();
+    return 'forward' in decision ? { ...decision, isGuarded: true } : decision;
+  }
+
+  /** The origin of the console, as a browser reaches it that made this request. */
+  consoleOf({ port, hostPort }: ProxyRequest): string {
+    const { https } = this.#options.ports;
+    // On a port of a container nothing tells what the outside calls ours. Only on this machine is it surely the same.
+    const atHome = /(?:^|\.)localhost$/.test(this.#domain) ? https : undefined;
+    const asked = port === https ? hostPort : atHome;
+    return `https://${this.#domain}${asked === undefined || asked === 443 ? '' : `:${asked}`}`;
   }
 
   /** Whether a container leaves TLS to the gateway at an external port. */
@@ -246,9 +272,9 @@ export class Routing {
     return { host: container.address, port: container.ports.get(targetPort) ?? targetPort };
   }
 
-  #addressOf(id: string, port: number): UpstreamAddress | 'closed' | 'not_running' {
+  #addressOf(id: string, external: number): UpstreamAddress | 'closed' | 'not_running' {
     const container = this.#snapshot?.containers.get(id);
-    const inside = container?.ports.get(this.#external(port));
+    const inside = container?.ports.get(external);
     if (container === undefined || inside === undefined) return 'closed';
     return container.address === undefined ? 'not_running' : { host: container.address, port: inside };
   }

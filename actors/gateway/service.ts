@@ -16,6 +16,7 @@ import { connectionSupervisor, startParts } from '../service/supervisor.ts';
 import { Arrivals } from './arrivals.ts';
 import { SupervisedClients } from './client-connections.ts';
 import type { GatewayDeps } from './deps.ts';
+import { type GuardAdmission, type GuardVerdict, PortGuards } from './guards/guards.ts';
 import { isOfThisMachine } from './own-machine.ts';
 import { startRoutes } from './routes.ts';
 import { NOT_RUNNING, Routing } from './routing.ts';
@@ -35,6 +36,7 @@ const STARTING: ProxyDecision = { reply: { status: 503, headers: [['Retry-After'
 interface StartedControl {
   readonly routing: Routing;
   readonly arrivals: Arrivals;
+  readonly guards: PortGuards;
   readonly readiness: () => ProxyReply;
 }
 
@@ -94,7 +96,8 @@ export class GatewayControl implements GatewayDecider {
       () => (this.#isDraining ? 'draining' : routing.isReady ? problem() : 'not ready'),
       deps.busProblem ?? (() => undefined),
     );
-    this.#running = { routing, arrivals, readiness };
+    const guards = new PortGuards({ ...deps, consoleOf: (request) => routing.consoleOf(request) });
+    this.#running = { routing, arrivals, guards, readiness };
     await waitAtMost(firstLook, FIRST_LOOK_MS);
     await listeners.listenOn(ingressPorts(routing));
   }
@@ -110,10 +113,29 @@ export class GatewayControl implements GatewayDecider {
     if (isForMetrics(request)) return this.#metrics();
     const page = isOwnHost(request.host) ? ownPage(request, running.readiness) : undefined;
     if (page !== undefined) return { reply: page };
-    const { routing } = running;
-    const decision = routing.decide(request);
-    if (decision !== NOT_RUNNING) return decision;
-    return awaited(running, request.host, request.port)?.then(() => routing.decide(request)) ?? decision;
+    return this.#route(running, request);
+  }
+
+  /** Each wait may see a rule change: what was decided before it counts for the rule of that moment only. */
+  #route(
+    running: StartedControl,
+    request: ProxyRequest,
+    admission?: GuardAdmission,
+    hasWaited = false,
+  ): ProxyDecision | Promise<ProxyDecision> {
+    const decision = running.routing.decide(request, admission?.rule);
+    if ('guard' in decision) {
+      const judge = (verdict: GuardVerdict) =>
+        'reply' in verdict ? verdict : this.#route(running, request, verdict, hasWaited);
+      const verdict = running.guards.ask(request, decision.guard);
+      return verdict instanceof Promise ? verdict.then(judge) : judge(verdict);
+    }
+    if (decision === NOT_RUNNING && !hasWaited) {
+      const waiting = awaited(running, request.host, request.port);
+      if (waiting !== undefined) return waiting.then(() => this.#route(running, request, admission, true));
+    }
+    if (admission === undefined || !('forward' in decision)) return decision;
+    return { ...decision, setsCookie: admission.cookie, dropsAuthorization: admission.dropsAuthorization };
   }
 
   decideName(serverName: string | undefined, port: number, isChallenge: boolean): NameDecision | Promise<NameDecision> {

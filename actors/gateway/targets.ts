@@ -1,5 +1,6 @@
 /** Where containers are reached: what the database wants of them, and the addresses that the engine gave them. */
 import type { ContainerState } from '../../proto/ports/engine.ts';
+import type { OpenContainer } from '../../storage/gateway/routes.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
 import { OpenContainers } from './open-containers.ts';
 
@@ -62,10 +63,19 @@ export class ContainerTargets {
 
   #targetOf(id: string): ContainerTarget {
     const row = this.containers.get(id);
-    const open = { ports: new Map(row?.ports), endsTls: new Set(row?.endsTls) };
+    const open = row === undefined ? { ports: new Map<number, number>() } : openOf(row);
     if (row?.isWanted !== true) return { address: undefined, isComing: false, ...open };
     const address = this.#addresses.get(id);
     const isComing = address === undefined && row.status !== 'failed' && row.status !== 'stopped';
     return { address, isComing, ...open };
   }
+}
+
+/** What is open of a container, and whom it is open to. */
+function openOf({ id, ports, endsTls, guarded }: OpenContainer): Pick<ContainerTarget, 'ports' | 'endsTls' | 'guards'> {
+  return {
+    ports: new Map([...ports, ...guarded.map(({ port, inside }) => [port, inside] as const)]),
+    endsTls: new Set([...endsTls, ...guarded.map(({ port }) => port)]),
+    guards: new Map(guarded.map(({ port, rule, hash }) => [port, { containerId: id, port, rule, hash }])),
+  };
 }

@@ -76,6 +76,7 @@ export const ENDPOINTS = {
   disconnectDomain: 'DELETE /api/domains/{id}',
   endOtherSessions: 'DELETE /api/settings/sessions',
   endSession: 'DELETE /api/settings/sessions/{id}',
+  enterIngress: 'POST /compute/containers/{id}/ingress/{port}/entry',
   execContainer: 'WS /compute/containers/{id}/exec',
   finishAddKey: 'POST /api/settings/keys/add/finish',
   finishKeyLogin: 'POST /api/webauthn/login/finish',
@@ -226,6 +227,7 @@ export interface Definitions {
   readonly disconnectDomain: typeof networkEndpoints.disconnectDomain;
   readonly endOtherSessions: typeof authEndpoints.endOtherSessions;
   readonly endSession: typeof authEndpoints.endSession;
+  readonly enterIngress: typeof computeSettings.enterIngress;
   readonly execContainer: typeof computeExec.execContainer;
   readonly finishAddKey: typeof authSecurityKeys.finishAddKey;
   readonly finishKeyLogin: typeof authSecurityKeys.finishKeyLogin;

@@ -167,7 +167,14 @@ function addPorts(program: Command): void {
     port,
     'add <container> <outside:inside>',
     'open 80, 443, or one from 8000 to 8999; 443:3000/https: the platform does HTTPS',
-  ).action(inPorts((of) => of.addPort));
+  )
+    .addOption(
+      new Option(
+        '--access <who>',
+        'with /https: all, whoever has a password (you are asked for it), or you alone',
+      ).choices(['public', 'password', 'mine']),
+    )
+    .action(inPorts((of) => of.addPort));
   clientCommand(port, 'rm <container> <outside>', 'close one').action(inPorts((of) => of.removePort));
   clientCommand(program, 'open [container]', 'open the page of a container in the browser').action(
     inPorts((of) => of.openPage),

@@ -3,7 +3,8 @@ import type { CallInput } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
 import { outlookOf, outsideOf, pageOf } from './outside.ts';
-import { type ClientCommandOptions, openSession } from './session.ts';
+import { takeSecret } from './prompt.ts';
+import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 
 /** What the words of a person mean to the platform. */
 export const PULL_POLICIES = { always: 'Always', missing: 'IfNotPresent' } as const;
@@ -34,27 +35,52 @@ export async function listPorts(name: string | undefined, options: ClientCommand
   const rows = answer.rules.map((rule) => [
     outsideOf(rule, hostname, from),
     rule.tls === 'platform' ? `${rule.target_port}/https` : String(rule.target_port),
+    rule.access ?? 'public',
     session.out.when(rule.created_at),
     String(rule.port),
   ]);
   session.out.table(
     answer,
-    ['OUTSIDE', 'INSIDE', 'CREATED', 'PORT'],
+    ['OUTSIDE', 'INSIDE', 'ACCESS', 'CREATED', 'PORT'],
     rows,
     'Nothing from outside reaches it: `troupe port add`.',
   );
 }
 
+interface AddPortOptions extends ClientCommandOptions {
+  readonly access?: 'public' | 'password' | 'mine';
+}
+
 /** Opens a port. */
-export async function addPort(name: string, text: string, options: ClientCommandOptions): Promise<void> {
-  const body = parsePort(text);
+export async function addPort(name: string, text: string, options: AddPortOptions): Promise<void> {
+  const { access = 'public' } = options;
+  const parsed = parsePort(text);
+  if (access !== 'public' && parsed.tls !== 'platform')
+    throw new ClientFailure('usage', `--access ${access} needs HTTPS by the platform: add /https, as 443:8080/https.`);
   const session = openSession(options);
   const { id, hostname } = await containerOf(session, name);
+  const body = access === 'public' ? parsed : { ...parsed, access, ...(await passwordFor(access, session)) };
   const rule = await session.client.call('addIngress', { params: { id }, body });
   if (session.out.json) return session.out.line(JSON.stringify(rule));
   const outside = outsideOf(rule, hostname, await outlookOf(session, options.place));
   const how = rule.tls === 'platform' ? ", with the platform's certificate" : '';
-  session.out.note(`${outside} leads to port ${rule.target_port}${how}, within 5 s.`);
+  const whom = rule.access === undefined ? '' : ` ${WHOM[rule.access]}`;
+  session.out.note(`${outside} leads to port ${rule.target_port}${how}, within 5 s.${whom}`);
+}
+
+const WHOM = {
+  public: '',
+  password: 'It asks for the password; the user name does not matter.',
+  mine: 'It opens for you alone, in a browser that is logged in at the platform.',
+} as const;
+
+/** The password of a port, typed or piped in: on the command line others on the machine would see it. */
+async function passwordFor(access: 'password' | 'mine', { out }: ClientSession): Promise<{ password?: string }> {
+  if (access === 'mine') return {};
+  const otherwise = 'A password is typed at a terminal, or piped in as a line of standard input.';
+  const password = await takeSecret(out, 'Password of the page: ', otherwise);
+  if (password === '') throw new ClientFailure('usage', 'The password is empty.');
+  return { password };
 }
 
 /** Closes a port. */

@@ -1,6 +1,7 @@
 /** Tools for what leads to a container from outside: ports, and hostnames of the user. */
 import { z } from 'zod';
 import { addressOfPort, type CallReply, TroupeError } from '../../client/index.ts';
+import { ingressAccessSchema, ingressPasswordSchema } from '../../proto/compute/fields.ts';
 import { ingressSchema } from '../../proto/compute/settings.ts';
 import { mappingSchema } from '../../proto/network/endpoints.ts';
 import { containerField, idOf } from './fields.ts';
@@ -15,7 +16,7 @@ const PORT_TOOLS: readonly Tool[] = [
   tool({
     name: 'list_ports',
     title: 'List open ports',
-    description: 'The ports of a container that are open to everybody, and the port inside that each leads to.',
+    description: 'The open ports of a container, the port inside that each leads to, and for whom (absent: everybody).',
     effect: 'reads',
     input: byContainer,
     output: z.object({ ports: z.array(portSchema) }),
@@ -28,8 +29,9 @@ const PORT_TOOLS: readonly Tool[] = [
   }),
   tool({
     name: 'open_port',
-    title: 'Open a port to everybody',
-    description: "Leads a port of the container's hostname to one inside. Everybody can reach it within 5 s.",
+    title: 'Open a port to the outside',
+    description:
+      "Leads a port of the container's hostname to one inside, for everybody unless `access` says otherwise.",
     effect: 'sets',
     input: byContainer.extend({
       port: outsideField,
@@ -38,15 +40,21 @@ const PORT_TOOLS: readonly Tool[] = [
         .boolean()
         .default(false)
         .describe('The platform does HTTPS with its certificate, and speaks HTTP to the program inside. Not for 80'),
+      access: ingressAccessSchema
+        .default('public')
+        .describe('With https: who gets through: everybody, whoever has the password, or the user alone'),
+      password: ingressPasswordSchema.optional().describe('With access "password"'),
     }),
     output: z.object({ port: portSchema }),
-    async run({ container, port, target_port, https }, context) {
+    async run({ container, port, target_port, https, access, password }, context) {
       const params = { id: await idOf(container, context) };
       const tls = https ? ('platform' as const) : undefined;
       const body = {
         port,
         ...(target_port === undefined ? {} : { target_port }),
         ...(tls === undefined ? {} : { tls }),
+        ...(access === 'public' ? {} : { access }),
+        ...(password === undefined ? {} : { password }),
       };
       const rule = await context.client.call('addIngress', { params, body }, { signal: context.signal });
       const [opened] = await withUrls(params.id, [rule], context);

@@ -1,6 +1,6 @@
 /** `troupe gateway`: the gateway alone, beside a platform that runs elsewhere on the same database. */
 import type { KeyObject } from 'node:crypto';
-import { gatewayTokenSigner, gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
+import { gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { hostsOfOthers, serviceRoutes } from '../../proto/service-paths.ts';
 import type { Db } from '../../storage/db.ts';
@@ -139,8 +139,8 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       isCaching: options.cache,
       pipelined: environment.PIPELINED_ORIGINS,
       sharedOrigins: environment.CACHE_SHARED_ORIGINS,
-      gatewayToken: gatewayTokenSigner(jwtSecret, sharedClock),
       jwtSecret,
+      sharedClock,
       processRegistry,
     });
     tools.reach(gateway.control, gateway.ports);

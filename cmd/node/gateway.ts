@@ -1,11 +1,14 @@
 /** Joins the gateway's control (actors/gateway), which decides, and its listeners (transports/gateway), which ask. */
 import { Registry } from 'prom-client';
+import { verifyPassword } from '../../actors/auth/login/passwords.ts';
 import { GatewayControl } from '../../actors/gateway/service.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
-import type { SignGatewayToken } from '../../proto/gateway/gateway-token.ts';
+import { gatewayTokenSigner } from '../../proto/gateway/gateway-token.ts';
+import { AccessProofs } from '../../proto/gateway/port-guard.ts';
 import type { NewRoute, StaticRoute } from '../../proto/gateway/routes.ts';
 import type { UpstreamAddress } from '../../proto/gateway/traffic.ts';
 import type { MappingSource } from '../../proto/ports/acme.ts';
+import type { SharedClock } from '../../proto/ports/clock.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { computeNews } from '../../storage/compute/news.ts';
@@ -70,10 +73,13 @@ interface GatewayOptions {
   readonly pipelined?: readonly UpstreamAddress[] | undefined;
   /** Of the platform: marks requests that were sent on, so that those that come back are known. */
   readonly installation?: string | undefined;
-  /** Signs requests to services of the platform, which then believe the client's address. */
-  readonly gatewayToken: SignGatewayToken;
-  /** Signs the sessions of those who log in to their account by SSH. */
+  /**
+   * Signs requests to services of the platform, which then believe the client's address, the sessions of those who log
+   * in to their account by SSH, and passes of visitors at guarded ports.
+   */
   readonly jwtSecret: SharedSecret;
+  /** By which requests to services and passes of visitors are dated. */
+  readonly sharedClock: SharedClock;
   /** Mapped hosts and their certificates; undefined: there are none. */
   readonly mapped?:
     | { readonly mappings: MappingSource; readonly certificates: MappedCertificates | undefined }
@@ -124,7 +130,10 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     fallback: options.fallback,
     console,
     busProblem: options.busProblem,
-    gatewayToken: options.gatewayToken,
+    gatewayToken: gatewayTokenSigner(options.jwtSecret, options.sharedClock),
+    accessProofs: new AccessProofs(options.jwtSecret),
+    passwords: { verify: verifyPassword },
+    sharedClock: options.sharedClock,
     mappings: mapped?.mappings,
     computeNews: computeNews(db),
     forgetAnswers: (address) => cache?.forget(address),

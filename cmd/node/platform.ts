@@ -1,6 +1,5 @@
 /** The composition root of `troupe up`: a process of all roles, in start order, which ends them in reverse. */
 import { reachableAddress } from '../../lib/ip-address.ts';
-import { gatewayTokenSigner } from '../../proto/gateway/gateway-token.ts';
 import { addressOf } from '../../proto/gateway/routes.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
 import { registryRoute, serviceRoutes } from '../../proto/service-paths.ts';
@@ -137,8 +136,8 @@ async function openEntrance(core: PlatformCore, services: PlatformServices) {
     busProblem,
     pipelined: environment.PIPELINED_ORIGINS,
     sharedOrigins: environment.CACHE_SHARED_ORIGINS,
-    gatewayToken: gatewayTokenSigner(secrets.jwtSecret, sharedClock),
     jwtSecret: secrets.jwtSecret,
+    sharedClock,
     log: log.child({ service: 'gateway' }),
   });
   services.tools.reach(gateway.control, gateway.ports);

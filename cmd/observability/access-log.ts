@@ -15,6 +15,9 @@ export function accessLine(entry: AccessEntry, now: Date): string {
 /** Parameters that hold what lets somebody in, as they are called after decoding. */
 const SECRET = /(?:token|secret|password|signature|api_?key)$/i;
 
+/** The same within a value that is an address itself, such as the one that the console leads back to. */
+const INNER = /[?&;][^=&;?]*(?:token|secret|password|signature|api_?key)=/i;
+
 /** Tokens come in queries where headers are impossible, and from there into referers: they are kept out of the log. */
 function redactQuery(target: string): string {
   const query = target.indexOf('?');
@@ -22,7 +25,9 @@ function redactQuery(target: string): string {
   const parts = target.slice(query + 1).split(/([&;#])/);
   const shown = parts.map((part) => {
     const equals = part.indexOf('=');
-    return equals >= 0 && SECRET.test(decoded(part.slice(0, equals))) ? `${part.slice(0, equals)}=...` : part;
+    if (equals < 0) return part;
+    const isSecret = SECRET.test(decoded(part.slice(0, equals))) || INNER.test(decoded(part.slice(equals + 1)));
+    return isSecret ? `${part.slice(0, equals)}=...` : part;
   });
   return target.slice(0, query + 1) + shown.join('');
 }

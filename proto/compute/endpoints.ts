@@ -30,6 +30,7 @@ import { networkAliasSchema, networkNameSchema } from './networks.ts';
 import {
   addIngress,
   deleteIngress,
+  enterIngress,
   getMounts,
   getSsh,
   listIngress,
@@ -269,6 +270,7 @@ export const computeEndpoints = [
   listIngress,
   addIngress,
   deleteIngress,
+  enterIngress,
   getMounts,
   setMounts,
   setPullPolicy,

@@ -97,6 +97,19 @@ export const mountPathsSchema = z
  */
 export const ingressTlsSchema = z.enum(['container', 'platform']);
 
+/**
+ * Whom the gateway lets through at an external port where it ends TLS: everybody, whoever has the password, or the
+ * owner alone.
+ */
+export const ingressAccessSchema = z.enum(['public', 'password', 'mine']);
+
+/** The password of such a port. */
+export const ingressPasswordSchema = z
+  .string()
+  .min(8, 'must have 8 characters at least')
+  .max(128, 'must have 128 characters at most')
+  .regex(/^\P{Cc}*$/u, 'must have no control characters');
+
 const createFields = {
   id: z.string(),
   name: z.string(),
@@ -135,7 +148,16 @@ export const containerSchema = z.object({
   ssh_key_ids: z.array(z.int()).optional(),
   mount_paths: z.array(z.string()).optional(),
   /** Its ingress rules: external port, and the port in the container. */
-  ports: z.array(z.object({ port: z.int(), target_port: z.int(), tls: ingressTlsSchema.optional() })).optional(),
+  ports: z
+    .array(
+      z.object({
+        port: z.int(),
+        target_port: z.int(),
+        tls: ingressTlsSchema.optional(),
+        access: ingressAccessSchema.optional(),
+      }),
+    )
+    .optional(),
   /** When its time is over. Absent: never. */
   expires_at: z.iso.datetime().optional(),
   /** The private network it is in, and the name by which the other members find it. Absent while it has none. */

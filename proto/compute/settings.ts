@@ -1,6 +1,7 @@
 /** What can be changed about a container after its creation: its name, image, sizes, SSH, ingress, mounts. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
+import { isEntryPath } from '../gateway/port-guard.ts';
 import { idSchema } from '../ids.ts';
 import {
   containerNameSchema,
@@ -8,6 +9,8 @@ import {
   expiresAtSchema,
   externalPortSchema,
   imageSchema,
+  ingressAccessSchema,
+  ingressPasswordSchema,
   ingressTlsSchema,
   instanceTypeSchema,
   memorySchema,
@@ -30,6 +33,8 @@ export const ingressSchema = z.object({
   target_port: z.int(),
   /** `platform`: the gateway ends TLS there. Absent: TLS goes to the container as it comes. */
   tls: ingressTlsSchema.optional(),
+  /** Whom the gateway lets through there. Absent: everybody. */
+  access: ingressAccessSchema.optional(),
   /** Unix seconds. */
   created_at: z.int(),
 });
@@ -86,35 +91,80 @@ export const listIngress = endpoint('listIngress', 'GET /compute/containers/{id}
   reply: z.object({ rules: z.array(ingressSchema) }),
 });
 
+const ingressParams = z.object({
+  id: idSchema,
+  port: z
+    .string()
+    .regex(/^[1-9][0-9]{0,4}$/, 'must be a whole number')
+    .transform(Number),
+});
+
 export const addIngress = endpoint('addIngress', 'POST /compute/containers/{id}/ingress', {
   ...ofContainer('update'),
   idempotent: 'key',
-  summary: 'Add an ingress rule; one on port 443 enables HTTPS, by the platform\'s certificate with `tls`: "platform"',
+  summary:
+    'Add an ingress rule; one on port 443 enables HTTPS, by the platform\'s certificate with `tls`: "platform". ' +
+    'There `access` says whom the gateway lets through: everybody, whoever has the `password`, or only you ("mine")',
   body: z
     .object({
       port: externalPortSchema,
       target_port: z.int().min(1, 'must be 1 to 65535').max(65_535, 'must be 1 to 65535').optional(),
       tls: ingressTlsSchema.default('container'),
+      access: ingressAccessSchema.default('public'),
+      /** Of access "password". It is not shown again. */
+      password: ingressPasswordSchema.optional(),
     })
     .refine(({ port, tls }) => port !== 80 || tls === 'container', {
       path: ['tls'],
       error: 'cannot be "platform" on port 80, which is for HTTP: open port 443',
     })
-    .transform(({ port, target_port, tls }) => ({ port, target_port: target_port ?? port, tls })),
+    .refine(({ tls, access }) => access === 'public' || tls === 'platform', {
+      path: ['access'],
+      error: 'needs "tls": "platform": the gateway can only ask visitors where it ends TLS',
+    })
+    .refine(({ access, password }) => access !== 'password' || password !== undefined, {
+      path: ['password'],
+      error: 'is missing: access "password" needs one of 8 to 128 characters',
+    })
+    .refine(({ access, password }) => access === 'password' || password === undefined, {
+      path: ['password'],
+      error: 'is only for "access": "password": leave it out, or add that',
+    })
+    .transform(({ target_port, ...rule }) => ({ ...rule, target_port: target_port ?? rule.port })),
   reply: ingressSchema,
+  refuses: ['conflict'],
+});
+
+export const enterIngress = endpoint('enterIngress', 'POST /compute/containers/{id}/ingress/{port}/entry', {
+  // Whoever may open the port to everybody gains nothing by it. `read` is for those who only look.
+  ...ofContainer('update'),
+  summary:
+    'A way in through an ingress rule with `access`: "mine". A browser that opens the URL within a minute is let in ' +
+    'for 12 hours',
+  params: ingressParams,
+  body: z.object({
+    /** The hostname of the container, which it is without one, or one of yours that leads to the port. */
+    host: z.string().max(253).toLowerCase().optional(),
+    /** Where it leads there. */
+    path: z.string().default('/').refine(isEntryPath, 'must be a path such as /a?b, of 2,000 characters at most'),
+  }),
+  reply: z.object({
+    /** Without the port on which the gateway listens, where that is not the usual one. */
+    url: z.url(),
+    expires_at: z.iso.datetime(),
+  }),
+  // Its cookie outlives the key.
+  notByKey: true,
+  // It leaves nothing.
+  uncounted: true,
+  safe: true,
   refuses: ['conflict'],
 });
 
 export const deleteIngress = endpoint('deleteIngress', 'DELETE /compute/containers/{id}/ingress/{port}', {
   ...ofContainer('update'),
   summary: 'Remove the ingress rule of an external port',
-  params: z.object({
-    id: idSchema,
-    port: z
-      .string()
-      .regex(/^[1-9][0-9]{0,4}$/, 'must be a whole number')
-      .transform(Number),
-  }),
+  params: ingressParams,
   reply: ok,
 });
 

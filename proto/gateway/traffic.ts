@@ -54,6 +54,12 @@ export interface ProxyForward {
    * it, and it sets no cookies for names of the platform and of other containers.
    */
   readonly tenantOf?: readonly string[];
+  /** The visitor was let in at a guarded port: neither kept nor answered from what is kept. */
+  readonly isGuarded?: true;
+  /** A cookie for the answer, the value of a Set-Cookie. */
+  readonly setsCookie?: string | undefined;
+  /** `Authorization` is not for the origin. */
+  readonly dropsAuthorization?: true | undefined;
 }
 
 /**

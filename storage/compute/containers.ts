@@ -86,7 +86,14 @@ export const containerRow = z.object({
   network: orUndefined(membershipSchema),
   sshKeyIds: z.array(z.number()),
   /** Its ingress rules, by external port. */
-  ports: z.array(z.object({ port: z.number(), target_port: z.number(), tls: z.literal('platform').optional() })),
+  ports: z.array(
+    z.object({
+      port: z.number(),
+      target_port: z.number(),
+      tls: z.literal('platform').optional(),
+      access: z.enum(['password', 'mine']).optional(),
+    }),
+  ),
 });
 
 /** A container as stored. */
@@ -102,7 +109,7 @@ export const COLUMNS = columnsOf(containerRow, {
   network: NETWORK,
   sshKeyIds: 'array(select key_id from container_keys where container_id = containers.id order by key_id)',
   ports: `coalesce((select json_agg(json_strip_nulls(json_build_object('port', port, 'target_port', target_port,
-      'tls', nullif(tls, 'container'))) order by port)
+      'tls', nullif(tls, 'container'), 'access', nullif(access, 'public'))) order by port)
     from ingress_rules where container_id = containers.id), '[]')`,
 });
 

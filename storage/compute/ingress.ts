@@ -1,14 +1,16 @@
 /** SQL of ingress rules. A container's `https_enabled` follows its rule on port 443. */
 import { z } from 'zod';
-import { ingressTlsSchema } from '../../proto/compute/fields.ts';
+import { ingressAccessSchema, ingressTlsSchema } from '../../proto/compute/fields.ts';
 import { isConstraint, type Queries, type Tx } from '../db.ts';
 import { columnsOf } from '../rows.ts';
 
+/** Without the hash of the password: it goes to gateways alone. */
 const ruleRow = z.object({
   id: z.number(),
   port: z.number(),
   targetPort: z.number(),
   tls: ingressTlsSchema,
+  access: ingressAccessSchema,
   createdAt: z.date(),
 });
 export type IngressRow = z.output<typeof ruleRow>;
@@ -20,19 +22,23 @@ export function listRules(db: Queries, containerId: string): Promise<IngressRow[
   return db.many(ruleRow, `select ${COLUMNS} from ingress_rules where container_id = $1 order by port`, [containerId]);
 }
 
-/** Adds a rule. `duplicate`: the port has one, and the transaction is lost; undefined: the container is going. */
+/**
+ * Adds a rule, with the hash of its password if its access needs one. `duplicate`: the port has a rule, and the
+ * transaction is lost; undefined: the container is going.
+ */
 export async function insertRule(
   tx: Tx,
   containerId: string,
-  rule: Pick<IngressRow, 'port' | 'targetPort' | 'tls'>,
+  rule: Pick<IngressRow, 'port' | 'targetPort' | 'tls'> &
+    Partial<Pick<IngressRow, 'access'>> & { readonly hash?: string | null },
 ): Promise<IngressRow | 'duplicate' | undefined> {
   let row: IngressRow | undefined;
   try {
     row = await tx.one(
       ruleRow,
-      `insert into ingress_rules (container_id, port, target_port, tls)
-       select id, $2, $3, $4 from containers where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-      [containerId, rule.port, rule.targetPort, rule.tls],
+      `insert into ingress_rules (container_id, port, target_port, tls, access, access_hash)
+       select id, $2, $3, $4, $5, $6 from containers where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+      [containerId, rule.port, rule.targetPort, rule.tls, rule.access ?? 'public', rule.hash ?? null],
     );
   } catch (error) {
     if (isConstraint(error, 'ingress_rules_port_key')) return 'duplicate';
@@ -55,4 +61,26 @@ async function followHttps(tx: Tx, containerId: string): Promise<void> {
      where id = $1`,
     [containerId],
   );
+}
+
+const namesRow = z.object({ hostnames: z.array(z.string()), now: z.number() });
+
+/**
+ * The rule of an external port, the hostnames of the owner that lead through it, and the time of the database (Unix
+ * ms), by which gateways go. Undefined when there is no rule.
+ */
+export async function ruleForEntry(
+  db: Queries,
+  containerId: string,
+  port: number,
+): Promise<(z.output<typeof namesRow> & { readonly rule: IngressRow }) | undefined> {
+  const rule = (await listRules(db, containerId)).find((one) => one.port === port);
+  if (rule === undefined) return undefined;
+  const found = await db.one(
+    namesRow,
+    `select array(select hostname from verified_hostnames where container_id = $1 and target_port = $2) as hostnames,
+       extract(epoch from clock_timestamp())::float8 * 1000 as now`,
+    [containerId, port],
+  );
+  return found && { rule, ...found };
 }

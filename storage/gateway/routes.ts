@@ -138,6 +138,14 @@ export function watchRoutes(db: Db, onChange: () => void): Ending {
   return db.listen(CHANNEL, () => onChange());
 }
 
+/** `hash`: of the password; null: the owner alone gets through. */
+const guardedRow = z.object({
+  rule: z.number(),
+  port: z.number(),
+  inside: z.number(),
+  hash: z.string().nullable(),
+});
+
 const openRow = z.object({
   id: z.string(),
   status: statusSchema,
@@ -149,6 +157,8 @@ const openRow = z.object({
   ports: z.array(z.tuple([z.number(), z.number()])),
   /** The external ports at which the gateway ends TLS. */
   endsTls: z.array(z.number()),
+  /** Those rules that do not let everybody through. They are in neither of the lists above. */
+  guarded: z.array(guardedRow),
 });
 
 /** What the database says of a container to gateways. */
@@ -156,7 +166,9 @@ export type OpenContainer = z.output<typeof openRow>;
 
 const OPEN = `select c.id, c.status, c.desired = 'running' as "isWanted", c.desired = 'deleted' as "isGoing",
     array(select array[p.port, p.target_port] from open_ports p where p.container_id = c.id order by p.port) as ports,
-    array(select p.port from open_ports p where p.container_id = c.id and p.tls = 'platform') as "endsTls"
+    array(select p.port from open_ports p where p.container_id = c.id and p.tls = 'platform') as "endsTls",
+    coalesce((select json_agg(json_build_object('rule', g.rule, 'port', g.port, 'inside', g.target_port,
+      'hash', g.access_hash)) from guarded_ports g where g.container_id = c.id), '[]') as guarded
   from known_containers c`;
 
 /** The database as it is now, from which `changedContainers` goes on. */

@@ -198,6 +198,9 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   await call('compute', 'addIngress', { ...own, body: { port: 80, target_port: 8080 } });
   await call('compute', 'listIngress', own);
   await call('compute', 'deleteIngress', { token, params: { id, port: '80' } });
+  await call('compute', 'addIngress', { ...own, body: { port: 443, tls: 'platform', access: 'mine' } });
+  await call('compute', 'enterIngress', { token, params: { id, port: '443' }, body: {} });
+  await call('compute', 'deleteIngress', { token, params: { id, port: '443' } });
   await call('compute', 'getMounts', own);
   await call('compute', 'setPullPolicy', { ...own, body: { pull_policy: 'IfNotPresent' } });
   const socket = async (name: string, query: string) =>

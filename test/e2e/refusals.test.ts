@@ -41,6 +41,7 @@ const RIGHT_BODIES: Record<string, object> = {
   updateContainer: { name: 'another' },
   setSsh: { ssh_enabled: true },
   addIngress: { port: 80 },
+  enterIngress: {},
   setMounts: { mount_paths: ['/data'] },
   setPullPolicy: { pull_policy: 'Always' },
 };
@@ -160,14 +161,16 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
         const token = endpoint.access === 'admin' ? admin : ann;
         const broken = await call(endpoint, NOBODYS_ID, { token, raw: '{"a":' });
         assert.deepEqual([broken.status, broken.json.code], [400, 'invalid_json']);
-        const empty = await call(endpoint, NOBODYS_ID, { token, body: {} });
-        assert.deepEqual([empty.status, empty.json.code], [400, 'invalid_request']);
-        assert.ok(
-          z
-            .array(z.object({ path: z.string(), message: z.string() }))
-            .min(1)
-            .parse(empty.json.fields),
-        );
+        if (endpoint.body?.safeParse({}).success === false) {
+          const empty = await call(endpoint, NOBODYS_ID, { token, body: {} });
+          assert.deepEqual([empty.status, empty.json.code], [400, 'invalid_request']);
+          assert.ok(
+            z
+              .array(z.object({ path: z.string(), message: z.string() }))
+              .min(1)
+              .parse(empty.json.fields),
+          );
+        }
         const large = await call(endpoint, NOBODYS_ID, { token, raw: JSON.stringify('x'.repeat(1_100_000)) });
         assert.deepEqual([large.status, large.json.code], [413, 'body_too_large']);
       });

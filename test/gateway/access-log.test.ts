@@ -54,6 +54,12 @@ test('secrets of a query are left out, however the name is written, in the targe
   assert.match(line({ target: '/x?a=1&tokens=2&b' }), /\?a=1&tokens=2&b /);
 });
 
+test('secrets are left out also where an address with a query is itself a value', () => {
+  const target = `/enter?${new URLSearchParams({ host: 'a.test', path: '/x?a=1&access_token=hush' })}`;
+  assert.match(line({ target }), /\?host=a\.test&path=\.\.\. /);
+  assert.match(line({ target: '/enter?path=%2Fx%3Fa%3D1' }), /\?path=%2Fx%3Fa%3D1 /);
+});
+
 test('no byte of a client ends a line or a quotation, or reaches a terminal', () => {
   const bytes = Array.from({ length: 256 }, (_, code) => String.fromCharCode(code)).join('');
   for (const field of ['method', 'target', 'referer', 'userAgent', 'host', 'address'] as const) {

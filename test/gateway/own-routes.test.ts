@@ -17,6 +17,7 @@ import {
 } from '../../storage/gateway/routes.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { testDatabase } from '../support/database/database.ts';
+import { withoutGuards } from '../support/gateway/guards.ts';
 import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
@@ -58,7 +59,7 @@ test('a gateway prefers the services of its own process to those of another, and
           ownRoutes,
           fallback: undefined,
         },
-        ...{ engine: NO_CONTAINERS, gatewayToken },
+        ...{ engine: NO_CONTAINERS, gatewayToken, ...withoutGuards },
         ...{ computeNews: computeNews(db), metrics: async () => '' },
       },
       routing,
@@ -165,7 +166,7 @@ test('a rule that was added or removed is looked at when it is told, not at the 
         ownRoutes: [],
         fallback: undefined,
       },
-      ...{ engine: NO_CONTAINERS, gatewayToken },
+      ...{ engine: NO_CONTAINERS, gatewayToken, ...withoutGuards },
       ...{ computeNews: computeNews(db), metrics: async () => '' },
     },
     new Routing({ fallback: undefined, ports, domain: 'x.test', containersDomain: 'compute.x.test', gatewayToken }),

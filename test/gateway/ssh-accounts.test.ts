@@ -8,6 +8,7 @@ import { computeNews, tellCompute } from '../../storage/compute/news.ts';
 import { disable } from '../../storage/offboarding.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { testDatabase } from '../support/database/database.ts';
+import { withoutGuards } from '../support/gateway/guards.ts';
 import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
@@ -49,6 +50,7 @@ async function setup(t: TestContext) {
       fileRoutes: [],
       fallback: undefined,
       gatewayToken: () => '',
+      ...withoutGuards,
     },
     engine: { list: async () => [], inspect: async () => undefined },
     computeNews: computeNews(db),

@@ -12,6 +12,7 @@ import { disable, enable } from '../../storage/offboarding.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { addContainer } from '../support/gateway/containers.ts';
+import { withoutGuards } from '../support/gateway/guards.ts';
 import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
@@ -66,6 +67,7 @@ async function setup(t: TestContext): Promise<Setup> {
       fileRoutes: [],
       fallback: undefined,
       gatewayToken: () => '',
+      ...withoutGuards,
     },
     engine: { list: async () => [], inspect: async () => undefined },
     computeNews: computeNews(db),

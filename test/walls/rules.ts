@@ -82,6 +82,7 @@ export const FURTHER_ENTRIES: ReadonlyMap<string, string> = new Map([
   ],
   ['actors/network/certificates.ts', 'a gateway orders certificates also where the networking API is another process'],
   ['actors/compute/terminal/shells.ts', 'it joins two transports to the one port that the service is given'],
+  ['actors/auth/login/passwords.ts', 'compute and the gateway are handed what hashes the passwords of ingress rules'],
   ['actors/auth/tokens/last-use.ts', 'every process notes which API tokens were used'],
   ['actors/auth/registry/registry-key.ts', 'the key is read from the environment before a service starts'],
   ['actors/auth/registry/registry-rights.ts', 'compute and a command are handed what auth decides about the registry'],

@@ -54,6 +54,7 @@ export const ROUTES: readonly ScreenRoute[] = [
   { pattern: '/tokens', load: async () => (await import('../screens/tokens/tokens.tsx')).Tokens },
   { pattern: '/settings', load: async () => (await import('../screens/settings/settings.tsx')).Settings },
   { pattern: '/device', load: async () => (await import('../screens/device/device.tsx')).Device },
+  { pattern: '/enter', load: async () => (await import('../screens/enter/enter.tsx')).Enter },
   { pattern: '/password', load: async () => (await import('../screens/password/password.tsx')).PasswordLink },
   { pattern: '/more', load: async () => (await import('../screens/more/more.tsx')).More },
 ];

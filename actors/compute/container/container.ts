@@ -36,6 +36,7 @@ import { execHandler } from '../exec/exec-handler.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { containerView, createdView } from '../views.ts';
 import { attachTerminal } from './attached-terminals.ts';
+import { entryHandler } from './entry.ts';
 import { Expiry, isExpired } from './expiry.ts';
 import { endHealth, HealthLooks } from './health.ts';
 import { endPull, ImageChanges } from './image-change.ts';
@@ -214,6 +215,7 @@ function insideHandlers(deps: ComputeDeps): readonly Handler<ActiveContainer>[] 
       return containerView(withProgress(state), deps);
     }),
     ...ingressHandlers(deps),
+    entryHandler(deps),
     ...fileHandlers(deps),
     handler(terminal, ({ state }: ActiveContainer, call) => mustRun(ownedRow(state, call))),
     execHandler(deps),

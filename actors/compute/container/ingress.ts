@@ -1,4 +1,5 @@
 /** Ingress rules of a container: what its actor answers about them. The gateway reads the rules themselves. */
+import { clientNetworkOf } from '../../../proto/client-network.ts';
 import { addIngress, deleteIngress, type IngressView, listIngress } from '../../../proto/compute/settings.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { audit } from '../../../storage/audit.ts';
@@ -15,7 +16,7 @@ const HTTP = 80;
 const HTTPS = 443;
 
 /** The handlers. */
-export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly Handler<ActiveContainer>[] {
+export function ingressHandlers({ db, passwords, takenPorts = [] }: ComputeDeps): readonly Handler<ActiveContainer>[] {
   return [
     handler(listIngress, async ({ state }: ActiveContainer, call) => ({
       rules: (await listRules(db, ownedRow(state, call).id)).map(view),
@@ -23,25 +24,26 @@ export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly 
 
     handler(addIngress, async ({ state }: ActiveContainer, call) => {
       const { id } = ownedRow(state, call);
-      const { port, target_port, tls } = call.body;
+      const { port, target_port, tls, access, password } = call.body;
       // 80 and 443 are what the world calls the gateway's ports for HTTP and HTTPS.
       if (port !== HTTP && port !== HTTPS && takenPorts.includes(port)) {
         throw new Refusal('conflict', { message: `Port ${port} is used by the platform itself: choose another one.` });
       }
-      const ended = endedBy(tls);
+      const shown = shownOf({ tls, access });
+      const hash = password === undefined ? null : await passwords.hash(password, clientNetworkOf(call.address));
       const reply = await fenced(db, state.lease, async (tx) => {
-        const row = found(await insertRule(tx, id, { port, targetPort: target_port, tls }));
+        const row = found(await insertRule(tx, id, { port, targetPort: target_port, tls, access, hash }));
         if (row === 'duplicate') {
           throw new Refusal('conflict', { message: `Port ${port} has a rule already: remove it first.` });
         }
-        await audit(tx, auditEntry(call, 'container.ingress.add', id, { port, target_port, ...ended }));
+        await audit(tx, auditEntry(call, 'container.ingress.add', id, { port, target_port, ...shown }));
         await tellCompute(tx, { kind: 'ingress', containerId: id });
         return keptReply(tx, call, view(row));
       });
       const { ports } = state.row;
       notePorts(
         state,
-        [...ports, { port, target_port, ...ended }].sort((a, b) => a.port - b.port),
+        [...ports, { port, target_port, ...shown }].sort((a, b) => a.port - b.port),
       );
       return reply;
     }),
@@ -69,11 +71,15 @@ function notePorts(state: ContainerActorState, ports: ActiveContainer['state']['
   state.row = { ...state.row, ports, httpsEnabled: ports.some(({ port }) => port === HTTPS) };
 }
 
-/** What is shown of who ends TLS: nothing, where it is the container. */
-function endedBy(tls: IngressRow['tls']): { tls?: 'platform' } {
-  return tls === 'platform' ? { tls } : {};
+/** What is shown of who ends TLS, and of who gets through: nothing, where it is the container, and everybody. */
+function shownOf({ tls, access }: Pick<IngressRow, 'tls' | 'access'>): {
+  tls?: 'platform';
+  access?: 'password' | 'mine';
+} {
+  return { ...(tls === 'platform' ? { tls } : {}), ...(access === 'public' ? {} : { access }) };
 }
 
-function view({ id, port, targetPort, tls, createdAt }: IngressRow): IngressView {
-  return { id, port, target_port: targetPort, ...endedBy(tls), created_at: Math.floor(createdAt.getTime() / 1000) };
+function view(row: IngressRow): IngressView {
+  const { id, port, targetPort, createdAt } = row;
+  return { id, port, target_port: targetPort, ...shownOf(row), created_at: Math.floor(createdAt.getTime() / 1000) };
 }

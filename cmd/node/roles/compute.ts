@@ -1,5 +1,6 @@
 /** `troupe compute`: the compute service alone. */
 import type { KeyObject } from 'node:crypto';
+import { hashPassword } from '../../../actors/auth/login/passwords.ts';
 import { type PullAuth, pullAuth } from '../../../actors/auth/registry/pull-credential.ts';
 import { registryRights } from '../../../actors/auth/registry/registry-rights.ts';
 import type { ComputeDeps } from '../../../actors/compute/deps.ts';
@@ -7,6 +8,7 @@ import { startCompute } from '../../../actors/compute/service.ts';
 import { sshElseEngine } from '../../../actors/compute/terminal/shells.ts';
 import type { Placement } from '../../../actors/service/placement.ts';
 import type { Service } from '../../../proto/endpoint.ts';
+import { AccessProofs } from '../../../proto/gateway/port-guard.ts';
 import { NOTIFICATIONS_STREAM } from '../../../proto/notify/notification.ts';
 import type { Engine } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
@@ -89,6 +91,8 @@ export async function openCompute(
     defaultImage: environment.DEFAULT_IMAGE ?? engine.baseImage,
     platformKey: keys.publicKey,
     sealKey,
+    passwords: { hash: hashPassword },
+    accessProofs: new AccessProofs(jwtSecret),
     sshAddress,
     takenPorts,
     filesMaxMb: environment.FILES_MAX_MB,

@@ -33,8 +33,8 @@ export async function startGateway(
     proxies: undefined,
     isCaching: false,
     processRegistry: new Registry(),
-    gatewayToken: () => '',
     jwtSecret: 'a secret of the gateway of a test',
+    sharedClock: { now: Date.now, isShared: true },
     busProblem: () => undefined,
     ...options,
   });

@@ -65,9 +65,11 @@ export function forwardedOf(
   head: RequestHead,
   { loop }: ClientContext,
   { address, isEncrypted }: Requester,
-  { gatewayToken, tenantOf }: Pick<ProxyForward, 'gatewayToken' | 'tenantOf'>,
+  decision: Pick<ProxyForward, 'gatewayToken' | 'tenantOf' | 'setsCookie' | 'dropsAuthorization'>,
 ): Forwarded {
-  return { address, isEncrypted, gatewayToken, tenantOf, mark: loop?.line(head.host) };
+  const { gatewayToken, tenantOf, setsCookie, dropsAuthorization } = decision;
+  const mark = loop?.line(head.host);
+  return { address, isEncrypted, gatewayToken, tenantOf, setsCookie, dropsAuthorization, mark };
 }
 
 const FAILED: ProxyDecision = {

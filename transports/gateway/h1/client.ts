@@ -136,7 +136,8 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     }
     const { forward, target } = decision;
     const { address, isEncrypted } = this.#requester;
-    const asked = this.context.cache?.ask({ head, origin: forward, target, isEncrypted, address }) ?? FORWARD;
+    const cache = decision.isGuarded === true ? undefined : this.context.cache;
+    const asked = cache?.ask({ head, origin: forward, target, isEncrypted, address }) ?? FORWARD;
     if (asked instanceof Promise) void asked.then((later) => this.#asked(head, decision, later));
     else this.#asked(head, decision, asked);
   }

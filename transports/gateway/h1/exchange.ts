@@ -12,7 +12,7 @@ import {
 } from './exchange-sides.ts';
 import { type ResponseHead, readResponseHead } from './response-head.ts';
 import { UpstreamError } from './restarting-origins.ts';
-import { withoutOurCookies } from './tenant-cookies.ts';
+import { withCookiesOf } from './tenant-cookies.ts';
 import type { Destination, Upstreams } from './upstreams.ts';
 import {
   type ClientFraming,
@@ -201,8 +201,7 @@ export class Exchange implements ResponseReader {
         this.#distrust(`The service behind this address answered with no HTTP: ${read}.`);
         return chunk.length;
       }
-      const { tenantOf } = this.#forward.client;
-      const response = tenantOf === undefined ? read : withoutOurCookies(read, tenantOf);
+      const response = withCookiesOf(this.#forward.client, read);
       at = found.next;
       if (response.status === 101) {
         this.#switch(response, chunk.subarray(at));

@@ -1,17 +1,35 @@
 /** Cookies of containers stay theirs: none is set for names of the platform, which its other users have, too. */
+import { isPassCookie } from '../../../proto/gateway/port-guard.ts';
 import type { Field } from '../../wire/h1/fields.ts';
 import type { ResponseHead } from './response-head.ts';
+import type { Forwarded } from './write-heads.ts';
+
+/** The response as its client gets it: without cookies that its origin may not set, and with the gateway's own. */
+export function withCookiesOf({ tenantOf, setsCookie }: Forwarded, read: ResponseHead): ResponseHead {
+  const response = tenantOf === undefined ? read : withoutOurCookies(read, tenantOf);
+  // An interim answer is not the one that was asked for; 101 is.
+  if (setsCookie === undefined || (response.status < 200 && response.status !== 101)) return response;
+  const field = { name: 'set-cookie', value: setsCookie, line: `Set-Cookie: ${setsCookie}` };
+  return { ...response, fields: [...response.fields, field] };
+}
 
 /**
  * The response as its client gets it: a cookie whose Domain is one of `domains`, or lies below or above one, has no
- * Domain any more, so that it belongs to the one host that was asked (RFC 6265, section 5.3). The same head when there
- * is none.
+ * Domain any more, so that it belongs to the one host that was asked (RFC 6265, section 5.3). A cookie of a guarded
+ * port is left out. The same head when there is none.
  */
-export function withoutOurCookies(response: ResponseHead, domains: readonly string[]): ResponseHead {
+function withoutOurCookies(all: ResponseHead, domains: readonly string[]): ResponseHead {
   const isNamed = names(domains);
+  const response = all.fields.some(isPass) ? { ...all, fields: all.fields.filter((field) => !isPass(field)) } : all;
   const isOurs = (field: Field): boolean => field.name === 'set-cookie' && attributesOf(field).some(isNamed);
   if (!response.fields.some(isOurs)) return response;
   return { ...response, fields: response.fields.map((field) => (isOurs(field) ? hostOnly(field, isNamed) : field)) };
+}
+
+function isPass({ name, value }: Field): boolean {
+  if (name !== 'set-cookie') return false;
+  const [pair = ''] = value.split(';', 1);
+  return isPassCookie(pair.split('=', 1)[0]?.trim() ?? '');
 }
 
 /** What stands between semicolons after the cookie itself. Browsers split there, whatever is quoted. */

@@ -1,6 +1,7 @@
 /** Heads as they are sent on: what belongs to one connection removed, what is true about the client added. */
 import { STATUS_CODES } from 'node:http';
 import type { SignGatewayToken } from '../../../proto/gateway/gateway-token.ts';
+import { isPassCookie } from '../../../proto/gateway/port-guard.ts';
 import { GATEWAY_FIELD, type ProxyReply } from '../../../proto/gateway/traffic.ts';
 import type { RequestHead } from '../../wire/h1/request-head.ts';
 import type { ResponseHead } from './response-head.ts';
@@ -19,13 +20,17 @@ export interface Forwarded {
   readonly mark?: string | undefined;
   /** The origin is a user's container, of the platform of this domain. */
   readonly tenantOf?: readonly string[] | undefined;
+  /** A cookie of the gateway's own for the answer. */
+  readonly setsCookie?: string | undefined;
+  /** `Authorization` is what the gateway asked for. */
+  readonly dropsAuthorization?: true | undefined;
 }
 
 /** The request's head for the origin. `upgrade`: the protocol that may be switched to. */
 export function requestFor(
   head: RequestHead,
   target: string,
-  { address, isEncrypted, gatewayToken, mark = '', tenantOf }: Forwarded,
+  { address, isEncrypted, gatewayToken, mark = '', tenantOf, dropsAuthorization }: Forwarded,
   upgrade: string | undefined,
 ): string {
   let text = `${head.method} ${target} HTTP/1.1\r\n`;
@@ -34,6 +39,7 @@ export function requestFor(
     if (head.hopByHop.has(name) || OURS.test(name)) continue;
     // What routes and frames a message is written in the one way that everybody reads alike: no tabs, no leading zeros.
     if (name === 'content-length') continue;
+    if (dropsAuthorization && name === 'authorization') continue;
     // We answered it, or pass on the body at once.
     if (name === 'expect') continue;
     if (name === 'host') {
@@ -60,10 +66,10 @@ export function requestFor(
 /** Cookies that open the platform's own services: whoever gets one acts as the visitor. */
 const TOKENS = new Set(['token', '__Host-token', '__Host-troupe']);
 
-/** Cookies without those: a visitor's browser sends them to containers when their Domain is the platform's. */
+/** Cookies without those, and without those of guarded ports. A visitor's browser sends all of them to containers. */
 function withoutToken(cookies: string): string {
   const nameOf = (pair: string) => pair.split('=', 1)[0]?.trim() ?? '';
-  const kept = cookies.split(';').filter((pair) => !TOKENS.has(nameOf(pair)));
+  const kept = cookies.split(';').filter((pair) => !TOKENS.has(nameOf(pair)) && !isPassCookie(nameOf(pair)));
   return kept.join(';').trim();
 }
 

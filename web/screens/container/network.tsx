@@ -18,6 +18,7 @@ import { RowOf, Rows } from '../../parts/rows.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 import { MappingStatus } from '../hostnames/mapping.tsx';
+import { AccessFields, type PortAccess } from './access.tsx';
 import { ContainerFrame } from './frame.tsx';
 import { PrivateNetwork } from './private-network.tsx';
 
@@ -65,7 +66,8 @@ interface PortRowProps {
   readonly rule: NonNullable<Container['ports']>[number];
 }
 
-function PortRow({ container: { id, hostname }, rule: { port, target_port, tls } }: PortRowProps) {
+function PortRow({ container: { id, hostname }, rule }: PortRowProps) {
+  const { port, target_port, tls, access = 'public' } = rule;
   const deed = useDeed(async () => {
     await call('deleteIngress', { params: { id, port: String(port) } });
     toast(t.network.closed(port));
@@ -74,7 +76,7 @@ function PortRow({ container: { id, hostname }, rule: { port, target_port, tls }
   return (
     <RowOf
       name={<span class="num">{t.network.rule(port, target_port)}</span>}
-      about={[t.network.kinds[kindOf(port, tls)]]}
+      about={[t.network.kinds[kindOf(port, tls)], ...(access === 'public' ? [] : [t.network.accessShown[access]])]}
       actions={
         <>
           {href !== undefined && (
@@ -107,18 +109,24 @@ function AddPort({ container: { id, name } }: { readonly container: Container })
   const [inner, setInner] = useState('');
   /** Undefined: as is usual at the port. */
   const [chosen, setChosen] = useState<boolean>();
+  const [access, setAccess] = useState<PortAccess>('public');
+  const [password, setPassword] = useState('');
   const isHttps = outer.trim() !== '80' && (chosen ?? (outer.trim() === '' || outer.trim() === '443'));
   const deed = useDeed(async () => {
     const port = Number(outer);
     const target = inner.trim() === '' ? {} : { target_port: Number(inner) };
-    const tls = isHttps ? { tls: 'platform' as const } : {};
+    const guarded = access === 'public' ? {} : { access, ...(access === 'password' ? { password } : {}) };
+    const tls = isHttps ? { tls: 'platform' as const, ...guarded } : {};
     await call('addIngress', { params: { id }, body: { port, ...target, ...tls } });
     toast(t.network.opened(port));
     setOuter('');
     setInner('');
     setChosen(undefined);
+    setAccess('public');
+    setPassword('');
   });
   const pair = `${outer.trim() || '443'}:${inner.trim() || outer.trim() || '8080'}${isHttps ? '/https' : ''}`;
+  const isGuarded = isHttps && access !== 'public';
   const numeric = { inputMode: 'numeric', maxLength: 5, autocomplete: 'off' } as const;
   return (
     <Form class="stack tight" deed={deed}>
@@ -143,6 +151,15 @@ function AddPort({ container: { id, name } }: { readonly container: Container })
       {outer.trim() !== '80' && (
         <Check label={t.network.https} hint={t.network.httpsHint} checked={isHttps} onChange={setChosen} />
       )}
+      {isHttps && (
+        <AccessFields
+          access={access}
+          onAccess={setAccess}
+          password={password}
+          onPassword={setPassword}
+          error={fieldError(deed.error, 'password')}
+        />
+      )}
       <FormFailure of={deed} />
       <div class="row wrap">
         <Button type="submit" kind="main" busy={deed.isBusy}>
@@ -150,11 +167,13 @@ function AddPort({ container: { id, name } }: { readonly container: Container })
         </Button>
       </div>
       <AsCommand
-        troupe={troupeLine('port', 'add', name, pair)}
+        troupe={troupeLine('port', 'add', name, pair, ...(isGuarded ? ['--access', access] : []))}
         curl={curlLine('POST', `/compute/containers/${id}/ingress`, {
           port: Number(outer) || 443,
           target_port: Number(inner) || 8080,
           ...(isHttps ? { tls: 'platform' } : {}),
+          ...(isGuarded ? { access } : {}),
+          ...(isGuarded && access === 'password' ? { password: '...' } : {}),
         })}
       />
     </Form>

@@ -6,6 +6,7 @@ import { CONTAINERS } from './containers.ts';
 import { CREATE } from './create.ts';
 import { DELIVERY, DESKTOP, MAIL, WEBHOOKS } from './delivery.ts';
 import { DEVICE } from './device.ts';
+import { ENTER } from './enter.ts';
 import { LOGIN } from './login.ts';
 import { PALETTE } from './palette.ts';
 import { HEALTH, MACHINE, NETWORK, SSH, STORAGE, WORKLOAD } from './parts.ts';
@@ -47,5 +48,6 @@ export const EN = {
   accounts: ACCOUNTS,
   settings: SETTINGS_TEXT,
   device: DEVICE,
+  enter: ENTER,
   password: PASSWORD,
 } as const;
