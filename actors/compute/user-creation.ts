@@ -24,6 +24,9 @@ import { pushStatus, pushView } from './user-views.ts';
 import { createdView } from './views.ts';
 import { changedSettings, newsOfSettings, refuseCommand } from './workload-rules.ts';
 
+/** A time of a longer year is none that everybody reads. */
+const MOST_EXPIRY_MS = 100 * 365 * 24 * 3_600_000;
+
 /** Its handler. `reconcile` wakes the actor of a container whose row is written. */
 export function creationHandler(
   deps: ComputeDeps,
@@ -95,7 +98,9 @@ export function creationHandler(
 export function expiryOf(said: string | null | undefined, now: number): Date | null | undefined {
   if (said === undefined || said === null) return said;
   const expiresAt = new Date(said);
-  if (expiresAt.getTime() <= now) throw invalidField('expires_at', 'must be in the future');
+  const inMs = expiresAt.getTime() - now;
+  if (inMs <= 0) throw invalidField('expires_at', 'must be in the future');
+  if (inMs > MOST_EXPIRY_MS) throw invalidField('expires_at', 'must be within 100 years: leave it out for never');
   return expiresAt;
 }
 

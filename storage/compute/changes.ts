@@ -67,6 +67,11 @@ export function setExpiry(tx: Tx, id: string, expiresAt: Date | null): Promise<C
   return updateContainer(tx, id, 'expires_at = $2', [expiresAt]);
 }
 
+/** Counts from now on how long it has been stopped. As `setSizes` otherwise. */
+export function countStopAnew(tx: Tx, id: string): Promise<ContainerRow | undefined> {
+  return updateContainer(tx, id, 'status_since = now()', [], `desired = 'stopped'`);
+}
+
 /** Gives it another name. As `setSizes` otherwise. */
 export function setName(tx: Tx, id: string, name: string): Promise<ContainerRow | undefined> {
   return updateContainer(tx, id, 'name = $2', [name]);

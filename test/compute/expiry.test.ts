@@ -40,7 +40,10 @@ test('a container is stopped at its time, says so, and cannot be started before 
   const plain = await compute.view(ann, other);
   assert.deepEqual([plain.status, 'expires_at' in plain], ['running', false]);
   const notices = await compute.notices(ann.userId);
-  assert.match(notices.at(-1) ?? '', /^Container expired: "box" was stopped, .* deleted after 20..-..-.. ..:.. UTC/);
+  assert.match(
+    notices.at(-1) ?? '',
+    /^Container expired: The time of "box" is over, .* deleted after 20..-..-.. ..:.. UTC/,
+  );
   const [entry] = await readAudit(compute.db, { action: 'container.expire', limit: 10 });
   assert.deepEqual([entry?.username, entry?.target], ['platform', id]);
   const refusal = await refused('conflict', compute.on(startContainer, ann, id));
@@ -95,7 +98,8 @@ test('another time and none take the place of the one before; one that is over, 
     assert.match((await refused('invalid_request', change(compute, later, expires_at))).message, /future/);
     await refused('invalid_request', compute.call(createContainer, ann, { body: { ...body, expires_at } }));
   }
-  for (const expires_at of ['tomorrow', '2030-01-31', '2030-13-01T00:00:00Z'])
+  const far = new Date(Date.now() + 101 * 366 * 24 * HOUR_MS).toISOString();
+  for (const expires_at of [far, '9999-12-31T23:59:59-23:59', 'tomorrow', '2030-01-31', '2030-13-01T00:00:00Z'])
     await refused('invalid_request', change(compute, later, expires_at));
   await refused('not_found', change(compute, later, inMs(HOUR_MS), bob));
   const [entry] = await readAudit(compute.db, { action: 'container.update', limit: 1 });
@@ -105,12 +109,21 @@ test('another time and none take the place of the one before; one that is over, 
   for (const id of [later, never]) assert.equal((await compute.view(ann, id)).status, 'running');
 });
 
-test('one that its user stopped before is deleted a day after its time', async (t) => {
+test('one that its user stopped before is deleted a day after its user was told that its time is over', async (t) => {
   const compute = await openCompute(t);
   const id = await compute.running(ann, { expires_at: inMs(HOUR_MS) });
   await compute.on(stopContainer, ann, id);
   await compute.reaches(ann, id, 'stopped');
+  // Nothing ran at its time, nor for a day after it.
   await age(compute, id, 26);
+  await compute.stop();
+  await compute.start();
+  assert.equal((await compute.view(ann, id)).status, 'stopped');
+  const isTold = async () =>
+    (await compute.notices(ann.userId)).some((notice) => notice.startsWith('Container expired'));
+  await until(isTold, { what: 'its user is told' });
+  assert.equal((await compute.view(ann, id)).status, 'stopped');
+  await age(compute, id, 25);
   await compute.stop();
   await compute.start();
   await compute.on(startContainer, ann, id).catch(() => {});

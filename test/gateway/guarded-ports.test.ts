@@ -27,6 +27,8 @@ async function open(t: TestContext) {
   const origin = await httpOrigin(t, ({ url = '', headers }, response) => {
     seen.push({ url, cookie: headers.cookie ?? '', authorization: headers.authorization ?? '' });
     response.setHeader('Cache-Control', 'public, max-age=30');
+    for (const name of ['CDN-Cache-Control', 'Surrogate-Control']) response.setHeader(name, 'max-age=60');
+    response.setHeader('X-Accel-Expires', '60');
     if (url !== '/kept')
       response.setHeader('Set-Cookie', ['__Host-troupe-access=forged; Secure; Path=/', 'own=1; Path=/']);
     response.end(`the page, time ${seen.length}`);
@@ -89,6 +91,52 @@ test('the right password opens it, and a cookie from then on; the container sees
   assert.equal((await visit({ headers: basic(`${PASSWORD}!`) })).status, 401);
 });
 
+test('a page of another host cannot act as its visitor, by cookie or by password; a link to the port works', async (t) => {
+  const { visit, seen } = await open(t);
+  const cookie = cookieIn(await visit({ headers: basic(PASSWORD) }));
+  const [own, sibling] = [`https://${hostOf(OWN)}`, `https://${hostOf(OTHER)}`];
+  const fetched = (site: string, mode: string, dest: string) => ({
+    'sec-fetch-site': site,
+    'sec-fetch-mode': mode,
+    'sec-fetch-dest': dest,
+  });
+  const handshake = { connection: 'Upgrade', upgrade: 'websocket' };
+  const before = seen.length;
+  for (const [method, headers] of [
+    ['GET', { ...handshake, origin: sibling }],
+    ['POST', { origin: sibling }],
+    ['POST', { origin: 'null' }],
+    ['POST', { origin: own.replace('https', 'http') }],
+    ['POST', { origin: `${own}.example.org` }],
+    ['POST', { origin: `https://${hostOf(OWN)}@example.org` }],
+    ['GET', fetched('same-site', 'no-cors', 'image')],
+    ['GET', fetched('same-site', 'navigate', 'iframe')],
+    ['GET', fetched('cross-site', 'cors', 'empty')],
+    ['POST', fetched('same-site', 'navigate', 'document')],
+    ['POST', { ...fetched('cross-site', 'navigate', 'document'), origin: 'https://example.org' }],
+  ] as const) {
+    for (const proof of [{ cookie }, basic(PASSWORD)]) {
+      const { status, text } = await visit({ method, headers: { ...headers, ...proof } });
+      assert.deepEqual([status, text.slice(0, 20)], [403, 'Pages of other hosts'], JSON.stringify({ method, headers }));
+    }
+  }
+  assert.equal(seen.length, before);
+  for (const [method, headers] of [
+    ['GET', fetched('cross-site', 'navigate', 'document')],
+    ['GET', fetched('none', 'navigate', 'document')],
+    ['POST', { origin: own }],
+    ['POST', { ...fetched('same-origin', 'navigate', 'document'), origin: 'null' }],
+    // Another port of the host is of the same owner.
+    ['POST', { ...fetched('same-site', 'cors', 'empty'), origin: `${own}:8000` }],
+    ['DELETE', {}],
+  ] as const)
+    assert.equal(
+      (await visit({ method, headers: { ...headers, cookie } })).status,
+      200,
+      JSON.stringify({ method, headers }),
+    );
+});
+
 test('a cookie opens its own rule and host alone, and only while both last', async (t) => {
   const { visit, guard, clock } = await open(t);
   const cookie = cookieIn(await visit({ headers: basic(PASSWORD) }));
@@ -139,6 +187,15 @@ test('what a guarded port answers is not kept, and nothing that was kept before 
   const cookie = cookieIn(await visit({ headers: basic(PASSWORD) }));
   const inside = { path: '/kept', headers: { cookie } };
   assert.notEqual((await visit(inside)).text, (await visit(inside)).text);
+  // Nor by caches in front, least of all with the cookie in it.
+  const caching = ({ headers }: VisitorAnswer) => [
+    headers['cache-control'],
+    ...['cdn-cache-control', 'surrogate-control', 'x-accel-expires'].map((name) => headers[name]),
+  ];
+  const nothing = [undefined, undefined, undefined];
+  assert.deepEqual(caching(await visit(inside)), ['public, max-age=30, private', ...nothing]);
+  const given = await visit({ path: '/kept', headers: basic(PASSWORD) });
+  assert.deepEqual(caching(given), ['public, max-age=30, private, no-store', ...nothing]);
   // Open to all it is kept; guarded again, it is not shown to those who have it not, or as it was.
   await db.run(`update ingress_rules set access = 'public', access_hash = null where container_id = $1`, [OWN]);
   await db.run('update containers set status = status where id = $1', [OWN]);

@@ -2,11 +2,12 @@
  * The end of a container whose time is over: at `expires_at` it is stopped, and a day later deleted. Between the two
  * its user can give it another time. A timer of the cluster wakes its actor, also after a restart of everything.
  *
- *   has time --expires_at--> stopped, cannot be started --a day--> deleted
- *      ^-------- another time, or none --------|
+ *   has time --expires_at--> stopped, cannot be started, its user is told --a day--> deleted
+ *      ^---------------- another time, or none ----------------|
  */
 import { isFenced } from '../../../proto/ports/placement.ts';
 import { audit } from '../../../storage/audit.ts';
+import { countStopAnew } from '../../../storage/compute/changes.ts';
 import { type ContainerRow, setDesired } from '../../../storage/compute/containers.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
 import { fenced } from '../../../storage/fenced.ts';
@@ -60,25 +61,27 @@ export class Expiry {
   async #step(state: ContainerActorState, ctx: ContainerContext): Promise<void> {
     const { db, clock, log } = this.#deps;
     const { id, desired, expiresAt } = state.row;
-    const isStop = desired === 'running';
+    const isStopped = desired === 'stopped';
+    const isEnd = isStopped && isAfterExpiry(state.row);
     const written = await fenced(db, state.lease, async (tx) => {
-      const row = await setDesired(tx, id, isStop ? 'stopped' : 'deleted', 'stopped');
+      // One that its user had stopped before stays so: its day begins with the news of it.
+      const row =
+        isStopped && !isEnd
+          ? await countStopAnew(tx, id)
+          : await setDesired(tx, id, isEnd ? 'deleted' : 'stopped', 'stopped');
       if (row === undefined) return undefined;
       const now = clock.now();
-      const notice = isStop
-        ? expiredNotice(row, now, new Date(now + DELETED_AFTER_MS))
-        : expiryDeletionNotice(row, now);
+      const notice = isEnd ? expiryDeletionNotice(row, now) : expiredNotice(row, now, new Date(now + DELETED_AFTER_MS));
       await append(tx, notice);
       const detail = { expires_at: expiresAt?.toISOString(), name: row.name };
-      const action = isStop ? 'container.expire' : 'container.delete';
-      await audit(tx, platformEntry(null, action, id, detail));
-      await tellCompute(tx, { kind: isStop ? 'stopped' : 'gone', containerId: id });
+      await audit(tx, platformEntry(null, isEnd ? 'container.delete' : 'container.expire', id, detail));
+      await tellCompute(tx, { kind: isEnd ? 'gone' : 'stopped', containerId: id });
       return row;
     });
     if (written === undefined) return;
     log.info(
       { containerId: id, expiresAt },
-      isStop ? 'an expired container was stopped' : 'an expired container was deleted',
+      isEnd ? 'an expired container is deleted' : 'the time of a container is over',
     );
     await this.#reconciler.setDesired(state, ctx, written);
   }
@@ -99,15 +102,16 @@ export async function setExpiryTimer(
   state.expiryTimer = at;
 }
 
-/** When the next step comes, Unix ms; undefined: none does. One that was found running late keeps its day. */
-function nextStepAt({
-  expiresAt,
-  desired,
-  statusSince,
-}: Pick<ContainerRow, 'expiresAt' | 'desired' | 'statusSince'>): number | undefined {
+/** When the next step comes, Unix ms; undefined: none does. A stop that comes late has its day all the same. */
+function nextStepAt(row: Pick<ContainerRow, 'expiresAt' | 'desired' | 'statusSince'>): number | undefined {
+  const { expiresAt, desired, statusSince } = row;
   if (expiresAt === null || desired === 'deleted') return undefined;
-  if (desired === 'running') return expiresAt.getTime();
-  return Math.max(expiresAt.getTime(), statusSince.getTime()) + DELETED_AFTER_MS;
+  return desired === 'stopped' && isAfterExpiry(row) ? statusSince.getTime() + DELETED_AFTER_MS : expiresAt.getTime();
+}
+
+/** Whether it has its status since it expired: if it is stopped, its user was told of the end. */
+function isAfterExpiry({ expiresAt, statusSince }: Pick<ContainerRow, 'expiresAt' | 'statusSince'>): boolean {
+  return expiresAt !== null && statusSince >= expiresAt;
 }
 
 /** Whether its time is over at Unix ms `now`. */

@@ -18,7 +18,7 @@ export function stoppedNotice(row: Named, now: number, why: string) {
 export function expiredNotice(row: Named, now: number, deletedAt: Date) {
   const when = `${deletedAt.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
   const keep = `It is deleted after ${when}, unless you give it another time or none.`;
-  return notice(row, now, 'Container expired', `"${row.name}" was stopped, because its time is over. ${keep}`);
+  return notice(row, now, 'Container expired', `The time of "${row.name}" is over, and it does not run. ${keep}`);
 }
 
 /** Its time was over for a day. */

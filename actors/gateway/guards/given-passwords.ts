@@ -31,6 +31,9 @@ const AT_ONCE = 8;
 /** No rule has a longer one (`ingressPasswordSchema`). Unicode twins may differ in length. */
 const LONGEST = 512;
 const MOST_PROVEN = 10_000;
+/** Networks of one rule that gave its password, and rules whose are kept: those of one rule push out no other's. */
+const MOST_KNOWN = 500;
+const MOST_RULES = 2000;
 
 export class GivenPasswords {
   readonly #hashes: Pick<PasswordHashes, 'verify'>;
@@ -38,7 +41,7 @@ export class GivenPasswords {
   readonly #key = randomBytes(32);
   readonly #right = new LRUCache<string, true>({ max: MOST_PROVEN });
   /** Networks that gave the right password, by rule. */
-  readonly #known = new LRUCache<string, true>({ max: MOST_PROVEN });
+  readonly #known = new LRUCache<number, LRUCache<string, true>>({ max: MOST_RULES });
   readonly #pending = new Map<string, Promise<PasswordFinding>>();
   readonly #limit = new KeyedLimit(AT_ONCE);
   readonly #networks: Buckets;
@@ -65,13 +68,18 @@ export class GivenPasswords {
     const waitMs = Math.max(...budgets.map(({ of, key }) => of.waitFor(key)));
     if (waitMs > 0) return { waitMs };
     const print = this.#print(stored, password);
+    const noted = (finding: PasswordFinding): PasswordFinding => {
+      if (finding === 'right') this.#note(guard, client);
+      return finding;
+    };
     const pending = this.#pending.get(print);
-    if (pending !== undefined) return pending;
-    if (this.#right.has(print)) return 'right';
-    for (const { of, key } of budgets) of.take(key);
+    if (pending !== undefined) return pending.then(noted);
+    if (this.#right.get(print)) return noted('right');
+    // It is wrong without a look, and is not to push the budgets of others out.
     if (password.length > LONGEST) return 'wrong';
-    const place = placeOf(guard, client.network);
-    const leave = this.#limit.enter(this.#known.has(place) ? place : String(guard.rule));
+    for (const { of, key } of budgets) of.take(key);
+    const rule = String(guard.rule);
+    const leave = this.#limit.enter(this.#isKnown(guard, client) ? placeOf(guard, client.network) : rule);
     const giveBack = () => {
       for (const { of, key } of budgets) of.giveBack(key);
     };
@@ -82,10 +90,8 @@ export class GivenPasswords {
     const looking = this.#verify(stored, password, client)
       .then((finding) => {
         if (finding !== 'wrong') giveBack();
-        if (finding !== 'right') return finding;
-        this.#right.set(print, true);
-        this.#known.set(place, true);
-        return finding;
+        if (finding === 'right') this.#right.set(print, true);
+        return noted(finding);
       })
       .finally(() => {
         this.#pending.delete(print);
@@ -107,8 +113,18 @@ export class GivenPasswords {
   #budgetsOf(guard: PortGuard, { network, site }: ClientNetwork) {
     const budgets = [{ of: this.#networks, key: placeOf(guard, network) }];
     if (site !== network) budgets.push({ of: this.#sites, key: placeOf(guard, site) });
-    if (!this.#known.has(placeOf(guard, network))) budgets.push({ of: this.#strangers, key: String(guard.rule) });
+    if (!this.#isKnown(guard, { network })) budgets.push({ of: this.#strangers, key: String(guard.rule) });
     return budgets;
+  }
+
+  /** Whether this network gave the right password. */
+  #isKnown({ rule }: PortGuard, { network }: Pick<ClientNetwork, 'network'>): boolean {
+    return this.#known.get(rule)?.get(network) === true;
+  }
+
+  #note({ rule }: PortGuard, { network }: ClientNetwork): void {
+    const known = this.#known.get(rule) ?? new LRUCache<string, true>({ max: MOST_KNOWN });
+    this.#known.set(rule, known.set(network, true));
   }
 
   /** The stored hash names the rule: each has a salt of its own. */

@@ -18,7 +18,16 @@ import { pathOf } from '../../../proto/gateway/routes.ts';
 import type { ProxyReply, ProxyRequest } from '../../../proto/gateway/traffic.ts';
 import type { GatewayDeps } from '../deps.ts';
 import { GivenPasswords } from './given-passwords.ts';
-import { BUSY_REPLY, entered, NO_ENTRY, OWNER_ONLY, passwordReply, toConsole, tooManyReply } from './replies.ts';
+import {
+  BUSY_REPLY,
+  ELSEWHERE,
+  entered,
+  NO_ENTRY,
+  OWNER_ONLY,
+  passwordReply,
+  toConsole,
+  tooManyReply,
+} from './replies.ts';
 
 /** Somebody may pass at a rule. */
 export interface GuardAdmission {
@@ -60,6 +69,8 @@ export class PortGuards {
 
   /** Whether a request may pass. Rejects when hashes cannot be made at all. */
   ask(request: ProxyRequest, guard: PortGuard): GuardVerdict | Promise<GuardVerdict> {
+    // An entry comes from the console, and proves more than a cookie.
+    if (isOfElsewhere(request) && !isEntry(request, guard)) return { reply: ELSEWHERE };
     const pass = this.#passOf(request, guard);
     return guard.hash === null
       ? this.#askOwner(request, guard, pass)
@@ -103,7 +114,7 @@ export class PortGuards {
 
   #askOwner(request: ProxyRequest, guard: PortGuard, pass: Pass | undefined): GuardVerdict {
     const { method, host, target } = request;
-    if (method === 'GET' && pathOf(target) === ENTRY_PATH) return { reply: this.#enter(request, guard, pass) };
+    if (isEntry(request, guard)) return { reply: this.#enter(request, guard, pass) };
     if (pass !== undefined) return { rule: guard.rule };
     const isPage = (method === 'GET' || method === 'HEAD') && request.field('accept')?.includes('text/html') === true;
     if (!isPage || request.field('upgrade') !== undefined) return { reply: OWNER_ONLY };
@@ -126,6 +137,32 @@ export class PortGuards {
     const value = this.#proofs.pass(guard, host, tag, this.#deps.sharedClock.now());
     return `${passCookie(guard)}=${value}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=${PASS_SECONDS}`;
   }
+}
+
+function isEntry({ method, target }: ProxyRequest, { hash }: PortGuard): boolean {
+  return hash === null && method === 'GET' && pathOf(target) === ENTRY_PATH;
+}
+
+/**
+ * Whether a page of another host sent a browser here, other than by a link that a person follows: with the visitor's
+ * cookie or password, it would act as the visitor. Containers of one platform are one site for browsers, so SameSite
+ * does not tell them apart. What is no browser says neither (Fetch Metadata; RFC 6455, section 10.2).
+ */
+function isOfElsewhere(request: ProxyRequest): boolean {
+  const { method, host } = request;
+  const [site, origin] = [request.field('sec-fetch-site'), request.field('origin')];
+  if (site === 'same-origin' || site === 'none') return false;
+  // Not every browser says the site, above all of a WebSocket.
+  if (origin !== undefined) return !isOriginOf(host, origin);
+  if (site === undefined) return false;
+  const isRead = method === 'GET' || method === 'HEAD';
+  return !(isRead && request.field('sec-fetch-mode') === 'navigate' && request.field('sec-fetch-dest') === 'document');
+}
+
+/** Whether an origin is one over HTTPS at this host, on any port: those are all of one container's owner. */
+function isOriginOf(host: string, origin: string): boolean {
+  const [, name] = /^https:\/\/([^/:@]+)(?::[0-9]{1,5})?$/.exec(origin) ?? [];
+  return name === host;
 }
 
 /** The values of a request's cookies of a name. */

@@ -39,6 +39,13 @@ export const OWNER_ONLY: ProxyReply = {
   body: 'This address is for its owner alone, who opens it in a browser first.\n',
 };
 
+/** For pages of other hosts, which would act as their visitor. */
+export const ELSEWHERE: ProxyReply = {
+  status: 403,
+  headers: [NO_REFERRER],
+  body: 'Pages of other hosts may not use this address: it is not open to all.\n',
+};
+
 /** Sends a browser to the console, which knows who is there. */
 export function toConsole(location: string): ProxyReply {
   return { status: 302, headers: [['Location', location], NO_STORE, NO_REFERRER], body: 'Log in at the platform.\n' };

@@ -65,11 +65,12 @@ export function forwardedOf(
   head: RequestHead,
   { loop }: ClientContext,
   { address, isEncrypted }: Requester,
-  decision: Pick<ProxyForward, 'gatewayToken' | 'tenantOf' | 'setsCookie' | 'dropsAuthorization'>,
+  decision: Pick<ProxyForward, 'gatewayToken' | 'tenantOf' | 'isGuarded' | 'setsCookie' | 'dropsAuthorization'>,
 ): Forwarded {
-  const { gatewayToken, tenantOf, setsCookie, dropsAuthorization } = decision;
+  const { gatewayToken, tenantOf, isGuarded, setsCookie, dropsAuthorization } = decision;
   const mark = loop?.line(head.host);
-  return { address, isEncrypted, gatewayToken, tenantOf, setsCookie, dropsAuthorization, mark };
+  const guarded = { isGuarded, setsCookie, dropsAuthorization };
+  return { address, isEncrypted, gatewayToken, tenantOf, mark, ...guarded };
 }
 
 const FAILED: ProxyDecision = {

@@ -5,13 +5,25 @@ import type { ResponseHead } from './response-head.ts';
 import type { Forwarded } from './write-heads.ts';
 
 /** The response as its client gets it: without cookies that its origin may not set, and with the gateway's own. */
-export function withCookiesOf({ tenantOf, setsCookie }: Forwarded, read: ResponseHead): ResponseHead {
+export function withCookiesOf({ tenantOf, isGuarded, setsCookie }: Forwarded, read: ResponseHead): ResponseHead {
   const response = tenantOf === undefined ? read : withoutOurCookies(read, tenantOf);
   // An interim answer is not the one that was asked for; 101 is.
-  if (setsCookie === undefined || (response.status < 200 && response.status !== 101)) return response;
-  const field = { name: 'set-cookie', value: setsCookie, line: `Set-Cookie: ${setsCookie}` };
-  return { ...response, fields: [...response.fields, field] };
+  if (isGuarded === undefined || (response.status < 200 && response.status !== 101)) return response;
+  const kept = response.fields.filter(({ name }) => !OF_SHARED_CACHES.has(name));
+  // Of several directives the strictest counts (RFC 9111, section 5.2).
+  const added = [fieldOf('Cache-Control', setsCookie === undefined ? 'private' : 'private, no-store')];
+  if (setsCookie !== undefined) added.push(fieldOf('Set-Cookie', setsCookie));
+  return { ...response, fields: [...kept, ...added] };
 }
+
+/** What caches in front of this gateway obey before Cache-Control. */
+const OF_SHARED_CACHES = new Set(['cdn-cache-control', 'surrogate-control', 'x-accel-expires']);
+
+const fieldOf = (title: string, value: string): Field => ({
+  name: title.toLowerCase(),
+  value,
+  line: `${title}: ${value}`,
+});
 
 /**
  * The response as its client gets it: a cookie whose Domain is one of `domains`, or lies below or above one, has no

@@ -20,6 +20,8 @@ export interface Forwarded {
   readonly mark?: string | undefined;
   /** The origin is a user's container, of the platform of this domain. */
   readonly tenantOf?: readonly string[] | undefined;
+  /** The answer is for whoever was let in, and for no cache that others share. */
+  readonly isGuarded?: true | undefined;
   /** A cookie of the gateway's own for the answer. */
   readonly setsCookie?: string | undefined;
   /** `Authorization` is what the gateway asked for. */
