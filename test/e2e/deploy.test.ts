@@ -203,4 +203,16 @@ describe('an app from a folder', { skip: skip(), timeout: 1_500_000 }, () => {
     assert.equal((await git('clone', '-q', to('shop'), join(data, 'clone'))).code, 0);
     assert.equal(await readFile(join(data, 'clone', 'server.js'), 'utf8'), 'process.exit(4)');
   });
+
+  test('on another port, says what to type so that the ports lead there', async () => {
+    await put('server.js', server('moved'));
+    const { stdout, stderr } = await ok(['deploy', folder, '--port', '9090']);
+    const [hint = '', ...commands] = stderr.trimEnd().split('\n').slice(-5);
+    assert.deepEqual([stdout, hint], ['', 'No port leads to 9090. These lead 80 and 443 there:']);
+    for (const command of commands) await ok(command.trim().split(' ').slice(1));
+    const { stdout: address } = await ok(['open', 'shop']);
+    await until(async () => (await page(address.trim()).catch(() => '')) === 'moved canary-of-deploy', {
+      what: 'the address leads to the other port',
+    });
+  });
 });

@@ -9,7 +9,7 @@ import type { ClientCommandOptions } from '../session.ts';
 import { waitFor } from '../wait.ts';
 import { manifestOf, walk } from './files.ts';
 import { runStep } from './inside.ts';
-import { install, openPorts, portHint, portOf, type ReleasePlan } from './install.ts';
+import { install, openPorts, portOf, type ReleasePlan } from './install.ts';
 import { type DeployPlan, planOf, TELLING_FILES, type TellingFile } from './plan.ts';
 import { checked, type FolderSettings, SETTINGS_FILE, settingsOf } from './settings.ts';
 import { sendFiles } from './upload.ts';
@@ -60,11 +60,12 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
     return { ...plan, port: plan.port ?? (await portOf(session, id)), note: options.note ?? '' };
   };
   const { release, port } = await install(session, container, { fill, say });
-  const url = await openPorts(session, container, port);
+  const place = await openPorts(session, container, port);
+  const { url } = place;
   out.done({ container_id: id, name, release: Number(release), url }, `${name} runs release ${release}.`);
   if (out.json) return;
-  if (url !== undefined) out.line(url);
-  else out.note(portHint(name, port));
+  if (place.url !== undefined) out.line(place.url);
+  else out.note(place.hint);
 }
 
 function typedOf(options: DeployOptions): FolderSettings {

@@ -1,5 +1,6 @@
 /** What each deployment does once its container runs: files into a new folder, build, release command, switch. */
 import type { CallInput, Container } from '../../../client/index.ts';
+import { shellWord } from '../../../lib/shell-word.ts';
 import { clean } from '../clean.ts';
 import { outlookOf, pageOf } from '../outside.ts';
 import type { ClientSession } from '../session.ts';
@@ -70,20 +71,17 @@ function described({ port, check, grace, note, start, build, release }: ReleaseP
     .join('');
 }
 
-/** What to type when no port leads to where an app listens. */
-export function portHint(name: string, port: number): string {
-  const lead = `\`troupe port add ${name} 80:${port}\``;
-  return `No port leads to ${port}: ${lead} opens one, after \`troupe port rm ${name} 80\` where 80 leads elsewhere.`;
-}
-
 const OPENED: readonly CallInput<'addIngress'>['body'][] = [{ port: 80 }, { port: 443, tls: 'platform' }];
 
-/** Opens the ports that lead to the app, unless its owner has some. Resolves with its address, if one leads there. */
+/** Where an app is reached: at an address, or nowhere before its owner has done what is said. */
+type AppPlace = { readonly url: string } | { readonly url: undefined; readonly hint: string };
+
+/** Opens the ports that lead to the app, unless its owner has some. Resolves with where it is reached. */
 export async function openPorts(
   session: ClientSession,
-  { id, hostname }: Container,
+  { id, name, hostname }: Container,
   port: number,
-): Promise<string | undefined> {
+): Promise<AppPlace> {
   const { client, out } = session;
   const params = { id };
   let { rules } = await client.call('listIngress', { params });
@@ -92,5 +90,11 @@ export async function openPorts(
     ({ rules } = await client.call('listIngress', { params }));
   }
   const leading = rules.filter(({ target_port }) => target_port === port);
-  return pageOf(leading, hostname, await outlookOf(session, out.place));
+  const url = pageOf(leading, hostname, await outlookOf(session, out.place));
+  if (url !== undefined) return { url };
+  const commands = OPENED.flatMap(({ port: outside, tls }) => [
+    ...(rules.some((rule) => rule.port === outside) ? [`troupe port rm ${shellWord(name)} ${outside}`] : []),
+    `troupe port add ${shellWord(name)} ${outside}:${port}${tls === undefined ? '' : '/https'}`,
+  ]);
+  return { url, hint: `No port leads to ${port}. These lead 80 and 443 there:\n  ${commands.join('\n  ')}` };
 }

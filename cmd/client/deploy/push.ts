@@ -4,7 +4,7 @@ import { ClientFailure } from '../failure.ts';
 import { pick } from '../names.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from '../session.ts';
 import { outputOf } from './inside.ts';
-import { install, openPorts, portHint, portOf, type ReleasePlan } from './install.ts';
+import { install, openPorts, portOf, type ReleasePlan } from './install.ts';
 import { planOf, TELLING_FILES, type TellingFile } from './plan.ts';
 import { SETTINGS_FILE, settingsOf } from './settings.ts';
 
@@ -70,8 +70,8 @@ export async function receivePush(repository: string, options: ClientCommandOpti
     fill: (folder) => planFor(session, container, folder, commit),
     say,
   });
-  const url = await openPorts(session, container, port);
-  say(`${name} runs release ${release}${url === undefined ? `. ${portHint(name, port)}` : `: ${url}`}`);
+  const place = await openPorts(session, container, port);
+  say(`${name} runs release ${release}${place.url === undefined ? `. ${place.hint}` : `: ${place.url}`}`);
 }
 
 /** Sends what was pushed: `git clone` and `git fetch`. */
