@@ -100,7 +100,11 @@ export function expiryOf(said: string | null | undefined, now: number): Date | n
   const expiresAt = new Date(said);
   const inMs = expiresAt.getTime() - now;
   if (inMs <= 0) throw invalidField('expires_at', 'must be in the future');
-  if (inMs > MOST_EXPIRY_MS) throw invalidField('expires_at', 'must be within 100 years: leave it out for never');
+  if (inMs > MOST_EXPIRY_MS)
+    throw invalidField(
+      'expires_at',
+      'must be within 100 years; for never leave it out at creation, or send null (`--expires never`)',
+    );
   return expiresAt;
 }
 

@@ -60,7 +60,10 @@ function addRun(program: Command): void {
     .addOption(new Option('--pull <policy>', 'when the image is pulled').choices(['always', 'missing']))
     .option('--network <network>', 'a private network of your containers, which is made when it is first named')
     .option('--alias <alias>', 'the name by which the other containers in it find this one')
-    .option('--expires <time>', 'when it is stopped, and deleted a day later: 2h, 7d, or a time')
+    .option(
+      '--expires <time>',
+      'when it is stopped; a day later it is deleted with its files: 2h, 7d, or 2030-01-31T12:00:00Z',
+    )
     .option('--ssh', 'let your SSH keys in')
     .option('--shell', 'open a shell in it')
     .addOption(new Option('--wait', 'wait until it runs, as always').default(true).hideHelp())
@@ -96,7 +99,10 @@ function addUpdate(program: Command): void {
     .option('--no-network', 'it leaves its private network')
     .option('--alias <alias>', 'the name by which the other containers in the network find it')
     .option('--no-alias', 'it has no name there')
-    .option('--expires <time>', 'when it is stopped, and deleted a day later: 2h, 7d, a time, or never')
+    .option(
+      '--expires <time>',
+      'when it is stopped; a day later it is deleted with its files: 2h, 7d, a time, or never',
+    )
     .option('--discard', 'although a restart loses files outside the kept paths, where it does')
     .addOption(new Option('--wait', 'wait until it runs, as always').default(true).hideHelp())
     .option('--no-wait', 'do not wait until it runs')
@@ -166,12 +172,12 @@ function addPorts(program: Command): void {
   clientCommand(
     port,
     'add <container> <outside:inside>',
-    'open 80, 443, or one from 8000 to 8999; 443:3000/https: the platform does HTTPS',
+    'open port 80, 443, or 8000 to 8999, such as 80:8080; with /https, as 443:8080/https, the platform does HTTPS',
   )
     .addOption(
       new Option(
         '--access <who>',
-        'with /https: all, whoever has a password (you are asked for it), or you alone',
+        'who gets through, with /https: public (everybody), password (you type it), mine (you alone, by the console)',
       ).choices(['public', 'password', 'mine']),
     )
     .action(inPorts((of) => of.addPort));

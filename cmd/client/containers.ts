@@ -4,6 +4,7 @@ import { ClientFailure } from './failure.ts';
 import { containerOf, containersOf } from './names.ts';
 import { age, type Output } from './output.ts';
 import { outlookOf, pageOf } from './outside.ts';
+import { mappingsOf, portText } from './ports.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 import { waitFor } from './wait.ts';
 
@@ -62,10 +63,7 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
     ['created', out.isTerminal ? `${age(Date.now() - Date.parse(container.created_at))} ago` : container.created_at],
     ['expires', container.expires_at],
     ['hostname', container.hostname],
-    [
-      'ports',
-      rules.map(({ port, target_port }) => (port === target_port ? port : `${port} -> ${target_port}`)).join(', '),
-    ],
+    ['ports', rules.map(portText).join(', ')],
     ['page', pageOf(rules, container.hostname, from)],
     ['hostnames', hostnames],
     ['network', networkOf(container)],
@@ -81,16 +79,10 @@ function networkOf({ network, alias }: Container): string | undefined {
   return network !== undefined && alias !== undefined ? `${network}, as ${alias}` : network;
 }
 
-/** Those of a container, as a text; a token may lack the right to see them. */
+/** Those of a container, as a text. */
 async function hostnamesOf(client: TroupeClient, id: string): Promise<string> {
-  try {
-    const { domains } = await client.call('listMappings');
-    const own = domains.filter(({ container_id }) => container_id === id);
-    return own.map(({ domain, status }) => (status === 'verified' ? domain : `${domain} (${status})`)).join(', ');
-  } catch (error) {
-    if (error instanceof TroupeError && [403, 404].includes(error.status)) return '';
-    throw error;
-  }
+  const own = (await mappingsOf(client)).filter(({ container_id }) => container_id === id);
+  return own.map(({ domain, status }) => (status === 'verified' ? domain : `${domain} (${status})`)).join(', ');
 }
 
 export interface PowerOptions extends ClientCommandOptions {

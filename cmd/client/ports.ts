@@ -1,5 +1,5 @@
 /** `troupe port`, `open`, `mount`, `pull-policy`. */
-import type { CallInput } from '../../client/index.ts';
+import { type CallInput, type CallReply, type Container, TroupeError } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
 import { outlookOf, outsideOf, pageOf } from './outside.ts';
@@ -22,6 +22,29 @@ export function parsePort(text: string): CallInput<'addIngress'>['body'] {
     );
   const body = { port: Number(port), target_port: Number(target) };
   return https === undefined ? body : { ...body, tls: 'platform' };
+}
+
+/** The same for a port that is to be opened. Throws ClientFailure for one that the platform does not open. */
+export function portToOpen(text: string): CallInput<'addIngress'>['body'] {
+  const body = parsePort(text);
+  const { port, tls } = body;
+  if (port !== 80 && port !== 443 && (port < 8000 || port > 8999))
+    throw new ClientFailure(
+      'usage',
+      `${text}: the port outside must be 80, 443, or one from 8000 to 8999, as 80:8080.`,
+    );
+  if (port === 80 && tls !== undefined)
+    throw new ClientFailure('usage', `${text}: port 80 is for plain HTTP. Use 443:${body.target_port}/https.`);
+  return body;
+}
+
+type PortRule = CallReply<'listIngress'>['rules'][number];
+
+/** A rule as people read it: `443 -> 8080/https (password)`. */
+export function portText({ port, target_port, tls, access }: PortRule): string {
+  const inside = `${target_port}${tls === undefined ? '' : '/https'}`;
+  const leads = inside === String(port) ? inside : `${port} -> ${inside}`;
+  return access === undefined ? leads : `${leads} (${access})`;
 }
 
 /** Lists the ports that are open from outside. */
@@ -54,11 +77,12 @@ interface AddPortOptions extends ClientCommandOptions {
 /** Opens a port. */
 export async function addPort(name: string, text: string, options: AddPortOptions): Promise<void> {
   const { access = 'public' } = options;
-  const parsed = parsePort(text);
+  const parsed = portToOpen(text);
   if (access !== 'public' && parsed.tls !== 'platform')
     throw new ClientFailure('usage', `--access ${access} needs HTTPS by the platform: add /https, as 443:8080/https.`);
   const session = openSession(options);
-  const { id, hostname } = await containerOf(session, name);
+  const container = await containerOf(session, name);
+  const { id, hostname } = container;
   const body = access === 'public' ? parsed : { ...parsed, access, ...(await passwordFor(access, session)) };
   const rule = await session.client.call('addIngress', { params: { id }, body });
   if (session.out.json) return session.out.line(JSON.stringify(rule));
@@ -66,6 +90,40 @@ export async function addPort(name: string, text: string, options: AddPortOption
   const how = rule.tls === 'platform' ? ", with the platform's certificate" : '';
   const whom = rule.access === undefined ? '' : ` ${WHOM[rule.access]}`;
   session.out.note(`${outside} leads to port ${rule.target_port}${how}, within 5 s.${whom}`);
+  if (rule.access !== undefined) for (const line of await openWays(session, container, rule)) session.out.note(line);
+}
+
+/** How else the program behind a guarded port is reached from outside, where nobody is asked. */
+async function openWays(
+  { client }: ClientSession,
+  { id, name }: Container,
+  guarded: PortRule,
+): Promise<readonly string[]> {
+  const { rules } = await client.call('listIngress', { params: { id } });
+  const open = rules.filter(({ access, target_port }) => access === undefined && target_port === guarded.target_port);
+  const isGuarded = new Set(rules.filter(({ access }) => access !== undefined).map(({ port }) => port));
+  const mapped = (await mappingsOf(client)).filter(
+    ({ container_id, target_port }) => container_id === id && !isGuarded.has(target_port),
+  );
+  return [
+    ...open.map(
+      ({ port }) => `Port ${port} leads to the same program and asks nobody: \`troupe port rm ${name} ${port}\`.`,
+    ),
+    ...mapped.map(
+      ({ domain, target_port }) =>
+        `${domain} leads to port ${target_port} and asks nobody: remove it, and add it with --port ${guarded.port}.`,
+    ),
+  ];
+}
+
+/** The hostnames; none for a token that may not see them. */
+export async function mappingsOf(client: ClientSession['client']): Promise<CallReply<'listMappings'>['domains']> {
+  try {
+    return (await client.call('listMappings')).domains;
+  } catch (error) {
+    if (error instanceof TroupeError && [403, 404].includes(error.status)) return [];
+    throw error;
+  }
 }
 
 const WHOM = {
@@ -78,8 +136,10 @@ const WHOM = {
 async function passwordFor(access: 'password' | 'mine', { out }: ClientSession): Promise<{ password?: string }> {
   if (access === 'mine') return {};
   const otherwise = 'A password is typed at a terminal, or piped in as a line of standard input.';
-  const password = await takeSecret(out, 'Password of the page: ', otherwise);
-  if (password === '') throw new ClientFailure('usage', 'The password is empty.');
+  const password = await takeSecret(out, 'Password of the page (8 to 128 characters): ', otherwise);
+  if (password === '') throw new ClientFailure('usage', 'The password is empty: type one, or pipe it in.');
+  if (out.canAsk && (await takeSecret(out, 'Again: ', otherwise)) !== password)
+    throw new ClientFailure('usage', 'The two passwords are not the same: nothing is opened.');
   return { password };
 }
 

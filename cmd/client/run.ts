@@ -5,7 +5,7 @@ import { ClientFailure } from './failure.ts';
 import { type HealthOptions, healthOf, noteHealth } from './health.ts';
 import { pick } from './names.ts';
 import type { OwnMachine } from './place.ts';
-import { PULL_POLICIES, parsePort } from './ports.ts';
+import { PULL_POLICIES, portToOpen } from './ports.ts';
 import { confirm } from './prompt.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 import { expiryOf } from './times.ts';
@@ -48,14 +48,14 @@ export async function runContainer(
   command: readonly string[],
   options: RunOptions,
 ): Promise<void> {
-  const ports = (options.port ?? []).map(parsePort);
+  const ports = (options.port ?? []).map(portToOpen);
+  const expires_at = expiryOf(options.expires);
   const named = options.env && parsePairs(options.env);
   const session = openSession(options);
   const { client, out } = session;
   const env = options.envFile === undefined ? named : { ...(await readEnvFile(out, options.envFile)), ...named };
   const ssh_key_ids = await keyIds(session, options.key);
   const settings = settingsOf(command, options);
-  const expires_at = expiryOf(options.expires);
   const secrets =
     options.secret === undefined ? undefined : { [options.secret]: await readSecret(out, options.secret) };
   const body: Body = {
@@ -73,7 +73,11 @@ export async function runContainer(
   };
   const made = await client.call('createContainer', { body });
   await noteNamesakes(session, made);
-  for (const body of ports) await client.call('addIngress', { params: { id: made.id }, body });
+  for (const body of ports)
+    await client.call('addIngress', { params: { id: made.id }, body }).catch((error: unknown) => {
+      out.note(`${made.name} is made (${made.id}) and starts, but port ${body.port} is not open.`);
+      throw error;
+    });
   if (options.wait === false && !options.shell) {
     out.done(made, `${made.name} is starting (${made.id}).`);
     return;
@@ -86,6 +90,8 @@ export async function runContainer(
   const how = running.health ? `running and ${running.health}` : 'running';
   if (!options.shell || !out.json) out.done(running, `${made.name} is ${how} (${made.id}), after ${seconds} s.`);
   noteHealth(session, running);
+  if (running.expires_at !== undefined && !out.json)
+    out.note(`It is stopped at ${running.expires_at}, and deleted a day later.`);
   if (options.shell) await (await import('./shell.ts')).openShell(session, running, {});
   else if (!out.json) next(session, running, ports.length > 0);
 }

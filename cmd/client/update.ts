@@ -76,6 +76,9 @@ async function settled(
   return now;
 }
 
+/** What counts at once, also of a container that does not run. */
+const AT_ONCE: ReadonlySet<string> = new Set(['name', 'network', 'alias', 'expires_at', 'ssh_key_ids']);
+
 /** What was changed, and whether it was restarted. */
 function sentence(before: Container, now: Container, body: ContainerUpdate): string {
   const { name } = now;
@@ -97,7 +100,10 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
   if (changed.length === 0) return `${name} was so already: nothing is changed.`;
   const what = `Changed ${name}: ${changed.join(', ')}.`;
   if (now.next_image !== undefined) return `${what} It is restarted once the image is pulled.`;
-  if (now.status === 'stopped' || now.status === 'failed') return `${what} It counts from the next start.`;
+  if (now.status === 'stopped' || now.status === 'failed')
+    return Object.keys(body).every((field) => AT_ONCE.has(field))
+      ? `${what} It stays ${now.status}: \`troupe start ${name}\` starts it.`
+      : `${what} It counts from the next start.`;
   const restarted = now.status !== 'running' || before.started_at !== now.started_at;
   return `${what} It was ${restarted ? '' : 'not '}restarted.`;
 }

@@ -17,10 +17,13 @@ export function entryHandler({ db, accessProofs, containersDomain }: ComputeDeps
     const { id } = ownedRow(state, call);
     const { port } = call.params;
     const found = await ruleForEntry(db, id, port);
-    if (found === undefined) throw new Refusal('not_found', { message: `There is no rule for port ${port}.` });
+    if (found === undefined)
+      throw new Refusal('not_found', { message: `Port ${port} is not open: \`troupe port ls NAME\` shows which are.` });
     const { rule, hostnames, now } = found;
     if (rule.access !== 'mine')
-      throw new Refusal('conflict', { message: `Port ${port} is not for you alone: it needs no entry.` });
+      throw new Refusal('conflict', {
+        message: `Port ${port} does not have access "mine": open its address, with its password if it has one.`,
+      });
     const own = hostnameOf(id, containersDomain);
     const { host = own, path } = call.body;
     if (host !== own && !hostnames.includes(host)) {

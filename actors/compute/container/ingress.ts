@@ -34,7 +34,9 @@ export function ingressHandlers({ db, passwords, takenPorts = [] }: ComputeDeps)
       const reply = await fenced(db, state.lease, async (tx) => {
         const row = found(await insertRule(tx, id, { port, targetPort: target_port, tls, access, hash }));
         if (row === 'duplicate') {
-          throw new Refusal('conflict', { message: `Port ${port} has a rule already: remove it first.` });
+          throw new Refusal('conflict', {
+            message: `Port ${port} is open already: close it first (DELETE, or \`troupe port rm NAME ${port}\`).`,
+          });
         }
         await audit(tx, auditEntry(call, 'container.ingress.add', id, { port, target_port, ...shown }));
         await tellCompute(tx, { kind: 'ingress', containerId: id });
@@ -53,7 +55,9 @@ export function ingressHandlers({ db, passwords, takenPorts = [] }: ComputeDeps)
       const { port } = call.params;
       await fenced(db, state.lease, async (tx) => {
         if (!(await deleteRule(tx, id, port))) {
-          throw new Refusal('not_found', { message: `There is no rule for port ${port}.` });
+          throw new Refusal('not_found', {
+            message: `Port ${port} is not open: \`troupe port ls NAME\` shows which are.`,
+          });
         }
         await audit(tx, auditEntry(call, 'container.ingress.remove', id, { port }));
         await tellCompute(tx, { kind: 'ingress', containerId: id });

@@ -17,7 +17,8 @@ export function stoppedNotice(row: Named, now: number, why: string) {
 /** Its time is over. */
 export function expiredNotice(row: Named, now: number, deletedAt: Date) {
   const when = `${deletedAt.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
-  const keep = `It is deleted after ${when}, unless you give it another time or none.`;
+  const how = '`troupe update NAME --expires 7d`, or Settings in the console';
+  const keep = `It is deleted after ${when}, unless you give it another time or none (${how}).`;
   return notice(row, now, 'Container expired', `The time of "${row.name}" is over, and it does not run. ${keep}`);
 }
 

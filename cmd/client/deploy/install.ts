@@ -92,9 +92,14 @@ export async function openPorts(
   const leading = rules.filter(({ target_port }) => target_port === port);
   const url = pageOf(leading, hostname, await outlookOf(session, out.place));
   if (url !== undefined) return { url };
-  const commands = OPENED.flatMap(({ port: outside, tls }) => [
-    ...(rules.some((rule) => rule.port === outside) ? [`troupe port rm ${shellWord(name)} ${outside}`] : []),
-    `troupe port add ${shellWord(name)} ${outside}:${port}${tls === undefined ? '' : '/https'}`,
-  ]);
-  return { url, hint: `No port leads to ${port}. These lead 80 and 443 there:\n  ${commands.join('\n  ')}` };
+  const isGuarded = rules.some(({ access }) => access !== undefined);
+  const commands = OPENED.flatMap(({ port: outside, tls }) => {
+    const rule = rules.find((each) => each.port === outside);
+    // Whoever closed 80 before a port that asks its visitors does not want it open.
+    if (rule === undefined && isGuarded) return [];
+    const close = rule === undefined ? [] : [`troupe port rm ${shellWord(name)} ${outside}`];
+    const how = `${tls === undefined ? '' : '/https'}${rule?.access === undefined ? '' : ` --access ${rule.access}`}`;
+    return [...close, `troupe port add ${shellWord(name)} ${outside}:${port}${how}`];
+  });
+  return { url, hint: `No port leads to ${port}. These lead there:\n  ${commands.join('\n  ')}` };
 }

@@ -145,9 +145,13 @@ function containers(): CommandStep[] {
     said('update box --expires 2h', /^Changed box: when it expires \(20.*Z\)\. It was not restarted\.\n$/),
     said('show box', /\nexpires\t20.*Z\n/),
     said('update box --expires never', /^Changed box: when it expires \(never\)\./),
-    said('update box --expires soon', /^troupe: --expires soon is no while such as 2h or 7d, and no time such as/, {
-      code: 2,
-    }),
+    said(
+      'update box --expires soon',
+      /^troupe: --expires soon is not understood: give a number with s, m, h or d, such as 2h/,
+      {
+        code: 2,
+      },
+    ),
     said('update box --expires 2001-01-01T00:00:00Z', /^troupe: expires_at must be in the future/, { code: 2 }),
     said('run x --alias db', /^troupe: alias is the name in a private network/, { code: 2 }),
     deed('update boxes', failure('usage'), { code: 2 }),
@@ -209,12 +213,18 @@ function inside(): CommandStep[] {
       code: 2,
       input: () => 'short\n',
     }),
-    said('port add box 8086:80/https --access password', /within 5 s\. It asks for the password;/, {
-      input: () => 'canary-of-port\n',
-    }),
+    said(
+      'port add box 8086:80/https --access password',
+      /within 5 s\. It asks for the password;[^\n]*\nPort 8085 leads to the same program and asks nobody: `troupe port rm box 8085`\.\n$/,
+      {
+        input: () => 'canary-of-port\n',
+      },
+    ),
     said('port ls box', /\t80\/https\tpassword\t\S+\t8086\n/),
+    said('show box', /\nports\t8085 -> 80, 8086 -> 80\/https \(password\)\n/),
     deed('port rm box 8086', settings.deleteIngress.reply),
-    deed('port add box 22', failure('invalid_request'), { code: 2 }),
+    deed('port add box 22', failure('usage'), { code: 2 }),
+    said('port add box 80:8080/https', /port 80 is for plain HTTP\. Use 443:8080\/https\./, { code: 2 }),
     deed('open box', z.strictObject({ url: z.url() })),
     said('open box', /^https?:\/\/\S+:8085\/\n$/),
     deed('port rm box 8085', settings.deleteIngress.reply),
