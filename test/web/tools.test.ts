@@ -131,18 +131,19 @@ describe('the tools of the workbench, and pages in bad weather', {
     await devtools.send('Emulation.setTouchEmulationEnabled', { enabled: true });
     await bar.waitFor();
     const key = (name: string) => bar.getByRole('button', { name, exact: true });
-    /** A program that shows what it reads, until it reads a `q`. */
-    const read = (before: string) =>
-      `stty raw -echo; printf '${before}ready'; dd bs=1 count=5 2>/dev/null | od -An -c; stty sane\n`;
+    /** A program that says a word, and shows the next five bytes that it reads. */
+    const read = (before: string, word: string) =>
+      `stty raw -echo; printf '${before}${word}'; dd bs=1 count=5 2>/dev/null | od -An -c; stty sane\n`;
     const reads = (codes: RegExp) => rows().getByText(codes).first().waitFor();
     await page.locator('.xterm-helper-textarea').focus();
-    for (const [mode, code] of [
-      ['\\033[?1l', /033\s+\[\s+A\s+\|\s+\\t/],
-      ['\\033[?1h', /033\s+O\s+A\s+\|\s+\\t/],
+    // Each has a word of its own: the one before stays on the screen for a while.
+    for (const [mode, word, code] of [
+      ['\\033[?1l', 'one', /033\s+\[\s+A\s+\|\s+\\t/],
+      ['\\033[?1h', 'two', /033\s+O\s+A\s+\|\s+\\t/],
     ] as const) {
-      await page.keyboard.type(`clear; ${read(mode)}`);
+      await page.keyboard.type(`clear; ${read(mode, word)}`);
       await rows()
-        .getByText(/^ready/)
+        .getByText(new RegExp(`^${word}`))
         .first()
         .waitFor();
       for (const name of ['Up', '|', 'Tab']) await key(name).click();

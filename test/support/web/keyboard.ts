@@ -51,6 +51,8 @@ const BEGIN = `(() => {
 const LOOK = `(() => {
   const one = document.activeElement;
   const before = globalThis.lastStop;
+  // Day, hour and the others of a time are stops of their own in one field.
+  if (before?.one === one && one.type === 'datetime-local') return { isAgain: false };
   const unseen = before !== undefined && before.one.isConnected && looksOf(before.one) === before.looks
     ? before.one.outerHTML.slice(0, 160) : undefined;
   if (one === document.body || one === null) {
