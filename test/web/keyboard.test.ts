@@ -108,7 +108,8 @@ describe('the keyboard alone', {
 
   test('a terminal is searched, a second shell is opened and ended, and the focus is never lost', async () => {
     await keys.choose('Find in the terminal', 'Shift+Tab');
-    await comesTo(/^Find in the terminal$/, 'its field has the focus');
+    await until(async () => (await keys.focused()).role === 'textbox', { what: 'its field has the focus' });
+    await isAt('Find in the terminal', 'it has a name');
     await keys.type('55-again');
     await page
       .getByRole('search')

@@ -1,6 +1,6 @@
 /** Find in a terminal: in what can be scrolled back to. */
 import { ArrowDown, ArrowUp, X } from 'lucide';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Button } from '../../../parts/button.tsx';
 import { t } from '../../../text/text.ts';
 import type { Emulator } from './emulator.ts';
@@ -14,7 +14,8 @@ export function FindBar({ emulator, onClose }: FindBarProps) {
   const [words, setWords] = useState('');
   const field = useRef<HTMLInputElement>(null);
   const { at, of } = emulator.found.value;
-  useEffect(() => {
+  // Before anything else is typed.
+  useLayoutEffect(() => {
     field.current?.focus();
     return () => emulator.endFind();
   }, [emulator]);
