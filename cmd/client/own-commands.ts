@@ -93,7 +93,7 @@ export function addLoginCommands(program: Command): void {
     .command('mcp')
     .description('serve your containers as tools to a program that acts for you (MCP, over standard input and output)')
     .option('--profile <name>', 'another login than the current one (default: TROUPE_PROFILE)')
-    .action(async (options: ClientCommandOptions) => (await import('./mcp.ts')).serveTools(options));
+    .action(async (options: ClientCommandOptions) => (await import('./mcp/command.ts')).serveTools(options));
   const admin = program.command('admin').description('what the administrator sees');
   listCommand(admin, 'ps', 'the containers of all users').action(inWatch((of) => of.adminPs));
   listCommand(admin, 'machines', 'the machines').action(inWatch((of) => of.adminMachines));

@@ -61,7 +61,7 @@ export class PlatformAccounts implements AccountCommands {
   /** `release` is called when the work has ended, which may be after its client left. */
   async #run(channel: AccountChannel, release: () => void): Promise<number> {
     // Most platforms are never asked.
-    const { runAccountCommand } = await import('../account/run.ts');
+    const { runAccountCommand } = await import('../client/account/run.ts');
     const { account, address } = channel;
     const { domain, log } = this.#options;
     const { userId: id, username, sessionsEpoch } = account;

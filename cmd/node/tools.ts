@@ -26,7 +26,7 @@ export class PlatformTools implements ToolServer {
 
   async answer(request: ToolRequest): Promise<ToolReply> {
     // Most platforms are never asked.
-    const { answerMessage } = await import('../mcp/http.ts');
+    const { answerMessage } = await import('../client/mcp/http.ts');
     const scheme = request.header('x-forwarded-proto') === 'http' ? 'http' : 'https';
     const host = request.header('x-forwarded-host');
     const called = `${scheme}://${host ?? ''}`;

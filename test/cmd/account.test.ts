@@ -5,11 +5,11 @@ import { dirname, join, relative } from 'node:path';
 import { PassThrough, Writable } from 'node:stream';
 import { describe, test } from 'node:test';
 import type { Container } from '../../client/index.ts';
-import { MenuKeys } from '../../cmd/account/menu-keys.ts';
-import { drawMenu } from '../../cmd/account/menu-screen.ts';
-import { runAccountCommand } from '../../cmd/account/run.ts';
-import { AccountOutput, TerminalInput } from '../../cmd/account/terminal.ts';
-import { wordsOf } from '../../cmd/account/words.ts';
+import { MenuKeys } from '../../cmd/client/account/menu-keys.ts';
+import { drawMenu } from '../../cmd/client/account/menu-screen.ts';
+import { runAccountCommand } from '../../cmd/client/account/run.ts';
+import { AccountOutput, TerminalInput } from '../../cmd/client/account/terminal.ts';
+import { wordsOf } from '../../cmd/client/account/words.ts';
 import { Output } from '../../cmd/client/output.ts';
 import type { CommandPlace } from '../../cmd/client/place.ts';
 import { PlatformAccounts } from '../../cmd/node/accounts.ts';
@@ -19,7 +19,7 @@ import { projectRoot } from '../support/project.ts';
 import { until } from '../support/until.ts';
 
 test('nothing that a command by SSH can load reads files, starts programs, or uses the process', () => {
-  const waiting = readdirSync(join(projectRoot, 'cmd/account')).map((name) => join('cmd/account', name));
+  const waiting = readdirSync(join(projectRoot, 'cmd/client/account')).map((name) => join('cmd/client/account', name));
   const seen = new Set<string>();
   for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
     if (seen.has(file) || !/^cmd\/(account|client)\//.test(file)) continue;

@@ -44,11 +44,9 @@ const SIBLINGS: Readonly<Record<string, Readonly<Record<string, readonly string[
   cmd: {
     config: [],
     observability: ['config'],
-    node: ['config', 'observability', 'mcp', 'account'],
+    node: ['config', 'observability', 'client'],
     cli: ['config', 'observability', 'node'],
-    mcp: ['config'],
-    client: ['config', 'mcp'],
-    account: ['config', 'client'],
+    client: ['config'],
   },
   transports: {
     http: ['ws', 'wire'],
@@ -110,7 +108,7 @@ const LIBRARIES: readonly LibraryRule[] = [
   { library: /^ws$/, folders: ['transports/ws', 'client/node'] },
   { library: /^(node:)?(net|tls|http|https|http2|dgram)$/, folders: ['transports', 'client/node'] },
   { library: /^(node:)?dns(\/promises)?$/, folders: ['transports', 'client/node'] },
-  { library: /^@modelcontextprotocol\//, folders: ['cmd/mcp'] },
+  { library: /^@modelcontextprotocol\//, folders: ['cmd/client/mcp'] },
   { library: /^tldts$/, folders: ['actors/network'] },
   { library: /^undici$/, folders: ['transports'] },
   { library: /^nodemailer$/, folders: ['transports/clients/mail'] },

@@ -1,6 +1,6 @@
 /** Requests of one command: they end with it, and its sockets wait for whoever reads its output. */
-import { TroupeError } from '../../client/index.ts';
-import type { ClientTransport, SocketListener, TransportSocket } from '../../client/transport.ts';
+import { TroupeError } from '../../../client/index.ts';
+import type { ClientTransport, SocketListener, TransportSocket } from '../../../client/transport.ts';
 import type { AccountOutput } from './terminal.ts';
 
 /** Bytes of output that may wait; past it nothing more is taken of sockets. */

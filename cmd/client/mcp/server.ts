@@ -7,8 +7,8 @@ import {
   ListToolsRequestSchema,
   McpError,
 } from '@modelcontextprotocol/sdk/types.js';
-import { TroupeError } from '../../client/index.ts';
-import { version } from '../config/program.ts';
+import { TroupeError } from '../../../client/index.ts';
+import { version } from '../../config/program.ts';
 import { CONTAINER_TOOLS } from './container-tools.ts';
 import { INSIDE_TOOLS } from './inside-tools.ts';
 import { NETWORK_TOOLS } from './network-tools.ts';

@@ -1,7 +1,7 @@
 /** The tools over HTTP: each message is answered by a server of its own, so that nothing is kept between two. */
 import { Readable } from 'node:stream';
 import * as http from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
-import type { ToolReply, ToolRequest } from '../../proto/ports/tools.ts';
+import type { ToolReply, ToolRequest } from '../../../proto/ports/tools.ts';
 import { mcpServer } from './server.ts';
 
 /** The head of the answer goes out with the first of them. */

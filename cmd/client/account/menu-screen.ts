@@ -1,7 +1,7 @@
 /** What the menu looks like. */
-import type { Container } from '../../client/index.ts';
-import { clean } from '../client/clean.ts';
-import { age, cut, type Output, padded } from '../client/output.ts';
+import type { Container } from '../../../client/index.ts';
+import { clean } from '../clean.ts';
+import { age, cut, type Output, padded } from '../output.ts';
 
 /** What is shown. */
 interface MenuView {

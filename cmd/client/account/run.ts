@@ -1,8 +1,8 @@
 /** Runs what one session by SSH asks for. */
 import { CommanderError } from 'commander';
-import { TroupeError } from '../../client/index.ts';
-import type { AccountChannel } from '../../proto/ports/account-commands.ts';
-import { ClientFailure, EXIT, report, reportUsage } from '../client/failure.ts';
+import { TroupeError } from '../../../client/index.ts';
+import type { AccountChannel } from '../../../proto/ports/account-commands.ts';
+import { ClientFailure, EXIT, report, reportUsage } from '../failure.ts';
 import type { MenuTimer } from './menu.ts';
 import { AccountPlace, type AccountPlaceParts } from './place.ts';
 import { accountProgram } from './program.ts';

@@ -1,6 +1,6 @@
 /** A terminal at the other end of an SSH session: what the line discipline of a kernel does for one that is here. */
 import { Readable, Writable } from 'node:stream';
-import type { CommandInput, CommandOutput } from '../client/place.ts';
+import type { CommandInput, CommandOutput } from '../place.ts';
 
 /** Longest line that is typed, bytes (as MAX_CANON of Linux), and what may wait for a command. */
 const MOST_OF_LINE = 4095;

@@ -1,9 +1,9 @@
 /** Tools for containers. */
 import { z } from 'zod';
-import { TroupeError } from '../../client/index.ts';
-import { newContainerSchema } from '../../proto/compute/endpoints.ts';
-import { containerCreatedSchema, containerSchema } from '../../proto/compute/fields.ts';
-import { imageSchema } from '../../proto/compute/images.ts';
+import { TroupeError } from '../../../client/index.ts';
+import { newContainerSchema } from '../../../proto/compute/endpoints.ts';
+import { containerCreatedSchema, containerSchema } from '../../../proto/compute/fields.ts';
+import { imageSchema } from '../../../proto/compute/images.ts';
 import { containerField, idOf, secondsField, waitFor } from './fields.ts';
 import { type Tool, type ToolContext, tool } from './tool.ts';
 

@@ -1,9 +1,9 @@
 /** A session by SSH as the place of a command: its streams, and nothing of the platform's machine. */
-import { TroupeClient } from '../../client/index.ts';
-import type { ClientTransport } from '../../client/transport.ts';
-import type { AccountChannel } from '../../proto/ports/account-commands.ts';
-import { ClientFailure, EXIT } from '../client/failure.ts';
-import type { CommandInput, CommandPlace, OpenedClient } from '../client/place.ts';
+import { TroupeClient } from '../../../client/index.ts';
+import type { ClientTransport } from '../../../client/transport.ts';
+import type { AccountChannel } from '../../../proto/ports/account-commands.ts';
+import { ClientFailure, EXIT } from '../failure.ts';
+import type { CommandInput, CommandPlace, OpenedClient } from '../place.ts';
 import { SessionTransport } from './session-transport.ts';
 import { AccountOutput, TerminalInput } from './terminal.ts';
 

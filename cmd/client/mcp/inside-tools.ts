@@ -1,7 +1,7 @@
 /** Tools for what is inside of a container: commands, files, its log. */
 import { z } from 'zod';
-import { TroupeError } from '../../client/index.ts';
-import { readFiles, writeFiles } from '../../proto/compute/files.ts';
+import { TroupeError } from '../../../client/index.ts';
+import { readFiles, writeFiles } from '../../../proto/compute/files.ts';
 import { runCommand } from './commands.ts';
 import { containerField, idOf, secondsField } from './fields.ts';
 import { type Tool, type ToolContext, tool } from './tool.ts';

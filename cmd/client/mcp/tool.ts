@@ -1,7 +1,7 @@
 /** What a tool of the MCP server is. */
 import { z } from 'zod';
-import { type Outlook, type TroupeClient, TroupeError } from '../../client/index.ts';
-import { validationMessage } from '../../proto/validation-messages.ts';
+import { type Outlook, type TroupeClient, TroupeError } from '../../../client/index.ts';
+import { validationMessage } from '../../../proto/validation-messages.ts';
 
 /** What a tool works with. */
 export interface ToolContext {

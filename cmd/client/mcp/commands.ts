@@ -1,5 +1,5 @@
 /** A command in a container, over the socket of the endpoint, with bounded output. */
-import { TroupeError } from '../../client/index.ts';
+import { TroupeError } from '../../../client/index.ts';
 import type { ToolContext } from './tool.ts';
 
 interface CommandRequest {

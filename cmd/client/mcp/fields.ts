@@ -1,9 +1,9 @@
 /** What several tools share: how they name a container, how they wait for it. */
 import { setTimeout } from 'node:timers/promises';
 import { z } from 'zod';
-import { type Container, TroupeError } from '../../client/index.ts';
-import type { ContainerStatus, containerCreatedSchema } from '../../proto/compute/fields.ts';
-import { ID_PATTERN } from '../../proto/ids.ts';
+import { type Container, TroupeError } from '../../../client/index.ts';
+import type { ContainerStatus, containerCreatedSchema } from '../../../proto/compute/fields.ts';
+import { ID_PATTERN } from '../../../proto/ids.ts';
 import type { ToolContext } from './tool.ts';
 
 export const containerField = z.string().min(1).describe('Id of the container, or its whole name');

@@ -1,13 +1,13 @@
 /** The command line of those who logged in by SSH: what of `troupe` needs no machine of the person's own. */
 import { Command, Option } from 'commander';
-import { addAccountCommands, addApi, addWhoAmI } from '../client/account-commands.ts';
-import { clientCommand, nameHelp } from '../client/common.ts';
-import { addContainerCommands } from '../client/container-commands.ts';
-import { addGit, addReleases } from '../client/deploy-commands.ts';
-import { ClientFailure } from '../client/failure.ts';
-import type { CommandPlace } from '../client/place.ts';
-import type { SshOptions } from '../client/ssh-switch.ts';
-import { version } from '../config/program.ts';
+import { version } from '../../config/program.ts';
+import { addAccountCommands, addApi, addWhoAmI } from '../account-commands.ts';
+import { clientCommand, nameHelp } from '../common.ts';
+import { addContainerCommands } from '../container-commands.ts';
+import { addGit, addReleases } from '../deploy-commands.ts';
+import { ClientFailure } from '../failure.ts';
+import type { CommandPlace } from '../place.ts';
+import type { SshOptions } from '../ssh-switch.ts';
 
 /** What `troupe` has besides, and what to do instead. */
 const NOT_HERE: Readonly<Record<string, string>> = {
@@ -76,7 +76,7 @@ function addSwitch(program: Command): void {
     .addOption(new Option('--enable', 'let your SSH keys in').conflicts('disable'))
     .option('--disable', 'let no SSH in, and end what is open')
     .action(async (name: string | undefined, options: SshOptions) =>
-      (await import('../client/ssh-switch.ts')).switchSshOf(name, options),
+      (await import('../ssh-switch.ts')).switchSshOf(name, options),
     );
 }
 

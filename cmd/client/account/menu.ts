@@ -1,12 +1,12 @@
 /** The menu of those who log in by SSH without a command: their containers, and what a key does with them. */
-import type { Container } from '../../client/index.ts';
-import { clean } from '../client/clean.ts';
-import { ClientFailure, failureOf } from '../client/failure.ts';
-import { showLogs } from '../client/logs.ts';
+import type { Container } from '../../../client/index.ts';
+import { clean } from '../clean.ts';
+import { ClientFailure, failureOf } from '../failure.ts';
+import { showLogs } from '../logs.ts';
 
-import { runContainer } from '../client/run.ts';
-import { type ClientSession, openSession } from '../client/session.ts';
-import { openShell } from '../client/shell.ts';
+import { runContainer } from '../run.ts';
+import { type ClientSession, openSession } from '../session.ts';
+import { openShell } from '../shell.ts';
 import { type MenuKey, MenuKeys } from './menu-keys.ts';
 import { drawMenu } from './menu-screen.ts';
 import type { AccountPlace } from './place.ts';

@@ -1,8 +1,8 @@
 /** `troupe mcp`: the platform's work as tools for programs that act for people. */
-import type { Outlook } from '../../client/index.ts';
-import { serveStdio } from '../mcp/stdio.ts';
-import { outlookOf } from './outside.ts';
-import { type ClientCommandOptions, openSession } from './session.ts';
+import type { Outlook } from '../../../client/index.ts';
+import { outlookOf } from '../outside.ts';
+import { type ClientCommandOptions, openSession } from '../session.ts';
+import { serveStdio } from './stdio.ts';
 
 /** Serves until the input ends. */
 export async function serveTools(options: ClientCommandOptions): Promise<void> {

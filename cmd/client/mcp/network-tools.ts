@@ -1,9 +1,9 @@
 /** Tools for what leads to a container from outside: ports, and hostnames of the user. */
 import { z } from 'zod';
-import { addressOfPort, type CallReply, TroupeError } from '../../client/index.ts';
-import { ingressAccessSchema, ingressPasswordSchema } from '../../proto/compute/fields.ts';
-import { ingressSchema } from '../../proto/compute/settings.ts';
-import { mappingSchema } from '../../proto/network/endpoints.ts';
+import { addressOfPort, type CallReply, TroupeError } from '../../../client/index.ts';
+import { ingressAccessSchema, ingressPasswordSchema } from '../../../proto/compute/fields.ts';
+import { ingressSchema } from '../../../proto/compute/settings.ts';
+import { mappingSchema } from '../../../proto/network/endpoints.ts';
 import { containerField, idOf } from './fields.ts';
 import { type Tool, type ToolContext, tool } from './tool.ts';
 
