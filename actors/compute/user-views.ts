@@ -1,3 +1,4 @@
+/** What connections that asked for version 2 are told: whole containers, deletions, and what they use. */
 import type { ComputeEvent } from '../../proto/compute/endpoints.ts';
 import { type ContainerRow, containerById } from '../../storage/compute/containers.ts';
 import { dispatch } from '../../supervision/index.ts';
@@ -6,8 +7,6 @@ import type { ComputeDeps } from './deps.ts';
 import type { PlacedStatus } from './placed.ts';
 import type { ComputeUserState } from './user-state.ts';
 import { containerView, externalIp, usageView } from './views.ts';
-
-/** What connections that asked for version 2 are told: whole containers, deletions, and what they use. */
 
 /** How often they are told what their containers use, ms. */
 export const USAGE_EVERY_MS = 5000;

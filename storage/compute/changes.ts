@@ -1,9 +1,8 @@
+/** SQL of what is changed about a container after its creation: its name, its sizes, its SSH keys, its image. */
 import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';
 import { manyValues } from '../rows.ts';
 import { type ContainerRow, UNPROVEN, updateContainer } from './containers.ts';
-
-/** SQL of what is changed about a container after its creation: its name, its sizes, its SSH keys, its image. */
 
 /** What a container may use. */
 export type Sizes = Pick<ContainerRow, 'memoryMb' | 'instanceType' | 'storageGb'>;

@@ -1,3 +1,4 @@
+/** SQL of how workloads are run. All of it is sealed: commands hold secrets, too, when people are in a hurry. */
 import type { KeyObject } from 'node:crypto';
 import { z } from 'zod';
 import { healthSchema } from '../../proto/compute/health.ts';
@@ -5,8 +6,6 @@ import type { Queries, Tx } from '../db.ts';
 import type { SealedPlace } from '../reseal.ts';
 import { oneValue } from '../rows.ts';
 import { open, seal } from '../seal.ts';
-
-/** SQL of how workloads are run. All of it is sealed: commands hold secrets, too, when people are in a hurry. */
 
 /** What the sealed settings of a container are bound to. */
 const settingsContext = (containerId: string) => `container_settings/${containerId}/sealed`;

@@ -1,10 +1,9 @@
+/** SQL of webhooks as their users see them. Secrets are sealed, each for its own row. */
 import { z } from 'zod';
 import { KEPT_ANSWERS } from '../../proto/notify/webhooks.ts';
 import type { Queries, Tx } from '../db.ts';
 import type { SealedPlace } from '../reseal.ts';
 import { columnsOf, oneValue } from '../rows.ts';
-
-/** SQL of webhooks as their users see them. Secrets are sealed, each for its own row. */
 
 /** What the sealed secrets of a row are bound to. */
 export const secretContext = (webhookId: string) => `webhooks/${webhookId}/secret`;

@@ -1,3 +1,4 @@
+/** What a container's actor does about a command: whether it may run, and its entry in the audit trail. */
 import { createHash } from 'node:crypto';
 import { execContainer } from '../../../proto/compute/exec.ts';
 import type { Caller } from '../../../proto/endpoint.ts';
@@ -9,8 +10,6 @@ import { auditEntry } from '../../service/audit.ts';
 import { BoundedAudit } from '../../service/bounded-audit.ts';
 import { type Handler, handler } from '../../service/dispatch.ts';
 import { type ActiveContainer, type ContainerActorState, mustRun, ownedRow } from '../container/state.ts';
-
-/** What a container's actor does about a command: whether it may run, and its entry in the audit trail. */
 
 /** Of one container: a program that runs commands all day is one line in six seconds. */
 const BOUNDS = { burst: 30, everyMs: 6000 } as const;

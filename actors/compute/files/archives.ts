@@ -1,9 +1,8 @@
+/** Streams of tar archives: looked through, bounded, or cut down to the one file in them. */
 import { type Readable, Transform, type TransformCallback } from 'node:stream';
 import { TarError, TarScanner } from '../../../lib/tar-scanner.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { FileError } from '../../../proto/ports/files.ts';
-
-/** Streams of tar archives: looked through, bounded, or cut down to the one file in them. */
 
 /** The bytes of `source`, which fail past `limit`. */
 export function atMost(source: Readable, limit: number): Readable {
