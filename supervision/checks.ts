@@ -10,9 +10,12 @@ const POLICIES: readonly unknown[] = ['reject', 'drop-oldest', 'drop-newest'];
 const STRATEGIES: readonly unknown[] = ['one-for-one', 'one-for-all', 'rest-for-one'];
 const RESTARTS: readonly unknown[] = ['permanent', 'transient', 'temporary'];
 
-/** Checks what an actor is spawned with, but for its name. */
-export function checkBehaviour(f: unknown, options: Behaviour): void {
+export function checkHandler(f: unknown): void {
   mustBeFunction(f, 'the handler');
+}
+
+/** Checks the options that an actor is spawned with, but for its name. */
+export function checkBehaviour(options: Behaviour): void {
   if (options.kind !== undefined) mustBeText(options.kind, 'kind');
   if (options.shutdownAfter !== undefined) atLeast(0, options.shutdownAfter, 'shutdownAfter');
   if (options.shutdownMs !== undefined) atLeast(0, options.shutdownMs, 'shutdownMs');

@@ -138,8 +138,8 @@ export interface LatencyNumbers {
 }
 
 /**
- * The latencies of a system, live. Of each kind of actor the first message in a millisecond is looked at, and one in
- * 4,093: the counts are those of a sample.
+ * The latencies of a system, live. Of each kind of actor one message a millisecond is looked at: the counts are those
+ * of a sample.
  */
 export function latencies(system: SystemRef): readonly LatencyNumbers[] {
   return cellOf(system).kind.system.latencies.all;

@@ -22,8 +22,6 @@ const silent: Log = {
 
 const LONG_HANDLER_MS = 10_000;
 
-let nextSystem = 1;
-
 /**
  * Makes a system: the root under which actors are spawned. It keeps no process alive; `stop` ends all actors in it.
  * Throws SpawnError for a bad option.
@@ -36,7 +34,7 @@ export function start(options: SystemOptions = {}): SystemRef {
   const letters = new DeadLetters(log, options.onDeadLetter?.bind(options));
   const queue = queueFor(options.clock, options.schedule);
   const random = options.random?.bind(options) ?? (() => Math.random());
-  const core = new SystemCore(options.name ?? `system-${nextSystem++}`, log, letters, queue, random, tracer);
+  const core = new SystemCore(options.name ?? 'system', log, letters, queue, random, tracer);
   core.messageType = options.messageType?.bind(options);
   core.onIllegalFlags = options.onIllegalFlags?.bind(options);
   core.freezesMessages = options.freezeMessages === true;

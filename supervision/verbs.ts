@@ -1,6 +1,6 @@
 import { Ask, givenUp } from './cell/asks.ts';
 import type { Cell } from './cell/cell.ts';
-import type { Behaviour } from './cell/cell-parts.ts';
+import { noOptions } from './cell/cell-parts.ts';
 import { cellOf, parentOf } from './cell/context.ts';
 import { ENDED, STOPPING } from './cell/flags.ts';
 import { spawnCell } from './cell/spawning.ts';
@@ -10,8 +10,6 @@ import { atLeast } from './errors.ts';
 import type { AnyRef, Ref, SystemRef } from './ref.ts';
 import { currentTrace } from './tracing.ts';
 import type { Context, QueryOptions, SpawnOptions, StatelessOptions, StopReason } from './types.ts';
-
-const noOptions: Behaviour = Object.freeze({});
 
 /**
  * Makes an actor under `parent`. `f` gets one message at a time and returns the next state, or a promise of it.

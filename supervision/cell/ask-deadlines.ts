@@ -91,6 +91,7 @@ export class AskDeadlines {
   private lastMs = 0;
   private lastList: DeadlineList | undefined = undefined;
   private held = false;
+  private closed = false;
   private keeper: NodeJS.Timeout | undefined = undefined;
 
   constructor(queue: AskTime) {
@@ -133,16 +134,28 @@ export class AskDeadlines {
     this.lastList = undefined;
   }
 
+  /** The system has ended: no timer stays once the last ask is over. */
+  close(): void {
+    this.closed = true;
+    if (this.waiting === 0) this.disarm();
+  }
+
+  private disarm(): void {
+    for (const list of this.lists.values()) list.disarm();
+    this.lists.clear();
+    this.lastList = undefined;
+    clearInterval(this.keeper);
+    this.keeper = undefined;
+  }
+
   /** The lists' timers outlive their asks and so are unref'd; a timer of its own keeps the process alive. */
   private hold(on: boolean): void {
     this.held = on;
     if (this.queue.clock !== nodeClock) {
       // On a clock of a test a timer that serves nobody would be one more to go to.
-      if (on) return;
-      for (const list of this.lists.values()) list.disarm();
-      this.lists.clear();
-      this.lastList = undefined;
-    } else if (on) {
+      if (!on) this.disarm();
+    } else if (this.closed && !on) this.disarm();
+    else if (on) {
       if (this.keeper === undefined) this.keeper = setInterval(() => {}, MAX_TIMER_MS);
       else this.keeper.ref();
     } else this.keeper?.unref();

@@ -1,9 +1,8 @@
 import { isPromise } from '../../lib/waiting.ts';
 import { ActorError } from '../errors.ts';
 import { Ref } from '../ref.ts';
-import type { DeadlineList, WaitingAsk } from './ask-deadlines.ts';
+import type { AskDeadlines, DeadlineList, WaitingAsk } from './ask-deadlines.ts';
 import type { DeadLetters } from './dead-letters.ts';
-import type { SystemCore } from './kind-stats.ts';
 
 /** The two ends of a promise, with the type of the reply forgotten: methods compare their parameters both ways. */
 interface Settle {
@@ -15,6 +14,12 @@ interface Settle {
 const CANCELLED = -1;
 /** Of asks whose handlers want to know when nobody waits any more. */
 const watched = new WeakMap<Ask, AbortController>();
+
+/** What an ask needs of the system of the actor that is asked. */
+interface AskSystem {
+  readonly letters: DeadLetters;
+  readonly queue: { readonly ms: number; readonly deadlines: Pick<AskDeadlines, 'list'> };
+}
 
 /** What an ask fails with whose signal is aborted. */
 export function givenUp(target: string, { reason: cause }: { readonly reason: unknown }): ActorError {
@@ -39,7 +44,7 @@ export class Ask extends Ref<unknown> implements WaitingAsk {
 
   constructor(
     target: { readonly path: string },
-    { letters, queue }: SystemCore,
+    { letters, queue }: AskSystem,
     timeoutMs: number,
     resolve: Settle['resolve'],
     reject: Settle['reject'],

@@ -97,3 +97,6 @@ export interface Behaviour extends Omit<CommonOptions<unknown>, 'onCrash'> {
   onCrash?(msg: unknown, error: unknown, ctx: unknown, child: AnyRef | undefined): Decision | Promise<Decision>;
   afterStop?(state: unknown, ctx: unknown): void | Promise<void>;
 }
+
+/** Of whoever gives no options. */
+export const noOptions: Behaviour = Object.freeze({});

@@ -2,7 +2,7 @@ import { isPromise } from '../../lib/waiting.ts';
 import { ActorError } from '../errors.ts';
 import { pathSegment } from '../ref.ts';
 import type { CrashContext, StopReason } from '../types.ts';
-import { type Behaviour, type CellHooks, type Children, Rare } from './cell-parts.ts';
+import { type Behaviour, type CellHooks, type Children, noOptions, Rare } from './cell-parts.ts';
 import {
   BLOCKED,
   CLOSED,
@@ -235,12 +235,14 @@ export class Cell extends Inbox implements Runnable {
   /** Handles up to `limit` messages. Called by the run queue only. */
   run(limit: number): number {
     const flags = this.flags & ~QUEUED;
-    this.flags = flags;
-    if ((flags & BLOCKED) !== 0) return 0;
+    if ((flags & BLOCKED) !== 0) {
+      this.flags = flags;
+      return 0;
+    }
     this.flags = flags | RUNNING;
     const { kind } = this;
-    const isSampled = kind.handled + limit >= kind.nextSample || kind.sampledAt !== kind.queue.ms;
-    const n = isSampled || (flags & STATELESS) !== 0 ? this.runOtherwise(isSampled, limit) : this.runStateful(limit);
+    const isRare = kind.sampledAt !== kind.queue.ms || (flags & STATELESS) !== 0;
+    const n = isRare ? this.runOtherwise(limit) : this.runStateful(limit);
     kind.handled += n;
     const after = this.flags;
     if ((after & RUNNING) !== 0) {
@@ -251,8 +253,9 @@ export class Cell extends Inbox implements Runnable {
   }
 
   /** What `run` seldom does, apart from it so that the compiler puts the rest into the queue's loop. */
-  private runOtherwise(isSampled: boolean, limit: number): number {
-    return isSampled ? lifecycle.observe(this, limit) : this.runStateless(limit);
+  private runOtherwise(limit: number): number {
+    const { kind } = this;
+    return kind.sampledAt !== kind.queue.ms ? lifecycle.observe(this, limit) : this.runStateless(limit);
   }
 
   /** Handles up to `limit` messages, which `run` counts. */
@@ -344,9 +347,8 @@ export class Cell extends Inbox implements Runnable {
     this.rare = undefined;
     this.children = undefined;
     this.f = ended;
-    this.options = nothing;
+    this.options = noOptions;
   }
 }
 
-const nothing: Behaviour = Object.freeze({});
 const ended: MessageHandler = () => undefined;

@@ -124,6 +124,7 @@ export function cellOf(ref: AnyRef): Cell {
 
 /** `cellOf` for the parent of a new actor. Throws ActorError `stopped` for the `self` of a life that a reset ended. */
 export function parentOf(ref: AnyRef): Cell {
+  if (ref instanceof Cell) return ref;
   if (ref instanceof FormerSelf) throw new ActorError('stopped', `this life of ${ref.path} is over`);
   return cellOf(ref);
 }

@@ -1,6 +1,6 @@
 import { Ref } from '../ref.ts';
 import { BEYOND_SLOT, PILE, SIGNALS, SLOT } from './flags.ts';
-import { giveMailbox, type Mailbox, type Meta, takeMailbox } from './mailbox.ts';
+import type { Mailbox, MailboxPool, Meta } from './mailbox.ts';
 import type { SignalQueue } from './signals.ts';
 
 /** Meta of the message taken last. Not kept by each actor: whoever took the message reads it at once. */
@@ -19,6 +19,9 @@ export abstract class Inbox extends Ref<unknown> {
   /** The rare parts; all that counts here are its signals. */
   abstract rare: { signals: SignalQueue | undefined } | undefined;
 
+  /** All that counts here are the mailboxes of its system. */
+  abstract readonly kind: { readonly mailboxes: MailboxPool };
+
   /** Messages and signals that wait. */
   get depth(): number {
     const signals = this.rare?.signals?.length ?? 0;
@@ -28,7 +31,7 @@ export abstract class Inbox extends Ref<unknown> {
 
   /** Only when one message waits, in the slot. */
   protected putSecond(msg: unknown, meta: Meta): void {
-    const mailbox = takeMailbox();
+    const mailbox = this.kind.mailboxes.take();
     mailbox.push(this.slotMsg, this.slotMeta);
     mailbox.push(msg, meta);
     this.emptySlot();
@@ -70,12 +73,14 @@ export abstract class Inbox extends Ref<unknown> {
     if (mailbox === undefined) return undefined;
     const msg = mailbox.take();
     taken.meta = mailbox.meta;
-    if (mailbox.length === 0) {
-      this.mailbox = undefined;
-      this.flags &= ~PILE;
-      giveMailbox(mailbox);
-    }
+    if (mailbox.length === 0) this.giveMailbox(mailbox);
     return msg;
+  }
+
+  private giveMailbox(mailbox: Mailbox): void {
+    this.mailbox = undefined;
+    this.flags &= ~PILE;
+    this.kind.mailboxes.give(mailbox);
   }
 
   /** What `take` would give, which stays; its meta is then in `taken`. Only when something waits. */

@@ -3,7 +3,7 @@ import type { Tracer } from '../tracing.ts';
 import { CrashNotes } from './crash-notes.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import { Latencies } from './latency.ts';
-import { SAMPLED } from './observed.ts';
+import { MailboxPool } from './mailbox.ts';
 import type { RunQueue } from './run-queue.ts';
 
 /** Running numbers of one kind of actor in one system. Depth and age are read from the mailboxes when asked for. */
@@ -12,6 +12,8 @@ export class KindStats {
   readonly system: SystemCore;
   /** The system's: messages reach it this way. */
   readonly queue: RunQueue;
+  /** The system's. */
+  readonly mailboxes: MailboxPool;
   /** The system's, if it has one. */
   readonly tracer: Tracer | undefined;
   alive = 0;
@@ -27,18 +29,15 @@ export class KindStats {
   expired = 0;
   /** Asks whose asker gave up before their turn. */
   cancelled = 0;
-  /** Which message, counted as `handled` is, will be looked at for its latency. */
-  nextSample = SAMPLED;
-  /** The coarse time at which one was last. */
+  /** The coarse time at which a message was last looked at for its latency; stays as it is with a tracer. */
   sampledAt = -1;
 
   constructor(kind: string, system: SystemCore) {
     this.kind = kind;
     this.system = system;
     this.queue = system.queue;
+    this.mailboxes = system.mailboxes;
     this.tracer = system.tracer;
-    // Each is looked at then.
-    if (this.tracer !== undefined) this.nextSample = 0;
   }
 }
 
@@ -56,6 +55,7 @@ export class SystemCore {
   readonly log: Log;
   readonly letters: DeadLetters;
   readonly queue: RunQueue;
+  readonly mailboxes = new MailboxPool();
   /** At least 0 and below 1. */
   readonly random: () => number;
   readonly tracer: Tracer | undefined;
@@ -85,6 +85,11 @@ export class SystemCore {
     this.random = random;
     this.tracer = tracer;
     this.plain = this.kindOf('actor');
+  }
+
+  /** Whether all of its actors are of the class `Cell` itself. */
+  get hasPlainCells(): boolean {
+    return this.tracer === undefined && !this.freezesMessages;
   }
 
   /** The numbers of a kind, made at its first actor. */

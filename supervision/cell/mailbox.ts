@@ -37,45 +37,59 @@ class Chunk {
   }
 }
 
-const spareChunks: Chunk[] = [];
-const spareMailboxes: Mailbox[] = [];
+/** Empty mailboxes and chunks of one system, kept for its next burst. */
+export class MailboxPool {
+  private readonly mailboxes: Mailbox[] = [];
+  private readonly chunks: Chunk[] = [];
+  /** Large ones: fresh pages take longer than the messages. The next full collection takes them. */
+  private largeChunks = new WeakRef<Chunk[]>([]);
 
-/** Large chunks for the next flood: fresh pages take longer than the messages. The next full collection takes them. */
-let spareLargeChunks = new WeakRef<Chunk[]>([]);
+  /** An empty mailbox. */
+  take(): Mailbox {
+    return this.mailboxes.pop() ?? new Mailbox(this);
+  }
 
-function largeSpares(): Chunk[] {
-  const spares = spareLargeChunks.deref();
-  if (spares !== undefined) return spares;
-  const none: Chunk[] = [];
-  spareLargeChunks = new WeakRef(none);
-  return none;
-}
+  /** Gives an emptied mailbox back; the caller forgets it. */
+  give(mailbox: Mailbox): void {
+    mailbox.rewind();
+    if (this.mailboxes.length < SPARES) this.mailboxes.push(mailbox);
+  }
 
-function takeChunk(): Chunk {
-  return spareChunks.pop() ?? new Chunk(CHUNK_MESSAGES);
-}
+  takeChunk(): Chunk {
+    return this.chunks.pop() ?? new Chunk(CHUNK_MESSAGES);
+  }
 
-function takeLargeChunk(): Chunk {
-  return largeSpares().pop() ?? new Chunk(LARGE_CHUNK_MESSAGES);
-}
+  takeLargeChunk(): Chunk {
+    return this.largeSpares().pop() ?? new Chunk(LARGE_CHUNK_MESSAGES);
+  }
 
-function giveChunk(chunk: Chunk): void {
-  chunk.next = undefined;
-  chunk.runs = 0;
-  const spares = chunk.messages.length === CHUNK_MESSAGES ? spareChunks : largeSpares();
-  if (spares.length < SPARES) spares.push(chunk);
+  giveChunk(chunk: Chunk): void {
+    chunk.next = undefined;
+    chunk.runs = 0;
+    const spares = chunk.messages.length === CHUNK_MESSAGES ? this.chunks : this.largeSpares();
+    if (spares.length < SPARES) spares.push(chunk);
+  }
+
+  private largeSpares(): Chunk[] {
+    const spares = this.largeChunks.deref();
+    if (spares !== undefined) return spares;
+    const none: Chunk[] = [];
+    this.largeChunks = new WeakRef(none);
+    return none;
+  }
 }
 
 /**
  * A queue of messages in linked chunks: nothing is moved or copied, taking is O(1) after any burst. An actor has one
- * only while two or more messages wait; emptied ones go back to a small pool.
+ * only while two or more messages wait; emptied ones go back to the pool of their system.
  */
 export class Mailbox {
+  private readonly pool: MailboxPool;
   length = 0;
   /** Meta of the message `take` returned last. */
   meta: Meta = 0;
-  private head: Chunk = takeChunk();
-  private tail: Chunk = this.head;
+  private head: Chunk;
+  private tail: Chunk;
   private headAt = 0;
   private tailAt = 0;
   /** Stamp of the message that was put in last; NO_STAMP when that was an ask. */
@@ -83,6 +97,12 @@ export class Mailbox {
   /** The run of `head` that comes next, and where it begins; -1 when there is none yet. */
   private nextRun = 0;
   private nextRunAt = -1;
+
+  constructor(pool: MailboxPool) {
+    this.pool = pool;
+    this.head = pool.takeChunk();
+    this.tail = this.head;
+  }
 
   push(msg: unknown, meta: Meta): void {
     let at = this.tailAt;
@@ -98,7 +118,7 @@ export class Mailbox {
   }
 
   private extend(last: Chunk): Chunk {
-    const chunk = this.length < FLOOD ? takeChunk() : takeLargeChunk();
+    const chunk = this.length < FLOOD ? this.pool.takeChunk() : this.pool.takeLargeChunk();
     last.next = chunk;
     this.tail = chunk;
     return chunk;
@@ -145,7 +165,7 @@ export class Mailbox {
       chunk.runs = 0;
     } else {
       this.head = chunk.next;
-      giveChunk(chunk);
+      this.pool.giveChunk(chunk);
     }
     this.nextRunAt = this.runAt(this.head);
   }
@@ -189,8 +209,8 @@ export class Mailbox {
   /** Makes an emptied mailbox as good as new, with no more room than a new one. */
   rewind(): void {
     if (this.head.messages.length !== CHUNK_MESSAGES) {
-      giveChunk(this.head);
-      this.head = takeChunk();
+      this.pool.giveChunk(this.head);
+      this.head = this.pool.takeChunk();
       this.tail = this.head;
     }
     this.head.runs = 0;
@@ -201,15 +221,4 @@ export class Mailbox {
     this.nextRun = 0;
     this.nextRunAt = -1;
   }
-}
-
-/** An empty mailbox. */
-export function takeMailbox(): Mailbox {
-  return spareMailboxes.pop() ?? new Mailbox();
-}
-
-/** Gives an emptied mailbox back; the caller forgets it. */
-export function giveMailbox(mailbox: Mailbox): void {
-  mailbox.rewind();
-  if (spareMailboxes.length < SPARES) spareMailboxes.push(mailbox);
 }

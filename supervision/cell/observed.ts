@@ -1,13 +1,10 @@
-/** Handlers that are looked at: a sample of them, for the numbers. */
+/**
+ * Handlers that are looked at, for the numbers: of each kind of actor one message a millisecond. That is nearly all of
+ * them when few come, and few when many do.
+ */
 import type { SystemClock } from '../environment.ts';
 import type { Span } from '../tracing.ts';
 import type { Latency } from './latency.ts';
-
-/**
- * Of each kind of actor the first message in a millisecond is looked at, and one in so many: few when many come, nearly
- * all when few do. A prime, so that messages which come in turns have their turn.
- */
-export const SAMPLED = 4093;
 
 /** One handler, from before its call until its promise has settled. */
 export class Observed {

@@ -3,24 +3,26 @@ import type { Cell } from './cell.ts';
 import { BLOCKED, RUNNING, WAITING } from './flags.ts';
 import { messageType } from './handlers.ts';
 import { taken } from './inbox.ts';
-import { Observed, onStack, SAMPLED } from './observed.ts';
+import { Observed, onStack } from './observed.ts';
 
-/** Handles up to `limit` messages as `Cell.handle` does, and looks at the one whose turn it is. */
+/** Handles up to `limit` messages as `Cell.handle` does, and looks at one of them; with a tracer at each. */
 export function handleObserved(cell: Cell, limit: number): number {
   const { kind } = cell;
   if (kind.tracer !== undefined) return handleTraced(cell, kind.tracer, limit);
   const { queue } = kind;
-  const before = kind.sampledAt === queue.ms ? kind.nextSample - kind.handled - 1 : 0;
+  const before = cell.depth > limit ? passedOver(queue.ms, limit) : 0;
   let n = before > 0 ? cell.handle(before) : 0;
   if (n < before || !goesOn(cell)) return n;
-  n += handleOne(cell);
   kind.sampledAt = queue.ms;
-  // The caller counts them when all are handled.
-  kind.nextSample = kind.handled + n + SAMPLED;
+  n += handleOne(cell);
   return n < limit && goesOn(cell) ? n + cell.handle(limit - n) : n;
 }
 
-/** With a tracer each is looked at. */
+/** In a flood messages that come in turns have their share: every other time it is not the first that is looked at. */
+function passedOver(ms: number, limit: number): number {
+  return ms % 2 === 0 ? 0 : (ms >> 1) % limit;
+}
+
 function handleTraced(cell: Cell, tracer: Tracer, limit: number): number {
   let n = 0;
   while (n < limit && goesOn(cell)) n += handleOne(cell, tracer);

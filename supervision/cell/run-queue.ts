@@ -21,8 +21,8 @@ const resolved = Promise.resolve();
  * Which actors have something to do, and when they get to do it; and the time that they see.
  *
  * The first message of a turn is drained in a microtask, so what an I/O callback asks is answered before the next
- * callback. A turn gets SLICE_MS; what is left then waits for setImmediate, behind timers and sockets. A marker
- * (setImmediate) tells when a turn ended, so chains of awaited asks cannot hold the loop either.
+ * callback. A system gets SLICE_MS of a turn; what is left then waits for setImmediate, behind timers and sockets. A
+ * marker (setImmediate) tells when a turn ended, so chains of awaited asks cannot hold the loop either.
  */
 export class RunQueue {
   /** Coarse time, refreshed with each look at the clock, in 31 bits that wrap. */
@@ -184,14 +184,7 @@ class ScheduledQueue extends RunQueue {
   }
 }
 
-/**
- * The queue of all systems that bring neither a clock nor a schedule. They share it because they share the event loop:
- * the slice of a turn is theirs together.
- */
-const shared = new RunQueue(nodeClock);
-
-/** The queue for a system with this clock and this schedule. */
-export function queueFor(clock: SystemClock | undefined, schedule: Schedule | undefined): RunQueue {
-  if (schedule !== undefined) return new ScheduledQueue(clock ?? nodeClock, schedule);
-  return clock === undefined ? shared : new RunQueue(clock);
+/** The queue of a system with this clock and this schedule; each system has its own. */
+export function queueFor(clock: SystemClock = nodeClock, schedule?: Schedule): RunQueue {
+  return schedule === undefined ? new RunQueue(clock) : new ScheduledQueue(clock, schedule);
 }

@@ -1,7 +1,7 @@
-import { checkBehaviour } from '../checks.ts';
+import { checkBehaviour, checkHandler } from '../checks.ts';
 import { SpawnError } from '../errors.ts';
 import { Cell, type MessageHandler } from './cell.ts';
-import { type Behaviour, type CellHooks, Children } from './cell-parts.ts';
+import { type Behaviour, type CellHooks, Children, noOptions } from './cell-parts.ts';
 import { CHILDREN_TOLD, ENDED, STATELESS, STOPPING } from './flags.ts';
 import { FreezingCell } from './freezing-cell.ts';
 import { stopWhenIdle } from './idle.ts';
@@ -31,7 +31,8 @@ interface SpawnExtras {
 export function spawnCell(parent: Cell, f: MessageHandler, options: Behaviour, extras?: SpawnExtras): Cell {
   // CHILDREN_TOLD: a reset has told the children of the former life to end, and this one would not hear of it.
   if ((parent.flags & (STOPPING | ENDED | CHILDREN_TOLD)) !== 0) throw stoppedParent(parent);
-  checkBehaviour(f, options);
+  checkHandler(f);
+  if (options !== noOptions) checkBehaviour(options);
   const { name } = options;
   let siblings = parent.children;
   if (name !== undefined) checkName(parent, name, siblings);
@@ -39,8 +40,9 @@ export function spawnCell(parent: Cell, f: MessageHandler, options: Behaviour, e
   const kind = options.kind === undefined ? system.plain : system.kindOf(options.kind);
   const capacity = Math.min(options.mailbox?.capacity ?? DEFAULT_CAPACITY, MAX_CAPACITY);
   const label = name ?? extras?.label ?? system.nextLabel++;
-  const Kind = classOf(kind);
-  const cell = new Kind(parent, label, kind, f, options, capacity, extras?.hooks);
+  const cell = system.hasPlainCells
+    ? new Cell(parent, label, kind, f, options, capacity, extras?.hooks)
+    : new (classOf(kind))(parent, label, kind, f, options, capacity, extras?.hooks);
   if (siblings === undefined) {
     siblings = new Children<Cell>();
     parent.children = siblings;

@@ -3,6 +3,7 @@ import { ActorError } from '../errors.ts';
 import type { StopReason } from '../types.ts';
 import { Ask } from './asks.ts';
 import type { Cell } from './cell.ts';
+import type { CellHooks } from './cell-parts.ts';
 import {
   AFTER_STOP,
   AWAITING,
@@ -42,10 +43,15 @@ export function beginStop(cell: Cell, reason: StopReason, refusal?: ActorError):
   cell.reason = reason;
   if (refusal !== undefined) cell.parts.refusal = refusal;
   if (cell.rare !== undefined) quieten(cell);
-  if (broken) contain(cell, () => cell.hooks?.broken?.(cell));
-  if (cell.hooks !== undefined) contain(cell, () => cell.hooks?.stopping?.(cell, reason));
+  if (cell.hooks !== undefined) tellHooks(cell, reason, broken);
   cell.flush();
   return true;
+}
+
+// Apart from `beginStop`: a function that makes closures makes a context for them each time, and most have no hooks.
+function tellHooks(cell: Cell, reason: StopReason, broken: boolean): void {
+  if (broken) contain(cell, () => cell.hooks?.broken?.(cell));
+  contain(cell, () => cell.hooks?.stopping?.(cell, reason));
 }
 
 /** Ends what the present life of an actor began: timers, watches, signal, a pause or a decision that is pending. */
@@ -85,22 +91,28 @@ export function endOf(cell: Cell): Promise<StopReason> {
  */
 export function advanceStop(cell: Cell, untold: Cell[]): Cell | undefined {
   if ((cell.flags & ENDED) !== 0 || (cell.flags & RUNNING) !== 0) return undefined;
-  if (cell.busy) {
-    withGrace(cell, () => {
-      abandon(cell, () => cell.stoppedError(true));
-      cell.advance();
-    });
+  const hasRare = cell.rare !== undefined;
+  if (hasRare && cell.busy) {
+    awaitHandlers(cell);
     return undefined;
   }
   if ((cell.flags & CHILDREN_TOLD) === 0) {
     cell.flags |= CHILDREN_TOLD;
-    endGrace(cell);
-    stopChildren(cell, untold);
+    if (hasRare) endGrace(cell);
+    if (cell.children !== undefined || cell.hooks !== undefined) stopChildren(cell, untold);
   }
   if ((cell.flags & (CHILDREN_HOOK | AFTER_STOP)) !== 0) return undefined;
   if (cell.children !== undefined && cell.children.count > 0) return undefined;
   cell.flags |= AFTER_STOP;
   return runAfterStop(cell);
+}
+
+/** Goes on with the stop once the handlers that run have ended or had their time. */
+function awaitHandlers(cell: Cell): void {
+  withGrace(cell, () => {
+    abandon(cell, () => cell.stoppedError(true));
+    cell.advance();
+  });
 }
 
 /** Ends an actor and all below it at once: handlers are abandoned, afterStop is not called. */
@@ -193,6 +205,11 @@ function runAfterStop(cell: Cell): Cell | undefined {
     afterStopFailed(cell, err);
     return end(cell);
   }
+  awaitAfterStop(cell, result);
+  return undefined;
+}
+
+function awaitAfterStop(cell: Cell, result: unknown): void {
   withGrace(cell, () => {
     cell.kind.system.log.warn(
       { actor: cell.path, kind: cell.kind.kind },
@@ -203,7 +220,6 @@ function runAfterStop(cell: Cell): Cell | undefined {
   Promise.resolve(result)
     .catch((err: unknown) => afterStopFailed(cell, err))
     .finally(() => end(cell)?.advance());
-  return undefined;
 }
 
 function afterStopFailed(cell: Cell, err: unknown): void {
@@ -222,15 +238,21 @@ function end(cell: Cell): Cell | undefined {
   const ended = cell.rare?.ended;
   const parent = cell.parent;
   const hooks = cell.hooks;
-  const { watchdog } = cell.kind.system;
-  if (parent === undefined) watchdog?.close();
-  else watchdog?.leaves(cell);
+  const { queue, watchdog } = cell.kind.system;
+  if (parent === undefined) {
+    watchdog?.close();
+    queue.deadlines.close();
+  } else watchdog?.leaves(cell);
   cell.forget();
   if (parent !== undefined) unlink(parent, cell);
-  if (hooks !== undefined) contain(cell, () => hooks.ended?.(cell, reason));
-  tellWatchers(watchers, cell, reason);
+  if (hooks !== undefined) tellEnded(cell, hooks, reason);
+  if (watchers !== undefined) tellWatchers(watchers, cell, reason);
   ended?.resolve(reason);
   return parent !== undefined && (parent.flags & (STOPPING | RESETTING)) !== 0 ? parent : undefined;
+}
+
+function tellEnded(cell: Cell, hooks: CellHooks<Cell>, reason: StopReason): void {
+  contain(cell, () => hooks.ended?.(cell, reason));
 }
 
 function unlink(parent: Cell, cell: Cell): void {

@@ -35,11 +35,10 @@ export function unwatchAll(watcher: Cell): void {
 
 /** Tells all watchers of an actor that has ended. */
 export function tellWatchers(
-  watchers: Map<Cell, (reason: StopReason) => unknown> | undefined,
+  watchers: Map<Cell, (reason: StopReason) => unknown>,
   target: Cell,
   reason: StopReason,
 ): void {
-  if (watchers === undefined) return;
   for (const [watcher, toMessage] of watchers) {
     watcher.rare?.watching?.delete(target);
     tell(watcher, reason, toMessage);

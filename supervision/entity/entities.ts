@@ -7,7 +7,7 @@ import { keepAwake, sleep } from '../cell/idle.ts';
 import { spawnCell } from '../cell/spawning.ts';
 import { endOf, requestStop } from '../cell/stopping.ts';
 import { inTime, Timer } from '../cell/timer.ts';
-import { checkBehaviour } from '../checks.ts';
+import { checkBehaviour, checkHandler } from '../checks.ts';
 import * as decisions from '../decisions.ts';
 import { ActorError, atLeast } from '../errors.ts';
 import { type AnyRef, pathSegment, type Ref, type SystemRef } from '../ref.ts';
@@ -106,7 +106,8 @@ class LocalEntities<Msg> implements Entities<Msg> {
     atLeast(0, kind.sleepAfterMs, 'sleepAfterMs');
     if (kind.coolDownMs !== undefined) atLeast(0, kind.coolDownMs, 'coolDownMs');
     if (kind.activateMs !== undefined) atLeast(0, kind.activateMs, 'activateMs');
-    checkBehaviour(this.handler, this.options);
+    checkHandler(this.handler);
+    checkBehaviour(this.options);
     this.hooks = {
       isEntity: true,
       context: (cell) => new LocalEntityContext(cell),

@@ -79,10 +79,11 @@ test('a state that throws when it is looked at could not be made: what waits hea
       onCrash: (msg, _error, ctx) => (msg === undefined ? ctx.stop : ctx.reset),
     });
     dispatch(ref, 'crash');
-    await until(() => stats(system).kinds.actor?.failed === 1, 'the crash');
-    const answer = ask(ref);
+    // Waits behind the crash, and so for the state of the second life.
+    const answer = rejectsWith(ask(ref), 'crashed');
     assert.equal((await stopped(ref)).kind, 'crashed');
-    await rejectsWith(answer, 'crashed');
+    await answer;
+    assert.equal(stats(system).kinds.actor?.failed, 2);
     const first = spawn<undefined, Message>(system, handle, { initialStateFunc: () => hostile() });
     assert.equal((await stopped(first)).kind, 'crashed');
   }));

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { stats } from '../../supervision/index.ts';
+import { dispatch, query, type Ref, spawn, start, stats, stop, stopped } from '../../supervision/index.ts';
 import { heapInUse, manyLives, manyMessages } from '../support/supervision/churn.ts';
-import { withSystem } from '../support/supervision/system.ts';
+import { type Asking, withSystem } from '../support/supervision/system.ts';
 import { until } from '../support/until.ts';
 
 // The long form is `npm run soak -- runtime`.
@@ -39,3 +39,28 @@ test('a hundred thousand lives leave the heap where it was', () =>
     assert.ok((await growth(() => manyLives(system, 100_000))) < MB, 'less than ten bytes a life');
     assert.equal(stats(system).kinds.actor?.alive, 0);
   }));
+
+/** A system that answers an ask, and ends before it answers another one. Both asks have an hour. */
+async function lifeOfASystem(): Promise<WeakRef<object>> {
+  const system = start();
+  const late: Ref<string>[] = [];
+  const actor = spawn<undefined, Asking<string> & { at: 'once' | 'last' }>(system, (_, { at, replyTo }) => {
+    if (at === 'once') dispatch(replyTo, 'here');
+    else late.push(replyTo);
+    return undefined;
+  });
+  const ask = (at: 'once' | 'last') => query(actor, (replyTo: Ref<string>) => ({ at, replyTo }), 3_600_000);
+  const last = ask('last');
+  assert.equal(await ask('once'), 'here');
+  stop(system);
+  await stopped(system);
+  for (const replyTo of late) dispatch(replyTo, 'after all');
+  assert.equal(await last, 'after all');
+  return new WeakRef(system);
+}
+
+test('an ended system leaves no timer behind that holds it, however long its asks might have taken', async () => {
+  const systems = await Promise.all([lifeOfASystem(), lifeOfASystem(), lifeOfASystem()]);
+  const isGone = () => heapInUse() > 0 && systems.every((system) => system.deref() === undefined);
+  await until(isGone, { timeoutMs: SETTLES_MS, everyMs: 100, what: 'the systems are collected' });
+});

@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { giveMailbox, takeMailbox } from '../../supervision/cell/mailbox.ts';
+import { MailboxPool } from '../../supervision/cell/mailbox.ts';
 import { dispatch, query, type Ref, spawn } from '../../supervision/index.ts';
 import { type Asking, openAsks, rejectsWith, withSystem } from '../support/supervision/system.ts';
 
 test('a mailbox is a queue, whatever is put in and taken out, across chunks and reuse', () => {
+  const pool = new MailboxPool();
   const step = fc.record({ push: fc.nat(400), take: fc.nat(400) });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
-      const mailbox = takeMailbox();
+      const mailbox = pool.take();
       const model: number[] = [];
       let next = 0;
       const takeOne = (): void => {
@@ -30,14 +31,15 @@ test('a mailbox is a queue, whatever is put in and taken out, across chunks and 
         assert.equal(mailbox.has(next), false);
       }
       while (model.length > 0) takeOne();
-      giveMailbox(mailbox);
+      pool.give(mailbox);
     }),
     { numRuns: 50 },
   );
 });
 
 test('a flooded mailbox keeps the order through chunks of both sizes, and finds what waits', () => {
-  const mailbox = takeMailbox();
+  const pool = new MailboxPool();
+  const mailbox = pool.take();
   const COUNT = 50_000;
   let taken = 0;
   for (let i = 0; i < COUNT; i++) {
@@ -53,7 +55,7 @@ test('a flooded mailbox keeps the order through chunks of both sizes, and finds 
   );
   while (mailbox.length > 0) assert.equal(mailbox.take(), taken++);
   assert.equal(taken, COUNT);
-  giveMailbox(mailbox);
+  pool.give(mailbox);
 });
 
 test('asks that are over leave nothing behind, whichever way they ended', () =>

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { cellOf } from '../../supervision/cell/context.ts';
 import {
   dispatch,
   entities,
@@ -14,6 +15,7 @@ import {
   stopped,
 } from '../../supervision/index.ts';
 import { Probe, TestSystem } from '../../supervision/testing/index.ts';
+import { type Asking, openAsks, rejectsWith } from '../support/supervision/system.ts';
 
 /** Actors that race: many senders, timers, a crash loop with a backoff, entities. Gives the trace of all that. */
 async function race(seed: number): Promise<string> {
@@ -252,4 +254,20 @@ test('a clock, a source of random numbers and a schedule can be handed in one by
   assert.equal(stats(timed).kinds.busy?.oldestMs, 5000);
   stop(timed);
   await stopped(timed);
+});
+
+test('two systems share no run queue, no open asks and no spare mailboxes', async () => {
+  const systems = [start(), start()];
+  const [one, other] = systems.map((system) => cellOf(system).kind);
+  assert.ok(one !== undefined && other !== undefined);
+  assert.notEqual(one.queue, other.queue);
+  assert.notEqual(one.mailboxes, other.mailboxes);
+  const [first] = systems;
+  assert.ok(first !== undefined);
+  const silent = spawn<undefined, Asking<string>>(first, () => undefined);
+  const asked = query(silent, (replyTo: Ref<string>) => ({ replyTo }), 20);
+  assert.deepEqual([openAsks(first), other.queue.deadlines.waiting], [1, 0]);
+  await rejectsWith(asked, 'timeout');
+  for (const system of systems) stop(system);
+  await Promise.all(systems.map((system) => stopped(system)));
 });
