@@ -1,5 +1,5 @@
 /** Forgets which containers were deleted long ago. */
-import { purgeDeleted } from '../../storage/compute/changes.ts';
+import { purgeDeleted } from '../../storage/compute/deleted.ts';
 import { periodic } from '../service/periodic.ts';
 import type { ComputeDeps } from './deps.ts';
 import { SERVICE } from './placed.ts';

@@ -47,7 +47,7 @@ function addRun(program: Command): void {
     .option('--storage <size>', 'such as 5G (default: 5G)', gigabytes)
     .option('--key <key>', 'an SSH key of yours; may be repeated (default: all)', several)
     .option('-p, --port <outside:inside>', 'open a port, such as 80:8080 or 443:8080/https; may be repeated', several)
-    .option('--mount <path>', 'a path whose data is kept; may be repeated (default: /root)', several)
+    .option('--mount <path>', 'a path whose data is kept, or "none"; may be repeated (default: /root)', several)
     .option('-e, --env <name=value>', 'a variable; may be repeated', each)
     .option('--env-file <file>', 'variables of a file such as .env (-: standard input)')
     .option('--secret <name>', 'a secret, which is typed, or read of standard input')

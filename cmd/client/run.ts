@@ -63,7 +63,7 @@ export async function runContainer(
     ssh_key_ids,
     ...settings,
     ...(expires_at && { expires_at }),
-    ...(options.mount === undefined ? undefined : { mount_paths: [...options.mount] }),
+    ...(options.mount === undefined ? undefined : { mount_paths: mountPathsOf(options.mount) }),
     ...(env === undefined ? undefined : { env }),
     ...(secrets === undefined ? undefined : { secrets }),
     ...(options.image === undefined ? undefined : { image: options.image }),
@@ -182,4 +182,9 @@ const SECOND = [
 function madeUpName(): string {
   const one = (words: readonly string[]) => words[Math.floor(Math.random() * words.length)] ?? '';
   return `${one(FIRST)}-${one(SECOND)}`;
+}
+
+/** The paths of `--mount`; "none" alone is no path. */
+function mountPathsOf(given: readonly string[]): string[] {
+  return given.length === 1 && given[0] === 'none' ? [] : [...given];
 }

@@ -13,7 +13,7 @@ import {
   imageSchema,
   instanceTypeSchema,
   memorySchema,
-  mountPathsSchema,
+  newMountPathsSchema,
   ofContainer,
   ofContainers,
   ok,
@@ -80,7 +80,7 @@ export const newContainerSchema = z.strictObject({
   storage_gb: storageSchema.default(5),
   ssh_key_ids: sshKeyIdsSchema,
   ssh_enabled: z.boolean().default(false),
-  mount_paths: mountPathsSchema.default(['/root']),
+  mount_paths: newMountPathsSchema.default(['/root']),
   image: imageSchema.optional(),
   pull_policy: pullPolicySchema.default('IfNotPresent'),
   /** The private network that it joins, and the name by which the other members find it there. */

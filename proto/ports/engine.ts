@@ -186,6 +186,8 @@ export interface Engine {
   readonly runsBeside: boolean;
   /** Whether it has private networks (`join`). */
   readonly hasPrivateNetworks: boolean;
+  /** Whether it has successors (`beginSuccessor`). */
+  readonly hasSuccessors: boolean;
   readonly fileAccess: ContainerFiles;
   /** The reference under which the built-in base image goes. */
   readonly baseImage: string;
@@ -214,6 +216,19 @@ export interface Engine {
    * removed with its last. Rejects `not_found`, `unavailable`, and `refused` where the engine has no private networks.
    */
   join(id: string, network: PrivateNetwork | undefined): Promise<void>;
+  /**
+   * Makes a second container of `spec`, which has no mount paths, beside the one of its id that runs, and starts it:
+   * its successor. One that is there is removed first. It is known as `successorId` to `inspect`, `dial`, `run`, `logs`
+   * and `hasSshServer`, and nowhere else. Rejects as `create` and `start`, and `refused` where the engine has none.
+   */
+  beginSuccessor(spec: ContainerSpec, authorizedKeys: readonly string[], workload?: Workload): Promise<void>;
+  /**
+   * The successor is the container from now on. The one before, its predecessor, runs on, and is known to nobody.
+   * Rejects `not_found` when there is no successor.
+   */
+  promote(id: string): Promise<void>;
+  /** Ends a predecessor as `stop` does, and a successor at once, and removes them. `stop` and `remove` do the same. */
+  endOthers(id: string, graceSeconds: number): Promise<void>;
   /** Replaces the keys of one that runs, and ends SSH sessions that none of them opened. Rejects `not_running`. */
   renewKeys(id: string, authorizedKeys: readonly string[]): Promise<void>;
   /** SIGTERM, then SIGKILL after `graceSeconds`. */
@@ -258,6 +273,19 @@ export interface Engine {
   usage(id: string): ContainerUsage;
   close(): Promise<void>;
 }
+
+/** What the successor of a container is known as (`Engine.beginSuccessor`). */
+export function successorId(id: string): string {
+  return `${id}${SUCCESSOR}`;
+}
+
+/** Whose successor an id names; undefined: a container's own id. */
+export function ofSuccessor(id: string): string | undefined {
+  return id.endsWith(SUCCESSOR) ? id.slice(0, -SUCCESSOR.length) : undefined;
+}
+
+/** No id has a dot. */
+const SUCCESSOR = '.successor';
 
 /** Where images have their SSH server. */
 export const SSH_SERVERS: readonly string[] = [

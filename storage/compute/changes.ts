@@ -128,12 +128,7 @@ export function dropNextImage(
  * pending, and is to be stopped once. As `dropNextImage` otherwise.
  */
 export async function takeNextImage(tx: Tx, id: string, image: string | null): Promise<ContainerRow | undefined> {
-  await tx.run(
-    `insert into container_settings (container_id, sealed)
-     select id, next_settings from containers where id = $1 and next_image = $2 and next_settings is not null
-     on conflict (container_id) do update set sealed = excluded.sealed, changed_at = now()`,
-    [id, image ?? ''],
-  );
+  await takeNextSettings(tx, id, image);
   const runs = `desired = 'running' and status <> 'failed'`;
   return updateContainer(
     tx,
@@ -150,23 +145,66 @@ export async function takeNextImage(tx: Tx, id: string, image: string | null): P
   );
 }
 
-/** SQL of containers that are gone: their ids are remembered for a while. */
+/** Where a container is that took the place of another, and what it was told. */
+export interface Promotion {
+  readonly address: string | null;
+  readonly externalAddress: string | null;
+  readonly startedAt: Date | null;
+  readonly keysRevision: number;
+  /** It has a check of its health, and was well. */
+  readonly isChecked: boolean;
+}
 
-/** Forgets a container whose deletion is complete, but for its id. */
-export async function forgetContainer(db: Queries, id: string): Promise<void> {
-  await db.run(
-    `with gone as (delete from containers where id = $1 and desired = 'deleted' returning id, user_id)
-     insert into deleted_containers (id, user_id) select id, user_id from gone on conflict (id) do nothing`,
-    [id],
+/**
+ * A container of the image that waited took its place, with the settings that waited: it goes on running, elsewhere.
+ * The one before runs on beside it. As `dropNextImage` otherwise; undefined, too, when it is not to run any more.
+ */
+export async function promoteNextImage(
+  tx: Tx,
+  id: string,
+  image: string | null,
+  { address, externalAddress, startedAt, keysRevision, isChecked }: Promotion,
+): Promise<ContainerRow | undefined> {
+  await takeNextSettings(tx, id, image);
+  return updateContainer(
+    tx,
+    id,
+    `image = nullif(next_image, ''), next_image = null, next_settings = null, former_image = null,
+       former_settings = null, given_up = null, status_reason = null, status_since = now(), predecessor_since = now(),
+       address = $3, external_address = $4, started_at = $5, ended_at = null, exit_code = null,
+       keys_applied = greatest(keys_applied, $6), health_state = case when $7 then 'healthy' end,
+       health_since = case when $7 then now() end, health_reason = null`,
+    [image ?? '', address, externalAddress, startedAt, keysRevision, isChecked],
+    `next_image = $2 and desired = 'running' and status = 'running'`,
   );
 }
 
-/** Which of `ids` were deleted for certain. */
-export function deletedAmong(db: Queries, ids: readonly string[]): Promise<string[]> {
-  return manyValues(db, z.string(), 'select id from deleted_containers where id = any($1)', [ids]);
+/**
+ * It runs something else than its row says, and is to be made anew. As `setSizes` otherwise; undefined, too, when it is
+ * not to run.
+ */
+export function makeAnew(tx: Tx, id: string): Promise<ContainerRow | undefined> {
+  return updateContainer(
+    tx,
+    id,
+    `restart = true, status = 'pending', status_reason = null, status_since = now(), address = null,
+       external_address = null, ${UNPROVEN}`,
+    [],
+    `desired = 'running' and status <> 'failed'`,
+  );
 }
 
-/** Drops ids that were deleted more than `days` ago. Returns how many. */
-export function purgeDeleted(db: Queries, days: number): Promise<number> {
-  return db.run('delete from deleted_containers where deleted_at < now() - make_interval(days => $1::int)', [days]);
+/** The container whose place it took is gone. As `setSizes` otherwise. */
+export function forgetPredecessor(db: Queries, id: string): Promise<ContainerRow | undefined> {
+  return updateContainer(db, id, 'predecessor_since = null');
+}
+
+/** The settings that wait with an image are its settings. */
+async function takeNextSettings(tx: Tx, id: string, image: string | null): Promise<void> {
+  await tx.run(
+    `insert into container_settings (container_id, sealed)
+     select id, next_settings from containers where id = $1 and next_image = $2 and next_settings is not null
+     on conflict (container_id) do update set sealed = excluded.sealed, changed_at = now()`,
+    [id, image ?? ''],
+  );
 }

@@ -82,6 +82,8 @@ export const containerRow = z.object({
   givenUp: z.string().nullable(),
   /** When its time is over; null: never. */
   expiresAt: z.date().nullable(),
+  /** Since when the container whose place it took runs on beside it; null: there is none. */
+  predecessorSince: z.date().nullable(),
   /** Undefined: in none. */
   network: orUndefined(membershipSchema),
   sshKeyIds: z.array(z.number()),

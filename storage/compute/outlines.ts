@@ -23,6 +23,7 @@ const outlineRow = containerRow.pick({
   restart: true,
   keysRevision: true,
   keysApplied: true,
+  predecessorSince: true,
 });
 
 /** What reconciliation needs to know of a container to see whether somebody should look. */

@@ -28,6 +28,7 @@ const row = (
   memoryMb: 512,
   mountPaths: ['/root'],
   restart: false,
+  predecessorSince: null,
   keysRevision: 1,
   keysApplied: 1,
   nextImage: undefined,

@@ -25,6 +25,7 @@ engineConformance(
       mayPull: (_image, auth) => auth !== undefined && 'username' in auth && auth.username === alice.username,
       onExec: memoryShell,
       onRun: perlCommands,
+      hasSuccessors: true,
     });
     const commandFolder = join(await mkdtemp(join(tmpdir(), 'troupe-test-')), 'holders');
     const holders = () => (existsSync(commandFolder) ? readdirSync(commandFolder) : []);
@@ -60,7 +61,7 @@ engineConformance(
       },
     };
   },
-  { parts: { registry: true, privateNetworks: true, perl: findProgram('perl') !== undefined } },
+  { parts: { registry: true, privateNetworks: true, successors: true, perl: findProgram('perl') !== undefined } },
 );
 
 describe('memory engine', () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { OpenContainers } from '../../actors/gateway/open-containers.ts';
-import { forgetContainer } from '../../storage/compute/changes.ts';
+import { forgetContainer } from '../../storage/compute/deleted.ts';
 import { deleteRule, insertRule } from '../../storage/compute/ingress.ts';
 import type { Queries } from '../../storage/queries.ts';
 import { testDatabase } from '../support/database/database.ts';

@@ -42,6 +42,7 @@ import { endHealth, HealthLooks } from './health.ts';
 import { endPull, ImageChanges } from './image-change.ts';
 import { ingressHandlers } from './ingress.ts';
 import { stoppedNotice } from './notices.ts';
+import { Predecessors } from './predecessor.ts';
 import { ContainerReconciler } from './reconciler.ts';
 import { changeOfView } from './rules.ts';
 import { settingsHandlers } from './settings.ts';
@@ -82,6 +83,7 @@ export function containerKind(
   const images = new ImageChanges(deps, reconciler);
   const health = new HealthLooks(deps, reconciler);
   const expiry = new Expiry(deps, reconciler);
+  const predecessors = new Predecessors(deps, reconciler);
 
   const table = handlers<ActiveContainer>(
     ...desiredHandlers(deps, reconciler),
@@ -131,7 +133,12 @@ export function containerKind(
         case 'pull-progress':
         case 'pulled':
         case 'pull-again':
+        case 'promoted':
           await images.onNews(state, ctx, message);
+          break;
+        case 'end-predecessor':
+        case 'predecessor-ended':
+          await predecessors.onNews(state, ctx, message);
           break;
         case 'health-look':
         case 'health-found':
@@ -141,9 +148,12 @@ export function containerKind(
       await images.tend(state, ctx);
       await expiry.tend(state);
       health.tend(state, ctx);
+      predecessors.tend(state, ctx);
       const type = changeOfView(before, state.row);
       if (type !== undefined) onView({ type, userId: state.row.userId, containerId: state.row.id });
-      const isAtWork = [state.job, state.timer, state.pull, state.health].some((each) => each !== undefined);
+      const isAtWork = [state.job, state.timer, state.pull, state.health, state.predecessor].some(
+        (each) => each !== undefined,
+      );
       ctx.keepAwake(isAtWork || state.terminals.size > 0);
       return state;
     },

@@ -54,18 +54,29 @@ export async function lookAtHealth(
     if (!isOver) return notWell(`Not healthy yet: ${problem}.`);
     // An engine that is away says nothing of the container.
     if ((await engine.inspect(row.id))?.phase !== 'running') return { type: 'unknown' };
-    const found = `It was not healthy within ${health.grace} s: ${problem}.`;
-    const port = health.http?.port ?? health.tcp?.port;
-    const inside = port === undefined ? '' : await listeners(engine, row.id, port, signal);
-    return notWell(inside === '' ? found : `${found} ${inside}`);
+    return notWell(await overSentence(engine, row.id, health, problem, signal));
   } catch (error) {
     if (!signal.aborted) log.warn({ containerId: row.id, err: error }, 'the health of a container could not be seen');
     return { type: 'unknown' };
   }
 }
 
+/** What is wrong when the grace is over, in whole sentences: with what listens inside, where that can be seen. */
+export async function overSentence(
+  engine: Engine,
+  id: string,
+  { http, tcp, grace }: HealthCheck,
+  problem: string,
+  signal: AbortSignal,
+): Promise<string> {
+  const found = `It was not healthy within ${grace} s: ${problem}.`;
+  const port = http?.port ?? tcp?.port;
+  const inside = port === undefined ? '' : await listeners(engine, id, port, signal);
+  return inside === '' ? found : `${found} ${inside}`;
+}
+
 /** What is wrong, as the end of a sentence; undefined: nothing. Rejects when the container cannot be looked at. */
-async function problemOf(
+export async function problemOf(
   engine: Engine,
   id: string,
   { http, tcp, command }: HealthCheck,

@@ -1,9 +1,12 @@
 /**
  * Another image for a container that runs. Its row names the image that waits (`nextImage`). It is pulled beside all
  * other work, while the container runs on; then it becomes the container's image, and the reconciler makes the
- * container anew. An image that cannot be had is dropped, and the user reads why.
+ * container anew, or a container of it takes the place of the one that runs (successor.ts). An image that cannot be had
+ * is dropped, and the user reads why.
  *
  *   nothing --an image waits, and the container runs--> pulling --there--> nothing: a restart is written
+ *                                                      --there--> beginning beside --in its place--> nothing: written
+ *                                                                                 --not ready--> nothing: dropped
  *                                                      --cannot be pulled, or 10 minutes over--> nothing: dropped
  *                                                      --may work later--> waiting --> pulling
  *           --an image waits, and it does not run and is not to--> nothing: it is its image now
@@ -12,9 +15,16 @@ import { backoffMs } from '../../../lib/waiting.ts';
 import { builtInName } from '../../../proto/built-in-images.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { isFenced } from '../../../proto/ports/placement.ts';
-import { dropNextImage, takeNextImage } from '../../../storage/compute/changes.ts';
+import {
+  dropNextImage,
+  makeAnew,
+  type Promotion,
+  promoteNextImage,
+  takeNextImage,
+} from '../../../storage/compute/changes.ts';
 import { type ContainerRow, containerById } from '../../../storage/compute/containers.ts';
 import { expectHealth, keepFormer } from '../../../storage/compute/health.ts';
+import { tellCompute } from '../../../storage/compute/news.ts';
 import { NO_SETTINGS, nextSettingsOf, settingsOf } from '../../../storage/compute/settings.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { append } from '../../../storage/outbox.ts';
@@ -26,12 +36,14 @@ import { imageKeptNotice } from './notices.ts';
 import type { ContainerReconciler } from './reconciler.ts';
 import { OWN_ERROR, triedAgain } from './rules.ts';
 import type { ContainerActorState, ContainerContext, ImagePull, PullNews, PullState } from './state.ts';
+import { hasSuccessor, succeed } from './successor.ts';
 import { wayBack } from './update-rules.ts';
 import { authFor } from './work.ts';
 
 /** Longest time for which a pull that may work later is tried again. */
 const PULL_LIMIT_MS = 10 * 60_000;
 const BACKOFF = { minMs: 1000, maxMs: 30_000 };
+const BEGINNING = 'The new container is started beside the one that runs, and takes its place once it is ready.';
 
 /** Pulls the images that wait for containers. What it does for one is in the state of that one's actor. */
 export class ImageChanges {
@@ -54,18 +66,73 @@ export class ImageChanges {
     if (!isWanted || state.pull !== undefined) return;
     const { clock } = this.#deps;
     const job: ImagePull = { image: nextImage, since: clock.now(), abort: new AbortController() };
-    state.pull = { job, failures: 0, line: undefined, timer: undefined };
+    state.pull = { job, failures: 0, isBeginning: false, line: undefined, timer: undefined };
     this.#pull(state, ctx, job);
   }
 
-  /** Takes what is told of a pull. What is told of a former one means nothing. */
+  /** Takes what is told of a pull. What is told of a former one means nothing, but that it came about all the same. */
   async onNews(state: ContainerActorState, ctx: ContainerContext, news: PullNews): Promise<void> {
     const { pull } = state;
-    if (pull === undefined || pull.job !== news.pull) return;
+    if (pull === undefined || pull.job !== news.pull) {
+      if (news.type === 'promoted') await this.#undo(state, ctx);
+      return;
+    }
     if (news.type === 'pull-progress') pull.line = news.line;
-    else if (news.type === 'pull-again') this.#pull(state, ctx, pull.job);
-    else if (!('error' in news)) await this.#take(state, ctx, pull.job.image);
-    else await this.#failed(state, ctx, pull, news.error);
+    else if (news.type === 'pull-again') {
+      pull.isBeginning = false;
+      this.#pull(state, ctx, pull.job);
+    } else if (news.type === 'promoted') await this.#promoted(state, ctx, pull.job, news.promotion);
+    else if ('error' in news) await this.#failed(state, ctx, pull, news.error);
+    else if (hasSuccessor(state.row, this.#deps.engine)) this.#beginBeside(state, ctx, pull);
+    else await this.#take(state, ctx, pull.job.image);
+  }
+
+  /** A container of it begins beside the one that runs. */
+  #beginBeside(state: ContainerActorState, ctx: ContainerContext, pull: PullState): void {
+    const { job } = pull;
+    pull.isBeginning = true;
+    pull.line = BEGINNING;
+    this.#report(ctx, job, succeed(this.#deps, state, job.image, job.abort.signal), (promotion) => ({
+      type: 'promoted',
+      pull: job,
+      promotion,
+    }));
+  }
+
+  /** What is written: it is another container from now on. */
+  async #promoted(
+    state: ContainerActorState,
+    ctx: ContainerContext,
+    { image }: ImagePull,
+    promotion: Promotion,
+  ): Promise<void> {
+    const { id } = state.row;
+    const written = await this.#write(state, ctx, () =>
+      fenced(this.#deps.db, state.lease, async (tx) => {
+        const now = await containerById(tx, id);
+        if (now === undefined || now.desired !== 'running' || now.status !== 'running' || now.nextImage !== image)
+          return undefined;
+        const row = await promoteNextImage(tx, id, image, promotion);
+        if (row !== undefined) await tellCompute(tx, { kind: 'status', containerId: id, status: row.status });
+        return row;
+      }),
+    );
+    if (written === undefined) return;
+    endPull(state);
+    // What ended before this start is no crash of it.
+    state.crashes = 0;
+    this.#deps.log.info({ containerId: id, image }, 'a container of another image took the place of a container');
+    await this.#reconciler.onSettingsChanged(state, ctx, written);
+  }
+
+  /** A container took the place of another although that was not wanted any more: it is made anew as its row says. */
+  async #undo(state: ContainerActorState, ctx: ContainerContext): Promise<void> {
+    const written = await fenced(this.#deps.db, state.lease, async (tx) => {
+      const row = await makeAnew(tx, state.row.id);
+      if (row !== undefined) await tellCompute(tx, { kind: 'status', containerId: row.id, status: row.status });
+      return row;
+    });
+    if (written !== undefined) await this.#reconciler.onSettingsChanged(state, ctx, written);
   }
 
   #pull(state: ContainerActorState, ctx: ContainerContext, pull: ImagePull): void {
@@ -84,13 +151,19 @@ export class ImageChanges {
       },
       ...(auth === undefined ? {} : { auth }),
     });
+    this.#report(ctx, pull, pulling, () => ({ type: 'pulled', pull }));
+  }
+
+  /** Tells the actor what came of work, which ends with the actor. */
+  #report<T>(ctx: ContainerContext, pull: ImagePull, work: Promise<T>, done: (result: T) => PullNews): void {
+    const { self } = ctx;
     // As for jobs of the reconciler: the actor's own signal keeps no trace of it.
     const giveUp = (): void => pull.abort.abort(ctx.signal.reason);
     ctx.signal.addEventListener('abort', giveUp, { once: true });
-    void pulling
+    void work
       .finally(() => ctx.signal.removeEventListener('abort', giveUp))
       .then(
-        () => dispatch(self, { type: 'pulled', pull }),
+        (result) => dispatch(self, done(result)),
         (error: unknown) => dispatch(self, { type: 'pulled', pull, error }),
       );
   }
@@ -124,14 +197,15 @@ export class ImageChanges {
     const problem = known?.message ?? OWN_ERROR;
     pull.failures += 1;
     log.warn({ containerId: row.id, failures: pull.failures, err: error }, 'the image of a change cannot be pulled');
-    const isFinal = known !== undefined && known.code !== 'unavailable';
+    // What runs may have ended meanwhile: it is started again, and then this is.
+    const isFinal = known !== undefined && known.code !== 'unavailable' && known.code !== 'not_running';
     if (!isFinal && clock.now() - job.since < PULL_LIMIT_MS) {
       const retryMs = backoffMs(pull.failures, BACKOFF);
       pull.line = triedAgain(problem, clock.now() + retryMs);
       pull.timer = ctx.after(retryMs, { type: 'pull-again', pull: job });
       return;
     }
-    const reason = keptReason(imageOf(job, this.#deps), imageOf(row, this.#deps), problem);
+    const reason = keptReason(imageOf(job, this.#deps), imageOf(row, this.#deps), problem, pull.isBeginning);
     const written = await this.#write(state, ctx, () =>
       fenced(this.#deps.db, state.lease, async (tx) => {
         const dropped = await dropNextImage(tx, row.id, job.image, reason);
@@ -173,11 +247,12 @@ export function endPull(state: Pick<ContainerActorState, 'pull'>): void {
   pull?.job.abort.abort(new Error('the image is not waited for any more'));
 }
 
-/** Why a container has the image it had, and what to do. */
-function keptReason(wanted: string, kept: string, problem: string): string {
+/** Why a container has the image it had, and what to do. `isThere`: the image itself could be had. */
+function keptReason(wanted: string, kept: string, problem: string, isThere: boolean): string {
   const sentence = /[.!?]$/.test(problem) ? problem : `${problem}.`;
+  const next = isThere ? 'Mend that, and' : 'Push the image or correct its name, and';
   return (
-    `The image was not changed to ${wanted}. ${sentence} The container runs on with ${kept}. Push the image or ` +
-    'correct its name, and change it again.'
+    `The image was not changed to ${wanted}. ${sentence} The container runs on with ${kept}. ` +
+    `${next} change it again.`
   );
 }

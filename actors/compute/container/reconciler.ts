@@ -33,8 +33,8 @@
  */
 import { type ContainerState, EngineError } from '../../../proto/ports/engine.ts';
 import { isFenced } from '../../../proto/ports/placement.ts';
-import { forgetContainer } from '../../../storage/compute/changes.ts';
 import { type ContainerRow, clearRestart } from '../../../storage/compute/containers.ts';
+import { forgetContainer } from '../../../storage/compute/deleted.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { dispatch } from '../../../supervision/index.ts';
 import { refusalOf } from '../../service/dispatch.ts';
@@ -270,8 +270,8 @@ export class ContainerReconciler {
     if (actual !== undefined) await this.#status.noteRun(state, actual);
     if (runs) noteDrift(state, actual, this.#deps.log);
     const step = nextStep(state.row, actual, state.tolerated);
-    // What waits in the row is tended elsewhere (image-change.ts, health.ts).
-    if (step === 'settled' || step === 'image' || step === 'health') return;
+    // What waits in the row is tended elsewhere (image-change.ts, health.ts, successor.ts).
+    if (step === 'settled' || step === 'image' || step === 'health' || step === 'predecessor') return;
     if (step === 'restart') {
       // The end that follows is our doing.
       state.countedStart = actual?.startedAt ?? state.countedStart;

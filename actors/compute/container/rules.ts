@@ -37,7 +37,8 @@ const BACKOFF = { minMs: 500, maxMs: 30_000 };
  * What to do next. `launch`: image, create, start. `probe`: is it ready? `restart`: stop it, although it is to run.
  * `resume`: it was frozen. `adjust`: its limits are others. `join`: it is in another private network than it should be.
  * `keys`: others may log in. `image`: another one is to be pulled for it (image-change.ts), or, of one that does not
- * run, is its image now. `health`: it is not known yet whether it is well (health.ts). `settled`: nothing differs.
+ * run, is its image now. `health`: it is not known yet whether it is well (health.ts). `predecessor`: the one whose
+ * place it took is to be ended (successor.ts). `settled`: nothing differs.
  */
 export type Step =
   | 'launch'
@@ -51,6 +52,7 @@ export type Step =
   | 'remove'
   | 'image'
   | 'health'
+  | 'predecessor'
   | 'settled';
 
 /** The next step from what is wanted to what is. Drift that is `tolerated` (`driftOf`) could not be mended before. */
@@ -72,8 +74,10 @@ export function nextStep(row: ContainerOutline, actual: ContainerState | undefin
   if (actual.paused === true) return 'resume';
   if (row.keysApplied < row.keysRevision) return 'keys';
   if (row.status !== 'running') return 'probe';
-  if (row.address === actual.address && row.externalAddress === (actual.externalAddress ?? null))
-    return settled === 'settled' && row.healthState === 'starting' ? 'health' : settled;
+  if (row.address === actual.address && row.externalAddress === (actual.externalAddress ?? null)) {
+    if (settled === 'settled' && row.healthState === 'starting') return 'health';
+    return settled === 'settled' && row.predecessorSince !== null ? 'predecessor' : settled;
+  }
   // Without an address it was taken from its network, and finds back when it is started.
   return actual.address === null ? 'restart' : 'probe';
 }

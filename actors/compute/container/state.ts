@@ -4,6 +4,7 @@ import { Refusal } from '../../../proto/errors.ts';
 import type { ContainerState } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
+import type { Promotion } from '../../../storage/compute/changes.ts';
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
 import type { EntityContext, Ref } from '../../../supervision/index.ts';
 import type { ConnectionMessage } from '../../service/connection.ts';
@@ -21,6 +22,7 @@ export type ContainerMessage =
   /** From the work beside the mailbox. */
   | { readonly type: 'report'; readonly job: Job; readonly report: Report }
   | PullNews
+  | PredecessorNews
   | HealthNews
   /** A terminal is gone. */
   | { readonly type: 'detached'; readonly terminal: Ref<ConnectionMessage> };
@@ -48,17 +50,26 @@ export interface ImagePull {
 export type PullNews =
   | { readonly type: 'pull-progress'; readonly pull: ImagePull; readonly line: string }
   | { readonly type: 'pulled'; readonly pull: ImagePull; readonly error?: unknown }
+  /** A container of it has the place of the one before. */
+  | { readonly type: 'promoted'; readonly pull: ImagePull; readonly promotion: Promotion }
   | { readonly type: 'pull-again'; readonly pull: ImagePull };
 
 /** How a pull goes. */
 export interface PullState {
   readonly job: ImagePull;
   failures: number;
+  /** The image is there, and a container of it begins beside the one that runs. */
+  isBeginning: boolean;
   /** How far it is, for its user. */
   line: string | undefined;
   /** Cancels the timer of the next try. */
   timer: (() => void) | undefined;
 }
+
+/** That it is time to end the container whose place was taken, or that this is done. */
+export type PredecessorNews =
+  | { readonly type: 'end-predecessor' }
+  | { readonly type: 'predecessor-ended'; readonly error?: unknown };
 
 /** A start of a container whose health is looked at. */
 export interface HealthWatch {
@@ -124,6 +135,8 @@ export class ContainerActorState {
   progressNotedAt = 0;
   /** Under way while its row names an image that waits, and it runs. */
   pull: PullState | undefined = undefined;
+  /** Cancels the timer of the end of the container whose place it took; undefined: none is set. */
+  predecessor: (() => void) | undefined = undefined;
   /** Under way while it runs and it is not known yet whether it is well, and for a while when it is not. */
   health: HealthWatchState | undefined = undefined;
   /** The start that was not well and is not looked at any more: its `healthSince`, Unix ms. */

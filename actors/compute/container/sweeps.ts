@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { errorText } from '../../../lib/errors.ts';
 import type { ContainerState } from '../../../proto/ports/engine.ts';
-import { deletedAmong } from '../../../storage/compute/changes.ts';
+import { deletedAmong } from '../../../storage/compute/deleted.ts';
 import { type ContainerOutline, changedOutlines, containerOutlines } from '../../../storage/compute/outlines.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { COMPUTE_CONTAINER, SERVICE } from '../placed.ts';

@@ -23,7 +23,7 @@ import { workloadOf } from '../workload-rules.ts';
 import { inOneLine, MAX_CRASHES, type Step, specOf, WORKLOAD_READY_MS } from './rules.ts';
 
 /** A piece of work: a step, or a first look at what there is. */
-export type Work = Exclude<Step, 'settled' | 'image' | 'health'> | 'observe';
+export type Work = Exclude<Step, 'settled' | 'image' | 'health' | 'predecessor'> | 'observe';
 
 /** What work tells the actor. All but `building`, `making`, `accepted` and `progress` end it. */
 export type Report =
@@ -70,14 +70,26 @@ const LAST_WORDS_MS = 3000;
 
 type OwnEngine = Pick<
   Engine,
-  'create' | 'join' | 'start' | 'stop' | 'remove' | 'renewKeys' | 'inspect' | 'ensureImage' | 'isBuilt' | 'baseImage'
+  | 'create'
+  | 'join'
+  | 'start'
+  | 'stop'
+  | 'remove'
+  | 'renewKeys'
+  | 'inspect'
+  | 'ensureImage'
+  | 'isBuilt'
+  | 'baseImage'
+  | 'beginSuccessor'
+  | 'promote'
+  | 'endOthers'
 >;
 
 /**
  * The engine, whose changes throw PlacementError `fenced` once another node may look after the container. It cannot
  * check that itself: a process that was frozen must find out before it goes on with what it was about to do.
  */
-function ownEngine({ engine, placement }: ComputeDeps, { id }: ContainerRow, lease: ShardLease): OwnEngine {
+export function ownEngine({ engine, placement }: ComputeDeps, { id }: ContainerRow, lease: ShardLease): OwnEngine {
   const fence = () => mustHold(placement, COMPUTE_CONTAINER, id, lease);
   const ours = <A extends unknown[], R>(change: (...args: A) => Promise<R>) => {
     return async (...args: A): Promise<R> => {
@@ -93,6 +105,9 @@ function ownEngine({ engine, placement }: ComputeDeps, { id }: ContainerRow, lea
     stop: ours(engine.stop),
     remove: ours(engine.remove),
     renewKeys: ours(engine.renewKeys),
+    beginSuccessor: ours(engine.beginSuccessor),
+    promote: ours(engine.promote),
+    endOthers: ours(engine.endOthers),
     inspect: engine.inspect.bind(engine),
     ensureImage: engine.ensureImage.bind(engine),
     isBuilt: engine.isBuilt.bind(engine),
@@ -131,7 +146,7 @@ export async function work(
     }
     case 'adjust': {
       const { keys } = await keysOf(deps, row);
-      await engine.create(spec(deps, row, keys));
+      await engine.create(wantedSpec(deps, row, keys));
       return { type: 'done' };
     }
     case 'join':
@@ -154,12 +169,12 @@ export async function work(
 }
 
 /** Who may log in: the platform, and the user's keys while SSH is enabled. */
-async function keysOf({ db, platformKey }: ComputeDeps, { id }: ContainerRow) {
+export async function keysOf({ db, platformKey }: ComputeDeps, { id }: ContainerRow) {
   const { keys, revision } = await keysOfContainer(db, id);
   return { keys: [platformKey, ...keys], revision };
 }
 
-function spec(deps: ComputeDeps, row: ContainerRow, authorizedKeys: readonly string[]) {
+export function wantedSpec(deps: ComputeDeps, row: ContainerRow, authorizedKeys: readonly string[]) {
   return specOf(row, {
     image: imageOf(row, deps),
     hostname: hostnameOf(row.id, deps.containersDomain),
@@ -194,7 +209,7 @@ async function launch(
   const settings = await settingsOf(deps.db, row.id, deps.sealKey);
   const { workload, isConfigured = false } = settings === undefined ? {} : workloadOf(settings);
   const wanted = {
-    ...spec(deps, row, keys),
+    ...wantedSpec(deps, row, keys),
     ...(isConfigured ? { isConfigured } : {}),
     ...(pullsAlways ? { followImage: true } : {}),
   };
@@ -225,7 +240,7 @@ export function authFor(
 }
 
 /** What a workload said last, fit for a line; empty when there is nothing to be had soon. */
-async function lastLines(engine: Pick<Engine, 'logs'>, id: string, signal: AbortSignal): Promise<string> {
+export async function lastLines(engine: Pick<Engine, 'logs'>, id: string, signal: AbortSignal): Promise<string> {
   const lines: string[] = [];
   try {
     const soon = AbortSignal.any([signal, AbortSignal.timeout(LAST_WORDS_MS)]);
@@ -237,7 +252,7 @@ async function lastLines(engine: Pick<Engine, 'logs'>, id: string, signal: Abort
 }
 
 /** Running means that its SSH port greets, or, for an image that has no SSH server, that its workload stands. */
-async function probe(deps: ComputeDeps, row: ContainerRow, signal: AbortSignal): Promise<Report> {
+export async function probe(deps: ComputeDeps, row: ContainerRow, signal: AbortSignal): Promise<Report> {
   const { engine, clock } = deps;
   const until = performance.now() + PROBE_FOR_MS;
   let pause = FIRST_PAUSE_MS;

@@ -7,6 +7,7 @@ import { imageConformance } from './conformance-images.ts';
 import { isolationConformance } from './conformance-isolation.ts';
 import { keptConformance } from './conformance-kept.ts';
 import { networksConformance } from './conformance-networks.ts';
+import { successorsConformance } from './conformance-successors.ts';
 import { collect, type EngineUnderTest, keys, rejectsWith, Suite, textOfLine } from './conformance-suite.ts';
 import { workloadConformance } from './conformance-workload.ts';
 import { eventually } from './eventually.ts';
@@ -21,6 +22,8 @@ export interface ConformanceOptions {
     readonly network?: boolean;
     /** There are private networks, which can be tried from inside. */
     readonly privateNetworks?: boolean;
+    /** A container can have a successor. */
+    readonly successors?: boolean;
     /** There is a registry. */
     readonly registry?: boolean;
     /** What is left of a container that was stopped is only its data: neither log nor, always, exit code. */
@@ -72,6 +75,7 @@ export function engineConformance(
     }
     if (options.parts?.network === true) isolationConformance(() => suite);
     if (options.parts?.privateNetworks === true) networksConformance(() => suite);
+    if (options.parts?.successors === true) successorsConformance(() => suite);
 
     it('says which engine it is', async () => {
       assert.match(await engine.check(), /\d/);

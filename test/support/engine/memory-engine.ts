@@ -11,7 +11,9 @@ import {
   type ExecOptions,
   type LogOptions,
   type LogStream,
+  ofSuccessor,
   type RegistryAuth,
+  successorId,
   type Workload,
 } from '../../../proto/ports/engine.ts';
 import type { RunningCommand, ShellEnd } from '../../../proto/ports/shell.ts';
@@ -31,6 +33,9 @@ export type FailingCall =
   | 'create'
   | 'start'
   | 'join'
+  | 'beginSuccessor'
+  | 'promote'
+  | 'endOthers'
   | 'renewKeys'
   | 'stop'
   | 'remove'
@@ -89,6 +94,8 @@ export interface MemoryEngineOptions {
   readonly shrinksStorage?: boolean;
   /** What `Engine.hasPrivateNetworks` says. Default true. */
   readonly hasPrivateNetworks?: boolean;
+  /** What `Engine.hasSuccessors` says. Default false: a change of the image stops what runs first. */
+  readonly hasSuccessors?: boolean;
 }
 
 /** An Engine in this process, and hands to play the world outside with. */
@@ -145,6 +152,8 @@ interface Held {
   readonly wake: Set<() => void>;
 }
 
+const predecessorId = (id: string): string => `${id}.predecessor`;
+
 const base = 'troupe/memory:1';
 const baseFull = parseImageReference(base).full;
 /** Lines kept of a container's log. */
@@ -184,6 +193,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     present.set(full, published.get(full) ?? 0);
   };
   const changed = (id: string): void => {
+    if (ofSuccessor(id) !== undefined || id === predecessorId(id.split('.')[0] ?? '')) return;
     for (const watcher of [...watchers]) queueMicrotask(() => watchers.has(watcher) && watcher(id));
   };
   const begin = async (call: FailingCall, what = ''): Promise<void> => {
@@ -221,6 +231,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     runsBeside: options.runsBeside ?? true,
     shrinksStorage: options.shrinksStorage ?? true,
     hasPrivateNetworks: options.hasPrivateNetworks ?? true,
+    hasSuccessors: options.hasSuccessors ?? false,
     baseImage: base,
     builtIns,
     isBuilt: async (reference) => {
@@ -325,6 +336,32 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       one.state = { ...one.state, network: network ?? null };
       changed(id);
     },
+    beginSuccessor: async (spec, authorizedKeys, workload) => {
+      await begin('beginSuccessor', spec.id);
+      const { id } = spec;
+      if (!engine.hasSuccessors || spec.mountPaths.length > 0) throw new EngineError('refused', 'It has none.');
+      if (mustHave(id).state.phase !== 'running') throw new EngineError('not_running', 'It does not run.');
+      drop(successorId(id));
+      drop(predecessorId(id));
+      await engine.create({ ...spec, id: successorId(id) });
+      await engine.start(successorId(id), authorizedKeys, workload);
+    },
+    promote: async (id) => {
+      await begin('promote', id);
+      const successor = mustHave(successorId(id));
+      const present = held.get(id);
+      held.delete(successorId(id));
+      if (present !== undefined) held.set(predecessorId(id), present);
+      successor.state = { ...successor.state, id };
+      held.set(id, { ...successor, spec: { ...successor.spec, id } });
+      changed(id);
+    },
+    endOthers: async (id, graceSeconds) => {
+      await begin('endOthers', id);
+      if (held.has(predecessorId(id))) graces.set(id, [...(graces.get(id) ?? []), graceSeconds]);
+      drop(predecessorId(id));
+      drop(successorId(id));
+    },
     renewKeys: async (id, authorizedKeys) => {
       await begin('renewKeys', id);
       const one = mustHave(id);
@@ -334,11 +371,15 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     stop: async (id, graceSeconds) => {
       graces.set(id, [...(graces.get(id) ?? []), graceSeconds]);
       await begin('stop', id);
+      drop(predecessorId(id));
+      drop(successorId(id));
       end(id, 0, false);
     },
     remove: async (id, { keepData = false } = {}) => {
       await begin('remove', id);
       saveData(held.get(id), data);
+      drop(predecessorId(id));
+      drop(successorId(id));
       drop(id);
       if (!keepData) data.delete(id);
       usage.delete(id);
@@ -347,7 +388,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       await begin('inspect', id);
       return held.get(id)?.state;
     },
-    list: async (ids = [...held.keys()]) => {
+    list: async (ids = [...held.keys()].filter((id) => !id.includes('.'))) => {
       await begin('list');
       return ids.flatMap((id) => held.get(id)?.state ?? []);
     },

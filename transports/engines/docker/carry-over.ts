@@ -113,7 +113,7 @@ async function finish({ client, naming, old, spec, remove }: CarryOver, made: Do
 /** Gives a container that counts the name it should have, when a platform was killed before it could. */
 export async function takeName(client: Calls, naming: Naming, id: string, view: DockerContainerView): Promise<void> {
   const { whole } = namesOf(naming, id);
-  if (view.Name !== `/${whole}`) return;
+  if (view.Name !== `/${whole}` && view.Name !== `/${naming.predecessor(id)}`) return;
   const name = naming.container(id);
   const renaming = client.call('POST', `/containers/${view.Id}/rename`, { query: { name } });
   // Somebody else did, or has the name for a moment: it is found by its labels.

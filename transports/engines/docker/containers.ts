@@ -5,6 +5,7 @@ import {
   type ContainerState,
   dataGone,
   EngineError,
+  ofSuccessor,
   type PrivateNetwork,
   type Workload,
 } from '../../../proto/ports/engine.ts';
@@ -32,6 +33,7 @@ import type { Naming } from './naming.ts';
 import type { ContainerNetworks } from './network.ts';
 import { PrivateNetworks } from './private-networks.ts';
 import { removeContainer, removeVolumes } from './removal.ts';
+import { Successors } from './successors.ts';
 import { type ImageCommand, isWrapped, unwrapped, wrapped } from './workload.ts';
 
 const containerList = z.array(listedContainer);
@@ -56,6 +58,7 @@ export class Containers {
   readonly #firewall: HostFirewall | undefined;
   readonly #lost: LostTasks | undefined;
   readonly #starter: ContainerStarter;
+  readonly #successors: Successors;
   readonly #looking = new Map<string, Promise<DockerContainerView | undefined>>();
   readonly #creating = new Set<string>();
   readonly #starting = new Set<string>();
@@ -71,6 +74,8 @@ export class Containers {
     this.#firewall = options.firewall;
     this.#lost = options.lost;
     this.#starter = new ContainerStarter(options);
+    const { client, naming } = options;
+    this.#successors = new Successors({ client, naming, starter: this.#starter });
     this.#baseRepository = parseImageReference(options.baseImage).repository;
   }
 
@@ -178,6 +183,25 @@ export class Containers {
     }
   }
 
+  /** Rejects as `Engine.beginSuccessor`. */
+  async beginSuccessor(spec: ContainerSpec, authorizedKeys: readonly string[], workload?: Workload): Promise<void> {
+    if (spec.mountPaths.length > 0)
+      throw new EngineError('refused', 'A container with mount paths has no successor: two would write to them.');
+    await this.mustRun(spec.id);
+    const command = await this.#newCommand(spec);
+    const body = containerConfig(spec, this.#naming, await this.#cpus(), [], command);
+    await this.#successors.begin(spec.id, body, authorizedKeys, workload);
+  }
+
+  /** Rejects as `Engine.promote`. */
+  promote(id: string): Promise<void> {
+    return this.#successors.promote(id);
+  }
+
+  endOthers(id: string, graceSeconds: number): Promise<void> {
+    return this.#successors.end(id, graceSeconds);
+  }
+
   /** Into a private network, or into none. Rejects as `Engine.join`. */
   async join(id: string, network: PrivateNetwork | undefined): Promise<void> {
     const guard = async (bridge: string): Promise<void> => this.#firewall?.ensure(bridge);
@@ -186,6 +210,7 @@ export class Containers {
 
   /** A container that is gone counts as stopped. */
   async stop(id: string, graceSeconds: number): Promise<void> {
+    await this.endOthers(id, graceSeconds);
     const view = await this.find(id);
     if (view === undefined) return;
     const seconds = Math.max(0, Math.round(graceSeconds));
@@ -194,6 +219,7 @@ export class Containers {
   }
 
   async remove(id: string, keepData: boolean): Promise<void> {
+    await this.endOthers(id, 0);
     // More than one while it is made anew.
     const joined = new Set<string>();
     for (let view = await this.find(id); view !== undefined; view = await this.find(id)) {
@@ -212,7 +238,10 @@ export class Containers {
   async inspect(id: string): Promise<ContainerState | undefined> {
     const view = await this.find(id);
     if (view === undefined) return undefined;
-    return { ...stateOf(id, view, this.#naming.network(id)), network: this.#privates.membershipOf(view) ?? null };
+    return {
+      ...stateOf(id, view, this.#naming.network(ofSuccessor(id) ?? id)),
+      network: this.#privates.membershipOf(view) ?? null,
+    };
   }
 
   /** Whether a container that runs has one of `paths`. */
@@ -301,11 +330,13 @@ export class Containers {
   }
 
   async #look(id: string): Promise<DockerContainerView | undefined> {
+    const of = ofSuccessor(id);
+    if (of !== undefined) return this.#successors.find(of);
     const named = await this.#view(this.#naming.container(id));
     if (named !== undefined && this.#naming.containerOf(foundAs(named)) === id) return named;
     const found = await this.#listed(id);
     const renamed = found.find((one) => this.#naming.containerOf(foundIn(one)) === id);
-    return renamed === undefined ? undefined : this.#view(renamed.Id);
+    return renamed === undefined ? this.#successors.findHalfPromoted(id) : this.#view(renamed.Id);
   }
 
   #view(nameOrId: string): Promise<DockerContainerView | undefined> {

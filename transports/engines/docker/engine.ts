@@ -94,6 +94,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     runsBeside: true,
     shrinksStorage: true,
     hasPrivateNetworks: true,
+    hasSuccessors: true,
     fileAccess: dockerFiles(client, containers, (...asked) => runInContainer(client, containers, ...asked)),
     baseImage: base.reference,
     builtIns: catalog.map(({ name, title, reference }) => ({ name, title, reference })),
@@ -117,6 +118,13 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       usage.usage(id);
     },
     join: (id, network) => containers.join(id, network),
+    beginSuccessor: async (spec, ...started) =>
+      containers.beginSuccessor({ ...spec, image: await builtIns.current(spec.image) }, ...started),
+    promote: async (id) => {
+      await containers.promote(id);
+      usage.forget(id);
+    },
+    endOthers: (id, graceSeconds) => containers.endOthers(id, graceSeconds),
     renewKeys: async (id, authorizedKeys) => {
       const { Id } = await containers.mustRun(id);
       await containers.start(id, authorizedKeys);

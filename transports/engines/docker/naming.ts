@@ -54,6 +54,7 @@ export function namingOf(installation: string) {
   // No id has a dot.
   const helperPrefix = `${prefix}.helper.`;
   const networkPrefix = `${prefix}.network.`;
+  const beside = (name: string, id: string) => `${prefix}-${checkedId(id)}.${name}`;
   /** One volume for each mount path: the same path finds the same volume again. */
   const volume = (id: string, path: string): string =>
     `${prefix}-${checkedId(id)}-${createHash('sha256').update(path).digest('hex').slice(0, 12)}`;
@@ -70,6 +71,9 @@ export function namingOf(installation: string) {
     volume,
     idOf,
     container: (id: string) => `${prefix}-${checkedId(id)}`,
+    /** One that is to take a container's place, and one whose place was taken (successors.ts). */
+    successor: (id: string) => beside('successor', id),
+    predecessor: (id: string) => beside('predecessor', id),
     /** Each container has a network of its own. */
     network: (id: string) => `${prefix}-${checkedId(id)}`,
     /** A private network of a user. */
@@ -89,11 +93,12 @@ export function namingOf(installation: string) {
     }),
     /**
      * The platform's id of a container that the platform made: labels and name agree, and it is no helper. One that was
-     * renamed is known by its volume of keys, which no image can ask for.
+     * renamed is known by its volume of keys, which no image can ask for. Successors and predecessors are not it.
      */
     containerOf: ({ labels: found, names, mounts = [] }: FoundContainer): string | undefined => {
       const id = idOf(found);
       if (id === undefined || !isId(id) || found?.[labels.helper]) return undefined;
+      if (names.some((name) => name.startsWith(`/${prefix}-${id}.`))) return undefined;
       const isOurs = names.includes(`/${prefix}-${id}`) || mounts.some(({ Name }) => Name === volume(id, KEYS_FOLDER));
       return isOurs ? id : undefined;
     },

@@ -82,6 +82,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     runsBeside: false,
     shrinksStorage: false,
     hasPrivateNetworks: false,
+    hasSuccessors: false,
     fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
     baseImage: options.baseImage,
     // Nothing is built here.
@@ -104,6 +105,9 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     join: async (_id, network) => {
       if (network !== undefined) throw new EngineError('refused', 'Containers on Kubernetes have no private networks.');
     },
+    beginSuccessor: noSuccessors,
+    promote: noSuccessors,
+    endOthers: async () => {},
     renewKeys: async (id, keys) => {
       const namespace = await containers.mustRun(id);
       await start(id, keys);
@@ -151,4 +155,8 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       await usage.close();
     },
   };
+}
+
+async function noSuccessors(): Promise<never> {
+  throw new EngineError('refused', 'Containers on Kubernetes have no successors.');
 }

@@ -1,0 +1,170 @@
+/**
+ * A container of another image beside the one that runs, whose place it takes once it is ready: nobody who asks meets a
+ * container that does not run. For containers without mount paths, since two would write to them, and outside of
+ * private networks, where an alias belongs to one container.
+ *
+ *   image there --> begun beside the other --ready--> in its place: written --30 s--> the other is ended
+ *                                          --ended, not healthy, or cannot be made--> removed; the other runs on
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Engine, EngineError, successorId } from '../../../proto/ports/engine.ts';
+import type { ShardLease } from '../../../proto/ports/placement.ts';
+import type { Promotion } from '../../../storage/compute/changes.ts';
+import type { ContainerRow } from '../../../storage/compute/containers.ts';
+import { type ContainerSettings, NO_SETTINGS, nextSettingsOf, settingsOf } from '../../../storage/compute/settings.ts';
+import type { ComputeDeps } from '../deps.ts';
+import { hostnameOf } from '../views.ts';
+import { workloadOf } from '../workload-rules.ts';
+import { overSentence, problemOf } from './health-look.ts';
+import { boundedSentence } from './rules.ts';
+import { keysOf, lastLines, ownEngine, probe, wantedSpec } from './work.ts';
+
+/** For how long the one before still serves what it had begun. */
+export const PREDECESSOR_MS = 30_000;
+/** How long a new one may take until it is ready, unless a check of its health has a grace of its own. */
+const READY_MS = 120_000;
+/** How long the new one is waited for at ports where the one before answers. */
+const PORTS_MS = 15_000;
+const LOOK_EVERY_MS = 250;
+const DIAL_MS = 1000;
+
+/** Whether its next image begins beside it. */
+export function hasSuccessor(
+  { mountPaths, network }: Pick<ContainerRow, 'mountPaths' | 'network'>,
+  { hasSuccessors }: Pick<Engine, 'hasSuccessors'>,
+): boolean {
+  return hasSuccessors && mountPaths.length === 0 && network === undefined;
+}
+
+/**
+ * Begins the successor of a container, whose next image is there, waits until it is ready, and gives it the place.
+ * Rejects with EngineError, whose message says what stood in the way, with StorageError, with PlacementError `fenced`,
+ * or with the reason of `signal`; then the container runs on as it was.
+ */
+export async function succeed(
+  deps: ComputeDeps,
+  { row, lease }: { readonly row: ContainerRow; readonly lease: ShardLease },
+  image: string | null,
+  signal: AbortSignal,
+): Promise<Promotion> {
+  const engine = ownEngine(deps, row, lease);
+  const next: ContainerRow = { ...row, image };
+  const { db, sealKey } = deps;
+  const settings =
+    (await nextSettingsOf(db, row.id, sealKey)) ?? (await settingsOf(db, row.id, sealKey)) ?? NO_SETTINGS;
+  const { workload, isConfigured = false } = workloadOf(settings);
+  const { keys, revision } = await keysOf(deps, row);
+  const spec = wantedSpec(deps, next, keys);
+  try {
+    await engine.beginSuccessor(isConfigured ? { ...spec, isConfigured } : spec, keys, workload);
+    const ports = await answering(deps.engine, row.id, targetsOf(row), signal);
+    const ready = await untilReady(deps, next, signal);
+    await untilHealthy(deps, next, settings, signal);
+    if (settings.health === null) await untilAnswering(deps.engine, successorId(row.id), ports, signal);
+    signal.throwIfAborted();
+    await engine.promote(row.id);
+    return { ...ready, keysRevision: revision, isChecked: settings.health !== null };
+  } catch (error) {
+    await engine.endOthers(row.id, 0).catch((err: unknown) => {
+      deps.log.warn({ containerId: row.id, err }, 'the successor of a container could not be removed');
+    });
+    throw error;
+  }
+}
+
+/** Waits until it runs as a container does that was started. */
+async function untilReady(
+  deps: ComputeDeps,
+  row: ContainerRow,
+  signal: AbortSignal,
+): Promise<Pick<Promotion, 'address' | 'externalAddress' | 'startedAt'>> {
+  const id = successorId(row.id);
+  const until = performance.now() + READY_MS;
+  for (;;) {
+    const report = await probe(deps, { ...row, id }, signal);
+    if (report.type === 'ready') {
+      const { address, externalAddress, startedAt } = report;
+      return { address, externalAddress, startedAt: startedAt === null ? null : new Date(startedAt) };
+    }
+    await mustStand(deps.engine, id, signal);
+    if (performance.now() > until)
+      throw new EngineError('refused', `It was not ready within ${READY_MS / 1000} s: its SSH port does not answer.`);
+    await delay(LOOK_EVERY_MS, undefined, { signal });
+  }
+}
+
+/** Waits until its check is well; does nothing without one. */
+async function untilHealthy(
+  deps: ComputeDeps,
+  row: ContainerRow,
+  { health }: Pick<ContainerSettings, 'health'>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (health === null) return;
+  const { engine, containersDomain } = deps;
+  const id = successorId(row.id);
+  const until = performance.now() + health.grace * 1000;
+  for (;;) {
+    const problem = await problemOf(engine, id, health, hostnameOf(row.id, containersDomain), signal);
+    if (problem === undefined) return;
+    await mustStand(engine, id, signal);
+    if (performance.now() > until)
+      throw new EngineError('refused', boundedSentence(await overSentence(engine, id, health, problem, signal)));
+    await delay(1000, undefined, { signal });
+  }
+}
+
+/** Waits until the new one answers at ports where the one before does; for so long, since it may be meant otherwise. */
+async function untilAnswering(
+  engine: Engine,
+  id: string,
+  ports: readonly number[],
+  signal: AbortSignal,
+): Promise<void> {
+  const until = performance.now() + PORTS_MS;
+  let left = ports;
+  while (left.length > 0 && performance.now() < until) {
+    const answered = await answering(engine, id, left, signal);
+    left = left.filter((port) => !answered.includes(port));
+    if (left.length === 0) return;
+    await mustStand(engine, id, signal);
+    await delay(LOOK_EVERY_MS, undefined, { signal });
+  }
+}
+
+/** Those of `ports` where a container takes connections. */
+async function answering(
+  engine: Engine,
+  id: string,
+  ports: readonly number[],
+  signal: AbortSignal,
+): Promise<readonly number[]> {
+  const found: number[] = [];
+  for (const port of ports) {
+    try {
+      const connection = await engine.dial(id, port, { timeoutMs: DIAL_MS, signal });
+      connection.on('error', () => undefined);
+      connection.destroy();
+      found.push(port);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof EngineError)) throw error;
+    }
+  }
+  return found;
+}
+
+/** The ports inside that its rules lead to. */
+function targetsOf({ ports }: Pick<ContainerRow, 'ports'>): readonly number[] {
+  return [...new Set(ports.map(({ target_port }) => target_port))];
+}
+
+/** Rejects with what it said last once it has ended. */
+async function mustStand(engine: Engine, id: string, signal: AbortSignal): Promise<void> {
+  const state = await engine.inspect(id);
+  if (state?.phase === 'running') return;
+  if (state === undefined) throw new EngineError('unavailable', 'The new container is gone.');
+  const how = state.oomKilled ? 'It ran out of memory' : `It ended with exit code ${state.exitCode ?? 'unknown'}`;
+  const said = await lastLines(engine, id, signal);
+  throw new EngineError('refused', boundedSentence(said === '' ? `${how}.` : `${how}, and said last: ${said}`));
+}

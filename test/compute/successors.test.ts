@@ -1,0 +1,180 @@
+/** Another image for a container without mount paths: a new one takes the place of the one that runs. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { stopContainer } from '../../proto/compute/endpoints.ts';
+import { updateContainer } from '../../proto/compute/settings.ts';
+import { successorId } from '../../proto/ports/engine.ts';
+import { containerById } from '../../storage/compute/containers.ts';
+import type { MemoryEngine } from '../support/engine/memory-engine.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { someone } from '../support/service/calls.ts';
+import { type ComputeUnderTest, openCompute, REGISTRY } from '../support/service/compute.ts';
+import { turns, until } from '../support/until.ts';
+
+failOnLeaks();
+
+const ann = someone();
+const [ONE, TWO, CRASHING, SILENT] = ['1', '2', 'crash', 'silent'].map((tag) => `${REGISTRY}/ann/app:${tag}`) as [
+  string,
+  string,
+  string,
+  string,
+];
+const stateless = { image: ONE, mount_paths: [] };
+
+/** Each listens at port 22 and, unless it is SILENT, at 8080; CRASHING ends at once. */
+function start(id: string, engine: MemoryEngine): void {
+  const image = engine.specOf(id)?.image;
+  if (image === CRASHING) {
+    engine.print(id, ['no database']);
+    engine.crash(id, { exitCode: 3 });
+    return;
+  }
+  engine.listen(id, 22, (stream) => void stream.on('error', () => undefined).write('SSH-2.0-memory\r\n'));
+  if (image !== SILENT) engine.listen(id, 8080, (stream) => void stream.on('error', () => undefined));
+}
+
+const open = (t: Parameters<typeof openCompute>[0], more: object = {}) =>
+  openCompute(t, {
+    engine: { images: [ONE, TWO, CRASHING, SILENT], hasSuccessors: true, onStart: start, ...more },
+  });
+const change = (compute: ComputeUnderTest, id: string, body: object) =>
+  compute.call(updateContainer, ann, { params: { id }, body });
+const count = (compute: ComputeUnderTest, call: string) => compute.engine.calls.filter((each) => each === call).length;
+const noImageWaits = (compute: ComputeUnderTest, id: string) =>
+  until(
+    async () => {
+      const view = await compute.view(ann, id);
+      return view.next_image === undefined ? view : undefined;
+    },
+    { what: 'no image waits', timeoutMs: 15_000 },
+  );
+const row = (compute: ComputeUnderTest, id: string) => containerById(compute.db, id);
+const predecessorIsGone = (compute: ComputeUnderTest, id: string) =>
+  until(async () => (await row(compute, id))?.predecessorSince === null, { what: 'the one before is ended' });
+
+describe('a container without mount paths gets another image', () => {
+  test('without ever not running, and what ran before is ended some time later, in its own time', async (t) => {
+    const compute = await open(t);
+    const id = await compute.running(ann, { ...stateless, stop_grace: 7 });
+    const before = await compute.engine.inspect(id);
+    const updates = await compute.updates(ann);
+    await change(compute, id, { image: TWO, env: { A: '2' } });
+    const done = await noImageWaits(compute, id);
+    const after = await compute.engine.inspect(id);
+    assert.deepEqual([done.status, done.image, done.status_reason], ['running', TWO, undefined]);
+    assert.notEqual(after?.address, before?.address);
+    assert.deepEqual([compute.engine.specOf(id)?.image, compute.engine.workloadOf(id)?.env], [TWO, { A: '2' }]);
+    assert.equal((await row(compute, id))?.address, after?.address);
+    assert.equal(count(compute, `stop ${id}`), 0);
+    assert.ok(!updates.texts.some((text) => /"status":"(?:pending|initializing|stopped)"/.test(text)));
+    // The one before still serves what it had begun.
+    assert.deepEqual(compute.engine.gracesOf(id), []);
+    await compute.stop();
+    compute.clock.advance(30_000);
+    await compute.start();
+    await predecessorIsGone(compute, id);
+    assert.deepEqual(compute.engine.gracesOf(id), [7]);
+    assert.equal((await compute.engine.inspect(id))?.address, after?.address);
+  });
+
+  test('once its check of health is well', async (t) => {
+    const compute = await open(t);
+    const health = { tcp: { port: 8080 }, grace: 600 };
+    const id = await compute.running(ann, { ...stateless, health });
+    await compute.healthBecomes(ann, id, 'healthy');
+    await change(compute, id, { image: TWO });
+    const done = await noImageWaits(compute, id);
+    assert.deepEqual([done.image, done.health], [TWO, 'healthy']);
+  });
+
+  test('or keeps the one that runs, with the reason, when the new one is not healthy in time', async (t) => {
+    const compute = await open(t);
+    const id = await compute.running(ann, { ...stateless, health: { tcp: { port: 8080 }, grace: 600 } });
+    await compute.healthBecomes(ann, id, 'healthy');
+    const before = await compute.engine.inspect(id);
+    await change(compute, id, { image: SILENT, health: { tcp: { port: 8080 }, grace: 1 } });
+    const { status, image, status_reason = '' } = await noImageWaits(compute, id);
+    assert.deepEqual([status, image], ['running', ONE]);
+    assert.match(status_reason, /^The image was not changed to \S+app:silent\. It was not healthy within 1 s: nothing/);
+    assert.match(status_reason, /runs on with \S+app:1\. Mend that, and change it again\.$/);
+    assert.deepEqual(await compute.engine.inspect(id), before);
+    assert.equal(await compute.engine.inspect(successorId(id)), undefined);
+    assert.ok((await compute.notices(ann.userId)).some((text) => text.startsWith('Image not changed: "box": ')));
+  });
+
+  test('or keeps the one that runs when the new one ends, with what that said last', async (t) => {
+    const compute = await open(t);
+    const id = await compute.running(ann, stateless);
+    await change(compute, id, { image: CRASHING });
+    const { status, image, status_reason = '' } = await noImageWaits(compute, id);
+    assert.deepEqual([status, image], ['running', ONE]);
+    assert.match(
+      status_reason,
+      /app:crash\. It ended with exit code 3, and said last: no database\. The container runs/,
+    );
+    assert.equal(await compute.engine.inspect(successorId(id)), undefined);
+  });
+
+  test('after a way back on the engine: what it runs is what its row says', async (t) => {
+    const compute = await open(t);
+    const id = await compute.running(ann, stateless);
+    const release = compute.engine.hold('promote');
+    await change(compute, id, { image: TWO });
+    await until(() => count(compute, `promote ${id}`) === 1, { what: 'the new one is ready' });
+    // Its user does not want it any more; the engine has been told.
+    await change(compute, id, { image: ONE });
+    release();
+    await until(async () => count(compute, `start ${id}`) === 2, { what: 'it is made anew' });
+    assert.equal((await compute.reaches(ann, id, 'running')).image, ONE);
+    assert.equal(compute.engine.specOf(id)?.image, ONE);
+  });
+
+  test('not any more once it is stopped: nothing of either runs on', async (t) => {
+    const compute = await open(t);
+    const id = await compute.running(ann, stateless);
+    const release = compute.engine.hold('beginSuccessor');
+    await change(compute, id, { image: TWO });
+    await until(() => count(compute, `beginSuccessor ${id}`) === 1, { what: 'the new one begins' });
+    await compute.on(stopContainer, ann, id);
+    release();
+    await until(async () => (await compute.engine.inspect(id))?.phase === 'exited', { what: 'it is stopped' });
+    await until(async () => (await compute.engine.inspect(successorId(id))) === undefined, { what: 'both are' });
+    assert.equal((await noImageWaits(compute, id)).image, TWO);
+  });
+
+  test('by a restart where it has mount paths, or where the engine has no successors', async (t) => {
+    for (const [body, more] of [
+      [{ image: ONE }, {}],
+      [stateless, { hasSuccessors: false }],
+    ] as const) {
+      const compute = await open(t, more);
+      const id = await compute.running(ann, body);
+      await change(compute, id, { image: TWO });
+      await noImageWaits(compute, id);
+      await compute.reaches(ann, id, 'running');
+      assert.deepEqual([count(compute, `stop ${id}`), count(compute, `beginSuccessor ${id}`)], [1, 0]);
+    }
+  });
+
+  for (const call of ['beginSuccessor', 'promote', 'endOthers'] as const) {
+    test(`also when the node that owns it is lost at ${call}`, async (t) => {
+      const compute = await open(t);
+      const id = await compute.running(ann, stateless);
+      const release = compute.engine.hold(call);
+      if (call === 'endOthers') compute.clock.advance(30_000);
+      await change(compute, id, { image: TWO, env: { A: '1' } });
+      await until(() => count(compute, `${call} ${id}`) > 0, { what: `it is at ${call}` });
+      await compute.stop();
+      release();
+      await turns();
+      await compute.start();
+      compute.clock.advance(30_000);
+      const view = await noImageWaits(compute, id);
+      assert.deepEqual([view.image, compute.engine.specOf(id)?.image], [TWO, TWO]);
+      assert.deepEqual(compute.engine.workloadOf(id)?.env, { A: '1' });
+      await predecessorIsGone(compute, id);
+      assert.equal((await row(compute, id))?.address, (await compute.engine.inspect(id))?.address);
+    });
+  }
+});

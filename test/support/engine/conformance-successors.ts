@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { successorId } from '../../../proto/ports/engine.ts';
+import { keys, rejectsWith, type Suite } from './conformance-suite.ts';
+
+/** What an engine promises about a second container beside one that runs, which takes its place. */
+export function successorsConformance(suite: () => Suite): void {
+  /** A container without mount paths that runs, and its successor, whose SSH port answers. */
+  const withSuccessor = async (): Promise<{ id: string; next: string }> => {
+    const id = await suite().started({ mountPaths: [] });
+    await suite().engine.beginSuccessor(suite().again({ id, mountPaths: [] }), keys, {
+      env: { REVISION: 'second' },
+    });
+    await suite().answers(successorId(id));
+    return { id, next: successorId(id) };
+  };
+
+  it('starts a successor beside a container, which runs on and is the only one that is listed', async () => {
+    const { engine } = suite();
+    const { id, next } = await withSuccessor();
+    const [present, successor] = [await engine.inspect(id), await engine.inspect(next)];
+    assert.equal(present?.phase, 'running');
+    assert.equal(successor?.phase, 'running');
+    assert.notEqual(present?.address, successor?.address);
+    await suite().answers(id);
+    const listed = (await engine.list()).filter((one) => one.id.startsWith(id));
+    assert.deepEqual(
+      listed.map(({ address }) => address),
+      [present?.address],
+    );
+    await engine.remove(id);
+    for (const one of [id, next]) assert.equal(await engine.inspect(one), undefined);
+  });
+
+  it('gives the successor the place of its container, which runs on until it is ended', async () => {
+    const { engine } = suite();
+    const { id, next } = await withSuccessor();
+    const [before, successor] = [await engine.inspect(id), await engine.inspect(next)];
+    await engine.promote(id);
+    const after = await engine.inspect(id);
+    assert.equal(after?.address, successor?.address);
+    assert.equal(after?.startedAt, successor?.startedAt);
+    assert.notEqual(after?.startedAt, before?.startedAt);
+    assert.equal(await engine.inspect(next), undefined);
+    await rejectsWith(engine.promote(id), 'not_found');
+    await engine.endOthers(id, 1);
+    await engine.endOthers(id, 1);
+    await suite().answers(id);
+    assert.deepEqual((await engine.inspect(id))?.address, after?.address);
+    // It is a container like any other: adopted as it runs, stopped and started again.
+    await engine.create(suite().again({ id, mountPaths: [] }));
+    await engine.stop(id, 1);
+    await engine.create(suite().again({ id, mountPaths: [] }));
+    await engine.start(id, keys);
+    await suite().answers(id);
+    await engine.remove(id);
+  });
+
+  it('begins a successor anew in the place of one that was begun, and of a predecessor', async () => {
+    const { engine } = suite();
+    const { id, next } = await withSuccessor();
+    const first = await engine.inspect(next);
+    const spec = suite().again({ id, mountPaths: [] });
+    await engine.beginSuccessor(spec, keys);
+    await suite().answers(next);
+    assert.notEqual((await engine.inspect(next))?.startedAt, first?.startedAt);
+    await engine.promote(id);
+    await engine.beginSuccessor(spec, keys);
+    await suite().answers(next);
+    await engine.promote(id);
+    await suite().answers(id);
+    await engine.remove(id);
+    assert.equal(await engine.inspect(id), undefined);
+  });
+
+  it('stops and removes successors and predecessors with their container', async () => {
+    const { engine } = suite();
+    const { id, next } = await withSuccessor();
+    await engine.stop(id, 1);
+    assert.equal((await engine.inspect(id))?.phase, 'exited');
+    assert.equal(await engine.inspect(next), undefined);
+    await engine.remove(id);
+  });
+
+  it('refuses a successor with mount paths, and one of a container that does not run', async () => {
+    const { engine } = suite();
+    const id = await suite().started();
+    await rejectsWith(engine.beginSuccessor(suite().again({ id }), keys), 'refused');
+    await engine.stop(id, 1);
+    await rejectsWith(engine.beginSuccessor(suite().again({ id, mountPaths: [] }), keys), 'not_running');
+    await engine.remove(id);
+  });
+}
