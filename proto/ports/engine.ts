@@ -218,7 +218,7 @@ export interface Engine {
   join(id: string, network: PrivateNetwork | undefined): Promise<void>;
   /**
    * Makes a second container of `spec`, which has no mount paths, beside the one of its id that runs, and starts it:
-   * its successor. One that is there is removed first. It is known as `successorId` to `inspect`, `dial`, `run`, `logs`
+   * its successor. Others that are there are ended first. It is known as `successorId` to `inspect`, `dial`, `run`, `logs`
    * and `hasSshServer`, and nowhere else. Rejects as `create` and `start`, and `refused` where the engine has none.
    */
   beginSuccessor(spec: ContainerSpec, authorizedKeys: readonly string[], workload?: Workload): Promise<void>;

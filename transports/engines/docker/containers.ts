@@ -190,7 +190,7 @@ export class Containers {
     await this.mustRun(spec.id);
     const command = await this.#newCommand(spec);
     const body = containerConfig(spec, this.#naming, await this.#cpus(), [], command);
-    await this.#successors.begin(spec.id, body, authorizedKeys, workload);
+    await this.#successors.begin(spec, body, authorizedKeys, workload);
   }
 
   /** Rejects as `Engine.promote`. */

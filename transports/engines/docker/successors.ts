@@ -1,4 +1,5 @@
-import { EngineError, type Workload } from '../../../proto/ports/engine.ts';
+import { STOP_GRACE_SECONDS } from '../../../proto/compute/workload.ts';
+import { type ContainerSpec, EngineError, type Workload } from '../../../proto/ports/engine.ts';
 import { type DockerClient, isReply, unlessReply } from './api/client.ts';
 import type { ContainerStarter } from './container-starter.ts';
 import { containerView, type DockerContainerView } from './container-view.ts';
@@ -39,13 +40,13 @@ export class Successors {
 
   /** As `Engine.beginSuccessor`; `body`: what the new one is created with. */
   async begin(
-    id: string,
+    { id, stopGraceSeconds = STOP_GRACE_SECONDS }: Pick<ContainerSpec, 'id' | 'stopGraceSeconds'>,
     body: object,
     authorizedKeys: readonly string[],
     workload: Workload | undefined,
   ): Promise<void> {
     const { client, naming, starter } = this.#parts;
-    await this.end(id, 0);
+    await this.end(id, stopGraceSeconds);
     try {
       await client.call('POST', '/containers/create', { query: { name: naming.successor(id) }, body });
     } catch (error) {

@@ -1,0 +1,27 @@
+/** The image of a container is changed while requests come: the short form of `npm run soak -- revisions`. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { tryRevisions } from '../support/cluster/revisions.ts';
+import { skipWithoutDocker } from '../support/engine/docker-client.ts';
+
+test('no request fails while the image of a container without mount paths is changed', {
+  skip: skipWithoutDocker(),
+  timeout: 240_000,
+}, async (t) => {
+  const { requests, failures, versions, changesMs, left } = await tryRevisions(t, { changes: 2, perSecond: 100 });
+  assert.deepEqual(failures, []);
+  assert.ok(requests > 100, String(requests));
+  assert.deepEqual(versions, ['0', '1']);
+  assert.equal(changesMs.length, 2);
+  // What ran before is ended, half a minute later.
+  assert.equal(left, 1);
+});
+
+test('requests wait while the image of a container with mount paths is changed, and none is sent twice', {
+  skip: skipWithoutDocker(),
+  timeout: 240_000,
+}, async (t) => {
+  const outcome = await tryRevisions(t, { changes: 2, perSecond: 30, mountPaths: ['/data'] });
+  assert.deepEqual([outcome.failures, outcome.wrongPosts], [[], []]);
+  assert.deepEqual(outcome.versions, ['0', '1']);
+});

@@ -1,0 +1,24 @@
+/**
+ * Does a request fail while the image of a container without mount paths is changed? `npm run soak -- revisions
+ * [CHANGES [REQUESTS A SECOND]]`: 10 changes under 1,000 requests a second, every tenth a POST. Then the same of one with a
+ * mount path, under a thirtieth of that: requests wait for it, 500 at the most.
+ */
+import { tryRevisions } from '../support/cluster/revisions.ts';
+
+const [changes = 10, perSecond = 1000] = process.argv.slice(2).map(Number);
+const ends: (() => unknown)[] = [];
+try {
+  const t = { after: (end: () => unknown) => void ends.unshift(end) };
+  for (const trial of [
+    { changes, perSecond },
+    { changes, perSecond: perSecond / 30, mountPaths: ['/data'] },
+  ]) {
+    const { requests, failures, wrongPosts, changesMs } = await tryRevisions(t, trial);
+    const wrong = failures.length + wrongPosts.length;
+    process.stdout.write(`${requests} requests, ${wrong} failed; changes, ms: ${changesMs.join(' ')}\n`);
+    for (const failure of new Set([...failures, ...wrongPosts])) process.stdout.write(`${failure}\n`);
+    if (wrong > 0) process.exitCode = 1;
+  }
+} finally {
+  for (const end of ends) await end();
+}

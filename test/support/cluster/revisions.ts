@@ -1,0 +1,236 @@
+/** A container that serves requests while its image is changed again and again. */
+import { execFile } from 'node:child_process';
+import { readFile, realpath } from 'node:fs/promises';
+import { Agent, request as httpRequest } from 'node:http';
+import { promisify } from 'node:util';
+import { z } from 'zod';
+import { type TarEntry, tar } from '../../../lib/tar.ts';
+import { importImage } from '../../../transports/engines/docker/image/base-image.ts';
+import { testDatabase } from '../database/database.ts';
+import { docker } from '../engine/docker-client.ts';
+import { publicKey } from '../ssh/public-key.ts';
+import { type Cleanup, tempDir } from '../temp.ts';
+import { until } from '../until.ts';
+import { deleteAll, logIn, type RunningPlatform, request, startPlatform } from './platform.ts';
+
+const run = promisify(execFile);
+const PASSWORD = 'the admin of this trial';
+/** Nobody answers there: what is on the machine is not pulled. */
+const REGISTRY = '127.0.0.1:1';
+const MOST_OPEN = 2000;
+
+/**
+ * Answers with its version, from some time after its start on; ends what it had begun when it is told to end. What is
+ * posted is a line of a file, which it answers at /posts.
+ */
+const PROGRAM = `
+const { appendFileSync, readFileSync } = require('node:fs');
+const { createServer } = require('node:http');
+const server = createServer((request, response) => {
+  let text = '';
+  request.on('data', (chunk) => (text += chunk));
+  request.on('end', () => {
+    if (request.url === '/posts') return response.end(readFileSync('/data/posts'));
+    if (text !== '') appendFileSync('/data/posts', text + String.fromCharCode(10));
+    setTimeout(() => response.end(process.env.VERSION), 5);
+  });
+});
+setTimeout(() => server.listen(8080), 700);
+process.on('SIGTERM', () => server.close(() => process.exit(0)));
+`;
+
+/** This machine's Node.js and the program, as an image. */
+async function nodeImage(version: string): Promise<Buffer> {
+  const node = await realpath(process.execPath);
+  const { stdout } = await run('ldd', [node]);
+  const files = [node, ...[...stdout.matchAll(/(\/\S+\.so\S*)/g)].map(([, path = '']) => path)];
+  const folders = new Set<string>(['tmp', 'etc', 'data']);
+  for (const file of files)
+    for (let at = file.lastIndexOf('/'); at > 0; at = file.lastIndexOf('/', at - 1)) folders.add(file.slice(1, at));
+  const entries: TarEntry[] = [...folders].sort().map((path) => ({ kind: 'directory', path, mode: 0o755 }));
+  for (const file of files)
+    entries.push({ kind: 'file', path: file.slice(1), mode: 0o755, data: await readFile(file) });
+  entries.push({ kind: 'file', path: 'app.js', mode: 0o644, data: Buffer.from(PROGRAM) });
+  entries.push({ kind: 'file', path: 'etc/version', mode: 0o644, data: Buffer.from(version) });
+  return tar(entries);
+}
+
+/** What came of a trial. */
+export interface RevisionsOutcome {
+  readonly requests: number;
+  /** What failed, in words. */
+  readonly failures: readonly string[];
+  /** The versions that answered, in the order in which each answered first. */
+  readonly versions: readonly string[];
+  /** How long each change took, ms. */
+  readonly changesMs: readonly number[];
+  /** What was posted and came to the program twice, or was answered and did not come; with a mount path only. */
+  readonly wrongPosts: readonly string[];
+  /** How many containers of it Docker has at the end. */
+  readonly left: number;
+}
+
+/** What is tried. */
+export interface RevisionsTrial {
+  readonly changes: number;
+  readonly perSecond: number;
+  /** `/data` is where the program writes. */
+  readonly mountPaths?: readonly string[];
+}
+
+/** Changes the image so many times under so many requests a second, every tenth a POST. */
+export async function tryRevisions(
+  t: Cleanup,
+  { changes, perSecond, mountPaths = [] }: RevisionsTrial,
+): Promise<RevisionsOutcome> {
+  const ends: (() => unknown)[] = [];
+  t.after(async () => {
+    for (const end of ends) await end();
+  });
+  const inTurn: Cleanup = { after: (end) => void ends.unshift(end) };
+  const data = await tempDir(inTurn);
+  const database = await testDatabase();
+  inTurn.after(() => database.close());
+  const images = [0, 1].map((each) => `${REGISTRY}/admin/revisions-${process.pid}:${each}`);
+  for (const [each, image] of images.entries()) {
+    const settings = [`CMD ["${await realpath(process.execPath)}","/app.js"]`, `ENV VERSION=${each}`];
+    await importImage(docker(), image, await nodeImage(String(each)), settings);
+    inTurn.after(async () => {
+      await docker().call('DELETE', `/images/${image}`, { query: { force: true } });
+    });
+  }
+  const env = { DATABASE_URL: database.url, ADMIN_PASSWORD: PASSWORD, REGISTRY_HOST: REGISTRY };
+  const platform = await startPlatform({ data, env });
+  const token = await logIn(platform.ready.urls.auth, 'admin', PASSWORD);
+  inTurn.after(async () => {
+    await deleteAll(platform.ready.urls.compute, token);
+    await platform.stop();
+  });
+  const api = callsOf(platform, token);
+  const key = idOf(await api('POST', '/compute/ssh-keys', { name: 'k', public_key: publicKey() }));
+  const made = await api('POST', '/compute/containers?wait=running', {
+    ...{ name: 'revisions', ssh_key_ids: [Number(key)], image: images[0], mount_paths: mountPaths },
+  });
+  const id = idOf(made);
+  await api('POST', `/compute/containers/${id}/ingress`, { port: 80, target_port: 8080 });
+  const load = new Load(Number(new URL(platform.ready.urls.http).port), `${id}.compute.troupe.localhost`);
+  await until(async () => (await load.ask('GET').catch(() => '')) === '0', { what: 'it is served', timeoutMs: 60_000 });
+  load.begin(perSecond);
+  const changesMs: number[] = [];
+  try {
+    for (let change = 1; change <= changes; change++) {
+      const begin = performance.now();
+      await api('PATCH', `/compute/containers/${id}`, { image: images[change % 2] });
+      await until(
+        async () => {
+          const view = containerView.parse(await api('GET', `/compute/containers/${id}`));
+          return view.next_image === undefined && view.status === 'running' && view.image === images[change % 2];
+        },
+        { what: `change ${change} is over`, timeoutMs: 60_000 },
+      );
+      changesMs.push(Math.round(performance.now() - begin));
+      await until(() => load.last === String(change % 2), { what: 'the new one answers', timeoutMs: 30_000 });
+    }
+  } finally {
+    await load.end();
+  }
+  const filters = JSON.stringify({ label: [`troupe.container=${id}`] });
+  const found = z.array(z.unknown());
+  const left = () => docker().json('GET', '/containers/json', found, { query: { all: true, filters } });
+  await until(async () => (await left()).length === 1, { what: 'the others are ended', timeoutMs: 90_000 });
+  const wrongPosts = mountPaths.length === 0 ? [] : load.wrongPosts(await load.ask('GET', '/posts'));
+  return { ...load.outcome, changesMs, wrongPosts, left: (await left()).length };
+}
+
+const containerView = z.object({ status: z.string(), image: z.string(), next_image: z.string().optional() });
+
+function callsOf(platform: RunningPlatform, token: string) {
+  return async (method: string, path: string, body?: object): Promise<unknown> => {
+    const given = { token, ...(body === undefined ? {} : { body }) };
+    const { status, json } = await request(method, `${platform.ready.urls.compute}${path}`, given);
+    if (status >= 300) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(json)}`);
+    return json;
+  };
+}
+
+const idOf = (json: unknown): string => String(z.object({ id: z.union([z.string(), z.number()]) }).parse(json).id);
+
+/** Requests at a steady rate, over kept connections. */
+class Load {
+  last = '';
+  readonly #options: { readonly port: number; readonly host: string };
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 128 });
+  readonly #versions = new Set<string>();
+  readonly #failures: string[] = [];
+  readonly #answered = new Set<string>();
+  #requests = 0;
+  #open = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(port: number, host: string) {
+    this.#options = { port, host };
+  }
+
+  get outcome(): Pick<RevisionsOutcome, 'requests' | 'failures' | 'versions'> {
+    return { requests: this.#requests, failures: this.#failures, versions: [...this.#versions] };
+  }
+
+  /** The text of an answer of status 200. Rejects otherwise. */
+  ask(method: string, path = '/', body?: string): Promise<string> {
+    const { port, host } = this.#options;
+    return new Promise((resolve, reject) => {
+      const options = { host: '127.0.0.1', port, method, path, headers: { host }, agent: this.#agent };
+      const asked = httpRequest(options);
+      asked.setTimeout(30_000, () => asked.destroy(new Error('no answer within 30 s')));
+      asked.on('error', reject).on('response', (response) => {
+        let text = '';
+        response.on('error', reject).on('data', (chunk: Buffer) => (text += chunk));
+        response.on('end', () =>
+          response.statusCode === 200 ? resolve(text) : reject(new Error(`${response.statusCode} ${text}`)),
+        );
+      });
+      asked.end(body);
+    });
+  }
+
+  /** What of the program's lines is there twice, and what it answered and has not. */
+  wrongPosts(text: string): string[] {
+    const lines = text.split('\n').filter((line) => line !== '');
+    const seen = new Set(lines);
+    const twice = lines.filter((line, at) => lines.indexOf(line) !== at);
+    return [...twice, ...[...this.#answered].filter((line) => !seen.has(line))];
+  }
+
+  begin(perSecond: number): void {
+    const begun = performance.now();
+    this.#timer = setInterval(() => {
+      const due = ((performance.now() - begun) / 1000) * perSecond;
+      while (this.#requests < due && this.#open < MOST_OPEN) this.#one();
+    }, 2);
+  }
+
+  async end(): Promise<void> {
+    clearInterval(this.#timer);
+    await until(() => this.#open === 0, { what: 'the last answers', timeoutMs: 40_000 });
+    this.#agent.destroy();
+  }
+
+  #one(): void {
+    this.#requests += 1;
+    this.#open += 1;
+    const body = this.#requests % 10 === 0 ? `post ${this.#requests}` : undefined;
+    const method = body === undefined ? 'GET' : 'POST';
+    this.ask(method, '/', body)
+      .then(
+        (version) => {
+          this.last = version;
+          if (body !== undefined) this.#answered.add(body);
+          this.#versions.add(version);
+        },
+        (error: unknown) => void this.#failures.push(`${method}: ${String(error)}`),
+      )
+      .finally(() => {
+        this.#open -= 1;
+      });
+  }
+}
