@@ -99,11 +99,19 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
   ].filter((each) => each !== '');
   if (changed.length === 0) return `${name} was so already: nothing is changed.`;
   const what = `Changed ${name}: ${changed.join(', ')}.`;
-  if (now.next_image !== undefined) return `${what} It is restarted once the image is pulled.`;
+  const isReplaced = before.image !== (now.next_image ?? now.image) && isStateless(now);
+  if (now.next_image !== undefined)
+    return `${what} ${isReplaced ? 'A new container takes its place' : 'It is restarted'} once the image is pulled.`;
   if (now.status === 'stopped' || now.status === 'failed')
     return Object.keys(body).every((field) => AT_ONCE.has(field))
       ? `${what} It stays ${now.status}: \`troupe start ${name}\` starts it.`
       : `${what} It counts from the next start.`;
   const restarted = now.status !== 'running' || before.started_at !== now.started_at;
+  if (restarted && isReplaced) return `${what} A new container took its place.`;
   return `${what} It was ${restarted ? '' : 'not '}restarted.`;
+}
+
+/** Whether another image needs no restart of what runs (docs/reference/containers.md). */
+function isStateless({ mount_paths, network }: Container): boolean {
+  return mount_paths?.length === 0 && network === undefined;
 }

@@ -218,8 +218,8 @@ export interface Engine {
   join(id: string, network: PrivateNetwork | undefined): Promise<void>;
   /**
    * Makes a second container of `spec`, which has no mount paths, beside the one of its id that runs, and starts it:
-   * its successor. Others that are there are ended first. It is known as `successorId` to `inspect`, `dial`, `run`, `logs`
-   * and `hasSshServer`, and nowhere else. Rejects as `create` and `start`, and `refused` where the engine has none.
+   * its successor. Others that are there are ended first. It is known as `successorId` to `inspect`, `dial`, `run`,
+   * `logs` and `hasSshServer`, and nowhere else. Rejects as `create` and `start`, and `refused` where there is none.
    */
   beginSuccessor(spec: ContainerSpec, authorizedKeys: readonly string[], workload?: Workload): Promise<void>;
   /**
