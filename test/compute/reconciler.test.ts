@@ -409,7 +409,7 @@ describe('a container changed behind our back', () => {
     await until(() => compute.engine.calls.includes(`remove ${id}`));
     const many = compute.db.many.bind(compute.db);
     compute.db.many = async (schema, text, values) => {
-      if (text.includes('keys_applied as "keysApplied" from containers') && !text.includes('xid8')) {
+      if (text.includes('predecessor_since as "predecessorSince" from containers') && !text.includes('xid8')) {
         release();
         await until(async () => (await compute.db.run('select from containers')) === 0);
       }
