@@ -164,7 +164,7 @@ async function startOurs(adapter: 'own' | 'uws' | 'node'): Promise<void> {
     domain: 'troupe.localhost',
     host: '127.0.0.1',
     ports: { auth: 0, compute: 0, net: 0, monitor: 0, notify: 0, http: 0, https: 0, ssh: 0 },
-    certificate: { context: createSecureContext() },
+    certificate: { context: createSecureContext(), authorityFile: null },
     accessLog: undefined,
     isCaching: false,
     log: silentLog,

@@ -49,6 +49,11 @@ export interface GatewayDeps {
   readonly fallback: { readonly host: string; readonly port: number } | undefined;
   /** The console, shown at the domain; undefined: it was not built, and a page says what this is. */
   readonly console?: ConsoleFiles | undefined;
+  /**
+   * Strict-Transport-Security of answers at the platform's own names, with the platform's certificate; undefined: they
+   * have none.
+   */
+  readonly strictTransport?: string | undefined;
   /** Signs requests to services of the platform, which then believe the client's address. */
   readonly gatewayToken: SignGatewayToken;
   /** Another program answers from now on at this address of a container: what is kept of it counts no more. */

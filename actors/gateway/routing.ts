@@ -50,7 +50,10 @@ type RoutedDecision = ProxyDecision | { readonly reply: ProxyReply; readonly gua
 
 /** What a decision depends on besides the snapshot. `ports`: our own; the outside knows them as 80 and 443. */
 interface RoutingOptions
-  extends Pick<GatewayDeps, 'fallback' | 'domain' | 'containersDomain' | 'gatewayToken' | 'console'> {
+  extends Pick<
+    GatewayDeps,
+    'fallback' | 'domain' | 'containersDomain' | 'gatewayToken' | 'console' | 'strictTransport'
+  > {
   readonly ports: IngressListeners['ports'];
 }
 
@@ -98,6 +101,23 @@ export class Routing {
 
   /** Decides about a request. `admitted`: the rule at which it was let in. */
   decide(request: ProxyRequest, admitted?: number): RoutedDecision {
+    const decision = this.#route(request, admitted);
+    const { strictTransport } = this.#options;
+    return strictTransport !== undefined && this.#isOnOurTls(request)
+      ? withStrictTransport(decision, strictTransport)
+      : decision;
+  }
+
+  /**
+   * Whether a name of the platform is asked for with the certificate of the platform. Behind a proxy that ends TLS the
+   * client saw another one: such requests come to the port for plain HTTP.
+   */
+  #isOnOurTls({ host, port, isEncrypted }: ProxyRequest): boolean {
+    if (!isEncrypted || port !== this.#options.ports.https) return false;
+    return this.#serviceHosts.has(host) || host === this.#registryHost;
+  }
+
+  #route(request: ProxyRequest, admitted: number | undefined): RoutedDecision {
     const { host, hostPort, target, port } = request;
     const isEncrypted = request.isEncrypted || this.#isConsoleAtHome(request);
     const id = this.#containerOf(host);
@@ -288,6 +308,14 @@ export class Routing {
     if (match !== undefined && key.length <= 1024) this.#cache.set(key, match);
     return match;
   }
+}
+
+/** The decision, whose answer has the browser use HTTPS at this host from then on (RFC 6797). */
+function withStrictTransport(decision: RoutedDecision, value: string): RoutedDecision {
+  if ('forward' in decision) return { ...decision, strictTransport: value };
+  const { reply } = decision;
+  const headers = [...(reply.headers ?? []), ['Strict-Transport-Security', value] as const];
+  return { ...decision, reply: { ...reply, headers } };
 }
 
 /** Whether the page of the platform itself is asked for. */

@@ -224,6 +224,7 @@ const variables = z.object({
   PIPELINED_ORIGINS: pipelinedOrigins.optional(),
   CACHE_SHARED_ORIGINS: sharedOrigins.optional(),
   ADVERTISE_ADDRESS: advertised.optional(),
+  HSTS: z.enum(['auto', 'off', 'forget']).default('auto'),
   ACME_DIRECTORY_URL: url('https'),
   ACME_CA_FILE: text,
   ACME_EMAIL: matching(/^[^\s@,;]{1,64}@[^\s@,;]{1,190}$/, 'must be one e-mail address').optional(),

@@ -47,6 +47,21 @@ export function readRoutesFile(path: string): NewRoute[] {
   throw new CliError(`The routes file ${path} is not valid: ${issue?.path.join('.')} ${issue?.message}.`);
 }
 
+/**
+ * HSTS: the value of Strict-Transport-Security at the platform's own names; undefined: none is sent. With the
+ * platform's own authority there is none, since browsers would let nobody past its error later on; nor for names of
+ * this machine, where the console is also for plain HTTP.
+ */
+export function strictTransportOf(
+  hsts: Environment['HSTS'],
+  domain: string,
+  { authorityFile }: { readonly authorityFile: string | null },
+): string | undefined {
+  if (hsts === 'off' || authorityFile !== null || /(?:^|\.)localhost$/.test(domain)) return undefined;
+  // Not for hosts below: containers and their names are none of the platform's business here.
+  return hsts === 'forget' ? 'max-age=0' : 'max-age=31536000';
+}
+
 /** Of `--trusted-proxies` (else TRUSTED_PROXIES) and `--proxy-protocol`; undefined: none. Throws CliError. */
 export function proxiesOf(
   options: Pick<GatewayFlags, 'trustedProxies' | 'proxyProtocol'>,

@@ -6,7 +6,6 @@ import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { gatewayTokenSigner } from '../../proto/gateway/gateway-token.ts';
 import { AccessProofs } from '../../proto/gateway/port-guard.ts';
 import type { NewRoute, StaticRoute } from '../../proto/gateway/routes.ts';
-import type { UpstreamAddress } from '../../proto/gateway/traffic.ts';
 import type { MappingSource } from '../../proto/ports/acme.ts';
 import type { SharedClock } from '../../proto/ports/clock.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
@@ -14,7 +13,7 @@ import type { Log } from '../../proto/ports/log.ts';
 import { computeNews } from '../../storage/compute/news.ts';
 import type { Db } from '../../storage/db.ts';
 import type { SystemRef } from '../../supervision/index.ts';
-import { ResponseCache, type ResponseCacheOptions } from '../../transports/gateway/cache/response-cache.ts';
+import { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
 import { type FrontProxies, GatewayListeners } from '../../transports/gateway/listeners.ts';
 import { SshGateway } from '../../transports/gateway/ssh/gateway.ts';
 import type { LiveCertificate } from '../../transports/gateway/tls/live-certificate.ts';
@@ -26,7 +25,8 @@ import {
   type PlatformCertificate,
 } from '../../transports/gateway/tls/platform-certificate.ts';
 import { CliError } from '../config/cli-error.ts';
-import type { GatewayFlags } from '../config/gateway-options.ts';
+import type { Environment } from '../config/config.ts';
+import { type GatewayFlags, strictTransportOf } from '../config/gateway-options.ts';
 import { consoleFolder } from '../config/program.ts';
 import { accessLine } from '../observability/access-log.ts';
 import { gatewayMetrics } from '../observability/gateway-metrics.ts';
@@ -52,7 +52,7 @@ interface GatewayOptions {
   readonly containersDomain: string;
   readonly host: string;
   readonly ports: GatewayPorts;
-  readonly certificate: Pick<LiveCertificate, 'context'>;
+  readonly certificate: Pick<LiveCertificate, 'context' | 'authorityFile'>;
   /** Private keys of the SSH server, and the platform's, which opens containers; undefined: there is no SSH here. */
   readonly sshKeys: { readonly host: readonly string[]; readonly platform: string } | undefined;
   readonly fileRoutes: readonly StaticRoute[];
@@ -63,14 +63,12 @@ interface GatewayOptions {
   readonly accessLog: ((line: string) => void) | undefined;
   /** Whether responses are kept (docs/reference/gateway-cache.md). */
   readonly isCaching: boolean;
-  /** Origins that answer all clients alike, as the operator says; none without it. */
-  readonly sharedOrigins?: ResponseCacheOptions['sharedOrigins'] | undefined;
   /** Numbers of the process, shown beside the gateway's own. */
   readonly processRegistry: Registry;
   /** Proxies in front of the gateway. */
   readonly proxies: FrontProxies | undefined;
-  /** Origins that are asked for several things at a time on one connection; none without it. */
-  readonly pipelined?: readonly UpstreamAddress[] | undefined;
+  /** What the operator says of HTTPS, and of origins. */
+  readonly environment: Pick<Environment, 'HSTS' | 'CACHE_SHARED_ORIGINS' | 'PIPELINED_ORIGINS'>;
   /** Of the platform: marks requests that were sent on, so that those that come back are known. */
   readonly installation?: string | undefined;
   /**
@@ -112,8 +110,11 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     accessLog,
     mapped,
     processRegistry,
+    environment,
   } = options;
-  const cache = options.isCaching ? new ResponseCache({ sharedOrigins: options.sharedOrigins ?? [] }) : undefined;
+  const cache = options.isCaching
+    ? new ResponseCache({ sharedOrigins: environment.CACHE_SHARED_ORIGINS ?? [] })
+    : undefined;
   // A registry of its own: the services show theirs to all who reach them.
   const registry = new Registry();
   const metrics = gatewayMetrics(registry, containersDomain);
@@ -129,6 +130,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     fileRoutes: options.fileRoutes,
     fallback: options.fallback,
     console,
+    strictTransport: strictTransportOf(environment.HSTS, domain, options.certificate),
     busProblem: options.busProblem,
     gatewayToken: gatewayTokenSigner(options.jwtSecret, options.sharedClock),
     accessProofs: new AccessProofs(options.jwtSecret),
@@ -167,7 +169,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
           }),
     loopId: installation === undefined ? undefined : `troupe-${installation}`,
     proxies: options.proxies,
-    pipelined: options.pipelined,
+    pipelined: environment.PIPELINED_ORIGINS,
     onAccess: (entry) => {
       metrics.onAccess(entry);
       accessLog?.(accessLine(entry, new Date()));

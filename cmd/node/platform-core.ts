@@ -42,7 +42,7 @@ export interface PlatformOptions {
   readonly host: string;
   readonly ports: Ports;
   /** Of the platform's own host names. */
-  readonly certificate: Pick<LiveCertificate, 'context'>;
+  readonly certificate: Pick<LiveCertificate, 'context' | 'authorityFile'>;
   /** Proxies in front of the gateway and of the services. */
   readonly proxies?: FrontProxies | undefined;
   /** Takes lines of the gateway's access log; undefined: there is none. */

@@ -60,6 +60,8 @@ export interface ProxyForward {
   readonly setsCookie?: string | undefined;
   /** `Authorization` is not for the origin. */
   readonly dropsAuthorization?: true | undefined;
+  /** Strict-Transport-Security for the answer, if the origin says nothing of it. */
+  readonly strictTransport?: string | undefined;
 }
 
 /**

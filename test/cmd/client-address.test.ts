@@ -45,7 +45,7 @@ async function open(t: TestContext, adapter: 'own' | 'uws' | 'node', trusted?: s
       host: '127.0.0.1',
       ports: { auth: 0, compute: 0, net: 0, monitor: 0, notify: 0, http: 0, https: 0, ssh: 0 },
     },
-    certificate: { context: certificateContext(own) },
+    certificate: { context: certificateContext(own), authorityFile: null },
     proxies: proxiesOf({ trustedProxies: trusted, proxyProtocol: false }, environment),
     ...{ accessLog: undefined, isCaching: true, log: silentLog, onProgress: () => {} },
   });

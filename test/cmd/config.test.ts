@@ -13,6 +13,7 @@ test('an empty environment gives the defaults', () => {
   assert.equal(environment.SESSION_TTL, 86_400);
   assert.equal(environment.JWT_SECRET, undefined);
   assert.equal(environment.HTTP_ADAPTER, 'auto');
+  assert.equal(environment.HSTS, 'auto');
   const { CLUSTER_SHARDS, CLUSTER_WEIGHT, CLUSTER_HEARTBEAT } = environment;
   assert.deepEqual([CLUSTER_SHARDS, CLUSTER_WEIGHT, CLUSTER_HEARTBEAT], [undefined, 1, 1500]);
 });
@@ -57,6 +58,7 @@ test('every bad value is named with what was expected, and never shown', () => {
     ADMIN_PASSWORD: ['secret5', /ADMIN_PASSWORD: must be at least 8 characters/],
     PLATFORM_DOMAIN: ['secret_6..x', /PLATFORM_DOMAIN: must be a host name/],
     DOCKER_HOST: ['tcp://secret-7', /DOCKER_HOST: tcp:\/\/ without TLS is for this machine only/],
+    HSTS: ['secret-on', /HSTS: /],
     CONTAINER_SUBNETS: ['8.8.8.0/24', /CONTAINER_SUBNETS: must be private addresses in the form 10\.192\.0\.0\/10/],
     EGRESS_ALLOW: ['10.1.2.3/24', /EGRESS_ALLOW: must be at most 64 IPv4 networks or addresses such as/],
     CLUSTER_SHARDS: ['16385', /CLUSTER_SHARDS: must be 1 to 16384/],

@@ -13,7 +13,7 @@ import { httpOrigin } from '../support/gateway/proxy.ts';
 
 /** A run that takes longer than this is ended, ms. */
 const MOST_MS = 600_000;
-/** Findings with a reason (docs/engineering/trials.md, Gateway): nobody revokes what a local authority issued, and these fields are the services'. */
+/** Findings with a reason (docs/engineering/trials.md, Gateway): nobody revokes what a local authority issued, and the origin here sends no such fields. */
 const EXPLAINED = new Set(['cert_revocation', 'security_headers']);
 
 const ends: (() => Promise<void> | void)[] = [];

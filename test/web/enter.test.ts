@@ -93,4 +93,8 @@ describe('a page for its owner alone', {
     assert.equal((await context.cookies(site)).length, 0);
     await context.close();
   });
+
+  test('the browser complained about nothing', () => {
+    assert.deepEqual(console.complaints, []);
+  });
 });

@@ -92,4 +92,8 @@ describe('the size and the image in the console', {
     await wrong.getByText(/has no image registry/i).waitFor();
     assert.deepEqual(await opened.findings(), []);
   });
+
+  test('the browser complained about nothing', () => {
+    assert.deepEqual(opened.complaints, []);
+  });
 });

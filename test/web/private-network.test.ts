@@ -69,4 +69,8 @@ describe('the private network in the console', {
     await fill('shop', 'db');
     await opened.text(`In the network shop, "db" is the container app (${app.id})`).waitFor();
   });
+
+  test('the browser complained about nothing', () => {
+    assert.deepEqual(opened.complaints, []);
+  });
 });

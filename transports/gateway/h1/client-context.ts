@@ -65,12 +65,12 @@ export function forwardedOf(
   head: RequestHead,
   { loop }: ClientContext,
   { address, isEncrypted }: Requester,
-  decision: Pick<ProxyForward, 'gatewayToken' | 'tenantOf' | 'isGuarded' | 'setsCookie' | 'dropsAuthorization'>,
+  decision: Omit<ProxyForward, 'forward' | 'target' | 'isService'>,
 ): Forwarded {
-  const { gatewayToken, tenantOf, isGuarded, setsCookie, dropsAuthorization } = decision;
+  const { gatewayToken, tenantOf, isGuarded, setsCookie, dropsAuthorization, strictTransport } = decision;
   const mark = loop?.line(head.host);
   const guarded = { isGuarded, setsCookie, dropsAuthorization };
-  return { address, isEncrypted, gatewayToken, tenantOf, mark, ...guarded };
+  return { address, isEncrypted, gatewayToken, tenantOf, mark, ...guarded, strictTransport };
 }
 
 const FAILED: ProxyDecision = {

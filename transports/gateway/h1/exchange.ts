@@ -10,9 +10,9 @@ import {
   type ResponseReader,
   writeChunk,
 } from './exchange-sides.ts';
+import { withOwnFields } from './own-fields.ts';
 import { type ResponseHead, readResponseHead } from './response-head.ts';
 import { UpstreamError } from './restarting-origins.ts';
-import { withCookiesOf } from './tenant-cookies.ts';
 import type { Destination, Upstreams } from './upstreams.ts';
 import {
   type ClientFraming,
@@ -201,7 +201,7 @@ export class Exchange implements ResponseReader {
         this.#distrust(`The service behind this address answered with no HTTP: ${read}.`);
         return chunk.length;
       }
-      const response = withCookiesOf(this.#forward.client, read);
+      const response = withOwnFields(this.#forward.client, read);
       at = found.next;
       if (response.status === 101) {
         this.#switch(response, chunk.subarray(at));

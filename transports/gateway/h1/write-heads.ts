@@ -26,6 +26,8 @@ export interface Forwarded {
   readonly setsCookie?: string | undefined;
   /** `Authorization` is what the gateway asked for. */
   readonly dropsAuthorization?: true | undefined;
+  /** Strict-Transport-Security for the answer, if the origin says nothing of it. */
+  readonly strictTransport?: string | undefined;
 }
 
 /** The request's head for the origin. `upgrade`: the protocol that may be switched to. */

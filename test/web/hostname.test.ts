@@ -1,0 +1,111 @@
+/** How a container is reached from outside, in the console: the page of an open port, and a hostname of one's own. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { skipWithoutDocker } from '../support/engine/docker-client.ts';
+import { type DnsServer, dnsServer } from '../support/network/dns-server.ts';
+import { skipWithout } from '../support/require.ts';
+import { until } from '../support/until.ts';
+import { buildOfConsole } from '../support/web/console-build.ts';
+import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+import { makeContainer, type OwnContainer } from '../support/web/own-container.ts';
+
+const NAME = 'www.example.org';
+
+describe('a container that is to be reached', {
+  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium', 'knotd'),
+  timeout: 300_000,
+}, () => {
+  const ends: (() => unknown)[] = [];
+  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  let console: OpenedConsole;
+  let page: Page;
+  let box: OwnContainer;
+  let dns: DnsServer;
+
+  before(async () => {
+    dns = await dnsServer(cleanup, 'example.org');
+    console = await openConsole(cleanup, { DNS_RESOLVERS: dns.address, INGRESS_HOST: 'ingress.example.org' }, 'https');
+    ({ page } = console);
+    box = await makeContainer(cleanup, console, 'shop');
+    await box.sh('mkdir /tmp/w; echo "the page of the shop" > /tmp/w/index.html; httpd -p 8080 -h /tmp/w');
+    await console.open(`/containers/${box.id}/network`, 'Log in to troupe.localhost');
+    await console.logIn();
+    await console.heading('shop').waitFor();
+  });
+  after(async () => {
+    for (const end of ends) await end();
+  });
+
+  const row = () => page.locator('main').getByRole('listitem').filter({ hasText: NAME });
+  /** The value beside a word of a record. */
+  const recorded = (type: string, word: string) =>
+    row()
+      .locator('dl')
+      .filter({ hasText: type })
+      .locator('div', { has: page.locator('dt', { hasText: word }) })
+      .locator('code')
+      .textContent();
+
+  test('an open port is a link, whose page comes through the gateway', async () => {
+    await page.getByLabel('From outside').fill('443');
+    await page.getByLabel('In the container').fill('8080');
+    await console.button('Open port').click();
+    await console.text('443 leads to 8080').waitFor();
+    const link = page.getByRole('region', { name: 'Ports' }).getByRole('link', { name: 'Open', exact: true });
+    const site = (await link.getAttribute('href')) ?? '';
+    assert.equal(new URL(site).hostname, `${box.id}.compute.troupe.localhost`);
+    const opening = page.waitForEvent('popup');
+    await link.click();
+    const other = await opening;
+    // The rule counts within 5 s.
+    await until(async () => (await other.goto(site).catch(() => undefined))?.status() === 200, {
+      what: 'the page',
+      timeoutMs: 30_000,
+    });
+    assert.equal((await other.textContent('body'))?.trim(), 'the page of the shop');
+    await other.close();
+  });
+
+  test('a hostname says which records to enter, and that they are not there yet', async () => {
+    await page.goto(`${console.origin}/hostnames`);
+    await console.button('Map a hostname').first().click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Hostname').fill(NAME);
+    await dialog.getByLabel('Port in the container').fill('443');
+    await dialog.getByRole('button', { name: 'Map it' }).click();
+    await row().getByText('Waiting for DNS').waitFor();
+    assert.equal(await recorded('TXT', 'Name'), `_svc-verify.${NAME}`);
+    assert.match((await recorded('TXT', 'Value')) ?? '', /^\S{20,}$/);
+    assert.equal(await recorded('CNAME', 'Value'), 'ingress.example.org');
+    await row().getByRole('button', { name: 'Look now' }).click();
+    await console.text('The record is not there yet').waitFor();
+    await row()
+      .getByText(/no TXT record/)
+      .waitFor();
+    await row()
+      .getByText(/looked .* ago/)
+      .waitFor();
+    await row()
+      .getByText(/looks again in/)
+      .waitFor();
+    assert.deepEqual(await console.findings(), []);
+  });
+
+  test('once the records are there the page says so by itself', async () => {
+    const token = (await recorded('TXT', 'Value')) ?? '';
+    await dns.set('ingress A 127.0.0.1', 'www CNAME ingress', `_svc-verify.www TXT "${token}"`);
+    await row().getByText('Verified').waitFor({ timeout: 120_000 });
+    assert.equal(await row().getByText('Enter these two records').count(), 0);
+    assert.deepEqual(await console.findings(), []);
+    await row()
+      .getByRole('button', { name: `Give up ${NAME}` })
+      .click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Give it up' }).click();
+    await console.text('No hostname yet').waitFor();
+  });
+
+  test('the browser complained about nothing', () => {
+    assert.deepEqual(console.complaints, []);
+  });
+});
