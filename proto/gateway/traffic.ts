@@ -60,6 +60,8 @@ export interface ProxyForward {
   readonly setsCookie?: string | undefined;
   /** `Authorization` is not for the origin. */
   readonly dropsAuthorization?: true | undefined;
+  /** Told once when the request is over, however it ended. */
+  readonly onOver?: (() => void) | undefined;
 }
 
 /**
