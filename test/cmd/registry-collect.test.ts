@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
-import { mkdir, open, rename, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, open, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { collectGarbage } from '../../cmd/node/registry/collect.ts';
@@ -115,16 +115,19 @@ test('what a manifest of any kind mentions stays, and old parts that none mentio
   const part = await blob('of what has no name');
   const unnamed = await manifest('ann/app', undefined, { schemaVersion: 2, layers: [digest(part)] });
   const orphan = await blob('of nothing');
+  // A client deleted it: its folder is left.
+  const deleted = await manifest('ann/app', undefined, { schemaVersion: 2, layers: [] });
+  await rm(join(root, 'repositories/ann/app/_manifests/revisions/sha256', deleted, 'link'));
   const uploads = 'repositories/ann/app/_uploads';
   await put(`${uploads}/forsaken/data`, 'half');
   await put(`${uploads}/slow/startedat`, 'long ago');
   await put(`${uploads}/slow/data`, 'half', 1000);
 
-  const bytes = [part, orphan, unnamed].map((hex) => join(root, 'blobs/sha256', hex.slice(0, 2), hex, 'data'));
+  const bytes = [part, orphan, unnamed, deleted].map((hex) => join(root, 'blobs/sha256', hex.slice(0, 2), hex, 'data'));
   const size = bytes.reduce((sum, path) => sum + statSync(path).size, 0);
   assert.deepEqual(await collectGarbage(files, { now: Date.now() }), {
     manifests: 1,
-    blobs: 3,
+    blobs: 4,
     uploads: 1,
     bytes: size,
   });
@@ -132,7 +135,7 @@ test('what a manifest of any kind mentions stays, and old parts that none mentio
     [...kept, other, young].filter((hex) => !has(hex)),
     [],
   );
-  assert.deepEqual([part, unnamed, orphan].filter(has), []);
+  assert.deepEqual([part, unnamed, deleted, orphan].filter(has), []);
   assert.deepEqual(
     ['forsaken', 'slow'].map((id) => existsSync(join(root, uploads, id))),
     [false, true],

@@ -65,10 +65,12 @@ async function sorted(manifests: Manifests, repository: string, { now, keptMs, s
   const staying = new Set(named);
   for (const hex of await namesIn(revisions)) {
     signal.throwIfAborted();
+    const pushed = await statIfThere(join(revisions, hex, 'link'));
+    // Distribution leaves the folder of a manifest that a client deleted.
+    if (pushed === undefined) continue;
     const isNeeded = named === undefined || named.has(hex);
-    const pushed = isNeeded ? undefined : await statIfThere(join(revisions, hex, 'link'));
-    if (pushed !== undefined && now - pushed.mtimeMs >= keptMs) gone.push(join(revisions, hex));
-    else staying.add(hex);
+    if (isNeeded || now - pushed.mtimeMs < keptMs) staying.add(hex);
+    else gone.push(join(revisions, hex));
   }
   return { gone, staying };
 }
