@@ -19,10 +19,10 @@ function inReverse(t: TestContext): Cleanup {
 }
 
 test('a push that says success while the store is collected is whole', options, async (t) => {
-  const trial = { pushers: 20, seconds: 12, everyMs: 1000, layerBytes: 50_000 };
+  const trial = { pushers: 20, seconds: 14, everyMs: 3000, layerBytes: 50_000 };
   const report = await collectionTrial(inReverse(t), trial);
   assert.deepEqual(report.wrong, []);
-  assert.ok(report.pushed > 20 && report.again > 0 && report.collections > 1, JSON.stringify(report));
+  assert.ok(report.pushed > 20 && report.again > 0 && report.collections > 0, JSON.stringify(report));
   assert.ok(report.freedBytes > 0 && report.reads > 0, JSON.stringify(report));
 });
 

@@ -126,7 +126,8 @@ export async function collectionTrial(t: Cleanup, options: CollectionTrialOption
   const done = working.finally(() => {
     isDone = true;
   });
-  await Promise.all([done, readOn(registry, report, () => isDone), collectOn(registry, options, report, () => isDone)]);
+  // Nothing is collected after the time: what is under way comes to its end.
+  await Promise.all([done, readOn(registry, report, () => isDone), collectOn(registry, options, report, isOver)]);
   return report;
 }
 
@@ -134,10 +135,11 @@ async function collectOn(
   { barrier, collect }: TrialRegistry,
   { everyMs }: CollectionTrialOptions,
   report: CollectionTrialReport,
-  isDone: () => boolean,
+  isOver: () => boolean,
 ): Promise<void> {
-  while (!isDone()) {
+  for (;;) {
     await pause(everyMs, 'pace');
+    if (isOver()) return;
     const from = performance.now();
     const collecting = collect();
     const watch = setInterval(() => {
