@@ -180,10 +180,20 @@ async function forsakenUploads(
   for (const upload of await unfinishedUploads(files)) {
     signal.throwIfAborted();
     const times = [(await statIfThere(upload))?.mtimeMs ?? now];
-    for (const name of await readdir(upload)) times.push((await statIfThere(join(upload, name)))?.mtimeMs ?? now);
+    for (const name of await filesIn(upload)) times.push((await statIfThere(join(upload, name)))?.mtimeMs ?? now);
     if (now - Math.max(...times) >= uploadsKeptMs) found.push(upload);
   }
   return found;
+}
+
+/** What is in a folder; nothing when it is gone: uploads end while it is looked at what may go. */
+async function filesIn(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return [];
+    throw error;
+  }
 }
 
 function digitsOf(digest: string): string {

@@ -180,8 +180,9 @@ export class RegistryClient {
     const wrong: string[] = [];
     for (const child of manifests) wrong.push(...(await this.wrongIn(name, child.digest)));
     for (const part of config === undefined ? layers : [config, ...layers]) {
-      const blob = await this.ask('GET', `/v2/${name}/blobs/${part.digest}`);
-      if (blob.status !== 200 || digestOf(blob.body) !== part.digest) wrong.push(`part ${part.digest}: ${blob.status}`);
+      const blob = await this.ask('GET', `/v2/${name}/blobs/${part.digest}`).catch(() => undefined);
+      if (blob?.status !== 200 || digestOf(blob.body) !== part.digest)
+        wrong.push(`part ${part.digest}: ${blob?.status ?? 'broken off'}`);
     }
     return wrong;
   }
