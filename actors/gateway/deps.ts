@@ -4,6 +4,7 @@ import type { ConsoleFiles } from '../../proto/gateway/console-files.ts';
 import type { SignGatewayToken } from '../../proto/gateway/gateway-token.ts';
 import type { AccessProofs, PortGuard } from '../../proto/gateway/port-guard.ts';
 import type { NewRoute, StaticRoute } from '../../proto/gateway/routes.ts';
+import type { WriteBarrier } from '../../proto/gateway/write-barrier.ts';
 import type { MappingSource } from '../../proto/ports/acme.ts';
 import type { SharedClock } from '../../proto/ports/clock.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
@@ -62,6 +63,8 @@ export interface GatewayDeps {
   readonly expectProgram?: (address: string) => void;
   /** Passes of visitors at guarded ports, and the passwords that they give. */
   readonly accessProofs: AccessProofs;
+  /** Before the registry that comes along; undefined: there is none. */
+  readonly barrier?: WriteBarrier | undefined;
   readonly passwords: Pick<PasswordHashes, 'verify'>;
   readonly sharedClock: SharedClock;
   /** Numbers in the text format of Prometheus, for `/metrics`. */

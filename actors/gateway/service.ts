@@ -14,6 +14,7 @@ import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gatewa
 import { type AnyRef, type SystemRef, spawn, stop } from '../../supervision/index.ts';
 import { connectionSupervisor, startParts } from '../service/supervisor.ts';
 import { Arrivals } from './arrivals.ts';
+import { pastBarrier } from './barrier.ts';
 import { SupervisedClients } from './client-connections.ts';
 import type { GatewayDeps } from './deps.ts';
 import { type GuardAdmission, type GuardVerdict, PortGuards } from './guards/guards.ts';
@@ -113,7 +114,10 @@ export class GatewayControl implements GatewayDecider {
     if (isForMetrics(request)) return this.#metrics();
     const page = isOwnHost(request.host) ? ownPage(request, running.readiness) : undefined;
     if (page !== undefined) return { reply: page };
-    return this.#route(running, request);
+    const decision = this.#route(running, request);
+    // Nobody waits on the way to a registry.
+    const { barrier } = this.#deps;
+    return barrier === undefined || decision instanceof Promise ? decision : pastBarrier(barrier, request, decision);
   }
 
   /** Each wait may see a rule change: what was decided before it counts for the rule of that moment only. */

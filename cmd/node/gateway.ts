@@ -6,6 +6,7 @@ import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { gatewayTokenSigner } from '../../proto/gateway/gateway-token.ts';
 import { AccessProofs } from '../../proto/gateway/port-guard.ts';
 import type { NewRoute, StaticRoute } from '../../proto/gateway/routes.ts';
+import type { WriteBarrier } from '../../proto/gateway/write-barrier.ts';
 import type { MappingSource } from '../../proto/ports/acme.ts';
 import type { SharedClock } from '../../proto/ports/clock.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
@@ -82,6 +83,8 @@ interface GatewayOptions {
   readonly mapped?:
     | { readonly mappings: MappingSource; readonly certificates: MappedCertificates | undefined }
     | undefined;
+  /** Before the registry that comes along; undefined: there is none. */
+  readonly barrier?: WriteBarrier | undefined;
   /** What is wrong with the bus, if anything. */
   readonly busProblem: () => string | undefined;
 }
@@ -137,6 +140,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     passwords: { verify: verifyPassword },
     sharedClock: options.sharedClock,
     mappings: mapped?.mappings,
+    barrier: options.barrier,
     computeNews: computeNews(db),
     forgetAnswers: (address) => cache?.forget(address),
     expectProgram: (address) => listening?.expectProgram(address),

@@ -128,6 +128,7 @@ async function openEntrance(core: PlatformCore, services: PlatformServices) {
     certificate: options.certificate,
     ownRoutes: [...serviceRoutes(domain, routed), ...registry],
     fileRoutes: [],
+    barrier: options.registry?.barrier,
     fallback: undefined,
     accessLog: options.accessLog,
     proxies: options.proxies,

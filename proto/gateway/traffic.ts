@@ -62,6 +62,8 @@ export interface ProxyForward {
   readonly dropsAuthorization?: true | undefined;
   /** Strict-Transport-Security for the answer, if the origin says nothing of it. */
   readonly strictTransport?: string | undefined;
+  /** Told once when the request is over, however it ended. */
+  readonly onOver?: (() => void) | undefined;
 }
 
 /**

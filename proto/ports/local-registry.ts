@@ -1,3 +1,5 @@
+import type { WriteBarrier } from '../gateway/write-barrier.ts';
+
 /** An image registry of this machine that has a name outside, and is asked over loopback here. */
 export interface LocalRegistry {
   /** As images name it: `registry.example.com`. */
@@ -13,4 +15,6 @@ export type RegistryRoom = 'enough' | 'little' | 'none';
 export interface HostedRegistry extends LocalRegistry {
   /** What its disk takes now. Rejects with an error of the file system. */
   room(): Promise<RegistryRoom>;
+  /** Through which the gateway lets writes in: it is closed while the space of removed images is collected. */
+  readonly barrier: WriteBarrier;
 }

@@ -222,7 +222,10 @@ describe('the registry that comes along', { skip, timeout: 240_000 }, () => {
     });
     const hex = ({ digest }: { digest: string }) => digest.slice('sha256:'.length);
     const twoDaysAgo = new Date(Date.now() - 2 * 24 * 3_600_000);
-    for (const old of [moved, now, machine]) await utimes(join(revisions, hex(old), 'link'), twoDaysAgo, twoDaysAgo);
+    for (const old of [moved, now, machine]) {
+      for (const path of [join(revisions, hex(old), 'link'), blobOf(hex(old)), blobOf(hex(old.part))])
+        await utimes(path, twoDaysAgo, twoDaysAgo);
+    }
     await platform.stop();
     await start();
     assert.deepEqual(

@@ -1,131 +1,153 @@
 /**
- * Gives back the space of images that have no name any more. It is done while the registry does not run: Distribution
- * loses parts of what is pushed during its own collection. That collection keeps each manifest. With its option for
- * untagged ones it removes those that an image for several machines is made of. So manifests are chosen here, and
- * Distribution sweeps what they leave.
+ * Gives back the space of images that have no name any more. Nobody may write to the store meanwhile: Distribution
+ * looks whether a manifest's layers are there, and then writes it. It may be cut at any point: manifests go first, and
+ * what a manifest that is still there needs is never touched.
  */
-import { readFile, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
-import { z } from 'zod';
-import { isCode } from '../../../lib/errors.ts';
-import { jsonOf } from '../../../lib/input.ts';
-import { runProgram } from '../../../transports/engines/docker/run.ts';
+import { open, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Ending } from '../../../proto/ports/ending.ts';
+import type { Log } from '../../../proto/ports/log.ts';
+import { lookAfter } from '../../../transports/engines/docker/host/processes.ts';
+import type { RegistryBarrier } from './barrier.ts';
 import type { RegistryFiles } from './files.ts';
-import { namesIn, repositoriesWith, rootOf } from './store.ts';
+import { type Garbage, garbageOf } from './garbage.ts';
+import { removeUploads } from './store.ts';
 
-/** What was pushed lately may get its name soon. */
-const KEPT_MS = 24 * 3_600_000;
-/** How long all of it may take: what is left then is for the next start. */
-const COLLECT_MS = 120_000;
-/** Manifests that are remembered at most, so that one in many repositories is read once. */
-const MOST_KNOWN = 100_000;
-
-const linkSchema = z.string().regex(/^sha256:[0-9a-f]{64}$/);
-const indexSchema = z.object({ manifests: z.array(z.object({ digest: z.string() })).optional() });
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
+/** How long all of it may take: what is left then is for the next time. */
+const COLLECT_MS = 2 * MINUTE_MS;
 
 /** What a collection works with. */
 interface CollectOptions {
-  /** Distribution's program. */
-  readonly program: string;
   readonly now: number;
-  /** Ends all parts of it. Default: after two minutes. */
+  /** What is younger stays: what was pushed lately may get its name soon. Default: a day. */
+  readonly keptMs?: number;
+  /** Ends it between two files. Default: after two minutes. */
   readonly signal?: AbortSignal;
 }
 
+/** What went. */
+interface Collected {
+  readonly manifests: number;
+  readonly blobs: number;
+  readonly uploads: number;
+  readonly bytes: number;
+}
+
 /**
- * Collects. Resolves with how many manifests went. Rejects when the store cannot be read, when the sweep fails, and
- * when `signal` ends it: nothing went if not all repositories were looked at by then.
+ * Collects. Resolves with what went. Rejects when the store cannot be read or written, and when `signal` ends it:
+ * nothing went if not all repositories were looked at by then.
  */
-export async function collectGarbage(files: RegistryFiles, options: CollectOptions): Promise<number> {
-  const { program, now, signal = AbortSignal.timeout(COLLECT_MS) } = options;
-  const found = await unnamed(files, now, signal).catch((cause: unknown) => {
+export async function collectGarbage(files: RegistryFiles, options: CollectOptions): Promise<Collected> {
+  const { now, keptMs = DAY_MS, signal = AbortSignal.timeout(COLLECT_MS) } = options;
+  const garbage = await look(files, { now, keptMs, signal }).catch((cause: unknown) => {
     throw signal.aborted ? new Error('looking at them took too long: nothing was collected', { cause }) : cause;
   });
   try {
-    for (const revision of found) {
+    for (const manifest of garbage.manifests) {
       signal.throwIfAborted();
-      await rm(revision, { recursive: true, force: true });
+      await rm(manifest, { recursive: true, force: true });
     }
-    // Also when none went: clients remove some by themselves, and leave their parts.
-    const { code, tail } = await runProgram(program, ['garbage-collect', files.config], { signal });
-    if (code !== 0) throw new Error(`docker-registry garbage-collect ended with ${code}: ${tail.slice(-2).join(' ')}`);
+    // Before what they are made of goes: none may come back when the machine loses power.
+    for (const folder of new Set(garbage.manifests.map(dirname))) await settle(folder);
+    let bytes = 0;
+    for (const blob of garbage.blobs) {
+      signal.throwIfAborted();
+      await rm(blob.folder, { recursive: true, force: true });
+      bytes += blob.bytes;
+    }
+    await removeUploads(garbage.uploads);
+    const { manifests, blobs, uploads } = garbage;
+    return { manifests: manifests.length, blobs: blobs.length, uploads: uploads.length, bytes };
   } catch (cause) {
-    throw signal.aborted ? new Error('removing them took too long: the rest is for the next start', { cause }) : cause;
+    throw signal.aborted ? new Error('removing them took too long: the rest is for the next time', { cause }) : cause;
   }
-  return found.length;
 }
 
-/** The folders of the manifests that no tag of their repository leads to, and that are not young. */
-async function unnamed(files: RegistryFiles, now: number, signal: AbortSignal): Promise<string[]> {
-  const manifests = manifestReader(rootOf(files));
-  const found: string[] = [];
-  for (const repository of await repositoriesWith('_manifests', files, signal)) {
-    const named = await reachable(manifests, repository, signal);
-    if (named === undefined) continue;
-    const revisions = join(repository, '_manifests/revisions/sha256');
-    for (const hex of await namesIn(revisions)) {
-      signal.throwIfAborted();
-      if (named.has(hex)) continue;
-      const pushed = await stat(join(revisions, hex, 'link')).catch(() => undefined);
-      if (pushed !== undefined && now - pushed.mtimeMs >= KEPT_MS) found.push(join(revisions, hex));
-    }
-  }
-  return found;
+function look(files: RegistryFiles, { now, keptMs, signal }: Required<CollectOptions>): Promise<Garbage> {
+  return garbageOf(files, { now, keptMs, uploadsKeptMs: DAY_MS, signal });
 }
 
-/** The manifests that a manifest is made of, as digits; undefined when it cannot be read. */
-type ManifestParts = (hex: string) => Promise<readonly string[] | undefined>;
-
-/** The manifests that a repository's tags lead to, as digits; undefined when one cannot be read: nothing goes then. */
-async function reachable(
-  partsOf: ManifestParts,
-  repository: string,
-  signal: AbortSignal,
-): Promise<ReadonlySet<string> | undefined> {
-  const tags = join(repository, '_manifests/tags');
-  const waiting: string[] = [];
-  for (const tag of await namesIn(tags)) {
-    signal.throwIfAborted();
-    const link = linkSchema.safeParse(await readIfThere(join(tags, tag, 'current/link')));
-    if (!link.success) return undefined;
-    waiting.push(link.data.slice('sha256:'.length));
-  }
-  const found = new Set<string>();
-  for (let hex = waiting.pop(); hex !== undefined; hex = waiting.pop()) {
-    if (found.has(hex)) continue;
-    signal.throwIfAborted();
-    found.add(hex);
-    const parts = await partsOf(hex);
-    if (parts === undefined) return undefined;
-    waiting.push(...parts);
-  }
-  return found;
-}
-
-/** Reads manifests, each once: the same digest is the same text in all repositories. */
-function manifestReader(root: string): ManifestParts {
-  const known = new Map<string, readonly string[] | undefined>();
-  const read: ManifestParts = async (hex) => {
-    const text = await readIfThere(join(root, 'blobs/sha256', hex.slice(0, 2), hex, 'data'));
-    const manifest = indexSchema.safeParse(text === undefined ? undefined : jsonOf(text));
-    if (!manifest.success) return undefined;
-    const digests = (manifest.data.manifests ?? []).map(({ digest }) => digest);
-    if (!digests.every((digest) => linkSchema.safeParse(digest).success)) return undefined;
-    return digests.map((digest) => digest.slice('sha256:'.length));
-  };
-  return async (hex) => {
-    if (known.has(hex)) return known.get(hex);
-    const parts = await read(hex);
-    if (known.size < MOST_KNOWN) known.set(hex, parts);
-    return parts;
-  };
-}
-
-async function readIfThere(path: string): Promise<string | undefined> {
+/** Has the disk keep what was removed from a folder. */
+async function settle(folder: string): Promise<void> {
+  const handle = await open(folder, 'r');
   try {
-    return await readFile(path, 'utf8');
-  } catch (error) {
-    if (isCode(error, 'ENOENT')) return undefined;
-    throw error;
+    await handle.sync();
+  } finally {
+    await handle.close();
   }
+}
+
+/** When it is collected. */
+export interface CollectTimes {
+  /** Between the ends of two collections, ms. */
+  readonly everyMs: number;
+  /** For how long nobody has written then, ms. */
+  readonly quietMs: number;
+  /** The hour of the day, by the machine's time zone, in which writes under way are waited for instead. */
+  readonly quietHour: number;
+  /** How long they are waited for, ms. */
+  readonly patienceMs: number;
+  /** How often it is looked whether it is time, ms. */
+  readonly lookMs: number;
+}
+
+const TIMES: CollectTimes = {
+  everyMs: DAY_MS,
+  quietMs: MINUTE_MS,
+  quietHour: 4,
+  patienceMs: 20_000,
+  lookMs: 10_000,
+};
+
+/** In the quiet hour, how long after an attempt that met writes the next one is made, ms. */
+const AGAIN_MS = 5 * MINUTE_MS;
+
+/** What is collected while the registry runs. */
+interface KeepCollectedOptions {
+  readonly files: RegistryFiles;
+  readonly barrier: RegistryBarrier;
+  /** When it was collected last, as `Date.now()` says; undefined: it is not known. */
+  readonly last: number | undefined;
+  readonly log: Log;
+  readonly times?: CollectTimes;
+  readonly keptMs?: number;
+}
+
+/**
+ * Collects while the registry runs: once a day, when nobody has written for a minute, or in the quiet hour. The barrier
+ * is closed only if something can go. Ends with `close`, and a collection under way with it.
+ */
+export function keepCollected(options: KeepCollectedOptions): Ending {
+  const { files, barrier, log, times = TIMES, keptMs = DAY_MS } = options;
+  const stop = new AbortController();
+  const limit = () => AbortSignal.any([stop.signal, AbortSignal.timeout(COLLECT_MS)]);
+  let nextAt = options.last === undefined ? 0 : options.last + times.everyMs;
+  const keeper = lookAfter(
+    times.lookMs,
+    async () => {
+      const now = Date.now();
+      const isQuiet = barrier.quietMs >= times.quietMs;
+      if (now < nextAt || !(isQuiet || new Date(now).getHours() === times.quietHour)) return;
+      // Also after one that fails: what cannot be read now is looked at again tomorrow.
+      nextAt = now + times.everyMs;
+      const { manifests, blobs, uploads } = await look(files, { now, keptMs, signal: limit() });
+      if (manifests.length + blobs.length + uploads.length === 0) return;
+      const collected = await barrier.closedFor(times.patienceMs, () =>
+        collectGarbage(files, { now, keptMs, signal: limit() }),
+      );
+      if (collected === undefined) nextAt = Date.now() + Math.min(AGAIN_MS, times.everyMs);
+      else log.info(collected, 'images without a name were collected');
+    },
+    (error) => {
+      if (!stop.signal.aborted) log.warn({ err: error }, 'images without a name could not be collected');
+    },
+  );
+  return {
+    close: () => {
+      stop.abort(new Error('the platform ends'));
+      return keeper.close();
+    },
+  };
 }

@@ -7,7 +7,8 @@ import type { Log } from '../../../proto/ports/log.ts';
 import { registryHostOf } from '../../../proto/service-paths.ts';
 import { freePort } from '../../../transports/http/listen-error.ts';
 import type { Environment } from '../../config/config.ts';
-import { collectGarbage } from './collect.ts';
+import { RegistryBarrier } from './barrier.ts';
+import { collectGarbage, keepCollected } from './collect.ts';
 import { type RegistryFiles, registryFiles, registryKeyOf, writeRegistryFiles, writtenPort } from './files.ts';
 import { endRegistry, keepRegistry, registryProgram, runningRegistry, startRegistry } from './process.ts';
 
@@ -61,9 +62,10 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
   const port = isRunning && former !== undefined ? former : await freePort(LOOPBACK, wanted);
   const isChanged = writeRegistryFiles(files, key, { port, host, issuer: environment.REGISTRY_ISSUER, secret });
   if (isRunning && isChanged) await endRegistry(files);
+  let last: number | undefined;
   try {
     if (runningRegistry(files) === undefined) {
-      await collect(files, log);
+      last = await collect(files, log);
       await startRegistry(files, port);
     }
     log.info({ pid: runningRegistry(files), port, adopted: isRunning && !isChanged }, 'the image registry runs');
@@ -76,27 +78,35 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
     return roomOf(bavail * bsize, blocks * bsize);
   };
   const keeper = keepRegistry({ files, port, room, log });
+  const barrier = new RegistryBarrier({ host: LOOPBACK, port });
+  const collector = keepCollected({ files, barrier, last, log });
   return {
     host,
     address: `${LOOPBACK}:${port}`,
     room,
+    barrier,
     environment: { ...environment, REGISTRY_HOST: host, REGISTRY_SIGNING_KEY: key },
     close: async () => {
+      await collector.close();
       await keeper.close();
       await endRegistry(files);
     },
   };
 }
 
-/** Gives space back before anybody can write. What cannot be collected now stays until the next start. */
-async function collect(files: RegistryFiles, log: Log): Promise<void> {
-  const program = registryProgram();
-  if (program === undefined || !existsSync(files.store)) return;
+/**
+ * Gives space back before anybody can write. Resolves with when that was; undefined: it is tried again while the
+ * registry runs.
+ */
+async function collect(files: RegistryFiles, log: Log): Promise<number | undefined> {
+  const now = Date.now();
+  if (!existsSync(files.store)) return now;
   try {
-    const removed = await collectGarbage(files, { program, now: Date.now() });
-    log.info({ removed }, 'images without a name were collected');
+    log.info(await collectGarbage(files, { now }), 'images without a name were collected');
+    return now;
   } catch (error) {
     log.warn({ err: error }, 'images without a name could not be collected');
+    return undefined;
   }
 }
 

@@ -10,6 +10,8 @@ export abstract class ClientWire implements Timed {
   deadline = Number.POSITIVE_INFINITY;
   protected readonly wire: Wire;
   protected readonly context: ClientContext;
+  /** Told when the request under way is over. */
+  #onOver: (() => void) | undefined;
 
   constructor(wire: Wire, context: ClientContext) {
     this.wire = wire;
@@ -37,6 +39,18 @@ export abstract class ClientWire implements Timed {
 
   uncork(): void {
     this.wire.uncork();
+  }
+
+  /** A request is forwarded: `onOver` is told when it is over. */
+  protected begins(onOver: (() => void) | undefined): void {
+    this.#onOver = onOver;
+  }
+
+  /** The request under way, if any, is over. */
+  protected isOver(): void {
+    const onOver = this.#onOver;
+    this.#onOver = undefined;
+    onOver?.();
   }
 
   /** A request or a response gets on: the client has its time anew. */

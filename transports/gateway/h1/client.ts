@@ -129,12 +129,11 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   }
 
   #decided(head: RequestHead, decision: ProxyDecision): void {
-    if (this.#request !== head || this.#phase !== 'exchange') return;
-    if ('reply' in decision) {
-      this.#answer(decision.reply);
-      return;
-    }
+    const isReply = 'reply' in decision;
+    if (this.#request !== head || this.#phase !== 'exchange') return void (isReply || decision.onOver?.());
+    if (isReply) return void this.#answer(decision.reply);
     const { forward, target } = decision;
+    this.begins(decision.onOver);
     const { address, isEncrypted } = this.#requester;
     const cache = decision.isGuarded === true ? undefined : this.context.cache;
     const asked = cache?.ask({ head, origin: forward, target, isEncrypted, address }) ?? FORWARD;
@@ -262,6 +261,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
 
   onClose(): void {
     this.context.deadlines.remove(this);
+    this.isOver();
     const exchange = this.#exchange;
     if (exchange !== undefined) {
       this.#exchange = undefined;
@@ -392,6 +392,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   }
 
   #log(status: number, bytes: number): void {
+    this.isOver();
     const ms = this.#request === undefined ? 0 : performance.now() - this.#began;
     const [{ address }, upstream, isBroken] = [this.#requester, this.#upstream, this.#isBroken];
     this.context.onAccess(entryOf(this.#request, { address, upstream, isBroken, status, bytes, ms }));

@@ -1,0 +1,219 @@
+/**
+ * What of the store nothing needs any more. A manifest is needed while a tag of its repository leads to it, and while
+ * it is young. All that a manifest which stays mentions is needed, in whatever field: so manifests of every kind, also
+ * of kinds to come, keep what they are made of. Distribution's own collection knows no age: it takes layers whose
+ * manifest is still on its way, and with its option for untagged manifests those that images for several machines are
+ * made of.
+ */
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { isCode } from '../../../lib/errors.ts';
+import { jsonOf } from '../../../lib/input.ts';
+import type { RegistryFiles } from './files.ts';
+import { namesIn, repositoriesWith, rootOf, unfinishedUploads } from './store.ts';
+
+/** Manifests that are remembered at most, so that one in many repositories is read once. */
+const MOST_KNOWN = 100_000;
+
+const linkSchema = z.string().regex(/^sha256:[0-9a-f]{64}$/);
+const indexSchema = z.object({ manifests: z.array(z.object({ digest: z.string() })).optional() });
+
+/** Which part of the store is looked at, and how long that may take. */
+interface GarbageOptions {
+  readonly now: number;
+  /** What is younger stays. */
+  readonly keptMs: number;
+  /** Unfinished uploads without bytes for so long go. */
+  readonly uploadsKeptMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** Folders that may go. */
+export interface Garbage {
+  /** Of manifests in repositories. */
+  readonly manifests: readonly string[];
+  /** Of the parts of images. */
+  readonly blobs: readonly { readonly folder: string; readonly bytes: number }[];
+  readonly uploads: readonly string[];
+}
+
+/** Finds it. Rejects when the store cannot be read, and with the reason of `signal` once it is aborted. */
+export async function garbageOf(files: RegistryFiles, options: GarbageOptions): Promise<Garbage> {
+  const manifests = new Manifests(rootOf(files));
+  const found: string[] = [];
+  const needed = new Set<string>();
+  for (const repository of await repositoriesWith('_manifests', files, options.signal)) {
+    const { gone, staying } = await sorted(manifests, repository, options);
+    found.push(...gone);
+    for (const hex of staying) {
+      options.signal.throwIfAborted();
+      needed.add(hex);
+      for (const mentioned of (await manifests.get(hex))?.mentioned ?? []) needed.add(mentioned);
+    }
+    for (const hex of await otherNames(repository)) needed.add(hex);
+  }
+  const blobs = await unneededBlobs(files, needed, options);
+  return { manifests: found, blobs, uploads: await forsakenUploads(files, options) };
+}
+
+/** The manifests of a repository: the folders of those that go, and the digits of those that stay. */
+async function sorted(manifests: Manifests, repository: string, { now, keptMs, signal }: GarbageOptions) {
+  const named = await reachable(manifests, repository, signal);
+  const revisions = join(repository, '_manifests/revisions/sha256');
+  const gone: string[] = [];
+  const staying = new Set(named);
+  for (const hex of await namesIn(revisions)) {
+    signal.throwIfAborted();
+    const pushed = await statIfThere(join(revisions, hex, 'link'));
+    // Distribution leaves the folder of a manifest that a client deleted.
+    if (pushed === undefined) continue;
+    const isNeeded = named === undefined || named.has(hex);
+    if (isNeeded || now - pushed.mtimeMs < keptMs) staying.add(hex);
+    else gone.push(join(revisions, hex));
+  }
+  return { gone, staying };
+}
+
+/** The manifests that a repository's tags lead to, as digits; undefined when one cannot be read: nothing goes then. */
+async function reachable(
+  manifests: Manifests,
+  repository: string,
+  signal: AbortSignal,
+): Promise<ReadonlySet<string> | undefined> {
+  const tags = join(repository, '_manifests/tags');
+  const waiting: string[] = [];
+  for (const tag of await namesIn(tags)) {
+    signal.throwIfAborted();
+    const link = linkSchema.safeParse(await readIfThere(join(tags, tag, 'current/link')));
+    if (!link.success) return undefined;
+    waiting.push(digitsOf(link.data));
+  }
+  const found = new Set<string>();
+  for (let hex = waiting.pop(); hex !== undefined; hex = waiting.pop()) {
+    if (found.has(hex)) continue;
+    signal.throwIfAborted();
+    found.add(hex);
+    const parts = (await manifests.get(hex))?.parts;
+    if (parts === undefined) return undefined;
+    waiting.push(...parts);
+  }
+  return found;
+}
+
+/** What a manifest says. */
+interface KnownManifest {
+  /** The manifests that it is made of, as digits; undefined when that cannot be told. */
+  readonly parts: readonly string[] | undefined;
+  /** All that it mentions, as digits. */
+  readonly mentioned: readonly string[];
+}
+
+/** Reads manifests, each once: the same digest is the same text in all repositories. */
+class Manifests {
+  readonly #root: string;
+  readonly #known = new Map<string, KnownManifest | undefined>();
+
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  /** Undefined when it is not there. */
+  async get(hex: string): Promise<KnownManifest | undefined> {
+    if (this.#known.has(hex)) return this.#known.get(hex);
+    const text = await readIfThere(join(this.#root, 'blobs/sha256', hex.slice(0, 2), hex, 'data'));
+    const manifest = text === undefined ? undefined : manifestOf(text);
+    if (this.#known.size < MOST_KNOWN) this.#known.set(hex, manifest);
+    return manifest;
+  }
+}
+
+function manifestOf(text: string): KnownManifest {
+  const mentioned = new Set(Array.from(text.matchAll(/sha256:([0-9a-f]{64})/g), ([, hex = '']) => hex));
+  const index = indexSchema.safeParse(jsonOf(text));
+  const digests = index.success ? (index.data.manifests ?? []).map(({ digest }) => digest) : [];
+  const isKnown = index.success && digests.every((digest) => linkSchema.safeParse(digest).success);
+  return { parts: isKnown ? digests.map(digitsOf) : undefined, mentioned: [...mentioned] };
+}
+
+/** What a repository has under digests of other kinds: the files are named by sha256 all the same. */
+async function otherNames(repository: string): Promise<string[]> {
+  const found: string[] = [];
+  const layers = join(repository, '_layers');
+  for (const kind of await namesIn(layers)) {
+    if (kind === 'sha256') continue;
+    for (const name of await namesIn(join(layers, kind))) {
+      const link = linkSchema.safeParse(await readIfThere(join(layers, kind, name, 'link')));
+      if (link.success) found.push(digitsOf(link.data));
+    }
+  }
+  return found;
+}
+
+async function unneededBlobs(
+  files: RegistryFiles,
+  needed: ReadonlySet<string>,
+  { now, keptMs, signal }: GarbageOptions,
+): Promise<Garbage['blobs']> {
+  const root = join(rootOf(files), 'blobs/sha256');
+  const found: { folder: string; bytes: number }[] = [];
+  for (const group of await namesIn(root)) {
+    for (const hex of await namesIn(join(root, group))) {
+      signal.throwIfAborted();
+      if (needed.has(hex)) continue;
+      const folder = join(root, group, hex);
+      // Without its file, it is what a collection left that was cut.
+      const file = (await statIfThere(join(folder, 'data'))) ?? (await statIfThere(folder));
+      if (file !== undefined && now - file.mtimeMs >= keptMs)
+        found.push({ folder, bytes: file.isFile() ? file.size : 0 });
+    }
+  }
+  return found;
+}
+
+/** Unfinished uploads that nobody goes on with. */
+async function forsakenUploads(
+  files: RegistryFiles,
+  { now, uploadsKeptMs, signal }: GarbageOptions,
+): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (const upload of await unfinishedUploads(files)) {
+    signal.throwIfAborted();
+    const times = [(await statIfThere(upload))?.mtimeMs ?? now];
+    for (const name of await filesIn(upload)) times.push((await statIfThere(join(upload, name)))?.mtimeMs ?? now);
+    if (now - Math.max(...times) >= uploadsKeptMs) found.push(upload);
+  }
+  return found;
+}
+
+/** What is in a folder; nothing when it is gone: uploads end while it is looked at what may go. */
+async function filesIn(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return [];
+    throw error;
+  }
+}
+
+function digitsOf(digest: string): string {
+  return digest.slice('sha256:'.length);
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
+
+async function statIfThere(path: string) {
+  try {
+    return await stat(path);
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
