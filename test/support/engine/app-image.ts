@@ -23,10 +23,17 @@ export function appImage(): Promise<string> {
   return made;
 }
 
-/** The same with a file `/version` that says `version`: another image, for changes. */
+/** Another image for each `version`: its program serves a page with that, and with the variable VERSION, on port 8080. */
 export function appImageOf(version: string): Promise<string> {
-  const file: TarEntry = { kind: 'file', path: 'version', mode: 0o644, data: Buffer.from(`${version}\n`) };
-  return build(`-app-${version}`, [file]);
+  const file = (path: string, text: string): TarEntry => ({ kind: 'file', path, mode: 0o755, data: Buffer.from(text) });
+  const program = [
+    ...['#!/bin/sh', 'mkdir -p /tmp/page && echo "$(cat /version) $VERSION" >/tmp/page/index.html'],
+    'exec busybox httpd -f -p 8080 -h /tmp/page',
+  ];
+  return build(`-app-${version}`, [
+    file('version', `${version}\n`),
+    file('usr/local/lib/troupe/start', `${program.join('\n')}\n`),
+  ]);
 }
 
 async function build(label: string, more: readonly TarEntry[]): Promise<string> {
