@@ -6,7 +6,7 @@ import { runCanary } from '../support/canary/trial.ts';
 
 const rounds = Number(process.argv[2] ?? 3);
 for (let round = 1; round <= rounds; round++) {
-  const { found, ...figures } = await runCanary((line) => void process.stderr.write(`${line}\n`));
+  const { found, ...figures } = await runCanary({ say: (line) => void process.stderr.write(`${line}\n`) });
   process.stdout.write(`round ${round}: ${JSON.stringify(figures)}, found ${found.length}\n`);
   for (const one of found) process.stdout.write(`${JSON.stringify(one)}\n`);
   if (found.length > 0) process.exitCode = 1;

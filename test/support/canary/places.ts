@@ -60,7 +60,7 @@ export async function lookAtCommands(world: CanaryWorld, ids: readonly string[])
     .object({ actors: z.array(actorSchema) })
     .parse(tree.json)
     .actors.map(({ path }) => path);
-  for (const path of paths.filter((each) => /container|user|settings/.test(each)).slice(0, 60))
+  for (const path of paths.filter((each) => /container|user|settings/.test(each)).slice(0, 20))
     await world.ask('admin', 'GET', `${world.urls.auth}/api/runtime/actor?path=${encodeURIComponent(path)}`);
   for (const id of ids) await world.command(['show', id]);
   for (const words of ['ps', 'env ls shop', 'releases shop', 'notifications', 'top --json --once', 'webhook ls'])

@@ -20,6 +20,8 @@ export class Plant {
   readonly folder: string;
   readonly data: string;
   readonly #env: Record<string, string>;
+  /** Of the trial's own, in Docker. */
+  readonly images: string[] = [];
   #platform: RunningPlatform | undefined;
   token = '';
 
@@ -126,7 +128,9 @@ export class Plant {
     return path;
   }
 
+  /** An image as `docker save` writes it. */
   async archive(image: string): Promise<string> {
+    this.images.push(image);
     const file = join(this.folder, `${createHash('sha256').update(image).digest('hex').slice(0, 12)}.tar`);
     await writeFile(
       file,

@@ -13,6 +13,8 @@ export interface CutStep {
   readonly name: string;
   /** Containers that go down with the power. */
   readonly containers: readonly string[];
+  /** What is ready before it begins. */
+  prepare?(version: number): Promise<unknown>;
   /** Begins it; resolves when it is done. After a power cut nobody waits for it. */
   begin(version: number): Promise<void>;
   /** The version that is there, whole. Throws when it is none, or a mix, or something of a half step is left. */
@@ -106,10 +108,11 @@ export async function pushStep(plant: Plant): Promise<CutStep> {
   return {
     name: 'push',
     containers: [],
+    prepare: async (version) => {
+      if (!archives.has(version)) archives.set(version, await plant.archive(await appImageOf(`push-${version}`)));
+    },
     begin: async (version) => {
-      const archive = archives.get(version) ?? (await plant.archive(await appImageOf(`push-${version}`)));
-      archives.set(version, archive);
-      await ended(plant, ['image', 'push', archive, 'push:1']);
+      await ended(plant, ['image', 'push', archives.get(version) ?? '', 'push:1']);
       digests.set((await plant.pulled('push', '1')) ?? '', version);
     },
     version: async () => {

@@ -32,9 +32,10 @@ export function runPowerCuts(
     const plant = await Plant.open(t);
     t.after(async () => {
       await deleteAll(plant.platform.ready.urls.compute, plant.token);
-      for (const name of ['page:0', 'page:1'])
+      const pulled = ['page:0', 'page:1'].map((name) => `registry.${plant.domain}/admin/${name}`);
+      for (const image of [...pulled, ...plant.images])
         await docker()
-          .call('DELETE', `/images/registry.${plant.domain}/admin/${name}`)
+          .call('DELETE', `/images/${image}`)
           .catch(() => {});
     });
     const reports: CutReport[] = [];
@@ -57,6 +58,7 @@ async function cutStep(
   { points, random, say }: { points: number; random: () => number; say: (line: string) => void },
 ): Promise<CutReport> {
   let version = 1;
+  for (const each of [version, version + 1]) await step.prepare?.(each);
   await step.begin(version);
   const began = performance.now();
   await step.begin(++version);
@@ -66,6 +68,7 @@ async function cutStep(
   for (let point = 0; point < points; point++) {
     const momentMs = Math.round(((point + random()) / points) * lengthMs);
     const said = `${step.name}, ${momentMs} of ${lengthMs} ms`;
+    await step.prepare?.(version + 1);
     try {
       await cutOnce(plant, step, version + 1, momentMs);
       const started = performance.now();
@@ -83,7 +86,8 @@ async function cutStep(
       problems.push(why);
       say(why);
       // The next point begins from what is there.
-      await step.begin(++version);
+      await step.prepare?.(++version);
+      await step.begin(version);
     }
   }
   return { step: step.name, lengthMs, done, undone: points - done - problems.length, longestMs, problems };
