@@ -135,7 +135,7 @@ export async function work(
       const [actual, now] = await Promise.all([engine.inspect(row.id), containerById(db, row.id)]);
       const isLast = crashes >= MAX_CRASHES && actual?.phase === 'exited' && now?.desired === 'running';
       if (!isLast) return { type: 'observed', actual, row: now };
-      return { type: 'observed', actual, row: now, lastLines: await lastWords(deps, row.id, signal) };
+      return { type: 'observed', actual, row: now, lastLines: await ownLastLines(deps, row.id, signal) };
     }
     case 'launch':
       return launch(deps, engine, row, signal, progress);
@@ -242,7 +242,7 @@ export function authFor(
 }
 
 /** `lastLines` of a container; empty where its secrets cannot be opened, from which they could not be told apart. */
-async function lastWords({ engine, db, sealKey }: ComputeDeps, id: string, signal: AbortSignal): Promise<string> {
+async function ownLastLines({ engine, db, sealKey }: ComputeDeps, id: string, signal: AbortSignal): Promise<string> {
   try {
     const settings = await settingsOf(db, id, sealKey);
     return await lastLines(engine, id, Object.values(settings?.secrets ?? {}), signal);

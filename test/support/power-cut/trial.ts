@@ -1,8 +1,8 @@
 /** The trial of power cuts: everything is killed at moments spread over a step, and after it the step is done or undone. */
 import assert from 'node:assert/strict';
-import { setTimeout as delay } from 'node:timers/promises';
 import { deleteAll } from '../cluster/platform.ts';
 import { docker, inDocker } from '../engine/docker-client.ts';
+import { pause } from '../pause.ts';
 import { tidily } from '../temp.ts';
 import { cutPower, randoms } from './cuts.ts';
 import { Plant } from './plant.ts';
@@ -96,7 +96,7 @@ async function cutStep(
 async function cutOnce(plant: Plant, step: CutStep, version: number, momentMs: number): Promise<void> {
   const containers = (await Promise.all(step.containers.map(inDocker))).flat().map(({ id }) => id);
   void step.begin(version).catch(() => {});
-  await delay(momentMs);
+  await pause(momentMs, 'fault');
   const now = (await Promise.all(step.containers.map(inDocker))).flat().map(({ id }) => id);
   const fell = plant.fell();
   await cutPower(plant.folder, [...new Set([...containers, ...now])]);
