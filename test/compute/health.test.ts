@@ -174,6 +174,23 @@ describe('health', () => {
     await becomes(compute, id, 'healthy');
   });
 
+  test('does not tell the secrets of a container that a command prints', async (t) => {
+    const secret = 'psql://app:hunter2-hunter2@db';
+    const compute = await openCompute(t, {
+      ...images({
+        onRun: (command) => {
+          command.stderr.write(`cannot reach ${secret}!\n${'.'.repeat(4040)}${secret}`);
+          command.exit(1);
+        },
+      }),
+    });
+    const body = { image: BROKEN, secrets: { URL: secret }, health: { command: ['check'], grace: 1 } };
+    const id = await compute.running(ann, body);
+    const { health_reason } = await becomes(compute, id, 'unhealthy');
+    assert.match(health_reason ?? '', /and said: \u2026\.+\*\*\*\.$/);
+    assert.ok(!JSON.stringify([await compute.notices(ann.userId), compute.log.lines]).includes('hunter2'));
+  });
+
   test('says of an image without a shell that a command cannot look', async (t) => {
     const compute = await openCompute(t, {
       engine: { images: [BROKEN], onStart: (id, engine) => sshd(engine, id) },

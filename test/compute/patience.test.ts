@@ -22,14 +22,14 @@ describe('patience', { concurrency: true }, () => {
         onStart: (id, engine) => {
           starts.push(performance.now());
           engine.listen(id, 22, (stream) => void stream.write('SSH-2.0-x\r\n'));
-          if (crashing) engine.print(id, ['starting', '\u001b[31mmissing DATABASE_URL\u001b[0m\r', '']);
+          if (crashing) engine.print(id, ['starting', '\u001b[31mmissing DATABASE_URL\u001b[0m\r', 'key hunter2-2']);
           if (crashing) queueMicrotask(() => engine.crash(id, { exitCode: 1 }));
         },
       },
     });
-    const id = await compute.create(ann);
+    const id = await compute.create(ann, { secrets: { KEY: 'hunter2-2' } });
     await compute.reaches(ann, id, 'failed', PATIENCE.timeoutMs);
-    const lines = 'missing DATABASE_URL | starting | missing DATABASE_URL';
+    const lines = 'missing DATABASE_URL | key *** | starting | missing DATABASE_URL | key ***';
     const why = `it keeps crashing: it ended with exit code 1, and said last: ${lines}`;
     assert.equal(await compute.reason(id), why);
     assert.equal((await compute.notices(ann.userId)).at(-1), `Container stopped: "box": ${why}.`);

@@ -26,7 +26,7 @@ const stateless = { image: ONE, mount_paths: [] };
 function start(id: string, engine: MemoryEngine): void {
   const image = engine.specOf(id)?.image;
   if (image === CRASHING) {
-    engine.print(id, ['no database']);
+    engine.print(id, ['no database psql://app:hunter2@db']);
     engine.crash(id, { exitCode: 3 });
     return;
   }
@@ -106,12 +106,12 @@ describe('a container without mount paths gets another image', () => {
   test('or keeps the one that runs when the new one ends, with what that said last', async (t) => {
     const compute = await open(t);
     const id = await compute.running(ann, stateless);
-    await change(compute, id, { image: CRASHING });
+    await change(compute, id, { image: CRASHING, secrets: { PASSWORD: 'hunter2' } });
     const { status, image, status_reason = '' } = await noImageWaits(compute, id);
     assert.deepEqual([status, image], ['running', ONE]);
     assert.match(
       status_reason,
-      /app:crash\. It ended with exit code 3, and said last: no database\. The container runs/,
+      /app:crash\. It ended with exit code 3, and said last: no database psql:\/\/app:\*\*\*@db\. The container runs/,
     );
     assert.equal(await compute.engine.inspect(successorId(id)), undefined);
   });

@@ -7,6 +7,7 @@ import { settingsOf } from '../../../storage/compute/settings.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { hostnameOf } from '../views.ts';
 import { insideListeners, LISTENERS, listenersSentence } from './listeners.ts';
+import { withoutSecrets } from './masking.ts';
 import { boundedSentence, inOneLine, LATE_LIMIT_MS } from './rules.ts';
 
 /** What a look found. `unknown`: nothing, as when the engine or the database is away. */
@@ -42,13 +43,16 @@ export async function lookAtHealth(
 ): Promise<HealthFound> {
   const { engine, db, clock, sealKey, log } = deps;
   try {
-    const health = (await settingsOf(db, row.id, sealKey))?.health ?? null;
-    if (health === null) return { type: 'well' };
+    const settings = await settingsOf(db, row.id, sealKey);
+    const health = settings?.health ?? null;
+    if (settings === undefined || health === null) return { type: 'well' };
+    const secrets = Object.values(settings.secrets);
     const graceMs = health.grace * 1000;
     const waitedMs = clock.now() - since.getTime();
     if (row.healthState === 'unhealthy' && waitedMs >= graceMs + LATE_LIMIT_MS) return { type: 'over' };
     const isOver = waitedMs >= graceMs;
-    const problem = await problemOf(engine, row.id, health, hostnameOf(row.id, deps.containersDomain), signal);
+    const hostname = hostnameOf(row.id, deps.containersDomain);
+    const problem = await problemOf(engine, row.id, health, { hostname, secrets }, signal);
     if (problem === undefined) return { type: 'well' };
     const notWell = (found: string): HealthFound => ({ type: 'not-well', problem: boundedSentence(found), isOver });
     if (!isOver) return notWell(`Not healthy yet: ${problem}.`);
@@ -80,10 +84,10 @@ export async function problemOf(
   engine: Engine,
   id: string,
   { http, tcp, command }: HealthCheck,
-  hostname: string,
+  { hostname, secrets }: { readonly hostname: string; readonly secrets: readonly string[] },
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  if (command !== undefined) return commandProblem(engine, id, command, signal);
+  if (command !== undefined) return commandProblem(engine, id, command, secrets, signal);
   const port = http?.port ?? tcp?.port ?? 0;
   let connection: Duplex;
   try {
@@ -142,6 +146,7 @@ async function commandProblem(
   engine: Engine,
   id: string,
   command: readonly string[],
+  secrets: readonly string[],
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const name = `\`${inOneLine([` ${command.join(' ')}`]).slice(0, 100)}\``;
@@ -153,7 +158,9 @@ async function commandProblem(
   if (ended instanceof EngineError) return `${name} cannot be run: ${ended.message.replace(/[.]$/, '')}`;
   if (ended === undefined) return `${name} did not end within ${COMMAND_MS / 1000} s`;
   if (ended.code === 0) return undefined;
-  const said = inOneLine(ended.output.split('\n').map((line) => ` ${line}`)).replace(/[.!?]+$/, '');
+  // It goes into notifications, webhooks, the audit trail and the log, whose readers may not know the secrets.
+  const output = withoutSecrets(ended.output, secrets, ended.output.length === MAX_OUTPUT_BYTES);
+  const said = inOneLine(output.split('\n').map((line) => ` ${line}`)).replace(/[.!?]+$/, '');
   const how = ended.code === null ? `${name} was ended` : `${name} ended with exit code ${ended.code}`;
   return said === '' ? how : `${how}, and said: ${said}`;
 }

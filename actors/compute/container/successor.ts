@@ -52,15 +52,16 @@ export async function succeed(
   const { db, sealKey } = deps;
   const settings =
     (await nextSettingsOf(db, row.id, sealKey)) ?? (await settingsOf(db, row.id, sealKey)) ?? NO_SETTINGS;
+  const secrets = Object.values(settings.secrets);
   const { workload, isConfigured = false } = workloadOf(settings);
   const { keys, revision } = await keysOf(deps, row);
   const spec = wantedSpec(deps, next, keys);
   try {
     await engine.beginSuccessor(isConfigured ? { ...spec, isConfigured } : spec, keys, workload);
     const ports = await answering(deps.engine, row.id, targetsOf(row), signal);
-    const ready = await untilReady(deps, next, signal);
+    const ready = await untilReady(deps, next, secrets, signal);
     await untilHealthy(deps, next, settings, signal);
-    if (settings.health === null) await untilAnswering(deps.engine, successorId(row.id), ports, signal);
+    if (settings.health === null) await untilAnswering(deps.engine, row.id, { ports, secrets }, signal);
     signal.throwIfAborted();
     await engine.promote(row.id);
     return { ...ready, keysRevision: revision, isChecked: settings.health !== null };
@@ -76,6 +77,7 @@ export async function succeed(
 async function untilReady(
   deps: ComputeDeps,
   row: ContainerRow,
+  secrets: readonly string[],
   signal: AbortSignal,
 ): Promise<Pick<Promotion, 'address' | 'externalAddress' | 'startedAt'>> {
   const id = successorId(row.id);
@@ -86,7 +88,7 @@ async function untilReady(
       const { address, externalAddress, startedAt } = report;
       return { address, externalAddress, startedAt: startedAt === null ? null : new Date(startedAt) };
     }
-    await mustStand(deps.engine, id, signal);
+    await mustStand(deps.engine, id, secrets, signal);
     if (performance.now() > until)
       throw new EngineError('refused', `It was not ready within ${READY_MS / 1000} s: its SSH port does not answer.`);
     await delay(LOOK_EVERY_MS, undefined, { signal });
@@ -97,17 +99,18 @@ async function untilReady(
 async function untilHealthy(
   deps: ComputeDeps,
   row: ContainerRow,
-  { health }: Pick<ContainerSettings, 'health'>,
+  { health, secrets: values }: Pick<ContainerSettings, 'health' | 'secrets'>,
   signal: AbortSignal,
 ): Promise<void> {
   if (health === null) return;
   const { engine, containersDomain } = deps;
+  const [secrets, hostname] = [Object.values(values), hostnameOf(row.id, containersDomain)];
   const id = successorId(row.id);
   const until = performance.now() + health.grace * 1000;
   for (;;) {
-    const problem = await problemOf(engine, id, health, hostnameOf(row.id, containersDomain), signal);
+    const problem = await problemOf(engine, id, health, { hostname, secrets }, signal);
     if (problem === undefined) return;
-    await mustStand(engine, id, signal);
+    await mustStand(engine, id, secrets, signal);
     if (performance.now() > until)
       throw new EngineError('refused', boundedSentence(await overSentence(engine, id, health, problem, signal)));
     await delay(1000, undefined, { signal });
@@ -117,17 +120,18 @@ async function untilHealthy(
 /** Waits until the new one answers at ports where the one before does; for so long, since it may be meant otherwise. */
 async function untilAnswering(
   engine: Engine,
-  id: string,
-  ports: readonly number[],
+  rowId: string,
+  { ports, secrets }: { readonly ports: readonly number[]; readonly secrets: readonly string[] },
   signal: AbortSignal,
 ): Promise<void> {
+  const id = successorId(rowId);
   const until = performance.now() + PORTS_MS;
   let left = ports;
   while (left.length > 0 && performance.now() < until) {
     const answered = await answering(engine, id, left, signal);
     left = left.filter((port) => !answered.includes(port));
     if (left.length === 0) return;
-    await mustStand(engine, id, signal);
+    await mustStand(engine, id, secrets, signal);
     await delay(LOOK_EVERY_MS, undefined, { signal });
   }
 }
@@ -160,11 +164,11 @@ function targetsOf({ ports }: Pick<ContainerRow, 'ports'>): readonly number[] {
 }
 
 /** Rejects with what it said last once it has ended. */
-async function mustStand(engine: Engine, id: string, signal: AbortSignal): Promise<void> {
+async function mustStand(engine: Engine, id: string, secrets: readonly string[], signal: AbortSignal): Promise<void> {
   const state = await engine.inspect(id);
   if (state?.phase === 'running') return;
   if (state === undefined) throw new EngineError('unavailable', 'The new container is gone.');
   const how = state.oomKilled ? 'It ran out of memory' : `It ended with exit code ${state.exitCode ?? 'unknown'}`;
-  const said = await lastLines(engine, id, signal);
+  const said = await lastLines(engine, id, secrets, signal);
   throw new EngineError('refused', boundedSentence(said === '' ? `${how}.` : `${how}, and said last: ${said}`));
 }

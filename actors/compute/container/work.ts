@@ -14,12 +14,14 @@ import { type ContainerRow, containerById, noteKeysApplied } from '../../../stor
 import { settingsOf } from '../../../storage/compute/settings.ts';
 import { keysOfContainer } from '../../../storage/compute/ssh-keys.ts';
 import { fenced } from '../../../storage/fenced.ts';
+import { SealError } from '../../../storage/seal.ts';
 import { mustHold } from '../../service/placement.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { imageOf, isOwnImage } from '../image-rules.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { hostnameOf } from '../views.ts';
 import { workloadOf } from '../workload-rules.ts';
+import { withoutSecrets } from './masking.ts';
 import { inOneLine, MAX_CRASHES, type Step, specOf, WORKLOAD_READY_MS } from './rules.ts';
 
 /** A piece of work: a step, or a first look at what there is. */
@@ -133,7 +135,7 @@ export async function work(
       const [actual, now] = await Promise.all([engine.inspect(row.id), containerById(db, row.id)]);
       const isLast = crashes >= MAX_CRASHES && actual?.phase === 'exited' && now?.desired === 'running';
       if (!isLast) return { type: 'observed', actual, row: now };
-      return { type: 'observed', actual, row: now, lastLines: await lastLines(deps.engine, row.id, signal) };
+      return { type: 'observed', actual, row: now, lastLines: await ownLastLines(deps, row.id, signal) };
     }
     case 'launch':
       return launch(deps, engine, row, signal, progress);
@@ -239,8 +241,24 @@ export function authFor(
   return () => registryAuth({ userId, image });
 }
 
-/** What a workload said last, fit for a line; empty when there is nothing to be had soon. */
-export async function lastLines(engine: Pick<Engine, 'logs'>, id: string, signal: AbortSignal): Promise<string> {
+/** `lastLines` of a container; empty where its secrets cannot be opened, from which they could not be told apart. */
+async function ownLastLines({ engine, db, sealKey }: ComputeDeps, id: string, signal: AbortSignal): Promise<string> {
+  try {
+    const settings = await settingsOf(db, id, sealKey);
+    return await lastLines(engine, id, Object.values(settings?.secrets ?? {}), signal);
+  } catch (error) {
+    if (error instanceof SealError) return '';
+    throw error;
+  }
+}
+
+/** What a workload said last, fit for a line, without its secrets; empty when there is nothing to be had soon. */
+export async function lastLines(
+  engine: Pick<Engine, 'logs'>,
+  id: string,
+  secrets: readonly string[],
+  signal: AbortSignal,
+): Promise<string> {
   const lines: string[] = [];
   try {
     const soon = AbortSignal.any([signal, AbortSignal.timeout(LAST_WORDS_MS)]);
@@ -248,7 +266,8 @@ export async function lastLines(engine: Pick<Engine, 'logs'>, id: string, signal
   } catch (error) {
     if (!(error instanceof EngineError)) signal.throwIfAborted();
   }
-  return inOneLine(lines.slice(-LAST_LINES));
+  // It goes into notifications, webhooks, the audit trail and the log, whose readers may not know the secrets.
+  return inOneLine(lines.slice(-LAST_LINES).map((line) => withoutSecrets(line, secrets)));
 }
 
 /** Running means that its SSH port greets, or, for an image that has no SSH server, that its workload stands. */

@@ -25,7 +25,7 @@ export function tinyImageMissing(): string | undefined {
 export async function buildTinyImage(label = '', more: readonly TarEntry[] = []): Promise<BaseImage> {
   const missing = tinyImageMissing();
   if (missing !== undefined) throw new EngineError('refused', `Missing for the tiny image: ${missing}`);
-  const all = new Map([...(await entries()), ...more].map((entry) => [entry.path, entry]));
+  const all = new Map([...(await tinyFiles()), ...more].map((entry) => [entry.path, entry]));
   const archive = tar([...all.values()]);
   const reference = `troupe/tiny:${createHash('sha256').update(archive).digest('hex').slice(0, 16)}${label}`;
   return {
@@ -37,7 +37,8 @@ export async function buildTinyImage(label = '', more: readonly TarEntry[] = [])
   };
 }
 
-async function entries(): Promise<TarEntry[]> {
+/** What it holds. */
+export async function tinyFiles(): Promise<TarEntry[]> {
   const file = async (path: string, mode: number): Promise<TarEntry> => ({
     kind: 'file',
     path: path.slice(1),
