@@ -130,6 +130,21 @@ describe('a container without mount paths gets another image', () => {
     assert.equal(compute.engine.specOf(id)?.image, ONE);
   });
 
+  for (const call of ['beginSuccessor', 'promote'] as const) {
+    test(`with the settings of a change that comes while the engine is at ${call}`, async (t) => {
+      const compute = await open(t);
+      const id = await compute.running(ann, stateless);
+      const release = compute.engine.hold(call);
+      await change(compute, id, { image: TWO, env: { A: '1' } });
+      await until(() => count(compute, `${call} ${id}`) === 1, { what: 'the new one begins' });
+      await change(compute, id, { env: { A: '2' } });
+      release();
+      await noImageWaits(compute, id);
+      await compute.reaches(ann, id, 'running');
+      assert.deepEqual([compute.engine.specOf(id)?.image, compute.engine.workloadOf(id)?.env], [TWO, { A: '2' }]);
+    });
+  }
+
   test('not any more once it is stopped: nothing of either runs on', async (t) => {
     const compute = await open(t);
     const id = await compute.running(ann, stateless);

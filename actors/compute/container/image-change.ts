@@ -11,21 +11,15 @@
  *                                                      --may work later--> waiting --> pulling
  *           --an image waits, and it does not run and is not to--> nothing: it is its image now
  */
+import { isDeepStrictEqual } from 'node:util';
 import { backoffMs } from '../../../lib/waiting.ts';
 import { builtInName } from '../../../proto/built-in-images.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { isFenced } from '../../../proto/ports/placement.ts';
-import {
-  dropNextImage,
-  makeAnew,
-  type Promotion,
-  promoteNextImage,
-  takeNextImage,
-} from '../../../storage/compute/changes.ts';
+import { dropNextImage, makeAnew, promoteNextImage, takeNextImage } from '../../../storage/compute/changes.ts';
 import { type ContainerRow, containerById } from '../../../storage/compute/containers.ts';
 import { expectHealth, keepFormer } from '../../../storage/compute/health.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
-import { NO_SETTINGS, nextSettingsOf, settingsOf } from '../../../storage/compute/settings.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { append } from '../../../storage/outbox.ts';
 import { dispatch } from '../../../supervision/index.ts';
@@ -36,7 +30,7 @@ import { imageKeptNotice } from './notices.ts';
 import type { ContainerReconciler } from './reconciler.ts';
 import { OWN_ERROR, triedAgain } from './rules.ts';
 import type { ContainerActorState, ContainerContext, ImagePull, PullNews, PullState } from './state.ts';
-import { hasSuccessor, succeed } from './successor.ts';
+import { comingSettings, hasSuccessor, type Succession, succeed } from './successor.ts';
 import { wayBack } from './update-rules.ts';
 import { authFor } from './work.ts';
 
@@ -81,7 +75,7 @@ export class ImageChanges {
     else if (news.type === 'pull-again') {
       pull.isBeginning = false;
       this.#pull(state, ctx, pull.job);
-    } else if (news.type === 'promoted') await this.#promoted(state, ctx, pull.job, news.promotion);
+    } else if (news.type === 'promoted') await this.#promoted(state, ctx, pull.job, news.succession);
     else if ('error' in news) await this.#failed(state, ctx, pull, news.error);
     else if (hasSuccessor(state.row, this.#deps.engine)) this.#beginBeside(state, ctx, pull);
     else await this.#take(state, ctx, pull.job.image);
@@ -92,10 +86,10 @@ export class ImageChanges {
     const { job } = pull;
     pull.isBeginning = true;
     pull.line = BEGINNING;
-    this.#report(ctx, job, succeed(this.#deps, state, job.image, job.abort.signal), (promotion) => ({
+    this.#report(ctx, job, succeed(this.#deps, state, job.image, job.abort.signal), (succession) => ({
       type: 'promoted',
       pull: job,
-      promotion,
+      succession,
     }));
   }
 
@@ -104,7 +98,7 @@ export class ImageChanges {
     state: ContainerActorState,
     ctx: ContainerContext,
     { image }: ImagePull,
-    promotion: Promotion,
+    { promotion, settings }: Succession,
   ): Promise<void> {
     const { id } = state.row;
     const written = await this.#write(state, ctx, () =>
@@ -112,7 +106,10 @@ export class ImageChanges {
         const now = await containerById(tx, id);
         if (now === undefined || now.desired !== 'running' || now.status !== 'running' || now.nextImage !== image)
           return undefined;
-        const row = await promoteNextImage(tx, id, image, promotion);
+        // What was changed in the last moment is not what it was begun with.
+        const isCurrent = isDeepStrictEqual(await comingSettings(tx, id, this.#deps.sealKey), settings);
+        const promoted = await promoteNextImage(tx, id, image, promotion);
+        const row = isCurrent ? promoted : await makeAnew(tx, id);
         if (row !== undefined) await tellCompute(tx, { kind: 'status', containerId: id, status: row.status });
         return row;
       }),
@@ -176,7 +173,7 @@ export class ImageChanges {
       fenced(this.#deps.db, state.lease, async (tx) => {
         const now = await containerById(tx, id);
         if (now === undefined || now.desired === 'deleted' || now.nextImage !== image) return undefined;
-        const settings = (await nextSettingsOf(tx, id, sealKey)) ?? (await settingsOf(tx, id, sealKey)) ?? NO_SETTINGS;
+        const settings = await comingSettings(tx, id, sealKey);
         const way = wayBack(now, settings.health);
         if (way !== 'keep') await keepFormer(tx, id, way);
         await expectHealth(tx, id, { isChecked: settings.health !== null, runsOn: false });

@@ -12,6 +12,8 @@ import { ownEngine } from './work.ts';
 
 /** After an attempt that failed. */
 const AGAIN_MS = 10_000;
+/** While another one is begun, or not yet its time. */
+const BUSY_MS = 1000;
 
 /** Ends predecessors. What it waits for of one container is in the state of that one's actor. */
 export class Predecessors {
@@ -38,17 +40,22 @@ export class Predecessors {
   /** Takes that it is time, or what came of it. */
   async onNews(state: ContainerActorState, ctx: ContainerContext, news: PredecessorNews): Promise<void> {
     const { row, lease } = state;
-    if (row.predecessorSince === null) return;
+    const since = row.predecessorSince?.getTime();
+    if (since === undefined) return;
     if (news.type === 'end-predecessor') {
+      const leftMs = PREDECESSOR_MS - (this.#deps.clock.now() - since);
+      // It was set for an earlier one; and a successor that is begun ends it before.
+      if (leftMs > 0 || state.pull?.isBeginning === true) return this.#endIn(state, ctx, Math.max(leftMs, BUSY_MS));
       const { self } = ctx;
       void ownEngine(this.#deps, row, lease)
         .endOthers(row.id, row.stopGrace)
         .then(
-          () => dispatch(self, { type: 'predecessor-ended' }),
-          (error: unknown) => dispatch(self, { type: 'predecessor-ended', error }),
+          () => dispatch(self, { type: 'predecessor-ended', since }),
+          (error: unknown) => dispatch(self, { type: 'predecessor-ended', since, error }),
         );
       return;
     }
+    if (news.since !== since) return this.#endIn(state, ctx, PREDECESSOR_MS);
     try {
       if ('error' in news) throw news.error;
       const written = await fenced(this.#deps.db, lease, (tx) => forgetPredecessor(tx, row.id));

@@ -4,7 +4,6 @@ import { Refusal } from '../../../proto/errors.ts';
 import type { ContainerState } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
-import type { Promotion } from '../../../storage/compute/changes.ts';
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
 import type { EntityContext, Ref } from '../../../supervision/index.ts';
 import type { ConnectionMessage } from '../../service/connection.ts';
@@ -12,6 +11,7 @@ import { callerOf } from '../../service/dispatch.ts';
 import type { ContainerMail } from '../placed.ts';
 import type { HealthFound } from './health-look.ts';
 import { driftOf, whyNotRunning } from './rules.ts';
+import type { Succession } from './successor.ts';
 import type { Report, Work } from './work.ts';
 
 /** What the actor understands. */
@@ -51,7 +51,7 @@ export type PullNews =
   | { readonly type: 'pull-progress'; readonly pull: ImagePull; readonly line: string }
   | { readonly type: 'pulled'; readonly pull: ImagePull; readonly error?: unknown }
   /** A container of it has the place of the one before. */
-  | { readonly type: 'promoted'; readonly pull: ImagePull; readonly promotion: Promotion }
+  | { readonly type: 'promoted'; readonly pull: ImagePull; readonly succession: Succession }
   | { readonly type: 'pull-again'; readonly pull: ImagePull };
 
 /** How a pull goes. */
@@ -66,10 +66,10 @@ export interface PullState {
   timer: (() => void) | undefined;
 }
 
-/** That it is time to end the container whose place was taken, or that this is done. */
+/** That it is time to end the container whose place was taken, or that this is done; `since`: of which, Unix ms. */
 export type PredecessorNews =
   | { readonly type: 'end-predecessor' }
-  | { readonly type: 'predecessor-ended'; readonly error?: unknown };
+  | { readonly type: 'predecessor-ended'; readonly since: number; readonly error?: unknown };
 
 /** A start of a container whose health is looked at. */
 export interface HealthWatch {

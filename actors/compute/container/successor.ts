@@ -7,11 +7,13 @@
  *                                          --ended, not healthy, or cannot be made--> removed; the other runs on
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { type Engine, EngineError, successorId } from '../../../proto/ports/engine.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import type { Promotion } from '../../../storage/compute/changes.ts';
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
 import { type ContainerSettings, NO_SETTINGS, nextSettingsOf, settingsOf } from '../../../storage/compute/settings.ts';
+import type { Queries } from '../../../storage/db.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { hostnameOf } from '../views.ts';
 import { workloadOf } from '../workload-rules.ts';
@@ -27,6 +29,21 @@ const READY_MS = 120_000;
 const PORTS_MS = 15_000;
 const LOOK_EVERY_MS = 250;
 const DIAL_MS = 1000;
+
+/** What a container was begun with that took the place of another. */
+export interface Succession {
+  readonly promotion: Promotion;
+  readonly settings: ContainerSettings;
+}
+
+/** The settings that a container has with its next image. */
+export async function comingSettings(
+  db: Queries,
+  id: string,
+  sealKey: ComputeDeps['sealKey'],
+): Promise<ContainerSettings> {
+  return (await nextSettingsOf(db, id, sealKey)) ?? (await settingsOf(db, id, sealKey)) ?? NO_SETTINGS;
+}
 
 /** Whether its next image begins beside it. */
 export function hasSuccessor(
@@ -46,12 +63,11 @@ export async function succeed(
   { row, lease }: { readonly row: ContainerRow; readonly lease: ShardLease },
   image: string | null,
   signal: AbortSignal,
-): Promise<Promotion> {
+): Promise<Succession> {
   const engine = ownEngine(deps, row, lease);
   const next: ContainerRow = { ...row, image };
   const { db, sealKey } = deps;
-  const settings =
-    (await nextSettingsOf(db, row.id, sealKey)) ?? (await settingsOf(db, row.id, sealKey)) ?? NO_SETTINGS;
+  const settings = await comingSettings(db, row.id, sealKey);
   const secrets = Object.values(settings.secrets);
   const { workload, isConfigured = false } = workloadOf(settings);
   const { keys, revision } = await keysOf(deps, row);
@@ -63,8 +79,10 @@ export async function succeed(
     await untilHealthy(deps, next, settings, signal);
     if (settings.health === null) await untilAnswering(deps.engine, row.id, { ports, secrets }, signal);
     signal.throwIfAborted();
+    if (!isDeepStrictEqual(await comingSettings(db, row.id, sealKey), settings))
+      throw new EngineError('unavailable', 'Its settings were changed meanwhile.');
     await engine.promote(row.id);
-    return { ...ready, keysRevision: revision, isChecked: settings.health !== null };
+    return { promotion: { ...ready, keysRevision: revision, isChecked: settings.health !== null }, settings };
   } catch (error) {
     await engine.endOthers(row.id, 0).catch((err: unknown) => {
       deps.log.warn({ containerId: row.id, err }, 'the successor of a container could not be removed');
