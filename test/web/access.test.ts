@@ -44,7 +44,7 @@ describe('keys and programs that act for somebody', {
     await inDialog('Add key').click();
     await choose('More for laptop', 'Let it log in');
     await dialog().getByText('Whoever has this key can then do by SSH what you can do').waitFor();
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('dialog-key-log-in'), []);
     await inDialog('Let it log in').click();
     await exactly('opens your account').waitFor();
     await choose('More for laptop', 'Let it log in no more');
@@ -87,7 +87,7 @@ describe('keys and programs that act for somebody', {
     await dialog().getByLabel('Name').fill('deployment');
     await dialog().getByRole('group', { name: 'Containers' }).getByLabel('read').check();
     await dialog().getByText('May read all containers.').waitFor();
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('dialog-service-account'), []);
     await inDialog('New service account').click();
     await exactly('deployment').waitFor();
 
@@ -110,7 +110,7 @@ describe('keys and programs that act for somebody', {
     await inDialog('Save').click();
     await console.text('The rights of deployment are changed').waitFor();
     assert.equal(await keys(), 200);
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('tokens-some'), []);
 
     await choose('More for deployment', 'Delete');
     await dialog().getByText('Its token is refused at once.').waitFor();

@@ -75,7 +75,7 @@ describe('delivery in the console', {
       .press('Space');
     // The button that cannot be used says it too, to whoever asks it.
     await dialog().getByRole('paragraph').filter({ hasText: 'Choose at least one.' }).waitFor();
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('dialog-add-webhook'), []);
     await dialog().getByLabel('Containers').check();
     await dialog().getByRole('button', { name: 'Add webhook' }).click();
     secret =
@@ -102,7 +102,7 @@ describe('delivery in the console', {
     await console.text(/^503 in/).waitFor();
     await console.text('It answered 503').waitFor();
     await console.text('Tries again').waitFor();
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('activity-webhook'), []);
   });
 
   test('pausing says what it drops; a paused one is sent nothing, and goes on when asked', async () => {

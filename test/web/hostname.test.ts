@@ -89,7 +89,7 @@ describe('a container that is to be reached', {
     await row()
       .getByText(/looks again in/)
       .waitFor();
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('hostnames-waiting'), []);
   });
 
   test('once the records are there the page says so by itself', async () => {
@@ -97,7 +97,7 @@ describe('a container that is to be reached', {
     await dns.set('ingress A 127.0.0.1', 'www CNAME ingress', `_svc-verify.www TXT "${token}"`);
     await row().getByText('Verified').waitFor({ timeout: 120_000 });
     assert.equal(await row().getByText('Enter these two records').count(), 0);
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('hostnames-verified'), []);
     await row()
       .getByRole('button', { name: `Give up ${NAME}` })
       .click();

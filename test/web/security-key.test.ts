@@ -47,7 +47,7 @@ describe('a security key in the console', {
     await console.button('Add security key').click();
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel('Name of the key').fill(name);
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('dialog-add-security-key'), []);
     await dialog.getByRole('button', { name: 'Add security key' }).click();
     await console.text('The security key is added').waitFor();
     await dialog.waitFor({ state: 'detached' });
@@ -57,7 +57,7 @@ describe('a security key in the console', {
     await add('the blue one');
     await page.getByText('the blue one', { exact: true }).waitFor();
     await page.getByText('to plug in').waitFor();
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('settings-key'), []);
   });
 
   test('is asked for after the password, and leads to the address that was asked for', async () => {
@@ -88,7 +88,7 @@ describe('a security key in the console', {
     await console.logIn();
     await console.text('No security key answered in time, or this one is not of your account.').waitFor();
     await console.text('Touch your security key').waitFor();
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('login-key'), []);
     assert.equal(await console.browser.run(SESSION), 401);
     await console.button('Begin again').click();
     await page.getByLabel('Password').waitFor();

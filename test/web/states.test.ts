@@ -100,6 +100,16 @@ describe('the states of a page', {
     await page.locator('.banner').waitFor({ state: 'detached', timeout: 60_000 });
   });
 
+  test('of which the browser makes an app when its user wants that', async () => {
+    const devtools = await page.context().newCDPSession(page);
+    const { url, errors } = await devtools.send('Page.getAppManifest');
+    assert.deepEqual([new URL(url).pathname, errors], ['/manifest.webmanifest', []]);
+    const { installabilityErrors } = await devtools.send('Page.getInstallabilityErrors');
+    // Each test has a browser without a memory, which installs nothing.
+    const wrong = installabilityErrors.map(({ errorId }) => errorId).filter((id) => id !== 'in-incognito');
+    assert.deepEqual(wrong, []);
+  });
+
   test('the pictures that were accepted are kept', () => pictures.end());
 
   test('the browser complained about nothing', () => {

@@ -124,7 +124,7 @@ describe('the settings of a workload in the console', {
     await console.button('Save').nth(3).click();
     assert.deepEqual((await sent).postDataJSON(), { command: ['sh', '-c', 'echo it is $PWD; exec sleep 999'] });
     await page.locator('.field .wrong, .note.bad').waitFor();
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('container-variables'), []);
     await command.fill('');
     await folder.fill('/srv');
     await console.button('Save').nth(3).click();
@@ -160,7 +160,7 @@ describe('the settings of a workload in the console', {
     await console.button('Start').click();
     const state = page.locator('header .status');
     await state.getByText('Running, not healthy yet').waitFor({ timeout: 120_000 });
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('dialog-remove-variable'), []);
     await container.sh('touch /root/well');
     await state.getByText('Running for').waitFor();
     await health.getByLabel('How it is looked at').selectOption('not at all');

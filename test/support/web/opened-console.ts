@@ -11,6 +11,7 @@ import { testDatabase } from '../database/database.ts';
 import { tinyImage } from '../engine/docker-client.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 import { findingsOf, type LookAt } from './accessibility.ts';
+import { picturesOf } from './pictures.ts';
 
 /** The password of the user `ann`. */
 export const PASSWORD = 'the password of ann';
@@ -43,6 +44,8 @@ export interface OpenedConsole {
   open(path: string, heading: string): Promise<void>;
   /** What axe-core, and `more`, find on the page as it is, and whether that scrolls sideways, in all looks and widths. */
   findings(more?: LookAt): Promise<string[]>;
+  /** The same, and whether the page is as in the kept pictures of `screen`. */
+  look(screen: string): Promise<string[]>;
 }
 
 /**
@@ -83,6 +86,8 @@ export async function openConsole(
   page.context().on('console', (message) => {
     if (/Content Security|Trusted|Refused to/i.test(message.text())) complain(message.page(), message.text());
   });
+  const pictures = picturesOf(page);
+  cleanup.after(() => pictures.end());
   const button = (name: string) => page.getByRole('button', { name, exact: true });
   const heading = (name: string) => page.getByRole('heading', { level: 1, name, exact: true });
   return {
@@ -117,6 +122,10 @@ export async function openConsole(
         });
     },
     findings: (more) => findingsOf(browser, more),
+    look: async (screen) => {
+      await page.emulateMedia({ reducedMotion: 'reduce' });
+      return findingsOf(browser, (how) => pictures.check(screen, how));
+    },
   };
 }
 
