@@ -7,7 +7,7 @@ import { MAX_PLACE } from '../../proto/ports/engine.ts';
 import { grants } from '../../proto/scopes.ts';
 import { invalidField } from '../../proto/validation-messages.ts';
 import type { NetworkMembership } from '../../storage/compute/containers.ts';
-import { freePlace, membersOf, type NetworkMember } from '../../storage/compute/networks.ts';
+import { freePlaces, membersOf, type NetworkMember } from '../../storage/compute/networks.ts';
 import type { Tx } from '../../storage/db.ts';
 
 /** Null: none. Absent: as before. */
@@ -70,8 +70,9 @@ function placeIn(
     const advice = holder.isGoing ? ', which is being deleted: try again soon.' : ': choose another alias.';
     throw new Refusal('conflict', { message: `In the network ${name}, "${alias}" is the container ${who}${advice}` });
   }
-  const place = members.find(({ id }) => id === containerId)?.place ?? freePlace(members);
-  if (place === undefined)
+  const [free] = freePlaces(members);
+  const place = members.find(({ id }) => id === containerId)?.place ?? free;
+  if (place === undefined || others.length >= MAX_PLACE)
     throw new Refusal('conflict', { message: `The network ${name} has ${MAX_PLACE} members, which is the limit.` });
   return place;
 }

@@ -112,6 +112,6 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
 }
 
 /** Whether another image needs no restart of what runs (docs/reference/containers.md). */
-function isStateless({ mount_paths, network }: Container): boolean {
-  return mount_paths?.length === 0 && network === undefined;
+function isStateless({ mount_paths, alias }: Container): boolean {
+  return mount_paths?.length === 0 && alias === undefined;
 }

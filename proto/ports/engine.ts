@@ -56,11 +56,11 @@ export interface PrivateNetwork {
   readonly name: string;
   /** By which the others find the container, a DNS label; null: they do not. Unique in the network. */
   readonly alias: string | null;
-  /** From 1 to MAX_PLACE and unique in the network: the container's address in it follows from it. */
+  /** From 1 to MAX_PLACE + 1 and unique in the network: the container's address in it follows from it. */
   readonly place: number;
 }
 
-/** Most members of a private network. */
+/** Most members of a private network. There is a place more, for a successor of one of them. */
 export const MAX_PLACE = 12;
 
 /** What a container is, as the engine says. */
@@ -218,10 +218,16 @@ export interface Engine {
   join(id: string, network: PrivateNetwork | undefined): Promise<void>;
   /**
    * Makes a second container of `spec`, which has no mount paths, beside the one of its id that runs, and starts it:
-   * its successor. Others that are there are ended first. It is known as `successorId` to `inspect`, `dial`, `run`,
-   * `logs` and `hasSshServer`, and nowhere else. Rejects as `create` and `start`, and `refused` where there is none.
+   * its successor, in `network` from its start on. Others that are there are ended first. It is known as `successorId`
+   * to `inspect`, `dial`, `run`, `logs` and `hasSshServer`, and nowhere else. Rejects as `create`, `join` and `start`,
+   * and `refused` where there is none.
    */
-  beginSuccessor(spec: ContainerSpec, authorizedKeys: readonly string[], workload?: Workload): Promise<void>;
+  beginSuccessor(
+    spec: ContainerSpec,
+    authorizedKeys: readonly string[],
+    workload: Workload | undefined,
+    network: PrivateNetwork | undefined,
+  ): Promise<void>;
   /**
    * The successor is the container from now on. The one before, its predecessor, runs on, and is known to nobody.
    * Rejects `not_found` when there is no successor.

@@ -151,6 +151,8 @@ export interface Promotion {
   readonly externalAddress: string | null;
   readonly startedAt: Date | null;
   readonly keysRevision: number;
+  /** In its private network; null: it is in none. */
+  readonly place: number | null;
   /** It has a check of its health, and was well. */
   readonly isChecked: boolean;
 }
@@ -163,7 +165,7 @@ export async function promoteNextImage(
   tx: Tx,
   id: string,
   image: string | null,
-  { address, externalAddress, startedAt, keysRevision, isChecked }: Promotion,
+  { address, externalAddress, startedAt, keysRevision, place, isChecked }: Promotion,
 ): Promise<ContainerRow | undefined> {
   await takeNextSettings(tx, id, image);
   return updateContainer(
@@ -173,9 +175,9 @@ export async function promoteNextImage(
        former_settings = null, given_up = null, status_reason = null, status_since = now(), predecessor_since = now(),
        address = $3, external_address = $4, started_at = $5, ended_at = null, exit_code = null,
        keys_applied = greatest(keys_applied, $6), health_state = case when $7 then 'healthy' end,
-       health_since = case when $7 then now() end, health_reason = null`,
-    [image ?? '', address, externalAddress, startedAt, keysRevision, isChecked],
-    `next_image = $2 and desired = 'running' and status = 'running'`,
+       health_since = case when $7 then now() end, health_reason = null, network_place = $8`,
+    [image ?? '', address, externalAddress, startedAt, keysRevision, isChecked, place],
+    `next_image = $2 and desired = 'running' and status = 'running' and (network is null) = ($8::int is null)`,
   );
 }
 

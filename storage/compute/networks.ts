@@ -29,10 +29,10 @@ export async function membersOf(tx: Tx, userId: string, network: string): Promis
   );
 }
 
-/** The first place that no member has; undefined when there is none. */
-export function freePlace(members: readonly Pick<NetworkMember, 'place'>[]): number | undefined {
-  const places = Array.from({ length: MAX_PLACE }, (_, i) => i + 1);
-  return places.find((place) => !members.some((member) => member.place === place));
+/** The places that no member has, the lowest first: one at least, for a successor when all others are taken. */
+export function freePlaces(members: readonly Pick<NetworkMember, 'place'>[]): readonly number[] {
+  const places = Array.from({ length: MAX_PLACE + 1 }, (_, i) => i + 1);
+  return places.filter((place) => !members.some((member) => member.place === place));
 }
 
 /** Puts a container into a network, or into none. Returns the row; undefined when it is gone or being deleted. */

@@ -145,6 +145,22 @@ describe('a container without mount paths gets another image', () => {
     });
   }
 
+  test('in its private network, unless others find it there by an alias', async (t) => {
+    const compute = await open(t);
+    const id = await compute.running(ann, { ...stateless, network: 'shop' });
+    await change(compute, id, { image: TWO });
+    await noImageWaits(compute, id);
+    const [now, actual] = [await row(compute, id), await compute.engine.inspect(id)];
+    assert.deepEqual([now?.status, now?.network?.place], ['running', 13]);
+    assert.deepEqual(actual?.network, { owner: ann.userId, ...now?.network });
+    await change(compute, id, { alias: 'web' });
+    await until(async () => (await compute.engine.inspect(id))?.network?.alias === 'web', { what: 'it has its alias' });
+    await change(compute, id, { image: ONE });
+    await noImageWaits(compute, id);
+    await compute.reaches(ann, id, 'running');
+    assert.deepEqual([count(compute, `stop ${id}`), count(compute, `beginSuccessor ${id}`)], [1, 1]);
+  });
+
   test('not any more once it is stopped: nothing of either runs on', async (t) => {
     const compute = await open(t);
     const id = await compute.running(ann, stateless);

@@ -30,7 +30,7 @@ import { imageKeptNotice } from './notices.ts';
 import type { ContainerReconciler } from './reconciler.ts';
 import { OWN_ERROR, triedAgain } from './rules.ts';
 import type { ContainerActorState, ContainerContext, ImagePull, PullNews, PullState } from './state.ts';
-import { comingSettings, hasSuccessor, type Succession, succeed } from './successor.ts';
+import { comingSettings, hasSuccessor, isPlaceFree, type Succession, succeed } from './successor.ts';
 import { wayBack } from './update-rules.ts';
 import { authFor } from './work.ts';
 
@@ -107,9 +107,10 @@ export class ImageChanges {
         if (now === undefined || now.desired !== 'running' || now.status !== 'running' || now.nextImage !== image)
           return undefined;
         // What was changed in the last moment is not what it was begun with.
-        const isCurrent = isDeepStrictEqual(await comingSettings(tx, id, this.#deps.sealKey), settings);
-        const promoted = await promoteNextImage(tx, id, image, promotion);
-        const row = isCurrent ? promoted : await makeAnew(tx, id);
+        const isCurrent =
+          isDeepStrictEqual(await comingSettings(tx, id, this.#deps.sealKey), settings) &&
+          (await isPlaceFree(tx, now, promotion.place));
+        const row = await (isCurrent ? promoteNextImage(tx, id, image, promotion) : takeNextImage(tx, id, image));
         if (row !== undefined) await tellCompute(tx, { kind: 'status', containerId: id, status: row.status });
         return row;
       }),

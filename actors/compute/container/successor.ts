@@ -1,19 +1,20 @@
 /**
  * A container of another image beside the one that runs, whose place it takes once it is ready: nobody who asks meets a
- * container that does not run. For containers without mount paths, since two would write to them, and outside of
- * private networks, where an alias belongs to one container.
+ * container that does not run. For containers without mount paths, since two would write to them, and without an alias
+ * in a private network, which belongs to one container.
  *
  *   image there --> begun beside the other --ready--> in its place: written --30 s--> the other is ended
  *                                          --ended, not healthy, or cannot be made--> removed; the other runs on
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { type Engine, EngineError, successorId } from '../../../proto/ports/engine.ts';
+import { type Engine, EngineError, type PrivateNetwork, successorId } from '../../../proto/ports/engine.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import type { Promotion } from '../../../storage/compute/changes.ts';
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
+import { freePlaces, membersOf } from '../../../storage/compute/networks.ts';
 import { type ContainerSettings, NO_SETTINGS, nextSettingsOf, settingsOf } from '../../../storage/compute/settings.ts';
-import type { Queries } from '../../../storage/db.ts';
+import type { Queries, Tx } from '../../../storage/db.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { hostnameOf } from '../views.ts';
 import { workloadOf } from '../workload-rules.ts';
@@ -50,7 +51,7 @@ export function hasSuccessor(
   { mountPaths, network }: Pick<ContainerRow, 'mountPaths' | 'network'>,
   { hasSuccessors }: Pick<Engine, 'hasSuccessors'>,
 ): boolean {
-  return hasSuccessors && mountPaths.length === 0 && network === undefined;
+  return hasSuccessors && mountPaths.length === 0 && (network === undefined || network.alias === null);
 }
 
 /**
@@ -72,8 +73,9 @@ export async function succeed(
   const { workload, isConfigured = false } = workloadOf(settings);
   const { keys, revision } = await keysOf(deps, row);
   const spec = wantedSpec(deps, next, keys);
+  const network = await placeBeside(deps, row);
   try {
-    await engine.beginSuccessor(isConfigured ? { ...spec, isConfigured } : spec, keys, workload);
+    await engine.beginSuccessor(isConfigured ? { ...spec, isConfigured } : spec, keys, workload, network);
     const ports = await answering(deps.engine, row.id, targetsOf(row), signal);
     const ready = await untilReady(deps, next, secrets, signal);
     await untilHealthy(deps, next, settings, signal);
@@ -82,13 +84,36 @@ export async function succeed(
     if (!isDeepStrictEqual(await comingSettings(db, row.id, sealKey), settings))
       throw new EngineError('unavailable', 'Its settings were changed meanwhile.');
     await engine.promote(row.id);
-    return { promotion: { ...ready, keysRevision: revision, isChecked: settings.health !== null }, settings };
+    const place = network?.place ?? null;
+    return { promotion: { ...ready, keysRevision: revision, place, isChecked: settings.health !== null }, settings };
   } catch (error) {
     await engine.endOthers(row.id, 0).catch((err: unknown) => {
       deps.log.warn({ containerId: row.id, err }, 'the successor of a container could not be removed');
     });
     throw error;
   }
+}
+
+/** A free place for it in the private network of the container: the last, since new members get the first. */
+async function placeBeside(
+  { db }: ComputeDeps,
+  { userId, network }: ContainerRow,
+): Promise<PrivateNetwork | undefined> {
+  if (network === undefined) return undefined;
+  const { name, alias } = network;
+  const place = await db.tx(async (tx) => freePlaces(await membersOf(tx, userId, name)).at(-1));
+  if (place === undefined) throw new EngineError('unavailable', `No place is free in the network ${name}.`);
+  return { owner: userId, name, alias, place };
+}
+
+/** Whether a container can have the place that its successor has in the private network, or none. */
+export async function isPlaceFree(
+  tx: Tx,
+  { id, userId, network }: ContainerRow,
+  place: number | null,
+): Promise<boolean> {
+  if (network === undefined || place === null) return network === undefined && place === null;
+  return freePlaces((await membersOf(tx, userId, network.name)).filter((one) => one.id !== id)).includes(place);
 }
 
 /** Waits until it runs as a container does that was started. */

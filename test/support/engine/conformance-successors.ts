@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { successorId } from '../../../proto/ports/engine.ts';
+import { type ContainerSpec, type PrivateNetwork, successorId } from '../../../proto/ports/engine.ts';
+import { until } from '../until.ts';
 import { keys, rejectsWith, type Suite } from './conformance-suite.ts';
 
 /** What an engine promises about a second container beside one that runs, which takes its place. */
 export function successorsConformance(suite: () => Suite): void {
+  const begin = (spec: ContainerSpec, network?: PrivateNetwork): Promise<void> =>
+    suite().engine.beginSuccessor(spec, keys, { env: { REVISION: 'second' } }, network);
   /** A container without mount paths that runs, and its successor, whose SSH port answers. */
   const withSuccessor = async (): Promise<{ id: string; next: string }> => {
     const id = await suite().started({ mountPaths: [] });
-    await suite().engine.beginSuccessor(suite().again({ id, mountPaths: [] }), keys, {
-      env: { REVISION: 'second' },
-    });
+    await begin(suite().again({ id, mountPaths: [] }));
     await suite().answers(successorId(id));
     return { id, next: successorId(id) };
   };
@@ -61,13 +62,13 @@ export function successorsConformance(suite: () => Suite): void {
     const { id, next } = await withSuccessor();
     const first = await engine.inspect(next);
     const spec = suite().again({ id, mountPaths: [] });
-    await engine.beginSuccessor(spec, keys);
+    await begin(spec);
     await suite().answers(next);
     const second = await engine.inspect(next);
     assert.equal(second?.phase, 'running');
     assert.ok((second?.startedAt ?? 0) >= (first?.startedAt ?? 0));
     await engine.promote(id);
-    await engine.beginSuccessor(spec, keys);
+    await begin(spec);
     await suite().answers(next);
     await engine.promote(id);
     await suite().answers(id);
@@ -87,9 +88,28 @@ export function successorsConformance(suite: () => Suite): void {
   it('refuses a successor with mount paths, and one of a container that does not run', async () => {
     const { engine } = suite();
     const id = await suite().started();
-    await rejectsWith(engine.beginSuccessor(suite().again({ id }), keys), 'refused');
+    await rejectsWith(begin(suite().again({ id })), 'refused');
     await engine.stop(id, 1);
-    await rejectsWith(engine.beginSuccessor(suite().again({ id, mountPaths: [] }), keys), 'not_running');
+    await rejectsWith(begin(suite().again({ id, mountPaths: [] })), 'not_running');
     await engine.remove(id);
+  });
+
+  it('has a successor in the private network of its container, at a place of its own', async () => {
+    const { engine, under } = suite();
+    if (!engine.hasPrivateNetworks || under.connects === undefined) return;
+    const member = { owner: 'u1', name: 'shop', alias: null, place: 1 };
+    const [id, other] = [await suite().started({ mountPaths: [] }), await suite().started()];
+    await engine.join(id, member);
+    await engine.join(other, { ...member, alias: 'db', place: 2 });
+    await begin(suite().again({ id, mountPaths: [] }), { ...member, place: 13 });
+    await suite().answers(successorId(id));
+    assert.deepEqual((await engine.inspect(id))?.network, member);
+    await engine.promote(id);
+    assert.deepEqual((await engine.inspect(id))?.network, { ...member, place: 13 });
+    const reaches = () => under.connects?.(id, 'db', 22) ?? Promise.resolve(false);
+    await until(reaches, { what: 'it reaches the other member', timeoutMs: 20_000 });
+    await engine.endOthers(id, 1);
+    assert.equal(await reaches(), true);
+    for (const one of [id, other]) await engine.remove(one);
   });
 }

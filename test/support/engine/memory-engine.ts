@@ -336,7 +336,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       one.state = { ...one.state, network: network ?? null };
       changed(id);
     },
-    beginSuccessor: async (spec, authorizedKeys, workload) => {
+    beginSuccessor: async (spec, authorizedKeys, workload, network) => {
       await begin('beginSuccessor', spec.id);
       const { id } = spec;
       if (!engine.hasSuccessors || spec.mountPaths.length > 0) throw new EngineError('refused', 'It has none.');
@@ -344,6 +344,8 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       drop(successorId(id));
       drop(predecessorId(id));
       await engine.create({ ...spec, id: successorId(id) });
+      const made = mustHave(successorId(id));
+      made.state = { ...made.state, network: network ?? null };
       await engine.start(successorId(id), authorizedKeys, workload);
     },
     promote: async (id) => {

@@ -184,13 +184,19 @@ export class Containers {
   }
 
   /** Rejects as `Engine.beginSuccessor`. */
-  async beginSuccessor(spec: ContainerSpec, authorizedKeys: readonly string[], workload?: Workload): Promise<void> {
+  async beginSuccessor(
+    spec: ContainerSpec,
+    authorizedKeys: readonly string[],
+    workload: Workload | undefined,
+    network: PrivateNetwork | undefined,
+  ): Promise<void> {
     if (spec.mountPaths.length > 0)
       throw new EngineError('refused', 'A container with mount paths has no successor: two would write to them.');
     await this.mustRun(spec.id);
     const command = await this.#newCommand(spec);
     const body = containerConfig(spec, this.#naming, await this.#cpus(), [], command);
-    await this.#successors.begin(spec, body, authorizedKeys, workload);
+    const join = (made: DockerContainerView) => this.#join(made, network);
+    await this.#successors.begin(spec, body, authorizedKeys, workload, join);
   }
 
   /** Rejects as `Engine.promote`. */
@@ -204,8 +210,11 @@ export class Containers {
 
   /** Into a private network, or into none. Rejects as `Engine.join`. */
   async join(id: string, network: PrivateNetwork | undefined): Promise<void> {
-    const guard = async (bridge: string): Promise<void> => this.#firewall?.ensure(bridge);
-    await this.#privates.join(await this.mustFind(id), network, guard);
+    await this.#join(await this.mustFind(id), network);
+  }
+
+  #join(view: DockerContainerView, network: PrivateNetwork | undefined): Promise<void> {
+    return this.#privates.join(view, network, async (bridge) => this.#firewall?.ensure(bridge));
   }
 
   /** A container that is gone counts as stopped. */

@@ -6,7 +6,7 @@ import type { DockerContainerView } from './container-view.ts';
 import { labels, type Naming } from './naming.ts';
 import { bridgeIn, type ContainerNetworks, type DockerNetworkView, PRIVATE_BRIDGE_PREFIX } from './network.ts';
 
-/** Addresses of a private network: MAX_PLACE members, its own, that of the gateway it does not have, broadcast. */
+/** Addresses of a private network: its places, its own, that of the gateway it does not have, broadcast. */
 const ADDRESSES = 16;
 /** An empty network is swept at this age, ms: another process may be about to use a newer one. */
 const ORPHAN_AGE_MS = 60_000;

@@ -38,12 +38,13 @@ export class Successors {
     return this.#view(naming.predecessor(id), id);
   }
 
-  /** As `Engine.beginSuccessor`; `body`: what the new one is created with. */
+  /** As `Engine.beginSuccessor`; `body`: what the new one is created with, `join`: puts it into its private network. */
   async begin(
     { id, stopGraceSeconds = STOP_GRACE_SECONDS }: Pick<ContainerSpec, 'id' | 'stopGraceSeconds'>,
     body: object,
     authorizedKeys: readonly string[],
     workload: Workload | undefined,
+    join: (made: DockerContainerView) => Promise<void>,
   ): Promise<void> {
     const { client, naming, starter } = this.#parts;
     await this.end(id, stopGraceSeconds);
@@ -57,6 +58,7 @@ export class Successors {
     }
     const made = await this.find(id);
     if (made === undefined) throw new EngineError('not_found', `There is no successor of ${id}.`);
+    await join(made);
     await starter.start(id, made, authorizedKeys, workload);
   }
 
