@@ -54,7 +54,7 @@ export function creationHandler(
         storageGb: body.storage_gb,
         image,
         pullPolicy: body.pull_policy,
-        mountPaths: body.mount_paths,
+        mountPaths: body.stateless ? [] : body.mount_paths,
         sshEnabled: body.ssh_enabled,
         stopGrace: body.stop_grace,
         restartPolicy: body.restart,

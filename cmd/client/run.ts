@@ -63,7 +63,7 @@ export async function runContainer(
     ssh_key_ids,
     ...settings,
     ...(expires_at && { expires_at }),
-    ...(options.mount === undefined ? undefined : { mount_paths: mountPathsOf(options.mount) }),
+    ...mountPathsOf(options.mount),
     ...(env === undefined ? undefined : { env }),
     ...(secrets === undefined ? undefined : { secrets }),
     ...(options.image === undefined ? undefined : { image: options.image }),
@@ -184,7 +184,8 @@ function madeUpName(): string {
   return `${one(FIRST)}-${one(SECOND)}`;
 }
 
-/** The paths of `--mount`; "none" alone is no path. */
-function mountPathsOf(given: readonly string[]): string[] {
-  return given.length === 1 && given[0] === 'none' ? [] : [...given];
+/** What `--mount` asks for; "none" alone is no path. */
+function mountPathsOf(given: readonly string[] | undefined): Pick<Body, 'mount_paths' | 'stateless'> {
+  if (given === undefined) return {};
+  return given.length === 1 && given[0] === 'none' ? { stateless: true } : { mount_paths: [...given] };
 }

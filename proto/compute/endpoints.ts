@@ -13,7 +13,7 @@ import {
   imageSchema,
   instanceTypeSchema,
   memorySchema,
-  newMountPathsSchema,
+  mountPathsSchema,
   ofContainer,
   ofContainers,
   ok,
@@ -80,7 +80,9 @@ export const newContainerSchema = z.strictObject({
   storage_gb: storageSchema.default(5),
   ssh_key_ids: sshKeyIdsSchema,
   ssh_enabled: z.boolean().default(false),
-  mount_paths: newMountPathsSchema.default(['/root']),
+  mount_paths: mountPathsSchema.default(['/root']),
+  /** It has no mount paths, whatever `mount_paths` says: nothing is kept, and another image needs no pause. */
+  stateless: z.boolean().default(false),
   image: imageSchema.optional(),
   pull_policy: pullPolicySchema.default('IfNotPresent'),
   /** The private network that it joins, and the name by which the other members find it there. */

@@ -82,17 +82,15 @@ const mountPathSchema = z
   )
   .refine((path) => !isReserved(path), 'is a path the system needs: choose one such as /root or /data');
 
-/** Mount paths of a new container: none, too. Then a change of its image needs no pause (successor.ts). */
-export const newMountPathsSchema = z
+export const mountPathsSchema = z
   .array(mountPathSchema)
+  .min(1, 'must name at least one path')
   .max(16, 'must name at most 16 paths')
   .refine((paths) => new Set(paths).size === paths.length, 'must not name a path twice')
   .refine(
     (paths) => !paths.some((a) => paths.some((b) => b.startsWith(`${a}/`))),
     'must not name a path inside another',
   );
-
-export const mountPathsSchema = newMountPathsSchema.min(1, 'must name at least one path');
 
 /**
  * Who ends TLS at an external port: the container, which gets it as it came, or the platform, which speaks HTTP to it.

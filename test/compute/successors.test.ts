@@ -20,7 +20,7 @@ const [ONE, TWO, CRASHING, SILENT] = ['1', '2', 'crash', 'silent'].map((tag) => 
   string,
   string,
 ];
-const stateless = { image: ONE, mount_paths: [] };
+const stateless = { image: ONE, stateless: true };
 
 /** Each listens at port 22 and, unless it is SILENT, at 8080; CRASHING ends at once. */
 function start(id: string, engine: MemoryEngine): void {

@@ -109,7 +109,8 @@ export async function tryRevisions(
   const api = callsOf(platform, token);
   const key = idOf(await api('POST', '/compute/ssh-keys', { name: 'k', public_key: publicKey() }));
   const made = await api('POST', '/compute/containers?wait=running', {
-    ...{ name: 'revisions', ssh_key_ids: [Number(key)], image: images[0], mount_paths: mountPaths },
+    ...{ name: 'revisions', ssh_key_ids: [Number(key)], image: images[0] },
+    ...(mountPaths.length === 0 ? { stateless: true } : { mount_paths: mountPaths }),
   });
   const id = idOf(made);
   await api('POST', `/compute/containers/${id}/ingress`, { port: 80, target_port: 8080 });

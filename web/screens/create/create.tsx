@@ -17,7 +17,7 @@ import { Failure } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
-import { bodyOf, type CreateDraft, MEMORIES, newDraft, STORAGES } from './draft.ts';
+import { bodyOf, type CreateDraft, MEMORIES, newDraft, pathsIn, STORAGES } from './draft.ts';
 import { ImageField } from './image.tsx';
 import { KeyField } from './keys.tsx';
 import { sizeText } from './size.ts';
@@ -140,7 +140,7 @@ function More({ draft, change, error }: PartProps & { readonly error: string | u
       <div class="stack">
         <TextField
           label={t.create.mounts}
-          hint={t.create.mountsHint}
+          hint={t.create.mountsOrNone}
           error={error}
           rows={3}
           value={draft.mounts}
@@ -160,7 +160,8 @@ function More({ draft, change, error }: PartProps & { readonly error: string | u
   );
 }
 
-function lineOf({ name, image, size, memoryMb, storageGb, ssh }: CreateDraft): string {
+function lineOf({ name, image, size, memoryMb, storageGb, ssh, mounts }: CreateDraft): string {
+  const kept = mounts.trim() === '' ? ['none'] : pathsIn(mounts);
   return troupeLine(
     'run',
     name.trim() || 'NAME',
@@ -172,5 +173,6 @@ function lineOf({ name, image, size, memoryMb, storageGb, ssh }: CreateDraft): s
     '--storage',
     String(storageGb),
     ssh ? '--ssh' : undefined,
+    ...(kept.join() === '/root' ? [] : kept.flatMap((path) => ['--mount', path])),
   );
 }

@@ -47,7 +47,7 @@ export function bodyOf(draft: CreateDraft, keyIds: readonly number[]): CallInput
     storage_gb: storageGb,
     ssh_key_ids: [...keyIds],
     ssh_enabled: ssh,
-    mount_paths: pathsIn(mounts),
+    ...(mounts.trim() === '' ? { stateless: true } : { mount_paths: pathsIn(mounts) }),
     pull_policy: pull,
     ...(image.trim() === '' ? {} : { image: image.trim() }),
   };

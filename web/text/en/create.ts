@@ -28,6 +28,7 @@ export const CREATE = {
   more: 'More',
   mounts: 'Kept paths',
   mountsHint: 'Folders whose files stay over restarts, one a line.',
+  mountsOrNone: 'Folders whose files stay over restarts, one a line. Without any, another image needs no pause.',
   pull: 'Pull the image',
   pullMissing: 'if it is missing',
   pullAlways: 'at each start',
