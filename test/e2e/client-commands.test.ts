@@ -152,9 +152,10 @@ describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () 
   });
 
   test('run makes a container with ports and waits for it; stop, start and rm follow', async () => {
-    const made = await ok(['run', 'second', '--size', 'mini', '-p', '8081:80', '--json']);
+    const made = await ok(['run', 'second', '--size', 'mini', '--mount', 'none', '-p', '8081:80', '--json']);
     createContainer.reply?.parse(JSON.parse(made.stdout));
     assert.equal(JSON.parse(made.stdout).status, 'running');
+    assert.deepEqual(JSON.parse((await ok(['show', 'second', '--json'])).stdout).mount_paths, []);
     assert.match((await ok(['port', 'ls', 'second'])).stdout, /:8081\t80\t/);
     await ok(['port', 'rm', 'second', '8081']);
     const bad = await run(['port', 'add', 'second', '9999']);
