@@ -95,6 +95,7 @@ export function ImagePanel({ container }: OfMachine) {
   });
   const isSame = wanted === (next_image ?? image);
   const reason = isSame ? t.settings.unchanged : undefined;
+  const isStateless = container.mount_paths?.length === 0 && container.alias === undefined;
   return (
     <Panel title={t.container.image}>
       <UpdateForm
@@ -116,7 +117,9 @@ export function ImagePanel({ container }: OfMachine) {
           error={fieldError(change.error, 'image')}
           now={next_image ?? image}
         />
-        {!isSame && status === 'running' && <Note tone="warn">{t.machine.imageNote}</Note>}
+        {!isSame && status === 'running' && (
+          <Note tone="warn">{isStateless ? t.machine.imageSucceeds : t.machine.imageNote}</Note>
+        )}
       </UpdateForm>
       <div class="foot stack">
         <SelectField

@@ -53,6 +53,7 @@ export const MACHINE = {
   discard: 'The container may restart, and files outside of the kept paths may go',
   imageHint: 'It is pulled or built first, while the container runs on.',
   imageNote: 'Then the container restarts. Files in the kept paths stay; all others come from the new image.',
+  imageSucceeds: 'Then a new container takes its place. It has no kept paths: all its files come from the new image.',
   waits: (image: string, reason = '') => `${image} comes next. ${reason}`.trim(),
 };
 
