@@ -66,7 +66,7 @@ describe('a container that does not run', {
   test('is told apart from others in the list', async () => {
     await console.open('/containers', 'Containers');
     await console.page.getByRole('article', { name: 'missing' }).getByText('Failed').waitFor();
-    await console.page.getByRole('article', { name: 'slow' }).getByText('Pending').waitFor();
+    await console.page.getByRole('article', { name: 'slow' }).getByText('Waiting').waitFor();
     assert.deepEqual(await console.look('state-not-running'), []);
   });
 
