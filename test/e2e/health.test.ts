@@ -4,7 +4,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
@@ -12,6 +12,7 @@ import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts
 import { DockerCli, startRegistry } from '../support/engine/troupe-registry.ts';
 import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { freePort, tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
@@ -38,8 +39,7 @@ const PROGRAMS = {
 };
 
 describe('health', { skip, timeout: 300_000 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let platform: RunningPlatform;
   let token: string;
   let id: string;
@@ -114,9 +114,6 @@ describe('health', { skip, timeout: 300_000 }, () => {
       input: `${ADMIN_PASSWORD}\n`,
     });
     assert.equal(login.code, 0, login.stderr);
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   test('is waited for over a slow start, and shown', async () => {

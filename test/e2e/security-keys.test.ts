@@ -1,12 +1,13 @@
 /** Security keys as a person uses them: the real platform, a real Chromium, and a key that its DevTools emulate. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { type BrowserPage, openBrowser } from '../support/clients/browser.ts';
 import { type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
 import { skipWithout } from '../support/require.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { tempDir } from '../support/temp.ts';
 
 const PASSWORD = 'the password of ann';
@@ -36,8 +37,7 @@ describe('security keys in a browser', {
   skip: skipWithoutDocker() || skipWithout('chromium'),
   timeout: 180_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let platform: RunningPlatform;
   let browser: BrowserPage;
 
@@ -57,9 +57,6 @@ describe('security keys in a browser', {
       assert.equal(added.code, 0, added.stderr);
     }
     browser = await openBrowser(cleanup, pageOf('troupe.localhost'));
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   /** Any page of the service will do: what counts is where it is. */

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
@@ -11,6 +11,7 @@ import { docker, inDocker, skipWithoutDocker, tinyImage } from '../support/engin
 import { DockerCli, startRegistry } from '../support/engine/troupe-registry.ts';
 import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { freePort, tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
@@ -28,8 +29,7 @@ const limits = z.object({ HostConfig: z.object({ Memory: z.number() }), State: z
 const skip = skipWithoutDocker() || skipWithout('docker', 'docker-registry');
 
 describe('a container that is changed', { skip, timeout: 240_000 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let platform: RunningPlatform;
   let token: string;
   let id: string;
@@ -111,9 +111,6 @@ describe('a container that is changed', { skip, timeout: 240_000 }, () => {
       input: `${ADMIN_PASSWORD}\n`,
     });
     assert.equal(login.code, 0, login.stderr);
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   test('gets another image by the command line, which waits and says what came of it', async () => {

@@ -1,20 +1,17 @@
 /** Who else may do something, as the console shows it: SSH keys that open the account, and service accounts. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { request } from '../support/cluster/platform.ts';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole, PASSWORD } from '../support/web/opened-console.ts';
+import { suiteCleanup } from '../support/suite.ts';
+import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
 
 describe('keys and programs that act for somebody', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 300_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let page: OpenedConsole['page'];
 
@@ -24,9 +21,6 @@ describe('keys and programs that act for somebody', {
     await console.open('/keys', 'Log in to troupe.localhost');
     await console.logIn();
     await console.heading('SSH keys').waitFor();
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   const exactly = (words: string) => page.getByText(words, { exact: true });

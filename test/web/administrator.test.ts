@@ -1,22 +1,19 @@
 /** The administrator's screens: the real platform and a real Chromium. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { request } from '../support/cluster/platform.ts';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole, PASSWORD } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
 import { type Pictures, picturesOf } from '../support/web/pictures.ts';
 
 describe('the console of the administrator', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 300_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let page: OpenedConsole['page'];
   let pictures: Pictures;
@@ -27,9 +24,6 @@ describe('the console of the administrator', {
     await page.emulateMedia({ reducedMotion: 'reduce' });
     pictures = picturesOf(page);
     await makeContainer();
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   /** `worker`, of ann. */

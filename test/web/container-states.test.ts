@@ -1,21 +1,18 @@
 /** A container that is starting and one that has failed, each looked at by axe-core and beside its kept picture. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { logIn, request } from '../support/cluster/platform.ts';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole, PASSWORD } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
 import { slowRegistry } from '../support/web/slow-registry.ts';
 
 describe('a container that does not run', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 300_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let token: string;
   let registry: string;
@@ -44,9 +41,6 @@ describe('a container that does not run', {
     await console.open('/containers', 'Log in to troupe.localhost');
     await console.logIn();
     await console.heading('Containers').waitFor();
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   test('yet says what it waits for', async () => {

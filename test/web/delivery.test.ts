@@ -1,15 +1,13 @@
 /** Being told elsewhere, set up in the console: a real platform, a receiver of webhooks and a mail server. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { request } from '../support/cluster/platform.ts';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { startMailServer } from '../support/notify/mail-server.ts';
 import { isSigned, startReceiver } from '../support/notify/receiver.ts';
-import { skipWithout } from '../support/require.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole, PASSWORD } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
 
 /** Notices as they are made. */
 const SEEN = `
@@ -24,11 +22,10 @@ const SEEN = `
 `;
 
 describe('delivery in the console', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 300_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let page: OpenedConsole['page'];
   let receiver: Awaited<ReturnType<typeof startReceiver>>;
@@ -50,9 +47,6 @@ describe('delivery in the console', {
     await console.heading('Activity').waitFor();
     await page.getByRole('link', { name: 'Delivery' }).click();
     await console.heading('Delivery').waitFor();
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   const choose = async (item: string) => {

@@ -1,20 +1,17 @@
 /** A page of a container for its owner alone, opened in a real Chromium: by way of the console, and by nobody else. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole, PASSWORD } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
 import { makeContainer, type OwnContainer } from '../support/web/own-container.ts';
 
 describe('a page for its owner alone', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 300_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let page: Page;
   let box: OwnContainer;
@@ -28,9 +25,6 @@ describe('a page for its owner alone', {
     await box.sh('mkdir /tmp/w; echo served > /tmp/w/index.html; httpd -p 8080 -h /tmp/w');
     const gateway = new URL(console.platform.ready.urls.https);
     site = `https://${box.id}.compute.${gateway.hostname}:${gateway.port}`;
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   const logInAt = async (at: Page, name: string, password: string) => {

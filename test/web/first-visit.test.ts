@@ -1,15 +1,12 @@
 /** The console as a person uses it: the real platform with real containers, in a real Chromium, from the first login on. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
 import { until } from '../support/until.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole, PASSWORD } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
 
 describe('the console in a browser', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 300_000,
 }, () => {
   const ends: (() => unknown)[] = [];

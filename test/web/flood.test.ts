@@ -3,14 +3,12 @@
  * with times and memory, is `npm run soak -- console`.
  */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { z } from 'zod';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
 import { type Flood, floodOf, keptLines, memoryOf } from '../support/web/flood.ts';
-import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
 import { makeContainer } from '../support/web/own-container.ts';
 
 /** Of web/screens/container/log/lines.ts. */
@@ -49,11 +47,10 @@ const OTHERS_SCROLLED = `(() => {
 })()`;
 
 describe('a log that floods the console', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 300_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let flood: Flood;
   let page: OpenedConsole['page'];
@@ -66,9 +63,6 @@ describe('a log that floods the console', {
     await console.open(`/containers/${container.id}`, 'Log in to troupe.localhost');
     await console.logIn();
     await page.locator('.log footer .status.ok').waitFor();
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   /** Writes a burst, and waits until its last line is shown. */

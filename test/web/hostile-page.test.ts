@@ -5,15 +5,14 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { z } from 'zod';
 import { request } from '../support/cluster/platform.ts';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
 import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
 import { makeContainer, type OwnContainer } from '../support/web/own-container.ts';
 
 const WORKER = "self.addEventListener('fetch', (event) => event.respondWith(new Response('of the container')));";
@@ -136,11 +135,10 @@ const SHARE = `async ([console, worker]) => {
 }`;
 
 describe('a page of a container', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 300_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let container: OwnContainer;
   /** The page of the container, in the browser in which ann is logged in. */
@@ -167,9 +165,6 @@ describe('a page of a container', {
     await console.heading('Containers').waitFor();
     tenant = await console.page.context().newPage();
     await until(async () => (await tenant.goto(address))?.status() === 200, { what: 'the page is served' });
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   const ask = async (method: string, url: string, body?: unknown) => {

@@ -1,10 +1,11 @@
 /** How a container is reached from outside, in the console: the page of an open port, and a hostname of one's own. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { type DnsServer, dnsServer } from '../support/network/dns-server.ts';
 import { skipWithout } from '../support/require.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
 import { buildOfConsole } from '../support/web/console-build.ts';
 import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
@@ -16,8 +17,7 @@ describe('a container that is to be reached', {
   skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium', 'knotd'),
   timeout: 300_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let page: Page;
   let box: OwnContainer;
@@ -32,9 +32,6 @@ describe('a container that is to be reached', {
     await console.open(`/containers/${box.id}/network`, 'Log in to troupe.localhost');
     await console.logIn();
     await console.heading('shop').waitFor();
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   const row = () => page.locator('main').getByRole('listitem').filter({ hasText: NAME });

@@ -1,13 +1,11 @@
 /** The whole visit with the keyboard alone, on the real platform in a real Chromium. No test here uses the mouse. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
+import { before, describe, test } from 'node:test';
 import { publicKey } from '../support/ssh/public-key.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
 import { type Keyboard, keyboardOf } from '../support/web/keyboard.ts';
-import { type OpenedConsole, openConsole, PASSWORD } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
 
 const SCREENS = [
   '/containers',
@@ -25,11 +23,10 @@ const PLATFORM = ['containers', 'users', 'machines', 'audit', 'routes', 'map'].m
 const PARTS = ['', '/network', '/storage', '/ssh', '/history', '/settings'];
 
 describe('the keyboard alone', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 400_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let page: OpenedConsole['page'];
   let keys: Keyboard;
@@ -40,9 +37,6 @@ describe('the keyboard alone', {
     // Without it, styles are on their way when they are looked at.
     await page.emulateMedia({ reducedMotion: 'reduce' });
     keys = await keyboardOf(page);
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   const isAt = async (name: string | RegExp, what: string) => {

@@ -3,17 +3,17 @@
  * real connections that are cut, and a real platform that is replaced.
  */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { z } from 'zod';
 import { faultsIn } from '../support/client/followers.ts';
 import { request } from '../support/cluster/platform.ts';
-import { perlImage, skipWithoutDocker } from '../support/engine/docker-client.ts';
+import { perlImage } from '../support/engine/docker-client.ts';
 import { pause } from '../support/pause.ts';
-import { skipWithout } from '../support/require.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { buildOfConsole, nextVersion } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole, PASSWORD } from '../support/web/opened-console.ts';
+import { nextVersion } from '../support/web/console-build.ts';
+import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
 import { makeContainer, type OwnContainer } from '../support/web/own-container.ts';
 
 const SOCKETS = ['/compute/ws', '/ws/notifications', '/ws/pod-metrics'];
@@ -29,11 +29,10 @@ const LOGGED = rows('.log .line > span');
 const SHOWN = rows('.xterm-rows > div');
 
 describe('a console whose connection is lost', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 400_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let container: OwnContainer;
   let page: Page;
@@ -46,9 +45,6 @@ describe('a console whose connection is lost', {
     await console.open(`/containers/${container.id}`, 'Log in to troupe.localhost');
     await console.logIn();
     await page.locator('.terminal-pane .status.ok').first().waitFor();
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   const gatewayPort = () => Number(new URL(console.platform.ready.urls.console ?? '').port);

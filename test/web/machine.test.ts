@@ -1,13 +1,11 @@
 /** The size and the image of a container, changed in the console. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { request } from '../support/cluster/platform.ts';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
 import { makeContainer, type OwnContainer } from '../support/web/own-container.ts';
 
 const view = z.object({
@@ -18,11 +16,10 @@ const view = z.object({
 });
 
 describe('the size and the image in the console', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 240_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let opened: OpenedConsole;
   let container: OwnContainer;
   const seen = async () => view.parse((await request('GET', container.url, { token: container.token })).json);
@@ -35,9 +32,6 @@ describe('the size and the image in the console', {
     await opened.open(`/containers/${container.id}/settings`, 'Log in to troupe.localhost');
     await opened.logIn();
     await opened.heading('box').waitFor();
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   test('another size is saved, sends only what is another, and restarts nothing', async () => {

@@ -1,32 +1,26 @@
 /** The palette, and the approval of a command line's login: the real platform and a real Chromium. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { matchName } from '../../web/palette/match.ts';
 import { found, sorted, sortOf } from '../../web/parts/table-rules.ts';
 import { mapOf, placed } from '../../web/screens/platform/map-rules.ts';
 import { amountOf } from '../../web/screens/platform/quantity.ts';
 import { request } from '../support/cluster/platform.ts';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+import { suiteCleanup } from '../support/suite.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
 
 describe('the palette and the approval of logins', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 300_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let page: OpenedConsole['page'];
 
   before(async () => {
     console = await openConsole(cleanup);
     ({ page } = console);
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   const palette = () => page.getByRole('dialog', { name: 'Go to or do something' });

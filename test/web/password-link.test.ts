@@ -1,21 +1,18 @@
 /** A link to set a password: made by the administrator, opened by somebody without a session, in a real Chromium. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { request } from '../support/cluster/platform.ts';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole, PASSWORD } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
 
 const NEW = 'another fine password';
 
 describe('a link to set a password', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 300_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let page: OpenedConsole['page'];
   const links: string[] = [];
@@ -24,9 +21,6 @@ describe('a link to set a password', {
     console = await openConsole(cleanup);
     ({ page } = console);
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: console.origin });
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   const dialog = () => page.getByRole('dialog');

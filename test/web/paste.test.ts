@@ -1,12 +1,10 @@
 /** What is pasted into a terminal arrives whole, several lines only when asked, and what is marked can be copied. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
 import { makeContainer, type OwnContainer } from '../support/web/own-container.ts';
 
 /** 10,000 characters and more, of one to four bytes, in lines that a terminal takes. */
@@ -18,11 +16,10 @@ const COPY = 'async (text) => { await navigator.clipboard.writeText(text); retur
 const COPIED = 'async () => navigator.clipboard.readText()';
 
 describe('a terminal that is pasted into', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 240_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let page: Page;
   let box: OwnContainer;
@@ -35,9 +32,6 @@ describe('a terminal that is pasted into', {
     await console.open(`/containers/${box.id}`, 'Log in to troupe.localhost');
     await console.logIn();
     await page.locator('.terminal-pane .status.ok').first().waitFor();
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   const rows = () => page.locator('.xterm-rows');

@@ -1,23 +1,20 @@
 /** The private network of a container, set by its owner in the console. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { request } from '../support/cluster/platform.ts';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
 import { makeContainer, type OwnContainer } from '../support/web/own-container.ts';
 
 const view = z.object({ network: z.string().optional(), alias: z.string().optional(), started_at: z.string() });
 
 describe('the private network in the console', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 240_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let opened: OpenedConsole;
   let db: OwnContainer;
   let app: OwnContainer;
@@ -36,9 +33,6 @@ describe('the private network in the console', {
     await opened.open(`/containers/${db.id}/network`, 'Log in to troupe.localhost');
     await opened.logIn();
     await opened.heading('db').waitFor();
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   test('is joined and left without a restart, and others reach the container by its name', async () => {

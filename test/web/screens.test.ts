@@ -1,13 +1,11 @@
 /** Every screen of the console, looked at by axe-core: wide and narrow, light and dark, with a container and without. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
+import { before, describe, test } from 'node:test';
 import { publicKey } from '../support/ssh/public-key.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
 import { isAccepting, type Pictures, picturesOf } from '../support/web/pictures.ts';
 
 const PARTS = ['', '/network', '/storage', '/ssh', '/history', '/settings'];
@@ -15,11 +13,10 @@ const PATHS = ['/containers', '/containers/new', '/hostnames', '/activity', '/ke
 const OTHERS = ['/password', '/activity/delivery', '/more', '/nowhere', '/containers/abcdefghijkl'];
 
 describe('the screens of the console', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 400_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let opened: OpenedConsole;
   let pictures: Pictures;
 
@@ -27,9 +24,6 @@ describe('the screens of the console', {
     opened = await openConsole(cleanup);
     await opened.browser.page.emulateMedia({ reducedMotion: 'reduce' });
     pictures = picturesOf(opened.page);
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   /** What is found on the present page, and how its picture is another than the one kept by its name. */

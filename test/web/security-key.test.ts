@@ -1,11 +1,9 @@
 /** A security key in the console: added, asked for at the login, and taken away again. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+import { suiteCleanup } from '../support/suite.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
 
 const KEY = { protocol: 'ctap2', transport: 'usb', hasUserVerification: true } as const;
 
@@ -15,11 +13,10 @@ const SEE_STEP = `new MutationObserver(() => {
 }).observe(document.body, { childList: true, subtree: true })`;
 
 describe('a security key in the console', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 240_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let page: Page;
 
@@ -30,9 +27,6 @@ describe('a security key in the console', {
     await console.logIn();
     await console.heading('Settings').waitFor();
     await console.browser.plugIn(KEY);
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   const logOut = async () => {

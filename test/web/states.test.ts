@@ -1,12 +1,10 @@
 /** The states of a page, each looked at by axe-core and beside its kept picture: not there yet, full, old, refused, broken. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
 import { makeContainer } from '../support/web/own-container.ts';
 import { type Pictures, picturesOf } from '../support/web/pictures.ts';
 
@@ -14,11 +12,10 @@ import { type Pictures, picturesOf } from '../support/web/pictures.ts';
 const ASKED = '**/api/service-accounts';
 
 describe('the states of a page', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 300_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let page: Page;
   let pictures: Pictures;
@@ -31,9 +28,6 @@ describe('the states of a page', {
     await console.open('/tokens', 'Log in to troupe.localhost');
     await console.logIn();
     await console.heading('API tokens').waitFor();
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   const look = (state: string) => console.findings((how) => pictures.check(`state-${state}`, how));

@@ -1,13 +1,11 @@
 /** What the workbench has beside its shells, and pages without a network, broken ones, and with large text. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { skipWithoutDocker } from '../support/engine/docker-client.ts';
-import { skipWithout } from '../support/require.ts';
+import { before, describe, test } from 'node:test';
 import { publicKey } from '../support/ssh/public-key.ts';
+import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { buildOfConsole } from '../support/web/console-build.ts';
 import { keyboardOf } from '../support/web/keyboard.ts';
-import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
 
 /** As a touch does that opens it: another choice of what has the focus. */
 const CHOSEN = `(() => {
@@ -17,11 +15,10 @@ const CHOSEN = `(() => {
 })()`;
 
 describe('the tools of the workbench, and pages in bad weather', {
-  skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium'),
+  skip: withoutConsole,
   timeout: 300_000,
 }, () => {
-  const ends: (() => unknown)[] = [];
-  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let page: OpenedConsole['page'];
 
@@ -35,9 +32,6 @@ describe('the tools of the workbench, and pages in bad weather', {
     await page.getByLabel('Public key').fill(publicKey());
     await console.button('Create container').click();
     await page.locator('.head .status.ok').waitFor({ timeout: 120_000 });
-  });
-  after(async () => {
-    for (const end of ends) await end();
   });
 
   const field = () => page.getByRole('textbox', { name: 'Find in the terminal' });

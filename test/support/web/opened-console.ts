@@ -8,10 +8,15 @@ import { type Line, line } from '../client/line.ts';
 import { type BrowserPage, openBrowser } from '../clients/browser.ts';
 import { type RunningPlatform, startPlatform, troupe } from '../cluster/platform.ts';
 import { testDatabase } from '../database/database.ts';
-import { tinyImage } from '../engine/docker-client.ts';
+import { skipWithoutDocker, tinyImage } from '../engine/docker-client.ts';
+import { skipWithout } from '../require.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 import { findingsOf, type LookAt } from './accessibility.ts';
+import { buildOfConsole } from './console-build.ts';
 import { picturesOf } from './pictures.ts';
+
+/** Why there can be no console in a browser here; false: there can. */
+export const withoutConsole = buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium');
 
 /** The password of the user `ann`. */
 export const PASSWORD = 'the password of ann';
