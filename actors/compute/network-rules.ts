@@ -3,10 +3,10 @@
 import { ofContainer } from '../../proto/compute/fields.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import { MAX_PLACE } from '../../proto/ports/engine.ts';
+import { EngineError, MAX_PLACE, type PrivateNetwork } from '../../proto/ports/engine.ts';
 import { grants } from '../../proto/scopes.ts';
 import { invalidField } from '../../proto/validation-messages.ts';
-import type { NetworkMembership } from '../../storage/compute/containers.ts';
+import type { ContainerRow, NetworkMembership } from '../../storage/compute/containers.ts';
 import { freePlaces, membersOf, type NetworkMember } from '../../storage/compute/networks.ts';
 import type { Tx } from '../../storage/db.ts';
 
@@ -75,4 +75,28 @@ function placeIn(
   if (place === undefined || others.length >= MAX_PLACE)
     throw new Refusal('conflict', { message: `The network ${name} has ${MAX_PLACE} members, which is the limit.` });
   return place;
+}
+
+/**
+ * Where the successor of a container is in the private network of that one: at the last free place, since new members
+ * get the first. Undefined: it is in none. Rejects with EngineError `unavailable` when there is none.
+ */
+export async function placeBeside(
+  tx: Tx,
+  { userId, network }: Pick<ContainerRow, 'userId' | 'network'>,
+): Promise<PrivateNetwork | undefined> {
+  if (network === undefined) return undefined;
+  const place = freePlaces(await membersOf(tx, userId, network.name)).at(-1);
+  if (place === undefined) throw new EngineError('unavailable', `No place is free in the network ${network.name}.`);
+  return { owner: userId, name: network.name, alias: network.alias, place };
+}
+
+/** Whether a container can have the place that its successor has in the private network, or none. */
+export async function isPlaceFree(
+  tx: Tx,
+  { id, userId, network }: Pick<ContainerRow, 'id' | 'userId' | 'network'>,
+  place: number | null,
+): Promise<boolean> {
+  if (network === undefined || place === null) return network === undefined && place === null;
+  return freePlaces((await membersOf(tx, userId, network.name)).filter((one) => one.id !== id)).includes(place);
 }

@@ -38,6 +38,11 @@ export function nextSettingsOf(db: Queries, id: string, sealKey: KeyObject): Pro
   return sealedIn(db, waiting, id, sealKey);
 }
 
+/** The settings that it has once no image is waited for any more. As `settingsOf`. */
+export async function comingSettingsOf(db: Queries, id: string, sealKey: KeyObject): Promise<ContainerSettings> {
+  return (await nextSettingsOf(db, id, sealKey)) ?? (await settingsOf(db, id, sealKey)) ?? NO_SETTINGS;
+}
+
 /** The settings of the way back; undefined when there were none. As `settingsOf`. */
 export function formerSettingsOf(db: Queries, id: string, sealKey: KeyObject): Promise<ContainerSettings | undefined> {
   const former = 'select former_settings from containers where id = $1 and former_settings is not null';

@@ -7,7 +7,6 @@ import { publicKey } from '../support/ssh/public-key.ts';
 import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
 import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
-import { type Pictures, picturesOf } from '../support/web/pictures.ts';
 
 describe('the console of the administrator', {
   skip: withoutConsole,
@@ -16,13 +15,11 @@ describe('the console of the administrator', {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let page: OpenedConsole['page'];
-  let pictures: Pictures;
 
   before(async () => {
     console = await openConsole(cleanup);
     ({ page } = console);
     await page.emulateMedia({ reducedMotion: 'reduce' });
-    pictures = picturesOf(page);
     await makeContainer();
   });
 
@@ -44,7 +41,6 @@ describe('the console of the administrator', {
     assert.equal(made.status, 200, JSON.stringify(made.json));
   }
   /** What is found on the present page, and how it is another than the picture that is kept of it. */
-  const look = (screen: string) => console.findings((how) => pictures.check(screen, how));
   const row = (name: string) => page.getByRole('row').filter({ has: page.getByRole('rowheader', { name }) });
   /** Opens the menu of a row, and chooses from it. */
   const choose = async (menu: string, item: string) => {
@@ -66,7 +62,7 @@ describe('the console of the administrator', {
     await console.logIn('admin');
     await row('worker').getByText('ann', { exact: true }).waitFor();
     await row('worker').getByText('Running').waitFor({ timeout: 120_000 });
-    assert.deepEqual(await look('platform-containers'), []);
+    assert.deepEqual(await console.look('platform-containers'), []);
     const find = page.getByLabel('Find in all containers');
     await find.fill('owner:nobody');
     await page.getByText('Nothing matches').waitFor();
@@ -91,7 +87,7 @@ describe('the console of the administrator', {
   test('a user is added with a password that is shown once, disabled, enabled and removed', async () => {
     await console.open('/platform/users', 'Users');
     await row('ann').getByText('Active').waitFor();
-    assert.deepEqual(await look('platform-users'), []);
+    assert.deepEqual(await console.look('platform-users'), []);
     await console.button('Add user').click();
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel('Username').fill('No Such Name');
@@ -134,7 +130,7 @@ describe('the console of the administrator', {
     await console.open('/platform/machines', 'Machines');
     await page.getByRole('article').getByText('Ready').waitFor();
     await page.getByText('shards are held').first().waitFor();
-    assert.deepEqual(await look('platform-machines'), []);
+    assert.deepEqual(await console.look('platform-machines'), []);
     await page.getByRole('button', { name: /^Drain / }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByRole('button', { name: 'Drain', exact: true }).click();
@@ -147,7 +143,7 @@ describe('the console of the administrator', {
     await console.open('/platform/audit?user=ann', 'Audit trail');
     await row('container.create').waitFor();
     assert.equal(await row('user.add').count(), 0);
-    assert.deepEqual(await look('platform-audit'), []);
+    assert.deepEqual(await console.look('platform-audit'), []);
     await page.getByLabel('User', { exact: true }).fill('');
     await page.getByLabel('Action', { exact: true }).fill('user');
     await console.button('Show').click();
@@ -164,7 +160,7 @@ describe('the console of the administrator', {
   test('a route is added and deleted; the platform’s own stay', async () => {
     await console.open('/platform/routes', 'Routes');
     await row('auth.troupe.localhost').first().waitFor();
-    assert.deepEqual(await look('platform-routes'), []);
+    assert.deepEqual(await console.look('platform-routes'), []);
     await console.button('Add route').click();
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel('Host', { exact: true }).fill('docs.troupe.localhost');
@@ -184,13 +180,11 @@ describe('the console of the administrator', {
   test('the map is drawn, and the table beside it says the same', async () => {
     await console.open('/platform/map', 'Map');
     await page.getByRole('img', { name: 'Map of dependencies' }).waitFor();
-    assert.deepEqual(await look('platform-map'), []);
+    assert.deepEqual(await console.look('platform-map'), []);
     const rows = page.getByRole('table', { name: 'The same as a table' }).locator('tbody tr');
     assert.equal(await rows.count(), await page.locator('.map .line').count());
     assert.ok((await rows.filter({ hasText: 'PostgreSQL' }).count()) >= 4);
   });
-
-  test('the pictures that were accepted are kept', () => pictures.end());
 
   test('no policy was violated, and no script failed', () => {
     assert.deepEqual(console.complaints, []);

@@ -6,7 +6,6 @@ import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
 import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
 import { makeContainer } from '../support/web/own-container.ts';
-import { type Pictures, picturesOf } from '../support/web/pictures.ts';
 
 /** What a page of tokens asks for. */
 const ASKED = '**/api/service-accounts';
@@ -18,19 +17,16 @@ describe('the states of a page', {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;
   let page: Page;
-  let pictures: Pictures;
 
   before(async () => {
     console = await openConsole(cleanup);
     ({ page } = console);
-    await page.emulateMedia({ reducedMotion: 'reduce' });
-    pictures = picturesOf(page);
     await console.open('/tokens', 'Log in to troupe.localhost');
     await console.logIn();
     await console.heading('API tokens').waitFor();
   });
 
-  const look = (state: string) => console.findings((how) => pictures.check(`state-${state}`, how));
+  const look = (state: string) => console.look(`state-${state}`);
 
   test('not there yet', async () => {
     const held: (() => Promise<void>)[] = [];
@@ -103,8 +99,6 @@ describe('the states of a page', {
     const wrong = installabilityErrors.map(({ errorId }) => errorId).filter((id) => id !== 'in-incognito');
     assert.deepEqual(wrong, []);
   });
-
-  test('the pictures that were accepted are kept', () => pictures.end());
 
   test('the browser complained about nothing', () => {
     assert.deepEqual(console.complaints, []);

@@ -20,17 +20,19 @@ import { dropNextImage, makeAnew, promoteNextImage, takeNextImage } from '../../
 import { type ContainerRow, containerById } from '../../../storage/compute/containers.ts';
 import { expectHealth, keepFormer } from '../../../storage/compute/health.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
+import { comingSettingsOf } from '../../../storage/compute/settings.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { append } from '../../../storage/outbox.ts';
 import { dispatch } from '../../../supervision/index.ts';
 import { refusalOf } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { imageOf } from '../image-rules.ts';
+import { isPlaceFree } from '../network-rules.ts';
 import { imageKeptNotice } from './notices.ts';
 import type { ContainerReconciler } from './reconciler.ts';
 import { OWN_ERROR, triedAgain } from './rules.ts';
 import type { ContainerActorState, ContainerContext, ImagePull, PullNews, PullState } from './state.ts';
-import { comingSettings, hasSuccessor, isPlaceFree, type Succession, succeed } from './successor.ts';
+import { hasSuccessor, type Succession, succeed } from './successor.ts';
 import { wayBack } from './update-rules.ts';
 import { authFor } from './work.ts';
 
@@ -68,7 +70,7 @@ export class ImageChanges {
   async onNews(state: ContainerActorState, ctx: ContainerContext, news: PullNews): Promise<void> {
     const { pull } = state;
     if (pull === undefined || pull.job !== news.pull) {
-      if (news.type === 'promoted') await this.#undo(state, ctx);
+      if (news.type === 'promoted') await this.#undo(state, ctx, news);
       return;
     }
     if (news.type === 'pull-progress') pull.line = news.line;
@@ -108,7 +110,7 @@ export class ImageChanges {
           return undefined;
         // What was changed in the last moment is not what it was begun with.
         const isCurrent =
-          isDeepStrictEqual(await comingSettings(tx, id, this.#deps.sealKey), settings) &&
+          isDeepStrictEqual(await comingSettingsOf(tx, id, this.#deps.sealKey), settings) &&
           (await isPlaceFree(tx, now, promotion.place));
         const row = await (isCurrent ? promoteNextImage(tx, id, image, promotion) : takeNextImage(tx, id, image));
         if (row !== undefined) await tellCompute(tx, { kind: 'status', containerId: id, status: row.status });
@@ -124,13 +126,20 @@ export class ImageChanges {
   }
 
   /** A container took the place of another although that was not wanted any more: it is made anew as its row says. */
-  async #undo(state: ContainerActorState, ctx: ContainerContext): Promise<void> {
-    const written = await fenced(this.#deps.db, state.lease, async (tx) => {
-      const row = await makeAnew(tx, state.row.id);
-      if (row !== undefined) await tellCompute(tx, { kind: 'status', containerId: row.id, status: row.status });
-      return row;
-    });
-    if (written !== undefined) await this.#reconciler.onSettingsChanged(state, ctx, written);
+  async #undo(state: ContainerActorState, ctx: ContainerContext, news: PullNews): Promise<void> {
+    const { id } = state.row;
+    try {
+      const written = await fenced(this.#deps.db, state.lease, async (tx) => {
+        const row = await makeAnew(tx, id);
+        if (row !== undefined) await tellCompute(tx, { kind: 'status', containerId: id, status: row.status });
+        return row;
+      });
+      if (written !== undefined) await this.#reconciler.onSettingsChanged(state, ctx, written);
+    } catch (error) {
+      if (isFenced(error) || refusalOf(error).code !== 'unavailable') throw error;
+      this.#deps.log.warn({ containerId: id, err: error }, 'a container could not be set right');
+      ctx.after(BACKOFF.minMs, news);
+    }
   }
 
   #pull(state: ContainerActorState, ctx: ContainerContext, pull: ImagePull): void {
@@ -174,7 +183,7 @@ export class ImageChanges {
       fenced(this.#deps.db, state.lease, async (tx) => {
         const now = await containerById(tx, id);
         if (now === undefined || now.desired === 'deleted' || now.nextImage !== image) return undefined;
-        const settings = await comingSettings(tx, id, sealKey);
+        const settings = await comingSettingsOf(tx, id, sealKey);
         const way = wayBack(now, settings.health);
         if (way !== 'keep') await keepFormer(tx, id, way);
         await expectHealth(tx, id, { isChecked: settings.health !== null, runsOn: false });
@@ -194,7 +203,8 @@ export class ImageChanges {
     const known = error instanceof EngineError ? error : undefined;
     const problem = known?.message ?? OWN_ERROR;
     pull.failures += 1;
-    log.warn({ containerId: row.id, failures: pull.failures, err: error }, 'the image of a change cannot be pulled');
+    const what = pull.isBeginning ? 'a container of another image does not begin' : 'an image cannot be pulled';
+    log.warn({ containerId: row.id, failures: pull.failures, err: error }, what);
     // What runs may have ended meanwhile: it is started again, and then this is.
     const isFinal = known !== undefined && known.code !== 'unavailable' && known.code !== 'not_running';
     if (!isFinal && clock.now() - job.since < PULL_LIMIT_MS) {

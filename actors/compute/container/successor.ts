@@ -8,14 +8,13 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { type Engine, EngineError, type PrivateNetwork, successorId } from '../../../proto/ports/engine.ts';
+import { type Engine, EngineError, successorId } from '../../../proto/ports/engine.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import type { Promotion } from '../../../storage/compute/changes.ts';
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
-import { freePlaces, membersOf } from '../../../storage/compute/networks.ts';
-import { type ContainerSettings, NO_SETTINGS, nextSettingsOf, settingsOf } from '../../../storage/compute/settings.ts';
-import type { Queries, Tx } from '../../../storage/db.ts';
+import { type ContainerSettings, comingSettingsOf } from '../../../storage/compute/settings.ts';
 import type { ComputeDeps } from '../deps.ts';
+import { placeBeside } from '../network-rules.ts';
 import { hostnameOf } from '../views.ts';
 import { workloadOf } from '../workload-rules.ts';
 import { overSentence, problemOf } from './health-look.ts';
@@ -35,15 +34,6 @@ const DIAL_MS = 1000;
 export interface Succession {
   readonly promotion: Promotion;
   readonly settings: ContainerSettings;
-}
-
-/** The settings that a container has with its next image. */
-export async function comingSettings(
-  db: Queries,
-  id: string,
-  sealKey: ComputeDeps['sealKey'],
-): Promise<ContainerSettings> {
-  return (await nextSettingsOf(db, id, sealKey)) ?? (await settingsOf(db, id, sealKey)) ?? NO_SETTINGS;
 }
 
 /** Whether its next image begins beside it. */
@@ -68,21 +58,21 @@ export async function succeed(
   const engine = ownEngine(deps, row, lease);
   const next: ContainerRow = { ...row, image };
   const { db, sealKey } = deps;
-  const settings = await comingSettings(db, row.id, sealKey);
+  const settings = await comingSettingsOf(db, row.id, sealKey);
   const secrets = Object.values(settings.secrets);
   const { workload, isConfigured = false } = workloadOf(settings);
   const { keys, revision } = await keysOf(deps, row);
   const spec = wantedSpec(deps, next, keys);
-  const network = await placeBeside(deps, row);
+  const network = await db.tx((tx) => placeBeside(tx, row));
   try {
     await engine.beginSuccessor(isConfigured ? { ...spec, isConfigured } : spec, keys, workload, network);
     const ports = await answering(deps.engine, row.id, targetsOf(row), signal);
     const ready = await untilReady(deps, next, secrets, signal);
     await untilHealthy(deps, next, settings, signal);
     if (settings.health === null) await untilAnswering(deps.engine, row.id, { ports, secrets }, signal);
-    signal.throwIfAborted();
-    if (!isDeepStrictEqual(await comingSettings(db, row.id, sealKey), settings))
+    if (!isDeepStrictEqual(await comingSettingsOf(db, row.id, sealKey), settings))
       throw new EngineError('unavailable', 'Its settings were changed meanwhile.');
+    signal.throwIfAborted();
     await engine.promote(row.id);
     const place = network?.place ?? null;
     return { promotion: { ...ready, keysRevision: revision, place, isChecked: settings.health !== null }, settings };
@@ -92,28 +82,6 @@ export async function succeed(
     });
     throw error;
   }
-}
-
-/** A free place for it in the private network of the container: the last, since new members get the first. */
-async function placeBeside(
-  { db }: ComputeDeps,
-  { userId, network }: ContainerRow,
-): Promise<PrivateNetwork | undefined> {
-  if (network === undefined) return undefined;
-  const { name, alias } = network;
-  const place = await db.tx(async (tx) => freePlaces(await membersOf(tx, userId, name)).at(-1));
-  if (place === undefined) throw new EngineError('unavailable', `No place is free in the network ${name}.`);
-  return { owner: userId, name, alias, place };
-}
-
-/** Whether a container can have the place that its successor has in the private network, or none. */
-export async function isPlaceFree(
-  tx: Tx,
-  { id, userId, network }: ContainerRow,
-  place: number | null,
-): Promise<boolean> {
-  if (network === undefined || place === null) return network === undefined && place === null;
-  return freePlaces((await membersOf(tx, userId, network.name)).filter((one) => one.id !== id)).includes(place);
 }
 
 /** Waits until it runs as a container does that was started. */
