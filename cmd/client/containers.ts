@@ -67,7 +67,7 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
     ['page', pageOf(rules, container.hostname, from)],
     ['hostnames', hostnames],
     ['network', networkOf(container)],
-    ['kept paths', mount_paths.join(', ')],
+    ['kept paths', mount_paths.join(', ') || 'none'],
     ['pull policy', container.pull_policy === 'Always' ? 'always' : 'missing'],
     ['ssh', container.ssh_enabled ? (container.ssh?.command ?? 'on') : 'off'],
     ['platform', profile.url],

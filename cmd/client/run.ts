@@ -184,8 +184,10 @@ function madeUpName(): string {
   return `${one(FIRST)}-${one(SECOND)}`;
 }
 
-/** What `--mount` asks for; "none" alone is no path. */
+/** What `--mount` asks for. Throws ClientFailure for "none" beside a path. */
 function mountPathsOf(given: readonly string[] | undefined): Pick<Body, 'mount_paths' | 'stateless'> {
   if (given === undefined) return {};
-  return given.length === 1 && given[0] === 'none' ? { stateless: true } : { mount_paths: [...given] };
+  if (!given.includes('none')) return { mount_paths: [...given] };
+  if (given.length > 1) throw new ClientFailure('usage', 'Give paths to --mount, or "none" alone.');
+  return { stateless: true };
 }

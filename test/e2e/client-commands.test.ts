@@ -155,7 +155,8 @@ describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () 
     const made = await ok(['run', 'second', '--size', 'mini', '--mount', 'none', '-p', '8081:80', '--json']);
     createContainer.reply?.parse(JSON.parse(made.stdout));
     assert.equal(JSON.parse(made.stdout).status, 'running');
-    assert.deepEqual(JSON.parse((await ok(['show', 'second', '--json'])).stdout).mount_paths, []);
+    assert.match((await ok(['show', 'second'])).stdout, /^kept paths\tnone$/m);
+    assert.equal((await run(['run', 'third', '--mount', 'none', '--mount', '/data'])).code, 2);
     assert.match((await ok(['port', 'ls', 'second'])).stdout, /:8081\t80\t/);
     await ok(['port', 'rm', 'second', '8081']);
     const bad = await run(['port', 'add', 'second', '9999']);
