@@ -32,6 +32,8 @@ export async function troupe(
     env: { ...process.env, ...options.env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
+  // A program may end without reading what it is given: its output and its code say what came of that.
+  child.stdin.on('error', () => {});
   child.stdin.end(options.input ?? '');
   let stdout = '';
   let stderr = '';
