@@ -1,5 +1,7 @@
 /** Where what is open of a container is reached, as far as its client can tell. */
 
+import type { Container } from './types.ts';
+
 /** From where it is called. */
 export interface Outlook {
   /** The address by which the platform is called (`location` of a page, or a URL); undefined: it is not known. */
@@ -12,6 +14,11 @@ export interface Outlook {
 export interface OpenPort {
   readonly port: number;
   readonly tls?: 'container' | 'platform' | undefined;
+}
+
+/** The hostname of a container as people know it: with its address name, if it has one, in the place of its id. */
+export function readableHost({ hostname, address_name }: Pick<Container, 'hostname' | 'address_name'>): string {
+  return address_name === undefined ? hostname : `${address_name}${hostname.slice(hostname.indexOf('.'))}`;
 }
 
 const USUAL = { http: 80, https: 443 } as const;

@@ -30,6 +30,16 @@ create table acme_shares (
   constraint acme_shares_pkey PRIMARY KEY (user_id, day, registrable)
 );
 
+create table address_names (
+  name text not null,
+  user_id text not null,
+  container_id text,
+  reserved_until timestamp with time zone,
+  constraint address_names_pkey PRIMARY KEY (name),
+  constraint address_names_container_id_fkey FOREIGN KEY (container_id) REFERENCES containers(id) ON DELETE SET NULL,
+  constraint address_names_container_key UNIQUE (container_id) DEFERRABLE INITIALLY DEFERRED
+);
+
 create table api_tokens (
   id text not null,
   user_id text not null,
@@ -720,6 +730,8 @@ create table webhooks (
   constraint webhooks_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text))
 );
 
+CREATE INDEX address_names_by_user ON public.address_names USING btree (user_id);
+
 CREATE INDEX api_tokens_by_account ON public.api_tokens USING btree (service_account_id);
 
 CREATE INDEX api_tokens_by_expiry ON public.api_tokens USING btree (expires_at);
@@ -940,7 +952,10 @@ create view known_containers as
     containers.desired,
     containers.storage_gb,
     containers.created_at,
-    containers.changed
+    containers.changed,
+    ( SELECT a.name
+           FROM address_names a
+          WHERE (a.container_id = containers.id)) AS address_name
    FROM containers;
 
 create view known_users as

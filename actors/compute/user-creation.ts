@@ -16,6 +16,7 @@ import { isUserActive } from '../../storage/offboarding.ts';
 import { auditEntry } from '../service/audit.ts';
 import { callerOf, type Handler, handler } from '../service/dispatch.ts';
 import { keptReply } from '../service/kept.ts';
+import { changeAddressName } from './address-names.ts';
 import type { ComputeDeps } from './deps.ts';
 import { imageProblem, ownImage } from './image-rules.ts';
 import { wantedMembership } from './network-rules.ts';
@@ -71,7 +72,9 @@ export function creationHandler(
         caller: callerOf(call),
         hasPrivateNetworks: deps.engine.hasPrivateNetworks,
       });
-      const made = network === undefined ? looked : await setMembership(tx, inserted.id, network);
+      const joined = network === undefined ? looked : await setMembership(tx, inserted.id, network);
+      const asked = { caller: callerOf(call), now: deps.clock.now() };
+      const made = (await changeAddressName(tx, inserted, body.address_name, asked)) ?? joined;
       await attachKeys(tx, inserted.id, wanted);
       if (configured !== undefined) await putSettings(tx, inserted.id, settings, deps.sealKey);
       const { name, instanceType } = inserted;
@@ -80,6 +83,7 @@ export function creationHandler(
         instance_type: instanceType,
         image,
         ...(expiresAt && { expires_at: expiresAt.toISOString() }),
+        ...(body.address_name && { address_name: body.address_name }),
         ...(network && { network: network.name, alias: network.alias }),
         ...(configured && { settings: configured }),
       };

@@ -54,6 +54,7 @@ export function containerView(row: ContainerRow, deps: ViewDeps): ContainerView 
     mount_paths: row.mountPaths,
     ports: row.ports,
     ...(row.expiresAt === null ? {} : { expires_at: row.expiresAt.toISOString() }),
+    ...(row.addressName === null ? {} : { address_name: row.addressName }),
     ...(row.network === undefined ? {} : { network: row.network.name }),
     ...(row.network?.alias ? { alias: row.network.alias } : {}),
     ...(row.startedAt === null ? {} : { started_at: row.startedAt.toISOString() }),

@@ -18,6 +18,8 @@ export interface ContainerTarget {
   readonly address: string | undefined;
   /** It has none, but is being started: it is about to get one. */
   readonly isComing?: boolean;
+  /** The name at which it is reached beside its id; absent: none. */
+  readonly addressName?: string;
   /** External port -> port inside. */
   readonly ports: ReadonlyMap<number, number>;
   /** The external ports at which TLS ends here; absent: it is the container's at each. */

@@ -20,7 +20,7 @@ import { type AnyRef, dispatch, type Ref, spawn } from '../../supervision/index.
 import type { Arrivals } from './arrivals.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
 import { KnownMappings } from './known-mappings.ts';
-import type { Routing } from './routing.ts';
+import { namesIn, type RouteSnapshot, type Routing } from './routing.ts';
 import { ContainerTargets } from './targets.ts';
 
 /** How often routes are read, and of containers what changed. */
@@ -81,6 +81,7 @@ function hasSameEntries<K, V>(
 }
 
 function isSameTarget(one: ContainerTarget, other: ContainerTarget): boolean {
+  if (one.addressName !== other.addressName) return false;
   if (one.address !== other.address || one.isComing !== other.isComing || one.ports.size !== other.ports.size)
     return false;
   for (const [port, inside] of one.ports) if (other.ports.get(port) !== inside) return false;
@@ -89,6 +90,17 @@ function isSameTarget(one: ContainerTarget, other: ContainerTarget): boolean {
   const [guards, guardsNow] = [one.guards ?? NO_GUARDS, other.guards ?? NO_GUARDS];
   // A rule never changes: one that takes its place has another id.
   return hasSameEntries(guards, guardsNow, (before, now) => before.rule === now.rule && before.hash === now.hash);
+}
+
+/** The containers whose readable name leads elsewhere than before, or that have it now. */
+function renamed(before: RouteSnapshot['containers'] | undefined, now: RouteSnapshot['containers']): Set<string> {
+  const [was, is] = [namesIn(before), namesIn(now)];
+  const ids = new Set<string>();
+  for (const name of new Set([...was.keys(), ...is.keys()])) {
+    const [from, to] = [was.get(name), is.get(name)];
+    if (from !== to) for (const id of [from, to]) if (id !== undefined) ids.add(id);
+  }
+  return ids;
 }
 
 const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_prefix} ${priority}`;
@@ -109,6 +121,9 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
   let isUnsure = true;
   let lookedAt = Number.NEGATIVE_INFINITY;
   let sweptAt = Number.NEGATIVE_INFINITY;
+  const forget = (...targets: readonly (ContainerTarget | undefined)[]) => {
+    for (const target of targets) if (target?.address !== undefined) deps.forgetAnswers?.(target.address);
+  };
   const look = async (state: RoutesState, message: 'look' | 'changed'): Promise<RoutesState> => {
     isComing = false;
     const whom = isUnsure || message === 'look' ? 'all' : changed;
@@ -132,11 +147,12 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
         snapshot?.mapped === mapped;
       if (!isSame) {
         routing.swap({ routes: new RouteTable(routes), containers, mapped });
+        for (const id of renamed(before, containers)) forget(before?.get(id), containers.get(id));
         state.last = text;
       }
       for (const id of switched) {
-        const [was, is] = [before?.get(id)?.address, containers.get(id)?.address];
-        for (const address of [was, is]) if (address !== undefined) deps.forgetAnswers?.(address);
+        const is = containers.get(id)?.address;
+        forget(before?.get(id), containers.get(id));
         if (is !== undefined) deps.expectProgram?.(is);
       }
       switched.clear();

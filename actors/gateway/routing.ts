@@ -37,6 +37,13 @@ export const NOT_RUNNING: ProxyDecision = {
   reply: { status: 503, headers: [['Retry-After', '5']], body: 'The container is not running.\n' },
 };
 
+/** The ids of containers by their readable name. */
+export function namesIn(containers: RouteSnapshot['containers'] | undefined): ReadonlyMap<string, string> {
+  const names = new Map<string, string>();
+  for (const [id, { addressName }] of containers ?? []) if (addressName !== undefined) names.set(addressName, id);
+  return names;
+}
+
 /** What is known at one moment. */
 export interface RouteSnapshot {
   readonly routes: RouteTable;
@@ -68,6 +75,8 @@ export class Routing {
   readonly #registryHost: string;
   readonly #cache = new LRUCache<string, RouteMatch>({ max: CACHE_SIZE });
   #snapshot: RouteSnapshot | undefined;
+  /** Containers by their readable name. */
+  #names: ReadonlyMap<string, string> = new Map();
 
   readonly #onSwap: () => void;
 
@@ -91,6 +100,7 @@ export class Routing {
   /** Replaces the snapshot, and forgets remembered matches. */
   swap(snapshot: RouteSnapshot): void {
     this.#snapshot = snapshot;
+    this.#names = namesIn(snapshot.containers);
     this.#cache.clear();
     this.#onSwap();
   }
@@ -226,8 +236,10 @@ export class Routing {
 
   #containerOf(host: string): string | undefined {
     if (!host.endsWith(this.#containerSuffix)) return undefined;
-    const id = host.slice(0, -this.#containerSuffix.length);
-    return ID_PATTERN.test(id) ? id : undefined;
+    const label = host.slice(0, -this.#containerSuffix.length);
+    if (ID_PATTERN.test(label)) return label;
+    // A host that the operator leads elsewhere stays the operator's.
+    return this.#snapshot?.routes.hasHost(host) === true ? undefined : this.#names.get(label);
   }
 
   #toContainer(id: string, request: ProxyRequest, admitted: number | undefined): RoutedDecision {

@@ -71,9 +71,10 @@ export class ContainerTargets {
   }
 }
 
-/** What is open of a container, and whom it is open to. */
-function openOf({ id, ports, endsTls, guarded }: OpenContainer): Pick<ContainerTarget, 'ports' | 'endsTls' | 'guards'> {
+/** What is open of a container, at which name, and whom it is open to. */
+function openOf({ id, addressName, ports, endsTls, guarded }: OpenContainer): Omit<ContainerTarget, 'address'> {
   return {
+    ...(addressName === null ? {} : { addressName }),
     ports: new Map([...ports, ...guarded.map(({ port, inside }) => [port, inside] as const)]),
     endsTls: new Set([...endsTls, ...guarded.map(({ port }) => port)]),
     guards: new Map(guarded.map(({ port, rule, hash }) => [port, { containerId: id, port, rule, hash }])),

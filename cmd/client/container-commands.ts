@@ -64,6 +64,7 @@ function addRun(program: Command): void {
       '--expires <time>',
       'when it is stopped; a day later it is deleted with its files: 2h, 7d, or 2030-01-31T12:00:00Z',
     )
+    .option('--address <name>', 'a readable address: NAME.compute.<domain> leads to it, too')
     .option('--ssh', 'let your SSH keys in')
     .option('--shell', 'open a shell in it')
     .addOption(new Option('--wait', 'wait until it runs, as always').default(true).hideHelp())
@@ -103,6 +104,7 @@ function addUpdate(program: Command): void {
       '--expires <time>',
       'when it is stopped; a day later it is deleted with its files: 2h, 7d, a time, or never',
     )
+    .option('--address <name>', 'its readable address, NAME.compute.<domain>; none: the one by its id alone')
     .option('--discard', 'although a restart loses files outside the kept paths, where it does')
     .addOption(new Option('--wait', 'wait until it runs, as always').default(true).hideHelp())
     .option('--no-wait', 'do not wait until it runs')

@@ -1,5 +1,5 @@
 /** `troupe ps`, `show`, `start`, `stop`, `restart`, `rm`, `image ls`. */
-import { type Container, type TroupeClient, TroupeError } from '../../client/index.ts';
+import { type Container, readableHost, type TroupeClient, TroupeError } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf, containersOf } from './names.ts';
 import { age, type Output } from './output.ts';
@@ -62,9 +62,10 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
     ['disk', diskOf(container)],
     ['created', out.isTerminal ? `${age(Date.now() - Date.parse(container.created_at))} ago` : container.created_at],
     ['expires', container.expires_at],
+    ['address', container.address_name && readableHost(container)],
     ['hostname', container.hostname],
     ['ports', rules.map(portText).join(', ')],
-    ['page', pageOf(rules, container.hostname, from)],
+    ['page', pageOf(rules, readableHost(container), from)],
     ['hostnames', hostnames],
     ['network', networkOf(container)],
     ['kept paths', mount_paths.join(', ') || 'none'],

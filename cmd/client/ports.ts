@@ -1,5 +1,5 @@
 /** `troupe port`, `open`, `mount`, `pull-policy`. */
-import { type CallInput, type CallReply, type Container, TroupeError } from '../../client/index.ts';
+import { type CallInput, type CallReply, type Container, readableHost, TroupeError } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
 import { outlookOf, outsideOf, pageOf } from './outside.ts';
@@ -50,13 +50,14 @@ export function portText({ port, target_port, tls, access }: PortRule): string {
 /** Lists the ports that are open from outside. */
 export async function listPorts(name: string | undefined, options: ClientCommandOptions): Promise<void> {
   const session = openSession(options);
-  const { id, hostname } = await containerOf(session, name);
+  const container = await containerOf(session, name);
+  const { id } = container;
   const [answer, from] = await Promise.all([
     session.client.call('listIngress', { params: { id } }),
     outlookOf(session, options.place),
   ]);
   const rows = answer.rules.map((rule) => [
-    outsideOf(rule, hostname, from),
+    outsideOf(rule, readableHost(container), from),
     rule.tls === 'platform' ? `${rule.target_port}/https` : String(rule.target_port),
     rule.access ?? 'public',
     session.out.when(rule.created_at),
@@ -82,11 +83,11 @@ export async function addPort(name: string, text: string, options: AddPortOption
     throw new ClientFailure('usage', `--access ${access} needs HTTPS by the platform: add /https, as 443:8080/https.`);
   const session = openSession(options);
   const container = await containerOf(session, name);
-  const { id, hostname } = container;
+  const { id } = container;
   const body = access === 'public' ? parsed : { ...parsed, access, ...(await passwordFor(access, session)) };
   const rule = await session.client.call('addIngress', { params: { id }, body });
   if (session.out.json) return session.out.line(JSON.stringify(rule));
-  const outside = outsideOf(rule, hostname, await outlookOf(session, options.place));
+  const outside = outsideOf(rule, readableHost(container), await outlookOf(session, options.place));
   const how = rule.tls === 'platform' ? ", with the platform's certificate" : '';
   const whom = rule.access === undefined ? '' : ` ${WHOM[rule.access]}`;
   session.out.note(`${outside} leads to port ${rule.target_port}${how}, within 5 s.${whom}`);
@@ -147,9 +148,10 @@ async function passwordFor(access: 'password' | 'mine', { out }: ClientSession):
 export async function removePort(name: string, text: string, options: ClientCommandOptions): Promise<void> {
   const { port } = parsePort(text);
   const session = openSession(options);
-  const { id, hostname } = await containerOf(session, name);
-  const answer = await session.client.call('deleteIngress', { params: { id, port: String(port) } });
-  session.out.done(answer, `${hostname}:${port} is closed.`);
+  const container = await containerOf(session, name);
+  const params = { id: container.id, port: String(port) };
+  const answer = await session.client.call('deleteIngress', { params });
+  session.out.done(answer, `${readableHost(container)}:${port} is closed.`);
 }
 
 /** Opens the page of a container in a browser, or prints its address where there is none. */
@@ -161,7 +163,7 @@ export async function openPage(name: string | undefined, options: ClientCommandO
     client.call('listIngress', { params: { id: container.id } }),
     outlookOf(session, out.place),
   ]);
-  const url = pageOf(rules, container.hostname, from);
+  const url = pageOf(rules, readableHost(container), from);
   if (url === undefined)
     throw new ClientFailure(
       'state',

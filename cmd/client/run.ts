@@ -21,6 +21,8 @@ export interface SettingOptions extends ClientCommandOptions, HealthOptions {
   readonly restart?: 'always' | 'on-failure' | 'no';
   readonly pull?: 'always' | 'missing';
   readonly expires?: string;
+  /** `none`, of a change: it has none any more. */
+  readonly address?: string;
   readonly wait?: boolean;
   readonly timeout: number;
 }
@@ -63,6 +65,7 @@ export async function runContainer(
     ssh_key_ids,
     ...settings,
     ...(expires_at && { expires_at }),
+    ...(options.address === undefined ? undefined : { address_name: options.address }),
     ...mountPathsOf(options.mount),
     ...(env === undefined ? undefined : { env }),
     ...(secrets === undefined ? undefined : { secrets }),

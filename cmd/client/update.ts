@@ -1,5 +1,5 @@
 /** `troupe update`: changes a container, and waits until it runs with the change. */
-import type { CallInput, Container } from '../../client/index.ts';
+import { type CallInput, type Container, readableHost } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
 import { noteHealth } from './health.ts';
 import { containerOf, pick } from './names.ts';
@@ -25,7 +25,7 @@ export async function updateContainer(name: string, command: readonly string[], 
   const session = openSession(options);
   const { client, out } = session;
   const settings = settingsOf(command, options);
-  const { image, key, stopGrace } = options;
+  const { image, key, stopGrace, address } = options;
   const keys = key === undefined ? undefined : (await client.call('listSshKeys')).ssh_keys;
   const expires_at = expiryOf(options.expires);
   const body: ContainerUpdate = {
@@ -36,6 +36,7 @@ export async function updateContainer(name: string, command: readonly string[], 
     ...(stopGrace === undefined ? undefined : { stop_grace: stopGrace }),
     ...(options.command === false ? { command: null } : undefined),
     ...(expires_at === undefined ? undefined : { expires_at }),
+    ...(address === undefined ? undefined : { address_name: address === 'none' ? null : address }),
     // `--no-network` and `--no-alias` are false.
     ...(options.network === undefined ? undefined : { network: options.network || null }),
     ...(options.alias === undefined ? undefined : { alias: options.alias || null }),
@@ -77,7 +78,7 @@ async function settled(
 }
 
 /** What counts at once, also of a container that does not run. */
-const AT_ONCE: ReadonlySet<string> = new Set(['name', 'network', 'alias', 'expires_at', 'ssh_key_ids']);
+const AT_ONCE: ReadonlySet<string> = new Set(['name', 'network', 'alias', 'expires_at', 'ssh_key_ids', 'address_name']);
 
 /** What was changed, and whether it was restarted. */
 function sentence(before: Container, now: Container, body: ContainerUpdate): string {
@@ -93,6 +94,7 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
     body.command === undefined ? '' : body.command === null ? 'the command (as the image says)' : 'the command',
     before.network === now.network ? '' : `the network (${now.network ?? 'none'})`,
     before.expires_at === now.expires_at ? '' : `when it expires (${now.expires_at ?? 'never'})`,
+    before.address_name === now.address_name ? '' : `the address (${readableHost(now)})`,
     before.alias === now.alias ? '' : `the name in the network (${now.alias ?? 'none'})`,
     body.restart === undefined && body.stop_grace === undefined ? '' : 'how it ends',
     body.health === undefined ? '' : 'how its health is looked at',

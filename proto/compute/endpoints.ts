@@ -1,6 +1,7 @@
 /** The compute service's endpoints and views. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
+import { addressNameSchema } from './address-names.ts';
 import { execContainer } from './exec.ts';
 import {
   byUser,
@@ -88,6 +89,8 @@ export const newContainerSchema = z.strictObject({
   /** The private network that it joins, and the name by which the other members find it there. */
   network: networkNameSchema.optional(),
   alias: networkAliasSchema.optional(),
+  /** It is reached at this name, too, in the place of its id in its hostname. */
+  address_name: addressNameSchema.optional(),
   /** It is stopped then, and deleted a day later. */
   expires_at: expiresAtSchema.optional(),
   ...workloadFields,

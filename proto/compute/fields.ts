@@ -160,6 +160,8 @@ export const containerSchema = z.object({
     .optional(),
   /** When its time is over. Absent: never. */
   expires_at: z.iso.datetime().optional(),
+  /** It is also reached at this name in the place of its id in `hostname`. Absent: it has none. */
+  address_name: z.string().optional(),
   /** The private network it is in, and the name by which the other members find it. Absent while it has none. */
   network: z.string().optional(),
   alias: z.string().optional(),

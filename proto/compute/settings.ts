@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { isEntryPath } from '../gateway/port-guard.ts';
 import { idSchema } from '../ids.ts';
+import { addressNameSchema } from './address-names.ts';
 import {
   containerNameSchema,
   containerSchema,
@@ -43,10 +44,11 @@ export type IngressView = z.input<typeof ingressSchema>;
 export const updateContainer = endpoint('updateContainer', 'PATCH /compute/containers/{id}', {
   ...ofContainer('update'),
   summary:
-    'Change a container: its name, its image, its sizes, its SSH keys, its pull policy, its private network, when it ' +
-    'expires, and the settings of its workload. A container that runs is restarted for another image, once that is ' +
-    'pulled, and for settings. Variables are merged by name, and null takes one away. Where the engine restarts it ' +
-    'for other sizes, and cannot carry over the files outside its mount paths, `discard` must say that they may go',
+    'Change a container: its name, its image, its sizes, its SSH keys, its pull policy, its private network, its ' +
+    'address name, when it expires, and the settings of its workload. A container that runs is restarted for ' +
+    'another image, once that is pulled, and for settings. Variables are merged by name, and null takes one away. ' +
+    'Where the engine restarts it for other sizes, and cannot carry over the files outside its mount paths, ' +
+    '`discard` must say that they may go',
   body: z
     .strictObject({
       name: containerNameSchema.optional(),
@@ -61,6 +63,8 @@ export const updateContainer = endpoint('updateContainer', 'PATCH /compute/conta
       /** The private network, null: none; and the name there, null: none. Nothing is restarted for it. */
       network: networkNameSchema.nullable().optional(),
       alias: networkAliasSchema.nullable().optional(),
+      /** It is reached at this name, too; null: by its id alone. Nothing is restarted for it. */
+      address_name: addressNameSchema.nullable().optional(),
       /** It is stopped then, and deleted a day later; null: never. Nothing is restarted for it. */
       expires_at: expiresAtSchema.nullable().optional(),
       discard: z.boolean().optional(),
@@ -69,7 +73,7 @@ export const updateContainer = endpoint('updateContainer', 'PATCH /compute/conta
     })
     .refine((body) => Object.keys(body).length > 0, { error: 'is missing: it is a string', path: ['name'] }),
   reply: containerSchema,
-  refuses: ['discards_files', 'conflict'],
+  refuses: ['discards_files', 'conflict', 'limit_reached'],
 });
 
 export const getSsh = endpoint('getSsh', 'GET /compute/containers/{id}/ssh', {

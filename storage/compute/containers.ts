@@ -82,6 +82,8 @@ export const containerRow = z.object({
   givenUp: z.string().nullable(),
   /** When its time is over; null: never. */
   expiresAt: z.date().nullable(),
+  /** The readable name at which it is reached beside its id; null: none. */
+  addressName: z.string().nullable(),
   /** Since when the container whose place it took runs on beside it; null: there is none. */
   predecessorSince: z.date().nullable(),
   /** Undefined: in none. */
@@ -109,6 +111,7 @@ export const NETWORK = `case when network_place is not null then
 /** What of `containers` makes a row. */
 export const COLUMNS = columnsOf(containerRow, {
   network: NETWORK,
+  addressName: '(select a.name from address_names a where a.container_id = containers.id)',
   sshKeyIds: 'array(select key_id from container_keys where container_id = containers.id order by key_id)',
   ports: `coalesce((select json_agg(json_strip_nulls(json_build_object('port', port, 'target_port', target_port,
       'tls', nullif(tls, 'container'), 'access', nullif(access, 'public'))) order by port)

@@ -153,6 +153,8 @@ const openRow = z.object({
   isWanted: z.boolean(),
   /** It is being deleted, and its row goes next. */
   isGoing: z.boolean(),
+  /** The readable name at which it is reached, too. */
+  addressName: z.string().nullable(),
   /** Its ingress rules: external port, and the port inside. */
   ports: z.array(z.tuple([z.number(), z.number()])),
   /** The external ports at which the gateway ends TLS. */
@@ -165,6 +167,7 @@ const openRow = z.object({
 export type OpenContainer = z.output<typeof openRow>;
 
 const OPEN = `select c.id, c.status, c.desired = 'running' as "isWanted", c.desired = 'deleted' as "isGoing",
+    c.address_name as "addressName",
     array(select array[p.port, p.target_port] from open_ports p where p.container_id = c.id order by p.port) as ports,
     array(select p.port from open_ports p where p.container_id = c.id and p.tls = 'platform') as "endsTls",
     coalesce((select json_agg(json_build_object('rule', g.rule, 'port', g.port, 'inside', g.target_port,

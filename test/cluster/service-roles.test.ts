@@ -188,7 +188,7 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   const { call, urlOf } = api;
   const own = { token, params: { id } };
   await call('compute', 'getContainer', own);
-  await call('compute', 'updateContainer', { ...own, body: { name: 'another name' } });
+  await call('compute', 'updateContainer', { ...own, body: { name: 'another name', address_name: 'another-name' } });
   await call('compute', 'getSettings', own);
   await call('compute', 'listContainers', { token });
   await call('compute', 'listImages', { token });

@@ -95,6 +95,16 @@ describe('the MCP server', { skip: skipWithoutDocker(), timeout: 900_000 }, () =
     const { host } = new URL(url);
     assert.equal(new URL(url).port, new URL(platform.urls.http).port);
     await until(async () => (await page(host)) === 'a page\n', { what: 'the page is there', timeoutMs: 20_000 });
+    const named = containerOf.parse(await done(client, 'set_address_name', { container, address_name: 'my-page' }));
+    assert.equal(named.container.id, container);
+    const { ports } = await done(client, 'list_ports', { container });
+    const [{ url: readable } = { url: '' }] = z.array(z.looseObject({ url: z.string() })).parse(ports);
+    assert.ok(new URL(readable).host.startsWith('my-page.'), readable);
+    await until(async () => (await page(new URL(readable).host)) === 'a page\n', { what: 'it is there by its name' });
+    assert.equal(
+      (await refused(client, 'set_address_name', { container, address_name: 'www' })).code,
+      'invalid_request',
+    );
     await done(client, 'close_port', { container, port: 80 });
     assert.deepEqual((await done(client, 'list_ports', { container })).ports, []);
 

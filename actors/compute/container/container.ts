@@ -31,6 +31,7 @@ import { auditEntry } from '../../service/audit.ts';
 import { found, type Handler, handleCall, handler, handlers } from '../../service/dispatch.ts';
 import { keptReply } from '../../service/kept.ts';
 import type { AnsweringKind } from '../../service/parts.ts';
+import { freeAddressName } from '../address-names.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { execHandler } from '../exec/exec-handler.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
@@ -175,6 +176,7 @@ function desiredHandlers(
       if (desired === 'running' && !(await isUserActive(tx, state.row.userId))) throw new Refusal('unauthorized');
       const row = found(await setDesired(tx, id, desired, desired === 'running' ? 'pending' : 'stopped', { discard }));
       await audit(tx, auditEntry(call, `container.${verb}`, id, { name: row.name, ...(discard ? { discard } : {}) }));
+      if (desired === 'deleted') await freeAddressName(tx, id, clock.now());
       if (desired === 'stopped') await append(tx, stoppedNotice(row, clock.now(), 'it was stopped'));
       await tellCompute(
         tx,

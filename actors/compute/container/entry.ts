@@ -14,7 +14,7 @@ import { type ActiveContainer, ownedRow } from './state.ts';
  */
 export function entryHandler({ db, accessProofs, containersDomain }: ComputeDeps): Handler<ActiveContainer> {
   return handler(enterIngress, async ({ state }: ActiveContainer, call) => {
-    const { id } = ownedRow(state, call);
+    const { id, addressName } = ownedRow(state, call);
     const { port } = call.params;
     const found = await ruleForEntry(db, id, port);
     if (found === undefined)
@@ -26,13 +26,14 @@ export function entryHandler({ db, accessProofs, containersDomain }: ComputeDeps
       });
     const own = hostnameOf(id, containersDomain);
     const { host = own, path } = call.body;
-    if (host !== own && !hostnames.includes(host)) {
+    const isOwn = host === own || (addressName !== null && host === hostnameOf(addressName, containersDomain));
+    if (!isOwn && !hostnames.includes(host)) {
       const message = 'must be the hostname of the container, or a verified one of yours that leads to this port';
       throw new Refusal('invalid_request', { message: `host ${message}.`, fields: [{ path: 'host', message }] });
     }
     const { token, end } = accessProofs.entry({ containerId: id, port, rule: rule.id, hash: null }, host, path, now);
     // Mapped hostnames are served on the ports of the gateway itself.
-    const at = host === own && port !== 443 ? `:${port}` : '';
+    const at = isOwn && port !== 443 ? `:${port}` : '';
     const url = `https://${host}${at}${ENTRY_PATH}?${ENTRY_PARAMETER}=${token}`;
     return { url, expires_at: new Date(end).toISOString() };
   });

@@ -14,6 +14,7 @@ import { fenced } from '../../../storage/fenced.ts';
 import { append } from '../../../storage/outbox.ts';
 import { dispatch, type Ref } from '../../../supervision/index.ts';
 import { platformEntry } from '../../service/audit.ts';
+import { freeAddressName } from '../address-names.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { expiredNotice, expiryDeletionNotice } from './notices.ts';
@@ -71,6 +72,7 @@ export class Expiry {
           : await setDesired(tx, id, isEnd ? 'deleted' : 'stopped', 'stopped');
       if (row === undefined) return undefined;
       const now = clock.now();
+      if (isEnd) await freeAddressName(tx, id, now);
       const notice = isEnd ? expiryDeletionNotice(row, now) : expiredNotice(row, now, new Date(now + DELETED_AFTER_MS));
       await append(tx, notice);
       const detail = { expires_at: expiresAt?.toISOString(), name: row.name };

@@ -302,7 +302,7 @@ const shown = (row: ContainerRow) => [
   ...[row.name, row.status, row.statusReason, row.address, row.externalAddress, row.sshEnabled, row.sshKeyIds],
   ...[row.mountPaths, row.ports, row.pullPolicy, row.startedAt, row.endedAt, row.exitCode, row.restarts],
   ...[row.image, row.nextImage, row.instanceType, row.memoryMb, row.storageGb, row.network, row.expiresAt],
-  ...[row.healthState, row.healthReason, row.givenUp],
+  ...[row.healthState, row.healthReason, row.givenUp, row.addressName],
 ];
 
 /** Whether a view is another than before, or is gone; undefined: it is the same. */

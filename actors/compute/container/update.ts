@@ -34,6 +34,7 @@ import type { Tx } from '../../../storage/db.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { auditEntry } from '../../service/audit.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
+import { changeAddressName } from '../address-names.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { imageOf } from '../image-rules.ts';
 import { wantedMembership } from '../network-rules.ts';
@@ -145,7 +146,9 @@ async function change(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<ContainerR
     await expectHealth(tx, id, { isChecked: settings.wanted.health !== null, runsOn: !restartsForSettings });
   }
   const network = await changeNetwork(deps, tx, plan);
-  const isMade = (await changeRow(tx, plan)) || network !== row.network;
+  const asked = { caller: callerOf(call), now: deps.clock.now() };
+  const isElsewhere = (await changeAddressName(tx, row, call.body.address_name, asked)) !== undefined;
+  const isMade = (await changeRow(tx, plan)) || network !== row.network || isElsewhere;
   if (step === 'wait' || (waits(row, step) && settings.news !== undefined)) {
     const image = imageOf(plan, deps);
     const reason = `The image ${image} is being pulled. The container runs on until it is there.`;
@@ -262,6 +265,7 @@ function valuesOf(row: ContainerRow) {
     storage_gb: row.storageGb,
     ssh_key_ids: row.sshKeyIds,
     pull_policy: row.pullPolicy,
+    address_name: row.addressName,
     expires_at: row.expiresAt?.toISOString() ?? null,
   };
 }
@@ -274,6 +278,7 @@ function wantedValues({ call, row, image, sizes, keyIds, expiresAt = row.expires
     storage_gb: sizes.storageGb,
     ssh_key_ids: keyIds ?? row.sshKeyIds,
     pull_policy: call.body.pull_policy ?? row.pullPolicy,
+    address_name: call.body.address_name === undefined ? row.addressName : call.body.address_name,
     expires_at: expiresAt?.toISOString() ?? null,
   };
 }

@@ -26,6 +26,7 @@ export interface DeployOptions extends ClientCommandOptions {
   readonly memory?: number;
   readonly storage?: number;
   readonly size?: string;
+  readonly address?: string;
   readonly note?: string;
   readonly withSecrets?: boolean;
   readonly timeout: number;
@@ -69,8 +70,8 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
 }
 
 function typedOf(options: DeployOptions): FolderSettings {
-  const { name, image, build, release, start, port, health, grace, memory, storage, size } = options;
-  const all = { name, image, build, release, start, port, health, grace, memory, storage, size };
+  const { name, image, build, release, start, port, health, grace, memory, storage, size, address } = options;
+  const all = { name, image, build, release, start, port, health, grace, memory, storage, size, address };
   return checked(
     Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)),
     (setting) => `--${setting}`,
@@ -149,16 +150,24 @@ async function containerFor(
         ...(plan.image === undefined ? undefined : { image: plan.image }),
         ...(size === undefined ? undefined : { instance_type: size }),
         ...(settings.memory === undefined ? undefined : { memory_mb: settings.memory }),
+        ...(settings.address === undefined ? undefined : { address_name: settings.address }),
         ...(settings.storage === undefined ? undefined : { storage_gb: settings.storage }),
       },
     });
     if (!out.json) out.note(`${made.name} is a new container (${made.id}).`);
     return (await waitFor(session, made, goal)) ?? gone(made.name);
   }
-  if (container.status === 'running') return container;
+  const known = await named(session, container, settings.address);
+  if (known.status === 'running') return known;
   if (container.status === 'stopped' || container.status === 'failed')
     await client.call('startContainer', { params: { id: container.id }, query: { discard: 'false' } });
   return (await waitFor(session, container, goal)) ?? gone(container.name);
+}
+
+/** The container, with the address that is asked for, if one is. */
+async function named({ client }: FileSession, container: Container, address: string | undefined): Promise<Container> {
+  if (address === undefined || address === container.address_name) return container;
+  return client.call('updateContainer', { params: { id: container.id }, body: { address_name: address } });
 }
 
 function gone(name: string): never {

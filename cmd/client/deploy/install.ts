@@ -1,5 +1,5 @@
 /** What each deployment does once its container runs: files into a new folder, build, release command, switch. */
-import type { CallInput, Container } from '../../../client/index.ts';
+import { type CallInput, type Container, readableHost } from '../../../client/index.ts';
 import { shellWord } from '../../../lib/shell-word.ts';
 import { clean } from '../clean.ts';
 import { outlookOf, pageOf } from '../outside.ts';
@@ -77,12 +77,9 @@ const OPENED: readonly CallInput<'addIngress'>['body'][] = [{ port: 80 }, { port
 type AppPlace = { readonly url: string } | { readonly url: undefined; readonly hint: string };
 
 /** Opens the ports that lead to the app, unless its owner has some. Resolves with where it is reached. */
-export async function openPorts(
-  session: ClientSession,
-  { id, name, hostname }: Container,
-  port: number,
-): Promise<AppPlace> {
+export async function openPorts(session: ClientSession, container: Container, port: number): Promise<AppPlace> {
   const { client, out } = session;
+  const { id, name } = container;
   const params = { id };
   let { rules } = await client.call('listIngress', { params });
   if (rules.length === 0) {
@@ -90,7 +87,7 @@ export async function openPorts(
     ({ rules } = await client.call('listIngress', { params }));
   }
   const leading = rules.filter(({ target_port }) => target_port === port);
-  const url = pageOf(leading, hostname, await outlookOf(session, out.place));
+  const url = pageOf(leading, readableHost(container), await outlookOf(session, out.place));
   if (url !== undefined) return { url };
   const isGuarded = rules.some(({ access }) => access !== undefined);
   const commands = OPENED.flatMap(({ port: outside, tls }) => {

@@ -20,6 +20,8 @@ export interface FolderSettings {
   readonly memory?: number | undefined;
   readonly storage?: number | undefined;
   readonly size?: string | undefined;
+  /** A readable address, if one is wanted. */
+  readonly address?: string | undefined;
   readonly exclude?: readonly string[] | undefined;
 }
 
@@ -58,6 +60,7 @@ const RULES = {
   memory: whole(1, 9_999_999),
   storage: whole(1, 9_999_999),
   size: line,
+  address: line,
   exclude: lines,
 } as const satisfies Record<keyof FolderSettings, SettingRule>;
 

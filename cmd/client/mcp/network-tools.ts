@@ -1,7 +1,8 @@
 /** Tools for what leads to a container from outside: ports, and hostnames of the user. */
 import { z } from 'zod';
-import { addressOfPort, type CallReply, TroupeError } from '../../../client/index.ts';
-import { ingressAccessSchema, ingressPasswordSchema } from '../../../proto/compute/fields.ts';
+import { addressOfPort, type CallReply, readableHost, TroupeError } from '../../../client/index.ts';
+import { addressNameSchema } from '../../../proto/compute/address-names.ts';
+import { containerSchema, ingressAccessSchema, ingressPasswordSchema } from '../../../proto/compute/fields.ts';
 import { ingressSchema } from '../../../proto/compute/settings.ts';
 import { mappingSchema } from '../../../proto/network/endpoints.ts';
 import { containerField, idOf } from './fields.ts';
@@ -62,6 +63,21 @@ const PORT_TOOLS: readonly Tool[] = [
     },
   }),
   tool({
+    name: 'set_address_name',
+    title: 'Give a container a readable address',
+    description:
+      'Has the container reached at a name in the place of its id in its hostname, too, or takes the name away. A ' +
+      'name that is given up is reserved for the user for 90 days.',
+    effect: 'sets',
+    input: byContainer.extend({ address_name: addressNameSchema.nullable().describe('Null: no name') }),
+    output: z.object({ container: containerSchema }),
+    async run({ container, address_name }, context) {
+      const params = { id: await idOf(container, context) };
+      const { client, signal } = context;
+      return { container: await client.call('updateContainer', { params, body: { address_name } }, { signal }) };
+    },
+  }),
+  tool({
     name: 'close_port',
     title: 'Close a port',
     description: 'Closes a port of a container. Nobody reaches what is behind it from then on.',
@@ -85,7 +101,7 @@ async function withUrls(id: string, rules: readonly Rule[], { client, signal, ou
     if (error instanceof TroupeError && error.code === 'missing_scope') return undefined;
     throw error;
   });
-  const hostname = container?.hostname;
+  const hostname = container && readableHost(container);
   const urlOf = (rule: Rule) =>
     hostname === undefined ? '' : (addressOfPort(hostname, rule, from) ?? `http://${hostname}:${rule.port}/`);
   return rules.map((rule) => ({ ...rule, url: urlOf(rule) }));

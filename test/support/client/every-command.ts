@@ -153,6 +153,17 @@ function containers(): CommandStep[] {
       },
     ),
     said('update box --expires 2001-01-01T00:00:00Z', /^troupe: expires_at must be in the future/, { code: 2 }),
+    said(
+      'update box --address boxes-at-home',
+      /^Changed box: the address \(boxes-at-home\..*\)\. It was not restarted/,
+    ),
+    said('show box', /\naddress\tboxes-at-home\./),
+    said('update boxes --address boxes-at-home', /is the address of your container box .* --address none`/, {
+      code: 6,
+    }),
+    said('update box --address www', /^troupe: address_name is a name that the platform keeps for itself/, { code: 2 }),
+    said('update box --address none', /^Changed box: the address \(.*\)\. It was not restarted\.\n$/),
+    said('run x --address NO', /^troupe: address_name must be 3 to 40 characters/, { code: 2 }),
     said('run x --alias db', /^troupe: alias is the name in a private network/, { code: 2 }),
     deed('update boxes', failure('usage'), { code: 2 }),
     said('update boxes --image nowhere', /^troupe: .*image/, { code: 2 }),

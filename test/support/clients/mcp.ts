@@ -68,6 +68,7 @@ export async function refusesAllBut(client: Client, own: string): Promise<void> 
     ['read_logs', { container: OTHER }],
     ['list_ports', { container: OTHER }],
     ['open_port', { container: OTHER, port: 80 }],
+    ['set_address_name', { container: OTHER, address_name: 'other-box' }],
     ['close_port', { container: OTHER, port: 80 }],
     ['add_hostname', { container: own, hostname: 'x.example.com' }],
     ['remove_hostname', { hostname: OTHER }],

@@ -3,7 +3,7 @@ import './frame.css';
 import { ChevronRight, CircleSlash, ExternalLink, Play, Square, Trash } from 'lucide';
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { addressOfSite, type Container } from '../../../client/index.ts';
+import { addressOfSite, type Container, readableHost } from '../../../client/index.ts';
 import { now } from '../../core/clock.ts';
 import { span } from '../../core/format.ts';
 import { place } from '../../core/router.ts';
@@ -98,7 +98,7 @@ function stateWords(container: Container): string {
 }
 
 function Deeds({ container }: { readonly container: Container }) {
-  const { name, status, hostname, ports = [] } = container;
+  const { name, status, ports = [] } = container;
   const [isDeleting, setDeleting] = useState(false);
   const start = useStart(container);
   const stop = useStop(container);
@@ -117,7 +117,7 @@ function Deeds({ container }: { readonly container: Container }) {
           </Button>
         )}
         {ports.some(({ port }) => port === 443) && (
-          <LinkButton icon={ExternalLink} href={addressOfSite(hostname, 'https', outlook())} outside>
+          <LinkButton icon={ExternalLink} href={addressOfSite(readableHost(container), 'https', outlook())} outside>
             {t.container.open}
           </LinkButton>
         )}

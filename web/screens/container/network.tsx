@@ -1,7 +1,7 @@
 /** How a container is reached: its ports, the hostnames that lead to it, and its private network. */
 import { ExternalLink, Globe, Trash } from 'lucide';
 import { useState } from 'preact/hooks';
-import { addressOfPort, type Container } from '../../../client/index.ts';
+import { addressOfPort, type Container, readableHost } from '../../../client/index.ts';
 import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
 import { call, client } from '../../core/platform.ts';
@@ -19,6 +19,7 @@ import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 import { MappingStatus } from '../hostnames/mapping.tsx';
 import { AccessFields, type PortAccess } from './access.tsx';
+import { AddressNameForm } from './address-name.tsx';
 import { ContainerFrame } from './frame.tsx';
 import { PrivateNetwork } from './private-network.tsx';
 
@@ -28,6 +29,7 @@ export function Network({ params: { id = '' } }: ScreenProps) {
       {(container) => (
         <div class="stack">
           <Ports container={container} />
+          <AddressNameForm key={container.id} container={container} />
           <Hostnames id={id} />
           <PrivateNetwork key={container.id} container={container} />
         </div>
@@ -37,14 +39,15 @@ export function Network({ params: { id = '' } }: ScreenProps) {
 }
 
 function Ports({ container }: { readonly container: Container }) {
-  const { hostname, ports = [] } = container;
+  const { ports = [] } = container;
+  const host = readableHost(container);
   return (
     <Panel
       title={t.network.ports}
       aside={
         <span class="row mono tiny cut">
-          <span class="cut">{hostname}</span>
-          <CopyButton text={hostname} what={t.container.theAddress} />
+          <span class="cut">{host}</span>
+          <CopyButton text={host} what={t.container.theAddress} />
         </span>
       }
     >
@@ -66,13 +69,14 @@ interface PortRowProps {
   readonly rule: NonNullable<Container['ports']>[number];
 }
 
-function PortRow({ container: { id, hostname }, rule }: PortRowProps) {
+function PortRow({ container, rule }: PortRowProps) {
+  const { id } = container;
   const { port, target_port, tls, access = 'public' } = rule;
   const deed = useDeed(async () => {
     await call('deleteIngress', { params: { id, port: String(port) } });
     toast(t.network.closed(port));
   });
-  const href = addressOfPort(hostname, { port, tls }, outlook());
+  const href = addressOfPort(readableHost(container), { port, tls }, outlook());
   return (
     <RowOf
       name={<span class="num">{t.network.rule(port, target_port)}</span>}

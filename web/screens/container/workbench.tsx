@@ -1,6 +1,6 @@
 /** The workbench of a container: what it uses, its terminals, and its log beside them. */
 import './workbench.css';
-import type { Container } from '../../../client/index.ts';
+import { type Container, readableHost } from '../../../client/index.ts';
 import { gigabytes, megabytes } from '../../core/format.ts';
 import { imageName } from '../../core/image.ts';
 import type { ScreenProps } from '../../core/router.ts';
@@ -52,17 +52,18 @@ function Reason({ container: { status, status_reason, health, health_reason } }:
 }
 
 function About({ container }: { readonly container: Container }) {
-  const { hostname, ports = [], ssh, image = '', pull_policy, instance_type, memory_mb, storage_gb } = container;
+  const { ports = [], ssh, image = '', pull_policy, instance_type, memory_mb, storage_gb } = container;
   const size = t.container.sizeOf(instance_type, t.sizes[instance_type], megabytes(memory_mb), gigabytes(storage_gb));
   const isOpen = ports.length > 0;
+  const host = readableHost(container);
   return (
     <Facts
       of={[
         [
           t.container.address,
           <>
-            <span class={`cut ${isOpen ? '' : 'faint'}`}>{isOpen ? hostname : t.container.noAddress}</span>
-            {isOpen && <CopyButton text={hostname} what={t.container.theAddress} />}
+            <span class={`cut ${isOpen ? '' : 'faint'}`}>{isOpen ? host : t.container.noAddress}</span>
+            {isOpen && <CopyButton text={host} what={t.container.theAddress} />}
           </>,
         ],
         [

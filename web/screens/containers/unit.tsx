@@ -1,7 +1,7 @@
 /** One container in the list: how it is, what it uses or why it ended, and what can be done. */
 import { Globe, HardDrive, Play, ScrollText, Settings, Square, SquareTerminal, Trash } from 'lucide';
 import { useState } from 'preact/hooks';
-import { addressOfSite, type Container } from '../../../client/index.ts';
+import { addressOfSite, type Container, readableHost } from '../../../client/index.ts';
 import { now } from '../../core/clock.ts';
 import { bytesOf, exactTime, megabytes, percent, span, spanExactly } from '../../core/format.ts';
 import { outlook } from '../../live/facts.ts';
@@ -163,7 +163,8 @@ function Actions({ container }: { readonly container: Container }) {
 }
 
 function Under({ container }: { readonly container: Container }) {
-  const { id, status, status_reason, ports = [], hostname, storage_used_gb, storage_gb } = container;
+  const { id, status, status_reason, ports = [], storage_used_gb, storage_gb } = container;
+  const host = readableHost(container);
   if (status === 'failed')
     return (
       <div class="under bad">
@@ -181,8 +182,8 @@ function Under({ container }: { readonly container: Container }) {
       {isWeb && (
         <span class="row">
           <Icon of={Globe} />
-          <a class="link above cut" href={addressOfSite(hostname, 'https', outlook())} target="_blank" rel="noopener">
-            {hostname}
+          <a class="link above cut" href={addressOfSite(host, 'https', outlook())} target="_blank" rel="noopener">
+            {host}
           </a>
         </span>
       )}

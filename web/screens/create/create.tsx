@@ -24,6 +24,7 @@ import { sizeText } from './size.ts';
 
 /** The sentence that says what is missing. */
 const WHY = 'create-why';
+const NAME_ATTRIBUTES = { maxLength: 40, autocomplete: 'off', autocapitalize: 'none' } as const;
 
 export function Create() {
   const [draft, setDraft] = useState<CreateDraft>(newDraft);
@@ -77,7 +78,7 @@ export function Create() {
           error={fieldError(deed.error, 'ssh_key_ids', 'public_key')}
         />
         <Check label={t.create.ssh} hint={t.create.sshHint} checked={draft.ssh} onChange={(ssh) => change({ ssh })} />
-        <More draft={draft} change={change} error={fieldError(deed.error, 'mount_paths')} />
+        <More draft={draft} change={change} error={deed.error} />
         <Failure error={deed.error} />
         <div class="ends">
           <Button type="submit" kind="main" busy={deed.isBusy} reason={reason} describedBy={reason && WHY}>
@@ -133,18 +134,27 @@ function Amounts({ draft, change, error }: PartProps & { readonly error: Paramet
   );
 }
 
-function More({ draft, change, error }: PartProps & { readonly error: string | undefined }) {
+function More({ draft, change, error }: PartProps & { readonly error: Parameters<typeof fieldError>[0] }) {
+  const [ofMounts, ofName] = [fieldError(error, 'mount_paths'), fieldError(error, 'address_name')];
   return (
-    <details class="more" open={error !== undefined}>
+    <details class="more" open={ofMounts !== undefined || ofName !== undefined}>
       <summary>{t.create.more}</summary>
       <div class="stack">
         <TextField
           label={t.create.mounts}
           hint={t.create.mountsOrNone}
-          error={error}
+          error={ofMounts}
           rows={3}
           value={draft.mounts}
           onInput={(mounts) => change({ mounts })}
+        />
+        <TextField
+          label={t.network.addressNameField}
+          hint={t.create.addressNameHint}
+          error={ofName}
+          value={draft.addressName}
+          onInput={(addressName) => change({ addressName })}
+          attributes={NAME_ATTRIBUTES}
         />
         <SelectField
           label={t.create.pull}
@@ -160,7 +170,7 @@ function More({ draft, change, error }: PartProps & { readonly error: string | u
   );
 }
 
-function lineOf({ name, image, size, memoryMb, storageGb, ssh, mounts }: CreateDraft): string {
+function lineOf({ name, image, size, memoryMb, storageGb, ssh, mounts, addressName }: CreateDraft): string {
   const kept = mounts.trim() === '' ? ['none'] : pathsIn(mounts);
   return troupeLine(
     'run',
@@ -173,6 +183,7 @@ function lineOf({ name, image, size, memoryMb, storageGb, ssh, mounts }: CreateD
     '--storage',
     String(storageGb),
     ssh ? '--ssh' : undefined,
+    ...(addressName.trim() === '' ? [] : ['--address', addressName.trim()]),
     ...(kept.join() === '/root' ? [] : kept.flatMap((path) => ['--mount', path])),
   );
 }

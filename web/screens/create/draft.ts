@@ -16,6 +16,8 @@ export interface CreateDraft {
   readonly ssh: boolean;
   /** One path a line. */
   readonly mounts: string;
+  /** Empty: it is reached by its id alone. */
+  readonly addressName: string;
   readonly pull: 'Always' | 'IfNotPresent';
 }
 
@@ -33,13 +35,14 @@ export function newDraft(): CreateDraft {
     pasted: '',
     ssh: true,
     mounts: '/root',
+    addressName: '',
     pull: 'IfNotPresent',
   };
 }
 
 /** As it is sent. */
 export function bodyOf(draft: CreateDraft, keyIds: readonly number[]): CallInput<'createContainer'>['body'] {
-  const { name, image, size, memoryMb, storageGb, ssh, mounts, pull } = draft;
+  const { name, image, size, memoryMb, storageGb, ssh, mounts, addressName, pull } = draft;
   return {
     name: name.trim(),
     instance_type: size,
@@ -49,6 +52,7 @@ export function bodyOf(draft: CreateDraft, keyIds: readonly number[]): CallInput
     ssh_enabled: ssh,
     ...(mounts.trim() === '' ? { stateless: true } : { mount_paths: pathsIn(mounts) }),
     pull_policy: pull,
+    ...(addressName.trim() === '' ? {} : { address_name: addressName.trim() }),
     ...(image.trim() === '' ? {} : { image: image.trim() }),
   };
 }

@@ -3,7 +3,7 @@
  * logged in gets an entry from the platform, and goes back with it.
  */
 import { useEffect } from 'preact/hooks';
-import { addressOfPort, addressOfSite } from '../../../client/index.ts';
+import { addressOfPort, addressOfSite, readableHost } from '../../../client/index.ts';
 import { call, client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { place } from '../../core/router.ts';
@@ -50,7 +50,7 @@ async function entryOf(host: string, port: string, path: string, signal: AbortSi
     client.call('listMappings', undefined, { signal }),
     client.call('showPlatformFacts', undefined, { signal }),
   ]);
-  const own = containers.find(({ hostname }) => hostname === host);
+  const own = containers.find((each) => each.hostname === host || readableHost(each) === host);
   const id = own?.id ?? domains.find(({ domain }) => domain === host)?.container_id;
   if (id === undefined || !/^\d+$/.test(port)) return 'unknown';
   const { url } = await call('enterIngress', { params: { id, port }, body: { host, path } }, { signal });

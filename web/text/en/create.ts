@@ -30,6 +30,7 @@ export const CREATE = {
   mountsHint: 'Folders whose files stay over restarts, one a line.',
   mountsOrNone: 'Folders whose files stay over restarts, one a line. Without any, another image needs no pause.',
   pull: 'Pull the image',
+  addressNameHint: 'With shop, its address begins with shop and not with its id. Empty: none.',
   pullMissing: 'if it is missing',
   pullAlways: 'at each start',
   submit: 'Create container',

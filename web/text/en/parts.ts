@@ -12,6 +12,10 @@ export const NETWORK = {
   close: (port: number) => `Close port ${port}`,
   closed: (port: number) => `Port ${port} is closed`,
   opened: (port: number) => `Port ${port} is open`,
+  addressName: 'Readable address',
+  addressNameField: 'Name in the address',
+  addressNameHint: (rest: string) =>
+    `With shop, shop${rest} leads here, too. Empty: none. A name you give up is reserved for you for 90 days.`,
   outer: 'From outside',
   privateNetwork: 'Private network',
   networkName: 'Network',
