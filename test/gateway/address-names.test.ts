@@ -9,6 +9,8 @@ import { insertRule } from '../../storage/compute/ingress.ts';
 import { tellCompute } from '../../storage/compute/news.ts';
 import type { Db } from '../../storage/db.ts';
 import { insertRoute } from '../../storage/gateway/routes.ts';
+import { runningState } from '../support/gateway/containers.ts';
+import { startGateway } from '../support/gateway/gateway.ts';
 import { cookieIn, hostOf, OTHER, OWN, openGuarded, type Visit } from '../support/gateway/guards.ts';
 import { httpOrigin } from '../support/gateway/proxy.ts';
 import { failOnLeaks } from '../support/leaks.ts';
@@ -93,6 +95,27 @@ test('a name leads where the id leads, by TLS and by plain HTTP; a change counts
   await reaches(hostOf('store'), 200);
   await refusesTls(visit, SHOP);
   assert.equal((await visit()).status, 200);
+});
+
+test('another gateway on the same database learns of a name at once, and of its end', async (t) => {
+  const { db, visit, origin, reaches } = await open(t);
+  await openToAll(db, OWN, origin);
+  await reaches(hostOf(OWN), 200);
+  const list = async () => [runningState(OWN)];
+  const engine = {
+    list,
+    inspect: async () => runningState(OWN),
+    dial: () => Promise.reject(new Error('not asked for')),
+  };
+  const { ports } = await startGateway(t, { db, engine });
+  const port = ports.https;
+  const answers = async (host: string) => (await visit({ host, port }).catch(() => undefined))?.status;
+  await until(async () => (await answers(hostOf(OWN))) === 200, { what: 'it is there', timeoutMs: 15_000 });
+  for (const each of ['shop', 'store']) {
+    await name(db, OWN, each);
+    await until(async () => (await answers(hostOf(each))) === 200, { what: `${each} is there`, timeoutMs: 2000 });
+  }
+  await until(async () => (await answers(SHOP)) === undefined, { what: 'it is gone', timeoutMs: 2000 });
 });
 
 test('a name that moves to another container brings no kept answer of the one before', async (t) => {

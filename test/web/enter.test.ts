@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { request } from '../support/cluster/platform.ts';
 import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
 import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
@@ -73,6 +74,17 @@ describe('a page for its owner alone', {
   test('whoever is logged in is led there at once', async () => {
     await page.goto(`${site}/`);
     await page.waitForURL(`${site}/`);
+    assert.equal((await page.textContent('body'))?.trim(), 'served');
+  });
+
+  test('a readable address is entered by way of the console, too', async () => {
+    const body = { address_name: 'my-web' };
+    assert.equal((await request('PATCH', box.url, { token: box.token, body })).status, 200);
+    const named = site.replace(box.id, 'my-web');
+    await until(async () => (await page.goto(`${named}/`).catch(() => undefined))?.status() === 200, {
+      what: 'it leads there',
+    });
+    await page.waitForURL(`${named}/`);
     assert.equal((await page.textContent('body'))?.trim(), 'served');
   });
 

@@ -1,0 +1,82 @@
+/** A readable address through the real platform over TLS: a stranger, a narrow token, and a removed user. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { Agent, get } from 'node:https';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { startBox } from '../support/clients/container.ts';
+import { deleteAll, logIn, request, startPlatform, troupe } from '../support/cluster/platform.ts';
+import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
+
+const PASSWORD = 'the password of a test';
+
+test('a name leads to its container over TLS, and stays the user’s when it is given up', {
+  skip: skipWithoutDocker(),
+  timeout: 240_000,
+}, async (t) => {
+  const ends: (() => unknown)[] = [];
+  t.after(async () => {
+    for (const end of ends) await end();
+  });
+  const data = await tempDir({ after: (end) => void ends.unshift(end) });
+  const platform = await startPlatform({ data, env: { DEFAULT_IMAGE: await tinyImage() } });
+  ends.unshift(() => platform.stop());
+  const { urls, admin, domain } = platform.ready;
+  const token = await logIn(urls.auth, admin.username, admin.password ?? '');
+  ends.unshift(() => deleteAll(urls.compute, token));
+  const added = await troupe(['users', 'add', 'bob', '--data', data], { input: `${PASSWORD}\n` });
+  assert.equal(added.code, 0, added.stderr);
+  const bob = await logIn(urls.auth, 'bob', PASSWORD);
+  const { id } = await startBox(urls.compute, token, data);
+  const bobs = await startBox(urls.compute, bob, data);
+  const containers = `${urls.compute}/compute/containers`;
+  const name = (of: string, address_name: string | null, who = token) =>
+    request('PATCH', `${containers}/${of}`, { token: who, body: { address_name } });
+
+  const rule = { port: 443, target_port: 8080, tls: 'platform' };
+  assert.equal((await request('POST', `${containers}/${id}/ingress`, { token, body: rule })).status, 200);
+  const config = { XDG_CONFIG_HOME: join(data, 'config'), TROUPE_URL: '', TROUPE_TOKEN: '' };
+  const login = ['login', urls.https, '--ca', join(data, 'ca.pem'), '--user', 'admin', '--password-stdin'];
+  assert.equal((await troupe(login, { env: config, input: `${admin.password}\n` })).code, 0);
+  const serve = 'mkdir /tmp/w; echo served > /tmp/w/index.html; httpd -p 8080 -h /tmp/w';
+  assert.equal((await troupe(['exec', id, '--', serve], { env: config })).code, 0);
+
+  const ca = await readFile(join(data, 'ca.pem'));
+  const ask = (host: string): Promise<string> => {
+    const agent = new Agent({ ca, servername: host });
+    return new Promise<string>((resolve, reject) => {
+      const options = { host: '127.0.0.1', port: new URL(urls.https).port, agent, headers: { host } };
+      get(options, (answer) => resolve(text(answer))).on('error', reject);
+    }).finally(() => agent.destroy());
+  };
+  const shop = `shop.compute.${domain}`;
+  await assert.rejects(ask(shop), /unrecognized.name/i);
+  const named = await troupe(['update', id, '--address', 'shop'], { env: config });
+  assert.match(named.stdout + named.stderr, /the address \(shop\.compute\./);
+  await until(async () => (await ask(shop).catch(() => '')) === 'served\n', { what: 'the page', timeoutMs: 10_000 });
+  assert.equal(await ask(`${id}.compute.${domain}`), 'served\n');
+  const opened = await troupe(['open', id], { env: config });
+  assert.match(opened.stdout, new RegExp(`^https://${shop}(:\\d+)?/\\n$`));
+
+  // A stranger, and a token that may read only.
+  const taken = await name(bobs.id, 'shop', bob);
+  assert.deepEqual([taken.status, taken.json.error], [409, 'The address "shop" is taken: choose another.']);
+  assert.equal((await name(id, 'mine-now', bob)).status, 404);
+  const scopes = [`compute.containers.${id}:read`];
+  const made = await troupe(['api-token', 'create', 'narrow', '--scope', ...scopes, '--json'], { env: config });
+  const narrow = /svc_[\w.-]+/.exec(made.stdout)?.[0] ?? '';
+  assert.notEqual(narrow, '', made.stdout + made.stderr);
+  assert.equal((await name(id, 'narrow-one', narrow)).status, 403);
+
+  // Its user is removed: the name is nobody else's yet.
+  assert.equal((await name(bobs.id, 'bobs-page', bob)).status, 200);
+  const removed = await troupe(['users', 'remove', 'bob', '--yes', '--data', data]);
+  assert.equal(removed.code, 0, removed.stderr);
+  const reserved = await name(id, 'bobs-page');
+  assert.equal(reserved.status, 409);
+  assert.match(String(reserved.json.error), /^The address "bobs-page" was given up lately, and is reserved until 20/);
+  assert.ok(!JSON.stringify(reserved.json).includes('bob"'));
+});
