@@ -732,6 +732,8 @@ create table webhooks (
 
 CREATE INDEX address_names_by_user ON public.address_names USING btree (user_id);
 
+CREATE INDEX address_names_given_up ON public.address_names USING btree (reserved_until) WHERE (container_id IS NULL);
+
 CREATE INDEX api_tokens_by_account ON public.api_tokens USING btree (service_account_id);
 
 CREATE INDEX api_tokens_by_expiry ON public.api_tokens USING btree (expires_at);

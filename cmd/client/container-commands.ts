@@ -13,11 +13,14 @@ const inEnv = actionsOf(() => import('./env.ts'));
 const inPorts = actionsOf(() => import('./ports.ts'));
 
 const WAIT_SECONDS = 300;
+const ACCESS =
+  'who gets through at ports with /https: public (everybody), password (you type it), mine (you alone, by the console)';
 const timeout = ['--timeout <seconds>', 'how long to wait', count, WAIT_SECONDS] as const;
 
 /** Adds them; `addSsh` adds those for SSH, which are others by SSH itself. */
 export function addContainerCommands(program: Command, addSsh: (program: Command) => void): void {
   listCommand(program, 'ps', 'list your containers')
+    .option('-w, --wide', 'also when each expires, and its readable address')
     .addOption(new Option('-a, --all', 'all of them, as always').hideHelp())
     .action(inContainers((of) => of.listOwn));
   clientCommand(program, 'show [container]', 'show one container: status, ports, paths, hostnames, SSH').action(
@@ -47,6 +50,7 @@ function addRun(program: Command): void {
     .option('--storage <size>', 'such as 5G (default: 5G)', gigabytes)
     .option('--key <key>', 'an SSH key of yours; may be repeated (default: all)', several)
     .option('-p, --port <outside:inside>', 'open a port, such as 80:8080 or 443:8080/https; may be repeated', several)
+    .addOption(new Option('--access <who>', ACCESS).choices(['public', 'password', 'mine']))
     .option('--mount <path>', 'a path whose data is kept, or "none"; may be repeated (default: /root)', several)
     .option('-e, --env <name=value>', 'a variable; may be repeated', each)
     .option('--env-file <file>', 'variables of a file such as .env (-: standard input)')

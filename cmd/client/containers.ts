@@ -8,10 +8,16 @@ import { mappingsOf, portText } from './ports.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 import { waitFor } from './wait.ts';
 
-const HEADS = ['NAME', 'STATUS', 'SIZE', 'MEMORY', 'DISK', 'CREATED', 'ID'];
+const HEADS = ['NAME', 'STATUS', 'SIZE', 'MEMORY', 'DISK', 'CREATED', 'EXPIRES', 'ADDRESS', 'ID'];
+/** Most have none. */
+const WIDE = ['EXPIRES', 'ADDRESS'];
+
+export interface OwnListOptions extends ClientCommandOptions {
+  readonly wide?: boolean;
+}
 
 /** Lists the containers. */
-export async function listOwn(options: ClientCommandOptions): Promise<void> {
+export async function listOwn(options: OwnListOptions): Promise<void> {
   const { client, out } = openSession(options);
   const answer = await client.call('listContainers');
   const rows = answer.containers.map((container) => [
@@ -21,9 +27,12 @@ export async function listOwn(options: ClientCommandOptions): Promise<void> {
     memoryOf(container),
     diskOf(container),
     out.when(container.created_at),
+    container.expires_at ?? '',
+    container.address_name === undefined ? '' : readableHost(container),
     container.id,
   ]);
-  out.table(answer, HEADS, rows, 'You have no container: `troupe run NAME` makes one.');
+  const hidden = options.wide === true ? [] : WIDE;
+  out.table(answer, HEADS, rows, 'You have no container: `troupe run NAME` makes one.', hidden);
   if (!out.isTerminal || out.json || options.quiet) return;
   for (const { name, status, status_reason, health_reason: reason = status_reason } of answer.containers)
     if (reason !== undefined && (status !== 'running' || reason !== status_reason)) out.note(`${name}: ${reason}`);

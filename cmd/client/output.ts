@@ -107,9 +107,16 @@ export class Output {
 
   /**
    * The answer of an endpoint as JSON, or a table. The last column is the id, which alone is printed with -q. On a
-   * terminal columns are aligned, and the widest gives way; elsewhere they are whole and a tab apart.
+   * terminal columns are aligned, and the widest gives way; elsewhere they are whole and a tab apart. `onlyNamed`:
+   * those that are shown if `--columns` names them.
    */
-  table(answer: unknown, heads: readonly string[], rows: readonly (readonly string[])[], none: string): void {
+  table(
+    answer: unknown,
+    heads: readonly string[],
+    rows: readonly (readonly string[])[],
+    none: string,
+    onlyNamed: readonly string[] = [],
+  ): void {
     if (this.json) {
       this.line(JSON.stringify(answer));
       return;
@@ -122,8 +129,8 @@ export class Output {
       this.note(none);
       return;
     }
-    const order =
-      this.#columns === undefined ? heads.map((_, at) => at) : this.#columns.map((name) => heads.indexOf(name));
+    const shown = this.#columns ?? heads.filter((name) => !onlyNamed.includes(name));
+    const order = shown.map((name) => heads.indexOf(name));
     if (order.includes(-1) || order.length > MOST_COLUMNS)
       throw new ClientFailure('usage', `The columns are ${heads.join(', ').toLowerCase()}.`);
     const picked = [heads, ...rows].map((row) => order.map((at) => clean(row[at] ?? '')));

@@ -64,6 +64,12 @@ export function addDeploy(program: Command): void {
     .option('--memory <size>', 'such as 512M or 2G, of a new container', megabytes)
     .option('--storage <size>', 'such as 5G, of a new container', gigabytes)
     .option('--address <name>', 'its readable address: NAME.compute.<domain> leads to the app, too')
+    .addOption(
+      new Option(
+        '--access <who>',
+        'who gets through at the ports that it opens: password, mine, or public (default)',
+      ).choices(['public', 'password', 'mine']),
+    )
     .option('--note <text>', 'what `troupe releases` says of it')
     .option('--with-secrets', 'take along .env files and private keys')
     .option('--timeout <seconds>', 'how long to wait for the container', count, WAIT_SECONDS)

@@ -71,20 +71,22 @@ export async function listPorts(name: string | undefined, options: ClientCommand
   );
 }
 
+/** Who gets through a port: `--access`. */
+export type PortGuardOption = 'public' | 'password' | 'mine';
+
 interface AddPortOptions extends ClientCommandOptions {
-  readonly access?: 'public' | 'password' | 'mine';
+  readonly access?: PortGuardOption;
 }
 
 /** Opens a port. */
 export async function addPort(name: string, text: string, options: AddPortOptions): Promise<void> {
   const { access = 'public' } = options;
   const parsed = portToOpen(text);
-  if (access !== 'public' && parsed.tls !== 'platform')
-    throw new ClientFailure('usage', `--access ${access} needs HTTPS by the platform: add /https, as 443:8080/https.`);
+  mustBeGuardable([parsed], access);
   const session = openSession(options);
   const container = await containerOf(session, name);
   const { id } = container;
-  const body = access === 'public' ? parsed : { ...parsed, access, ...(await passwordFor(access, session)) };
+  const body = { ...parsed, ...(await guardFor(access, session)) };
   const rule = await session.client.call('addIngress', { params: { id }, body });
   if (session.out.json) return session.out.line(JSON.stringify(rule));
   const outside = outsideOf(rule, readableHost(container), await outlookOf(session, options.place));
@@ -132,6 +134,23 @@ const WHOM = {
   password: 'It asks for the password; the user name does not matter.',
   mine: 'It opens for you alone, in a browser that is logged in at the platform.',
 } as const;
+
+/** Throws ClientFailure where a port has no HTTPS by the platform, and so nobody is asked there. */
+export function mustBeGuardable(
+  ports: readonly CallInput<'addIngress'>['body'][],
+  access: PortGuardOption = 'public',
+): void {
+  if (access !== 'public' && ports.some(({ tls }) => tls !== 'platform'))
+    throw new ClientFailure('usage', `--access ${access} needs HTTPS by the platform: add /https, as 443:8080/https.`);
+}
+
+/** What a rule says of those who get through; a password is typed or piped in. Throws ClientFailure. */
+export async function guardFor(
+  access: PortGuardOption = 'public',
+  session: ClientSession,
+): Promise<Pick<CallInput<'addIngress'>['body'], 'access' | 'password'>> {
+  return access === 'public' ? {} : { access, ...(await passwordFor(access, session)) };
+}
 
 /** The password of a port, typed or piped in: on the command line others on the machine would see it. */
 async function passwordFor(access: 'password' | 'mine', { out }: ClientSession): Promise<{ password?: string }> {

@@ -5,7 +5,7 @@ import { ClientFailure } from './failure.ts';
 import { type HealthOptions, healthOf, noteHealth } from './health.ts';
 import { pick } from './names.ts';
 import type { OwnMachine } from './place.ts';
-import { PULL_POLICIES, portToOpen } from './ports.ts';
+import { guardFor, mustBeGuardable, type PortGuardOption, PULL_POLICIES, portToOpen } from './ports.ts';
 import { confirm } from './prompt.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 import { expiryOf } from './times.ts';
@@ -29,6 +29,7 @@ export interface SettingOptions extends ClientCommandOptions, HealthOptions {
 
 export interface RunOptions extends SettingOptions {
   readonly port?: readonly string[];
+  readonly access?: PortGuardOption;
   readonly mount?: readonly string[];
   readonly env?: readonly string[];
   readonly envFile?: string;
@@ -51,6 +52,9 @@ export async function runContainer(
   options: RunOptions,
 ): Promise<void> {
   const ports = (options.port ?? []).map(portToOpen);
+  mustBeGuardable(ports, options.access);
+  if (ports.length === 0 && options.access !== undefined)
+    throw new ClientFailure('usage', '--access is of ports: name one, such as -p 443:8080/https.');
   const expires_at = expiryOf(options.expires);
   const named = options.env && parsePairs(options.env);
   const session = openSession(options);
@@ -60,6 +64,7 @@ export async function runContainer(
   const settings = settingsOf(command, options);
   const secrets =
     options.secret === undefined ? undefined : { [options.secret]: await readSecret(out, options.secret) };
+  const guard = await guardFor(options.access, session);
   const body: Body = {
     name: name ?? madeUpName(),
     ssh_key_ids,
@@ -77,10 +82,12 @@ export async function runContainer(
   const made = await client.call('createContainer', { body });
   await noteNamesakes(session, made);
   for (const body of ports)
-    await client.call('addIngress', { params: { id: made.id }, body }).catch((error: unknown) => {
-      out.note(`${made.name} is made (${made.id}) and starts, but port ${body.port} is not open.`);
-      throw error;
-    });
+    await client
+      .call('addIngress', { params: { id: made.id }, body: { ...body, ...guard } })
+      .catch((error: unknown) => {
+        out.note(`${made.name} is made (${made.id}) and starts, but port ${body.port} is not open.`);
+        throw error;
+      });
   if (options.wait === false && !options.shell) {
     out.done(made, `${made.name} is starting (${made.id}).`);
     return;

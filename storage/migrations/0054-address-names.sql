@@ -8,6 +8,7 @@ create table address_names (
   constraint address_names_container_key unique (container_id) deferrable initially deferred
 );
 create index address_names_by_user on address_names (user_id);
+create index address_names_given_up on address_names (reserved_until) where container_id is null;
 
 create or replace view known_containers as
   select id, user_id, name, status, desired, storage_gb, created_at, changed,

@@ -72,6 +72,7 @@ describe('a folder that is deployed', () => {
     await assert.rejects(settingsOf('prot = 1'), /troupe\.toml: prot is not known: there is name, image/);
     await assert.rejects(settingsOf('exclude = "a"'), /exclude must be a list of texts/);
     await assert.rejects(settingsOf('port = '), /troupe\.toml cannot be read: /);
+    assert.deepEqual(await settingsOf('address = "shop"'), { address: 'shop' });
     assert.deepEqual(await settingsOf('port = 80\nexclude = ["a"]'), { port: 80, exclude: ['a'] });
   });
 

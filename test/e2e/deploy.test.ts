@@ -215,4 +215,13 @@ describe('an app from a folder', { skip: skip(), timeout: 1_500_000 }, () => {
       what: 'the address leads to the other port',
     });
   });
+
+  test('at a readable address, if it is asked for, and refuses another access than the ports have', async () => {
+    const { url } = await deploy('--port', '9090', '--address', 'our-shop');
+    assert.match(new URL(url).host, /^our-shop\.compute\./);
+    await until(async () => (await page(url).catch(() => '')) === 'moved canary-of-deploy', { what: 'it is there' });
+    const { code, stderr } = await run(['deploy', folder, '--access', 'mine']);
+    assert.equal(code, 6);
+    assert.match(stderr, /Port \d+ of shop is open to others, .*`troupe port rm shop \d+` closes it/);
+  });
 });

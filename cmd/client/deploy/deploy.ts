@@ -4,12 +4,13 @@ import { basename, join, resolve } from 'node:path';
 import type { Container } from '../../../client/index.ts';
 import { ClientFailure } from '../failure.ts';
 import { type FileSession, openFiles } from '../own-client.ts';
+import type { PortGuardOption } from '../ports.ts';
 import { keyIds, sizeOf } from '../run.ts';
 import type { ClientCommandOptions } from '../session.ts';
 import { waitFor } from '../wait.ts';
 import { manifestOf, walk } from './files.ts';
 import { runStep } from './inside.ts';
-import { install, openPorts, portOf, type ReleasePlan } from './install.ts';
+import { guardOfPorts, install, openPorts, portOf, type ReleasePlan } from './install.ts';
 import { type DeployPlan, planOf, TELLING_FILES, type TellingFile } from './plan.ts';
 import { checked, type FolderSettings, SETTINGS_FILE, settingsOf } from './settings.ts';
 import { sendFiles } from './upload.ts';
@@ -27,6 +28,7 @@ export interface DeployOptions extends ClientCommandOptions {
   readonly storage?: number;
   readonly size?: string;
   readonly address?: string;
+  readonly access?: PortGuardOption;
   readonly note?: string;
   readonly withSecrets?: boolean;
   readonly timeout: number;
@@ -46,6 +48,7 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
   const files = await filesOf(session, root, plan, options);
   const container = await containerFor(session, plan, { ...settings, ...typedOf(options) }, options);
   const { name, id } = container;
+  const guard = await guardOfPorts(session, container, options.access);
   const { out } = session;
   const say = (line: string) => {
     if (!out.json) out.note(line);
@@ -61,7 +64,7 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
     return { ...plan, port: plan.port ?? (await portOf(session, id)), note: options.note ?? '' };
   };
   const { release, port } = await install(session, container, { fill, say });
-  const place = await openPorts(session, container, port);
+  const place = await openPorts(session, container, port, guard);
   const { url } = place;
   out.done({ container_id: id, name, release: Number(release), url }, `${name} runs release ${release}.`);
   if (out.json) return;

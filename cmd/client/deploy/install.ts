@@ -2,7 +2,9 @@
 import { type CallInput, type Container, readableHost } from '../../../client/index.ts';
 import { shellWord } from '../../../lib/shell-word.ts';
 import { clean } from '../clean.ts';
+import { ClientFailure } from '../failure.ts';
 import { outlookOf, pageOf } from '../outside.ts';
+import { guardFor, type PortGuardOption } from '../ports.ts';
 import type { ClientSession } from '../session.ts';
 import { runStep, sendScript } from './inside.ts';
 import type { DeployPlan } from './plan.ts';
@@ -76,14 +78,46 @@ const OPENED: readonly CallInput<'addIngress'>['body'][] = [{ port: 80 }, { port
 /** Where an app is reached: at an address, or nowhere before its owner has done what is said. */
 type AppPlace = { readonly url: string } | { readonly url: undefined; readonly hint: string };
 
+/** Who gets through at the ports that a deployment opens; empty: everybody. */
+type GuardOfPorts = Awaited<ReturnType<typeof guardFor>>;
+
+/**
+ * Asks what a guard of the ports needs, before anything is deployed. Throws ClientFailure for a container whose ports
+ * are open to others than the command says: those are left as they are.
+ */
+export async function guardOfPorts(
+  session: ClientSession,
+  { id, name }: Container,
+  access: PortGuardOption | undefined,
+): Promise<GuardOfPorts> {
+  if (access === undefined) return {};
+  const { rules } = await session.client.call('listIngress', { params: { id } });
+  if (rules.length === 0) return guardFor(access, session);
+  const other = rules.find((rule) => (rule.access ?? 'public') !== access);
+  if (other === undefined) return {};
+  throw new ClientFailure(
+    'state',
+    `Port ${other.port} of ${name} is open to others, and stays as it is: \`troupe port rm ${shellWord(name)} ` +
+      `${other.port}\` closes it. Or leave --access out.`,
+  );
+}
+
 /** Opens the ports that lead to the app, unless its owner has some. Resolves with where it is reached. */
-export async function openPorts(session: ClientSession, container: Container, port: number): Promise<AppPlace> {
+export async function openPorts(
+  session: ClientSession,
+  container: Container,
+  port: number,
+  guard: GuardOfPorts = {},
+): Promise<AppPlace> {
   const { client, out } = session;
   const { id, name } = container;
   const params = { id };
   let { rules } = await client.call('listIngress', { params });
   if (rules.length === 0) {
-    for (const rule of OPENED) await client.call('addIngress', { params, body: { ...rule, target_port: port } });
+    // Without a rule on 80, plain HTTP is sent to HTTPS, where visitors are asked.
+    const opened = guard.access === undefined ? OPENED : OPENED.filter(({ tls }) => tls === 'platform');
+    for (const rule of opened)
+      await client.call('addIngress', { params, body: { ...rule, ...guard, target_port: port } });
     ({ rules } = await client.call('listIngress', { params }));
   }
   const leading = rules.filter(({ target_port }) => target_port === port);

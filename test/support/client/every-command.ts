@@ -173,6 +173,13 @@ function containers(): CommandStep[] {
     deed('restart boxes --wait', done),
     said('rm boxes', /This deletes boxes with all data: add --yes\./, { code: 2 }),
     deed('rm boxes --yes', done),
+    said('run x --access mine', /^troupe: --access is of ports: name one, such as -p 443:8080/, { code: 2 }),
+    said('run x -p 80:8080 --access mine', /^troupe: --access mine needs HTTPS by the platform: add/, { code: 2 }),
+    deed('run boxes -p 443:8080/https --access mine --address my-boxes --expires 2h', compute.createContainer.reply),
+    said('port ls boxes', /8080\/https\tmine/),
+    said('ps --wide', /\tEXPIRES\tADDRESS\tID\n(.*\n)*boxes\t.*\t20.*Z\tmy-boxes\..*\n/),
+    said('ps --columns name,address', /\nboxes\tmy-boxes\./),
+    deed('rm boxes --yes', done),
     list('image ls', 'NAME,SOURCE,IMAGE', listImages.reply),
     // Tests run no registry, unless they are about it (test/e2e/image-commands.test.ts).
     said('image push /nowhere app:1', /This platform has no image registry/, { code: 6 }),
