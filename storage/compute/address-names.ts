@@ -36,6 +36,23 @@ interface NameClaim {
 export async function takeName(tx: Tx, name: string, { id, userId, now, until }: NameClaim): Promise<boolean> {
   // Until the transaction ends no other name of this user is taken: they are counted.
   await tx.run(`select pg_advisory_xact_lock(hashtextextended('address_names/' || $1, 0))`, [userId]);
+  const taken = await oneValue(
+    tx,
+    z.string(),
+    `insert into address_names as a (name, user_id, container_id) values ($1, $2, $3)
+     on conflict (name) do update set user_id = $2, container_id = $3, reserved_until = null
+       where a.container_id is null and (a.user_id = $2 or a.reserved_until <= $4) returning name`,
+    [name, userId, id, now],
+  );
+  if (taken === undefined) return false;
+  // After the other name, and only with it: so two who exchange theirs do not wait for each other.
+  await giveUp(tx, id, until, name);
+  await sweep(tx, now, until);
+  return true;
+}
+
+/** Counts and forgets what was given up. Rows that others hold are passed over, so nobody is waited for. */
+async function sweep(tx: Tx, now: Date, until: Date): Promise<void> {
   // A node of an earlier version removes containers without a word of their names.
   await tx.run(
     `update address_names set reserved_until = $1 where name in (select name from address_names
@@ -47,17 +64,6 @@ export async function takeName(tx: Tx, name: string, { id, userId, now, until }:
        where container_id is null and reserved_until <= $1 limit ${FORGOTTEN_AT_ONCE} for update skip locked)`,
     [now],
   );
-  const taken = await oneValue(
-    tx,
-    z.string(),
-    `insert into address_names as a (name, user_id, container_id) values ($1, $2, $3)
-     on conflict (name) do update set user_id = $2, container_id = $3, reserved_until = null
-       where a.container_id is null and (a.user_id = $2 or a.reserved_until <= $4) returning name`,
-    [name, userId, id, now],
-  );
-  // After the other name, and only with it: so two who exchange theirs do not wait for each other.
-  if (taken !== undefined) await giveUp(tx, id, until, name);
-  return taken !== undefined;
 }
 
 /** The container has no name any more. The one it had stays its user's until then. */

@@ -156,3 +156,17 @@ test('the owner is let in at a guarded port by the name, too, and not by one tha
   await refused('invalid_request', enter('shop.compute.cloud.test'));
   assert.match((await enter('store.compute.cloud.test')).url, /^https:\/\/store\.compute\.cloud\.test:8001\//);
 });
+
+test('a name whose container an older node removed is counted from the next change, and forgotten after that', async (t) => {
+  const compute = await openCompute(t);
+  const [own, foreign] = [await compute.create(ann), await compute.create(bob)];
+  await give(compute, own, 'shop');
+  await compute.db.run('update address_names set container_id = null');
+  await refused('conflict', give(compute, foreign, 'shop', bob));
+  await give(compute, foreign, 'other', bob);
+  const { message } = await refused('conflict', give(compute, foreign, 'shop', bob));
+  assert.match(message, /is reserved until 20/);
+  compute.clock.advance((RESERVED_DAYS + 1) * DAY_MS);
+  await give(compute, foreign, 'another', bob);
+  assert.equal(await compute.db.run(`select from address_names where name = 'shop'`), 0);
+});
