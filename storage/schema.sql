@@ -317,6 +317,7 @@ create table domain_mappings (
   created_at timestamp with time zone not null default now(),
   unproven_since timestamp with time zone,
   checked_at timestamp with time zone,
+  zone text not null default ''::text,
   constraint domain_mappings_pkey PRIMARY KEY (id),
   constraint domain_mappings_domain_check CHECK (((domain = lower(domain)) AND ((length(domain) >= 3) AND (length(domain) <= 253)))),
   constraint domain_mappings_due CHECK (

@@ -2,7 +2,7 @@
 import type { KeyObject } from 'node:crypto';
 import type { ComputeNewsSource } from '../../proto/compute/events.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
-import type { DnsProvider, TxtResolvers } from '../../proto/ports/dns.ts';
+import type { DnsProvider, FindZone, TxtResolvers } from '../../proto/ports/dns.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { ToolServer } from '../../proto/ports/tools.ts';
 import type { Db } from '../../storage/db.ts';
@@ -17,6 +17,7 @@ export interface NetworkDeps {
   readonly log: Log;
   readonly clock: Clock;
   readonly resolvers: TxtResolvers;
+  readonly findZone: FindZone;
   /** The provider, and the key its tokens are sealed with; undefined: mappings work by TXT records alone. */
   readonly integration: Integration | undefined;
   /** Names that nobody may map. */

@@ -1,5 +1,6 @@
 /** What a mapping is looked at for: the proof that its name is its user's, and whether it still is. */
 
+import { withTimeout } from '../../lib/waiting.ts';
 import { notificationEvent } from '../../proto/notify/notification.ts';
 import { audit } from '../../storage/audit.ts';
 import {
@@ -9,6 +10,7 @@ import {
   noteCheck,
   noteProof,
   setRecord,
+  setZone,
   verifyMapping,
 } from '../../storage/network/mappings.ts';
 import { append } from '../../storage/outbox.ts';
@@ -37,6 +39,9 @@ type Look =
   /** `isConclusive`: the look could have found the proof. */
   | { readonly kind: 'unproven'; readonly detail: string; readonly isConclusive: boolean };
 
+/** For finding the zone in the background. */
+const ZONE_MS = 5000;
+
 /** What the user of a claim is told who was not the first to prove it. */
 const LOST = 'another account proved that the name is theirs';
 
@@ -55,6 +60,7 @@ export class MappingCheck {
     const { clock, log } = this.#deps;
     if (row.status === 'verified') return this.recheck(row);
     if (row.status !== 'pending') return;
+    await this.findZone(row, ZONE_MS);
     const seen = await this.look(row);
     if (seen.kind !== 'unproven') return;
     const now = clock.now();
@@ -73,6 +79,13 @@ export class MappingCheck {
     await this.#right.tx((tx) =>
       noteCheck(tx, row.id, { now: new Date(now), detail: seen.detail, checks, nextCheckAt }),
     );
+  }
+
+  /** Finds the zone that holds the hostname, unless it is known. Takes at most `withinMs`. */
+  async findZone({ id, hostname, zone }: MappingRow, withinMs: number): Promise<void> {
+    if (zone !== '') return;
+    const found = await withTimeout(this.#deps.findZone(hostname), withinMs, () => undefined);
+    if (found !== undefined) await this.#right.tx((tx) => setZone(tx, id, found));
   }
 
   /** Looks for the proof of a pending mapping, and turns it verified when there is one. */

@@ -26,6 +26,8 @@ import { MAPPING, type MappingMessage, type NetworkUserMessage, writeRight } fro
 import { mappingView } from './views.ts';
 
 const SLEEP_AFTER_MS = 10_000;
+/** Whoever maps a hostname waits no longer for its zone to be found: the checks go on looking. */
+const ZONE_MS = 1500;
 
 /** The kind, for the service's tree. `users` count what their mappings have resolvers asked. */
 export function mappingKind(
@@ -65,8 +67,9 @@ export function mappingKind(
             nextCheckAt: found.nextCheckAt ?? new Date(clock.now()),
           }),
         );
-      row = (await mappingById(db, id)) ?? row;
     }
+    await checks.findZone(row, ZONE_MS);
+    row = (await mappingById(db, id)) ?? row;
     dispatch(replyTo, { ...mappingView(row, deps), ...(automated ? { dns_automated: true } : {}) });
   };
 

@@ -24,7 +24,7 @@ export const SERVICE = 'network';
 /** What the actor of a mapping is told. */
 export type MappingMessage =
   | CallMessage
-  /** Just created: make its record, if a zone covers it, and say what it is now. */
+  /** Just created: make its record, if a connected zone covers it, find its zone, and say what it is now. */
   | { readonly type: 'begin'; readonly replyTo: Ref<MappingView> }
   /** A check is due. */
   | { readonly type: 'check' }

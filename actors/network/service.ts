@@ -60,7 +60,7 @@ export async function startNetwork(system: SystemRef, deps: NetworkDeps): Promis
     ...service,
     call: async (endpoint, call) => {
       const reply = await service.call(endpoint, call);
-      return isIntegrated && endpoint.name === createMapping.name ? begun(mappingSchema.parse(reply)) : reply;
+      return endpoint.name === createMapping.name ? begun(mappingSchema.parse(reply)) : reply;
     },
   };
 }

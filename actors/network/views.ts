@@ -24,9 +24,31 @@ export function mappingView(row: MappingRow, { own }: Pick<NetworkDeps, 'own'>):
     verify_token: row.verifyToken,
     ...(detail === '' ? {} : { detail }),
     cname_target: own.ingressHost,
+    ...(row.zone === '' ? {} : { zone: row.zone }),
+    records: [
+      { ...namesOf(verifyName(row.hostname), row), type: 'TXT', value: row.verifyToken },
+      {
+        ...namesOf(row.hostname, row),
+        type: 'CNAME',
+        value: own.ingressHost,
+        ...(row.hostname === row.zone ? { note: noAliasAt(row.zone, own.ingressHost) } : {}),
+      },
+    ],
     created_at: row.createdAt.toISOString(),
     checked_at: row.checkedAt?.toISOString() ?? null,
     next_check_at: row.nextCheckAt?.toISOString() ?? null,
     ...(row.status === 'verified' ? { certificate_until: row.certificateUntil?.toISOString() ?? null } : {}),
   };
+}
+
+/** The name of a record, whole and in its zone, where `@` is the zone itself. */
+function namesOf(name: string, { zone }: Pick<MappingRow, 'zone'>): { name: string; name_in_zone?: string } {
+  if (zone === '') return { name };
+  return { name, name_in_zone: name === zone ? '@' : name.slice(0, -zone.length - 1) };
+}
+
+/** RFC 1034, section 3.6.2: beside a CNAME there are no other records, and a zone's own name always has some. */
+function noAliasAt(zone: string, target: string): string {
+  const instead = `make an ALIAS or ANAME record, or an A record with the address of ${target}`;
+  return `no CNAME can stand at the top of the zone ${zone}: ${instead}`;
 }

@@ -48,13 +48,32 @@ export async function addHostname(domain: string, name: string | undefined, opti
   else out.note(`The platform looks for the TXT record by itself; \`troupe hostname verify ${domain}\` looks now.`);
 }
 
-function showRecords(out: Output, { domain, verify_name, verify_token, cname_target }: Mapping): void {
+function showRecords(out: Output, mapping: Mapping): void {
   if (out.json) return;
-  out.note(`Enter these records at your DNS provider:\n`);
-  out.note(`  TXT    ${verify_name}\n         ${verify_token}`);
-  out.note(
-    `  CNAME  ${domain}\n         ${cname_target ?? "the platform's host for hostnames, which its operator names"}\n`,
-  );
+  const { zone } = mapping;
+  out.note('Enter these records at your DNS provider:\n');
+  for (const { type, name, name_in_zone, value, note } of mapping.records ?? namelessRecords(mapping)) {
+    out.note(`  ${type.padEnd(5)}  ${name}`);
+    if (name_in_zone !== undefined && zone !== undefined)
+      out.note(out.paint(`         in the zone ${zone}: ${name_in_zone}`, 'dim'));
+    out.note(`         ${value}`);
+    if (note !== undefined) out.note(`         But ${note}.`);
+  }
+  out.note('');
+}
+
+/** The records, for a platform of an older version that does not list them. */
+function namelessRecords({
+  domain,
+  verify_name,
+  verify_token,
+  cname_target,
+}: Mapping): NonNullable<Mapping['records']> {
+  const target = cname_target ?? "the platform's host for hostnames, which its operator names";
+  return [
+    { type: 'TXT', name: verify_name, value: verify_token },
+    { type: 'CNAME', name: domain, value: target },
+  ];
 }
 
 /** Has the record of a hostname looked for now. */

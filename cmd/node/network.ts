@@ -14,7 +14,7 @@ import type { Changes } from '../../transports/api/authentication.ts';
 import type { ClientAddress } from '../../transports/api/client-address.ts';
 import { dashboardPages, withCors } from '../../transports/api/cors.ts';
 import { cloudflare } from '../../transports/clients/cloudflare/provider.ts';
-import { txtResolvers } from '../../transports/clients/dns/resolvers.ts';
+import { findZone, txtResolvers } from '../../transports/clients/dns/resolvers.ts';
 import { listen } from '../../transports/http/index.ts';
 import { NETWORK_HOST } from '../config/config.ts';
 import { containersDomain } from '../config/containers-domain.ts';
@@ -37,6 +37,7 @@ interface NetworkOptions extends Pick<RoleParts, 'system' | 'db' | 'log' | 'cloc
 export function openNetwork(options: NetworkOptions): Promise<Service> {
   const { system, db, log, clock, environment, encryptionKey, placement } = options;
   const domain = options.domain.toLowerCase();
+  const dns = { servers: environment.DNS_RESOLVERS ?? [] };
   const providerUrl = environment.DNS_PROVIDER_URL;
   return startNetwork(system, {
     db,
@@ -44,7 +45,8 @@ export function openNetwork(options: NetworkOptions): Promise<Service> {
     log: log.child({ service: 'network' }),
     clock,
     installation: options.installation,
-    resolvers: txtResolvers({ servers: environment.DNS_RESOLVERS ?? [] }),
+    resolvers: txtResolvers(dns),
+    findZone: findZone(dns),
     integration:
       encryptionKey === undefined
         ? undefined

@@ -21,6 +21,18 @@ export type OwnedDomainView = z.output<typeof ownedDomainSchema>;
 const zonesSchema = z.object(zonesFields);
 
 /**
+ * A record to make at the DNS provider. `name_in_zone` is for providers that add the zone's name themselves, and there
+ * once the zone is known. `note` is there when the record cannot simply be made.
+ */
+const recordSchema = z.object({
+  type: z.enum(['TXT', 'CNAME']),
+  name: z.string(),
+  name_in_zone: z.string().optional(),
+  value: z.string(),
+  note: z.string().optional(),
+});
+
+/**
  * A mapping. `detail` is there when the user should know something: why it failed, or what its certificate waits for.
  */
 export const mappingSchema = z.object({
@@ -35,6 +47,10 @@ export const mappingSchema = z.object({
   detail: z.string().optional(),
   /** Where a CNAME record of the hostname has to lead. */
   cname_target: z.string().optional(),
+  /** The DNS zone that holds the hostname; absent while it is not known. */
+  zone: z.string().optional(),
+  /** What to enter at the DNS provider. */
+  records: z.array(recordSchema).optional(),
   created_at: z.iso.datetime().optional(),
   /** When the proof was looked for last, and when it is next; null: never. */
   checked_at: z.iso.datetime().nullable().optional(),

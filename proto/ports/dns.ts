@@ -73,6 +73,12 @@ export type HostAddresses =
 /** Looks addresses up. Never rejects, and ends within seconds. Nothing is ever connected to by them. */
 export type FindAddresses = (hostname: string) => Promise<HostAddresses>;
 
+/**
+ * Finds the zone that holds a hostname: the nearest name, itself or above, that has an SOA record, but no top-level
+ * domain. Undefined when none was found in time. Never rejects, and ends within seconds.
+ */
+export type FindZone = (hostname: string) => Promise<string | undefined>;
+
 /** Resolvers, asked all at once. */
 export interface TxtResolvers {
   /** What each says, by its address; at least one. Never rejects, and ends within seconds. */

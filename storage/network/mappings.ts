@@ -23,6 +23,8 @@ const mappingRow = z.object({
   targetPort: z.number(),
   status: mappingStatusSchema,
   verifyToken: z.string(),
+  /** The DNS zone that holds the hostname; empty while it is not known. */
+  zone: z.string(),
   /** What the last check looked up and found, for the user; empty when there is nothing to say. */
   detail: z.string(),
   /** What its certificate waits for, for the user; empty when there is nothing to say. */
@@ -218,6 +220,11 @@ export async function lapseMapping(tx: Tx, id: string, detail: string): Promise<
   );
   if (row !== undefined) await tellNetwork(tx, { kind: 'removed', mappingId: id, hostname: row.hostname });
   return row;
+}
+
+/** Writes down which zone holds the hostname. */
+export async function setZone(tx: Queries, id: string, zone: string): Promise<void> {
+  await tx.run('update domain_mappings set zone = $2 where id = $1', [id, zone]);
 }
 
 /** Writes down what became of the record at the provider. */

@@ -12,8 +12,8 @@ import { until } from '../support/until.ts';
 
 const HOUR = 3_600_000;
 const MAPPING_KEYS = [
-  ...['checked_at', 'cname_target', 'container_id', 'created_at', 'domain', 'id', 'next_check_at', 'status'],
-  ...['target_port', 'verify_name', 'verify_token'],
+  ...['checked_at', 'cname_target', 'container_id', 'created_at', 'domain', 'id', 'next_check_at', 'records', 'status'],
+  ...['target_port', 'verify_name', 'verify_token', 'zone'],
 ];
 
 test('a mapping outside of owned zones waits for its TXT record, and verify finds it', async (t) => {
@@ -55,6 +55,54 @@ test('a mapping outside of owned zones waits for its TXT record, and verify find
   assert.ok(Date.parse(String(shown?.checked_at)) >= Date.parse(String(created.created_at)));
   assert.ok(Date.parse(String(shown?.next_check_at)) > network.clock.now());
   await until(() => network.news.some(({ kind }) => kind === 'verified'), { what: 'the news of it' });
+});
+
+test('records are named in their zone, too; at its top there is no CNAME', async (t) => {
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  const containerId = await network.container(ann);
+  // An alias of a zone's top is no zone itself.
+  await network.dns.set('www CNAME example.org.');
+  const [www, deep, top] = [
+    await network.map(ann, 'www.example.org', containerId),
+    await network.map(ann, 'a.b.example.org', containerId),
+    await network.map(ann, 'example.org', containerId),
+  ];
+  assert.deepEqual(www, {
+    ...www,
+    zone: 'example.org',
+    records: [
+      {
+        type: 'TXT',
+        name: '_svc-verify.www.example.org',
+        name_in_zone: '_svc-verify.www',
+        value: www.verify_token,
+      },
+      { type: 'CNAME', name: 'www.example.org', name_in_zone: 'www', value: INGRESS },
+    ],
+  });
+  const inZone = ({ records }: Record<string, unknown>) =>
+    Array.isArray(records) ? records.map(({ name_in_zone }: { name_in_zone: string }) => name_in_zone) : [];
+  assert.deepEqual(inZone(deep), ['_svc-verify.a.b', 'a.b']);
+  assert.deepEqual(inZone(top), ['_svc-verify', '@']);
+  assert.match(JSON.stringify(top.records), /no CNAME can stand at the top of the zone example\.org: make an ALIAS/);
+});
+
+test('a zone that could not be found at first is found by a later look', async (t) => {
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  const containerId = await network.container(ann);
+  const unknown = await network.map(ann, `www.${BROKEN_ZONE}`, containerId);
+  assert.equal(unknown.zone, undefined);
+  assert.deepEqual(unknown.records, [
+    { type: 'TXT', name: `_svc-verify.www.${BROKEN_ZONE}`, value: unknown.verify_token },
+    { type: 'CNAME', name: `www.${BROKEN_ZONE}`, value: INGRESS },
+  ]);
+  await network.db.run(`update domain_mappings set domain = 'late.example.org' where id = $1`, [unknown.id]);
+  network.clock.advance(31_000);
+  await until(async () => (await network.mapping(ann, 'late.example.org'))?.zone === 'example.org', {
+    what: 'the zone is found',
+  });
 });
 
 test('the background finds a record by itself, and goes on after a restart', async (t) => {

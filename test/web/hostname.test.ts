@@ -37,12 +37,7 @@ describe('a container that is to be reached', {
   const row = () => page.locator('main').getByRole('listitem').filter({ hasText: NAME });
   /** The value beside a word of a record. */
   const recorded = (type: string, word: string) =>
-    row()
-      .locator('dl')
-      .filter({ hasText: type })
-      .locator('div', { has: page.locator('dt', { hasText: word }) })
-      .locator('code')
-      .textContent();
+    row().locator('dl').filter({ hasText: type }).locator(`dt:text-is("${word}") + dd code`).textContent();
 
   test('an open port is a link, whose page comes through the gateway', async () => {
     await page.getByLabel('From outside').fill('443');
@@ -73,6 +68,7 @@ describe('a container that is to be reached', {
     await dialog.getByRole('button', { name: 'Map it' }).click();
     await row().getByText('Waiting for DNS').waitFor();
     assert.equal(await recorded('TXT', 'Name'), `_svc-verify.${NAME}`);
+    assert.equal(await recorded('TXT', 'Name in the zone example.org'), '_svc-verify.www');
     assert.match((await recorded('TXT', 'Value')) ?? '', /^\S{20,}$/);
     assert.equal(await recorded('CNAME', 'Value'), 'ingress.example.org');
     await row().getByRole('button', { name: 'Look now' }).click();

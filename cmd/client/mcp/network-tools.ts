@@ -124,8 +124,8 @@ const HOSTNAME_TOOLS: readonly Tool[] = [
     name: 'add_hostname',
     title: 'Add a hostname',
     description:
-      'Maps a hostname of the user to a port of a container. A pending one needs a TXT record, named verify_name, ' +
-      'with verify_token, and a CNAME record that leads to cname_target.',
+      'Maps a hostname of the user to a port of a container. A pending one needs its records at the ' +
+      'DNS provider: each has its name, as a whole and in its zone, and its value.',
     effect: 'adds',
     input: byContainer.extend({
       hostname: z.string().min(1).max(1024),

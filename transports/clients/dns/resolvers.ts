@@ -1,7 +1,7 @@
 /** Asks several resolvers for the TXT records of a name, each on its own, and where a name leads. */
 import { Resolver } from 'node:dns/promises';
 import { withTimeout } from '../../../lib/waiting.ts';
-import type { FindAddresses, HostAddresses, TxtAnswer, TxtResolvers } from '../../../proto/ports/dns.ts';
+import type { FindAddresses, FindZone, HostAddresses, TxtAnswer, TxtResolvers } from '../../../proto/ports/dns.ts';
 
 /** Of more, only the first are asked. */
 export const MAX_RESOLVERS = 5;
@@ -103,4 +103,33 @@ export function findAddresses(options: ResolverOptions): FindAddresses {
 /** Undefined: it did not answer, or with an error. */
 function answered(answer: Promise<string[]>): Promise<readonly string[] | undefined> {
   return unlessEmpty(answer).catch(() => undefined);
+}
+
+/** Labels of names that are looked at, from the hostname up. */
+const MAX_LABELS = 12;
+
+/** Makes the function that asks the first server. Throws when a server is no IP address. */
+export function findZone(options: ResolverOptions): FindZone {
+  const [first] = resolversOf(options);
+  return async (hostname) => {
+    const labels = hostname.split('.');
+    // The last label alone is a top-level domain, which is nobody's to make records in.
+    const names = labels.slice(0, -1).map((_, at) => labels.slice(at).join('.'));
+    for (const name of names.slice(-MAX_LABELS)) {
+      const isFound = first !== undefined && (await isZone(first.resolver, name));
+      // Without an answer here, a name further up would be a guess.
+      if (isFound !== false) return isFound ? name : undefined;
+    }
+    return undefined;
+  };
+}
+
+/** Whether a zone begins at the name; undefined when that could not be found out. */
+async function isZone(resolver: Resolver, name: string): Promise<boolean | undefined> {
+  const alias = await answered(resolver.resolveCname(name));
+  if (alias === undefined) return undefined;
+  // The SOA record of an alias would be that of its target.
+  if (alias.length > 0) return false;
+  const found = await answered(resolver.resolveSoa(name).then(() => [name]));
+  return found === undefined ? undefined : found.length > 0;
 }

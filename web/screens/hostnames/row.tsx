@@ -82,17 +82,11 @@ function timesOf({ status, checked_at, next_check_at, certificate_until }: Mappe
   ];
 }
 
-function RecordsToEnter({
-  mapping: { domain, verify_name, verify_token, cname_target },
-}: Pick<HostnameRowProps, 'mapping'>) {
-  const records: (readonly [type: string, name: string, value: string])[] = [
-    ['TXT', verify_name, verify_token],
-    ...(cname_target === undefined ? [] : [['CNAME', domain, cname_target] as const]),
-  ];
+function RecordsToEnter({ mapping: { zone = '', records = [] } }: Pick<HostnameRowProps, 'mapping'>) {
   return (
     <div class="records">
       <p>{t.hostnames.enter}</p>
-      {records.map(([type, name, value]) => (
+      {records.map(({ type, name, name_in_zone, value, note }) => (
         <dl key={type}>
           <div>
             <dt>{t.hostnames.type}</dt>
@@ -102,20 +96,30 @@ function RecordsToEnter({
           </div>
           <div>
             <dt>{t.hostnames.recordName}</dt>
-            <dd>
-              <code>{name}</code>
-              <CopyButton text={name} what={t.hostnames.theName(type)} />
-            </dd>
+            <Copied text={name} what={t.hostnames.theName(type)} />
+            {name_in_zone !== undefined && (
+              <>
+                <dt>{t.hostnames.nameInZone(zone)}</dt>
+                <Copied text={name_in_zone} what={t.hostnames.theNameInZone(type)} />
+              </>
+            )}
           </div>
           <div>
             <dt>{t.hostnames.value}</dt>
-            <dd>
-              <code>{value}</code>
-              <CopyButton text={value} what={t.hostnames.theValue(type)} />
-            </dd>
+            <Copied text={value} what={t.hostnames.theValue(type)} />
           </div>
+          {note !== undefined && <div class="wide dim">{note}</div>}
         </dl>
       ))}
     </div>
+  );
+}
+
+function Copied({ text, what }: { readonly text: string; readonly what: string }) {
+  return (
+    <dd>
+      <code>{text}</code>
+      <CopyButton text={text} what={what} />
+    </dd>
   );
 }
