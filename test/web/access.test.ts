@@ -54,6 +54,7 @@ describe('keys and programs that act for somebody', {
     await inDialog('Let it log in').click();
     await inDialog('Log in again').click();
     await console.text('Your session has ended').waitFor();
+    assert.deepEqual(await console.look('dialog-session-ended'), []);
     await page.getByLabel('Password').fill(PASSWORD);
     await console.button('Log in').click();
     await console.text('Your session has ended').waitFor({ state: 'detached' });
@@ -101,6 +102,7 @@ describe('keys and programs that act for somebody', {
     assert.ok(await dialog().getByRole('group', { name: 'Containers' }).getByLabel('read').isChecked());
     await dialog().getByRole('group', { name: 'SSH keys' }).getByLabel('read').check();
     await dialog().getByText('May read all containers; read SSH keys.').waitFor();
+    assert.deepEqual(await console.look('dialog-rights'), []);
     await inDialog('Save').click();
     await console.text('The rights of deployment are changed').waitFor();
     assert.equal(await keys(), 200);

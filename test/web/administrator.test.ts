@@ -73,6 +73,7 @@ describe('the console of the administrator', {
     await page.getByRole('columnheader', { name: 'Owner' }).and(page.locator('[aria-sort=ascending]')).waitFor();
     await find.fill('');
     await choose('More for worker of ann', 'Stop');
+    assert.deepEqual(await console.look('dialog-stop-for-another'), []);
     await page.getByRole('dialog').getByRole('button', { name: 'Stop', exact: true }).click();
     await row('worker').getByText('Stopped').waitFor({ timeout: 60_000 });
     await choose('More for worker of ann', 'Delete');
@@ -93,6 +94,7 @@ describe('the console of the administrator', {
     await dialog.getByLabel('Username').fill('No Such Name');
     await dialog.getByRole('button', { name: 'Add user' }).click();
     await dialog.getByRole('alert').waitFor();
+    assert.deepEqual(await console.look('dialog-add-user'), []);
     await dialog.getByLabel('Username').fill('jonas');
     await dialog.getByRole('button', { name: 'Add user' }).click();
     await page.getByRole('heading', { name: 'The password of jonas' }).waitFor();
@@ -104,10 +106,12 @@ describe('the console of the administrator', {
     assert.equal((await enter()).status, 200);
     await choose('More for jonas', 'Sessions');
     await dialog.getByText('127.0.0.1').waitFor();
+    assert.deepEqual(await console.look('dialog-sessions-of-a-user'), []);
     await dialog.getByRole('button', { name: 'End all sessions' }).click();
     await dialog.getByText('Logged in nowhere.').waitFor();
     await dialog.getByRole('button', { name: 'Close' }).click();
     await choose('More for jonas', 'Disable');
+    assert.deepEqual(await console.look('dialog-disable-user'), []);
     await dialog.getByRole('button', { name: 'Disable' }).click();
     await row('jonas').getByText('Disabled').waitFor();
     assert.equal((await enter()).status, 403);
@@ -135,6 +139,7 @@ describe('the console of the administrator', {
     const dialog = page.getByRole('dialog');
     await dialog.getByRole('button', { name: 'Drain', exact: true }).click();
     await dialog.getByRole('alert').waitFor();
+    assert.deepEqual(await console.look('dialog-drain'), []);
     await dialog.getByRole('button', { name: 'Cancel' }).click();
     await page.getByRole('table').getByText('Serving').waitFor();
   });
@@ -167,12 +172,14 @@ describe('the console of the administrator', {
     await dialog.getByLabel('Leads to').fill('not a target');
     await dialog.getByRole('button', { name: 'Add route' }).click();
     await dialog.getByText('Must be <host>:<port>.').waitFor();
+    assert.deepEqual(await console.look('dialog-add-route'), []);
     await dialog.getByLabel('Leads to').fill('127.0.0.1:9000');
     await dialog.getByRole('button', { name: 'Add route' }).click();
     await row('docs.troupe.localhost').getByText('yours').waitFor();
     const own = console.button('Delete the route of auth.troupe.localhost');
     assert.equal(await own.getAttribute('aria-disabled'), 'true');
     await console.button('Delete the route of docs.troupe.localhost').click();
+    assert.deepEqual(await console.look('dialog-delete-route'), []);
     await dialog.getByRole('button', { name: 'Delete route' }).click();
     await row('docs.troupe.localhost').waitFor({ state: 'detached' });
   });

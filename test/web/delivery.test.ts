@@ -117,9 +117,11 @@ describe('delivery in the console', {
   test('it is changed, gets a new secret, and is deleted', async () => {
     await choose('Change');
     await dialog().getByRole('radio', { name: /All/ }).press('Space');
+    assert.deepEqual(await console.look('dialog-change-webhook'), []);
     await dialog().getByRole('button', { name: 'Save' }).click();
     await page.getByText('all notifications').waitFor();
     await choose('Make a new secret');
+    assert.deepEqual(await console.look('dialog-new-secret'), []);
     await dialog().getByRole('button', { name: 'Make a new secret' }).click();
     const fresh =
       (await dialog()

@@ -53,7 +53,7 @@ describe('a link to set a password', {
     await dialog().getByLabel('How long it may be used').selectOption('1 hour');
     await dialog().getByText('As a command').click();
     await dialog().getByText('troupe users password-link ann --expires 1h').waitFor();
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('dialog-password-link'), []);
     await dialog().getByRole('button', { name: 'Make link' }).click();
     const link = await shownLink('ann');
     assert.ok(link.startsWith(`${console.origin}/password#`), link);

@@ -52,7 +52,7 @@ describe('a terminal that is pasted into', {
   test('several lines ask first, and come to nothing unless they may', async () => {
     await paste('touch /tmp/never\ntouch /tmp/ever\n');
     await page.getByRole('dialog', { name: 'Paste 2 lines?' }).waitFor();
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('dialog-paste'), []);
     await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
     await page.keyboard.type('echo $((40+3))-is-it\n');
     await rows().getByText('43-is-it').waitFor();

@@ -85,7 +85,7 @@ function timesOf({ status, checked_at, next_check_at, certificate_until }: Mappe
 function RecordsToEnter({ mapping: { zone = '', records = [] } }: Pick<HostnameRowProps, 'mapping'>) {
   return (
     <div class="records">
-      <p>{t.hostnames.enter}</p>
+      <p>{zone === '' ? t.hostnames.enter : t.hostnames.enterInZone}</p>
       {records.map(({ type, name, name_in_zone, value, note }) => (
         <dl key={type}>
           <div>

@@ -62,6 +62,8 @@ export const HOSTNAMES = {
   leadsTo: (port: number) => `to port ${port}`,
   to: (container: string, port: number) => `to ${container}, port ${port}`,
   enter: 'Enter these two records at your DNS provider.',
+  enterInZone:
+    'Enter these two records at your DNS provider. Many add the zone themselves, and want the name in the zone.',
   type: 'Type',
   recordName: 'Name',
   nameInZone: (zone: string) => `Name in the zone ${zone}`,
