@@ -80,6 +80,7 @@ export const ENDPOINTS = {
   execContainer: 'WS /compute/containers/{id}/exec',
   finishAddKey: 'POST /api/settings/keys/add/finish',
   finishKeyLogin: 'POST /api/webauthn/login/finish',
+  forgetAnswers: 'DELETE /compute/containers/{id}/kept-answers',
   getContainer: 'GET /compute/containers/{id}',
   getMail: 'GET /api/notifications/mail',
   getMounts: 'GET /compute/containers/{id}/mounts',
@@ -231,6 +232,7 @@ export interface Definitions {
   readonly execContainer: typeof computeExec.execContainer;
   readonly finishAddKey: typeof authSecurityKeys.finishAddKey;
   readonly finishKeyLogin: typeof authSecurityKeys.finishKeyLogin;
+  readonly forgetAnswers: typeof computeSettings.forgetAnswers;
   readonly getContainer: typeof computeEndpoints.getContainer;
   readonly getMail: typeof notifyMail.getMail;
   readonly getMounts: typeof computeSettings.getMounts;

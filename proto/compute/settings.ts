@@ -172,6 +172,12 @@ export const deleteIngress = endpoint('deleteIngress', 'DELETE /compute/containe
   reply: ok,
 });
 
+export const forgetAnswers = endpoint('forgetAnswers', 'DELETE /compute/containers/{id}/kept-answers', {
+  ...ofContainer('update'),
+  summary: 'Forget the answers of its programs that gateways keep, as after a new release of an app',
+  reply: ok,
+});
+
 export const getMounts = endpoint('getMounts', 'GET /compute/containers/{id}/mounts', {
   ...ofContainer('read'),
   summary: 'The paths whose data is kept',

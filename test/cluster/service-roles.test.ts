@@ -201,6 +201,7 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   await call('compute', 'addIngress', { ...own, body: { port: 443, tls: 'platform', access: 'mine' } });
   await call('compute', 'enterIngress', { token, params: { id, port: '443' }, body: {} });
   await call('compute', 'deleteIngress', { token, params: { id, port: '443' } });
+  await call('compute', 'forgetAnswers', own);
   await call('compute', 'getMounts', own);
   await call('compute', 'setPullPolicy', { ...own, body: { pull_policy: 'IfNotPresent' } });
   const socket = async (name: string, query: string) =>

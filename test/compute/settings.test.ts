@@ -7,6 +7,7 @@ import { adminDeleteContainer, adminStopContainer, listAllContainers, listImages
 import {
   addIngress,
   deleteIngress,
+  forgetAnswers,
   getMounts,
   getSsh,
   listIngress,
@@ -436,6 +437,7 @@ test('others find no such container, whatever they ask of it', async (t) => {
     [setSsh, { ssh_enabled: true }],
     [listIngress, undefined],
     [addIngress, { port: 8000 }],
+    [forgetAnswers, undefined],
     [getMounts, undefined],
     [setMounts, { mount_paths: ['/x'] }],
     [setPullPolicy, { pull_policy: 'Always' }],

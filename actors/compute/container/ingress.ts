@@ -1,6 +1,12 @@
 /** Ingress rules of a container: what its actor answers about them. The gateway reads the rules themselves. */
 import { clientNetworkOf } from '../../../proto/client-network.ts';
-import { addIngress, deleteIngress, type IngressView, listIngress } from '../../../proto/compute/settings.ts';
+import {
+  addIngress,
+  deleteIngress,
+  forgetAnswers,
+  type IngressView,
+  listIngress,
+} from '../../../proto/compute/settings.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { audit } from '../../../storage/audit.ts';
 import { deleteRule, type IngressRow, insertRule, listRules } from '../../../storage/compute/ingress.ts';
@@ -66,6 +72,13 @@ export function ingressHandlers({ db, passwords, takenPorts = [] }: ComputeDeps)
         state,
         state.row.ports.filter((rule) => rule.port !== port),
       );
+      return { status: 'ok' as const };
+    }),
+
+    handler(forgetAnswers, async ({ state }: ActiveContainer, call) => {
+      const { id, status } = ownedRow(state, call);
+      // Gateways forget them whenever a container is said to be what it is.
+      await tellCompute(db, { kind: 'status', containerId: id, status });
       return { status: 'ok' as const };
     }),
   ];

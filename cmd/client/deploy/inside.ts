@@ -95,6 +95,24 @@ export async function runStep(
   throw new ClientFailure('failed', why === '' ? `It failed with exit code ${code}.` : why);
 }
 
+/**
+ * Runs a step that puts another release in the place of the present one, or fails and goes back. What gateways keep of
+ * the app is forgotten then. Resolves with the number of the release that runs.
+ */
+export async function runSwitch(
+  session: ClientSession,
+  container: Pick<Container, 'id' | 'name'>,
+  words: readonly string[],
+  onLine: (line: string) => void,
+): Promise<string> {
+  try {
+    return (await runStep(session, container, words, { onLine })).trim();
+  } finally {
+    // The app runs all the same: what is kept goes by itself, after 30 s.
+    await session.client.call('forgetAnswers', { params: { id: container.id } }).catch(() => undefined);
+  }
+}
+
 /** What the container printed last. */
 async function lastLines({ client, out }: ClientSession, id: string): Promise<void> {
   if (out.json) return;

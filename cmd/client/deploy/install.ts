@@ -6,7 +6,7 @@ import { ClientFailure } from '../failure.ts';
 import { outlookOf, pageOf } from '../outside.ts';
 import { guardFor, type PortGuardOption } from '../ports.ts';
 import type { ClientSession } from '../session.ts';
-import { runStep, sendScript } from './inside.ts';
+import { runStep, runSwitch, sendScript } from './inside.ts';
 import type { DeployPlan } from './plan.ts';
 
 /** A plan whose questions are answered. */
@@ -52,7 +52,7 @@ export async function install(
     say(clean(`Before the switch: ${plan.release.replaceAll('\n', '; ')}`));
     await runStep(session, container, ['release', folder], { onLine: (line) => say(out.paint(`  ${line}`, 'dim')) });
   }
-  const release = (await runStep(session, container, ['activate', folder], { onLine: say })).trim();
+  const release = await runSwitch(session, container, ['activate', folder], say);
   return { release, port: plan.port };
 }
 

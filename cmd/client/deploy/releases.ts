@@ -2,7 +2,7 @@
 import { ClientFailure } from '../failure.ts';
 import { containerOf } from '../names.ts';
 import { type ClientCommandOptions, openSession } from '../session.ts';
-import { runStep } from './inside.ts';
+import { runStep, runSwitch } from './inside.ts';
 
 /** A line of the list, which the container prints: number, seconds since 1970, whether it is the current one, note. */
 const RELEASE = /^\d{1,9}\t\d{1,11}\t(current)?\t/;
@@ -49,9 +49,8 @@ export async function rollBack(
   const onLine = (line: string) => {
     if (!out.json) out.note(line);
   };
-  const now = (
-    await runStep(session, container, ['rollback', ...(release === undefined ? [] : [release])], { onLine })
-  ).trim();
+  const words = ['rollback', ...(release === undefined ? [] : [release])];
+  const now = await runSwitch(session, container, words, onLine);
   const answer = { container_id: container.id, name: container.name, release: Number(now) };
   out.done(answer, `${container.name} runs release ${now}. Its data is as it was.`);
 }
