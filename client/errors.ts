@@ -66,7 +66,8 @@ const CODES: Readonly<Record<number, ErrorCode>> = {
 /** What an answer that is no success says. */
 export function errorOf(status: number, body: string, header: (name: string) => string | undefined): TroupeError {
   const parsed = parse(body);
-  const said = typeof parsed.error === 'string' ? parsed.error : plain(body, header('content-type'));
+  const said =
+    typeof parsed.error === 'string' ? parsed.error : (ofRegistry(parsed) ?? plain(body, header('content-type')));
   const code = typeof parsed.code === 'string' ? parsed.code : (CODES[status] ?? 'internal');
   return new TroupeError(code, said ?? `The server answered with status ${status}.`, {
     status,
@@ -88,7 +89,21 @@ function plain(body: string, type: string | undefined): string | undefined {
   return type?.startsWith('text/plain') && text !== '' && text.length < 500 ? text : undefined;
 }
 
-function parse(body: string): { readonly error?: unknown; readonly code?: unknown; readonly fields?: unknown } {
+/** What an image registry says (OCI distribution specification, error codes). */
+function ofRegistry({ errors }: ParsedError): string | undefined {
+  const [first]: readonly unknown[] = Array.isArray(errors) ? errors : [];
+  if (typeof first !== 'object' || first === null || !('message' in first)) return undefined;
+  return typeof first.message === 'string' && first.message !== '' ? first.message : undefined;
+}
+
+interface ParsedError {
+  readonly error?: unknown;
+  readonly code?: unknown;
+  readonly fields?: unknown;
+  readonly errors?: unknown;
+}
+
+function parse(body: string): ParsedError {
   try {
     const value: unknown = JSON.parse(body);
     return typeof value === 'object' && value !== null ? value : {};

@@ -4,6 +4,9 @@ const COMPONENT = '[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*';
 const REPOSITORY = new RegExp(`^${COMPONENT}(?:/${COMPONENT})*$`);
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 
+/** Public to pull; pushed by the administrator. Nobody's own, even if a user has that name. */
+export const LIBRARY = 'library';
+
 /** Most characters of a repository's name. */
 export const MAX_REPOSITORY = 255;
 

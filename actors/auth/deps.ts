@@ -3,7 +3,7 @@ import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../../proto/auth/tokens.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
-import type { RegistryRoom } from '../../proto/ports/local-registry.ts';
+import type { RegistryRoom, RegistryUsage } from '../../proto/ports/local-registry.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
 import type { Placement } from '../service/placement.ts';
@@ -45,4 +45,6 @@ export interface RegistryDeps {
   readonly signer?: RegistrySigner | undefined;
   /** What its disk takes now; undefined: that is not for the platform to know. */
   readonly room?: (() => Promise<RegistryRoom>) | undefined;
+  /** What a user has there; undefined: that is not for the platform to know. */
+  readonly usage?: ((username: string) => Promise<RegistryUsage>) | undefined;
 }

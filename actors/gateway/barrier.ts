@@ -1,38 +1,73 @@
-/** Requests that write to an origin with a barrier: they wait there while it is closed. */
-import type { ProxyDecision, ProxyRequest } from '../../proto/gateway/traffic.ts';
-import type { LeaveBarrier, WriteBarrier } from '../../proto/gateway/write-barrier.ts';
+/** Requests that write to an origin with a barrier: they wait there while it is closed, and need room. */
+import type { ProxyDecision, ProxyForward, ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
+import type { LeaveBarrier, WriteAdmission, WriteBarrier } from '../../proto/gateway/write-barrier.ts';
 
 /** They change nothing, and pass by every barrier. */
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/** The answer to a client that waited for too long. The form is that of registries (OCI distribution, error codes). */
-const CLOSED: ProxyDecision = {
-  reply: {
-    status: 503,
-    headers: [['Retry-After', '15']],
+/** The form is that of registries (OCI distribution specification, error codes). */
+function refusal(status: number, code: string, message: string): ProxyReply {
+  return {
+    status,
+    headers: status === 503 ? [['Retry-After', '15']] : [],
     contentType: 'application/json',
-    body: `${JSON.stringify({
-      errors: [
-        {
-          code: 'UNAVAILABLE',
-          message: 'The registry gives back the space of removed images. Push again in a moment.',
-        },
-      ],
-    })}\n`,
-  },
-};
+    body: `${JSON.stringify({ errors: [{ code, message }] })}\n`,
+  };
+}
+
+/** The answer to a client that waited for too long. */
+const CLOSED = refusal(
+  503,
+  'UNAVAILABLE',
+  'The registry gives back the space of removed images. Push again in a moment.',
+);
+
+/** The answer when nobody knows how much room there is. */
+const UNKNOWN = refusal(
+  503,
+  'UNAVAILABLE',
+  'The registry cannot tell how much room is left. Push again in a moment; the log of the platform says why.',
+);
 
 /** Has a request that is to be forwarded enter by the barrier, if it writes to what is behind it. */
 export function pastBarrier(
   barrier: WriteBarrier,
-  { method }: Pick<ProxyRequest, 'method'>,
+  request: Pick<ProxyRequest, 'method' | 'field'>,
   decision: ProxyDecision,
 ): ProxyDecision | Promise<ProxyDecision> {
-  if (!('forward' in decision) || READS.has(method)) return decision;
+  if (!('forward' in decision) || READS.has(request.method)) return decision;
   const { host, port } = decision.forward;
   if (host !== barrier.address.host || port !== barrier.address.port) return decision;
-  const letIn = (leave: LeaveBarrier | undefined): ProxyDecision =>
-    leave === undefined ? CLOSED : { ...decision, onOver: leave };
+  if (barrier.admit === undefined) return enterBy(barrier, decision, {});
+  const asked = { method: request.method, field: (name: string) => request.field(name), target: decision.target };
+  return barrier.admit(asked).then(
+    (admitted) =>
+      typeof admitted === 'string' ? { reply: refusal(403, 'DENIED', admitted) } : enterBy(barrier, decision, admitted),
+    () => ({ reply: UNKNOWN }),
+  );
+}
+
+function enterBy(
+  barrier: WriteBarrier,
+  decision: ProxyForward,
+  { onBody, onOver }: WriteAdmission,
+): ProxyDecision | Promise<ProxyDecision> {
+  const letIn = (leave: LeaveBarrier | undefined): ProxyDecision => {
+    if (leave === undefined) {
+      onOver?.();
+      return { reply: CLOSED };
+    }
+    const over = () => {
+      leave();
+      onOver?.();
+    };
+    if (onBody === undefined) return { ...decision, onOver: over };
+    const refused = (bytes: number) => {
+      const why = onBody(bytes);
+      return why === undefined ? undefined : refusal(403, 'DENIED', why);
+    };
+    return { ...decision, onOver: over, onBody: refused };
+  };
   const entered = barrier.enter();
   return entered instanceof Promise ? entered.then(letIn) : letIn(entered);
 }

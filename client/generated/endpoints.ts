@@ -123,6 +123,7 @@ export const ENDPOINTS = {
   readLogs: 'GET /compute/containers/{id}/logs',
   refreshDomain: 'POST /api/domains/{id}/refresh',
   registryToken: 'GET /v2/token',
+  registryUsage: 'GET /api/registry/usage',
   removeFiles: 'DELETE /compute/containers/{id}/files',
   removeMute: 'DELETE /api/notifications/mutes',
   renameKey: 'POST /api/settings/keys/rename',
@@ -273,6 +274,7 @@ export interface Definitions {
   readonly readLogs: typeof computeLogs.readLogs;
   readonly refreshDomain: typeof networkEndpoints.refreshDomain;
   readonly registryToken: typeof authRegistry.registryToken;
+  readonly registryUsage: typeof authRegistry.registryUsage;
   readonly removeFiles: typeof computeFiles.removeFiles;
   readonly removeMute: typeof notifyEndpoints.removeMute;
   readonly renameKey: typeof authSecurityKeys.renameKey;

@@ -24,6 +24,7 @@ import { chooseDocker, ensureImageTools, ensureRegistry } from '../node/docker.t
 import { certificateOf, namedCertificate } from '../node/gateway.ts';
 import { openKubernetes, openKubernetesMetrics } from '../node/kubernetes.ts';
 import { type Platform, startPlatform } from '../node/platform.ts';
+import { pinnedImages } from '../node/registry/pinned.ts';
 import { type OwnRegistry, openOwnRegistry, whyNoRegistry } from '../node/registry/registry.ts';
 import { diskPathsOf, nodeName } from '../node/roles/monitor.ts';
 import { stopSignal, Teardown } from '../node/shutdown.ts';
@@ -77,10 +78,12 @@ export async function up(options: UpOptions): Promise<void> {
       teardown.add('keeper of the private Docker Engine', () => keeper.close());
     }
     if (!isKubernetes && environment.DEFAULT_IMAGE === undefined) await ensureImageTools(install, onProgress);
-    const registry = await registryFor(options, { environment, dockerHost, dataDir, domain, log, onProgress });
-    if (registry !== undefined) teardown.add('image registry', () => registry.close());
     const database = await databaseServer(environment, dataDir, log, onProgress);
     teardown.add('database server', () => database.release());
+    const pinned = () => pinnedImages(database.connection, environment.DEFAULT_IMAGE, log);
+    const parts = { environment, dockerHost, dataDir, domain, log, onProgress, pinned };
+    const registry = await registryFor(options, parts);
+    if (registry !== undefined) teardown.add('image registry', () => registry.close());
 
     const certificate = await keepCertificate(() => certificateOf(options, dataDir, domains, log), log);
     teardown.add('certificate', async () => certificate.close());

@@ -210,4 +210,22 @@ export async function listOwnImages(options: ClientCommandOptions): Promise<void
     alias ?? image,
   ]);
   out.table(images, ['NAME', 'SOURCE', 'IMAGE'], rows, 'There are no images.');
+  if (!out.json && out.isTerminal) await noteUsage(client, out);
+}
+
+/** What the images of one's own hold, where the platform tells it. */
+async function noteUsage(client: TroupeClient, out: Output): Promise<void> {
+  const usage = await client.call('registryUsage').catch((error: unknown) => {
+    // There is no registry of the platform's own, or the token does not let see it: the list is whole without.
+    if (error instanceof TroupeError) return undefined;
+    throw error;
+  });
+  if (usage === undefined) return;
+  const { used_bytes: used, limit_bytes: limit } = usage;
+  out.note(`Your images hold ${sizeText(used)}${limit === null ? '' : ` of ${sizeText(limit)}`} in the registry.`);
+}
+
+function sizeText(bytes: number): string {
+  const [unit, name] = bytes >= 2 ** 30 ? [2 ** 30, 'GiB'] : [2 ** 20, 'MiB'];
+  return `${(bytes / unit).toFixed(1)} ${name}`;
 }

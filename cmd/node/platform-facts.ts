@@ -23,6 +23,8 @@ interface FactsParts {
   readonly domain: string;
   /** Of the images that run here; undefined where that is not known. */
   readonly architecture?: string | undefined;
+  /** Whether the registry is the one that comes along. Default: not. */
+  readonly hasOwnRegistry?: boolean;
   /** Where the gateway answers; undefined while none has said it. */
   readonly gatewayAddress: () => GatewayAddress | undefined;
 }
@@ -40,7 +42,9 @@ export function imageArchitecture(): string | undefined {
 }
 
 /** Its endpoints and their handlers. */
-export function platformFacts({ environment, domain, architecture, gatewayAddress }: FactsParts): Operations {
+export function platformFacts(parts: FactsParts): Operations {
+  const { environment, domain, architecture, gatewayAddress, hasOwnRegistry = false } = parts;
+  const images = environment.REGISTRY_USER_MB;
   const document = platformOpenapi(version, [
     { endpoints: [...authEndpoints, ...platformFactsEndpoints, ...platformEndpoints, ...runtimeEndpoints] },
     { endpoints: computeEndpoints },
@@ -70,6 +74,7 @@ export function platformFacts({ environment, domain, architecture, gatewayAddres
         domains: MAX_OWNED_DOMAINS,
         files_mb: environment.FILES_MAX_MB,
         changes_per_minute: environment.CHANGES_PER_MINUTE,
+        ...(hasOwnRegistry && images !== 0 ? { images_mb: images } : {}),
       },
     })),
   );

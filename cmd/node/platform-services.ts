@@ -67,8 +67,9 @@ export async function openServices(
     ...core.callers,
   });
   const registry = await registryOf(options.environment, core.db);
-  const room = options.registry?.room;
-  const auth = await openAuth(partsOf('auth'), placement, { registry: { ...registry, room } });
+  const auth = await openAuth(partsOf('auth'), placement, {
+    registry: { ...registry, room: options.registry?.room, usage: options.registry?.usage },
+  });
   const takenPorts = Object.values(options.ports);
   const { engine, keys } = core;
   const { encryptionKey: sealKey } = secrets;
@@ -160,7 +161,8 @@ export async function openServices(
 function factsOf({ environment, domain, registry }: PlatformOptions, gatewayAddress: () => GatewayAddress | undefined) {
   // With a registry that comes along, the engine is on this machine.
   const architecture = registry === undefined ? undefined : imageArchitecture();
-  return platformFacts({ environment, domain, architecture, gatewayAddress });
+  const hasOwnRegistry = registry !== undefined;
+  return platformFacts({ environment, domain, architecture, hasOwnRegistry, gatewayAddress });
 }
 
 /** Starts the monitor of this process, which draws the services that listen. */

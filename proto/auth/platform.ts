@@ -20,6 +20,8 @@ const limitsSchema = z.object({
   files_mb: z.int(),
   /** Most changes in a minute. */
   changes_per_minute: z.int(),
+  /** Most megabytes of a user's images, where the platform runs the registry; absent: there is no limit. */
+  images_mb: z.int().optional(),
 });
 
 export const showPlatformFacts = endpoint('showPlatformFacts', 'GET /api/platform/facts', {

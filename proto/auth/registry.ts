@@ -53,5 +53,20 @@ export const ownRegistryToken = endpoint('ownRegistryToken', 'GET /api/registry/
   actor: { kind: 'auth/login', key: 'none' },
 });
 
+export const registryUsage = endpoint('registryUsage', 'GET /api/registry/usage', {
+  service: 'auth',
+  summary: "What the caller's images hold in the platform's own registry, and may hold",
+  access: 'token',
+  scope: { key: (uid) => `storage.${uid}`, action: 'read' },
+  reply: z.object({
+    /** All that the repositories of the user hold, each part of an image once. */
+    used_bytes: z.int(),
+    /** Null: as much as the disk takes. */
+    limit_bytes: z.int().nullable(),
+  }),
+  refuses: ['not_found'],
+  actor: { kind: 'auth/login', key: 'none' },
+});
+
 /** All endpoints of this file. */
-export const registryEndpoints = [registryToken, ownRegistryToken] as const;
+export const registryEndpoints = [registryToken, ownRegistryToken, registryUsage] as const;

@@ -64,6 +64,8 @@ export interface ProxyForward {
   readonly strictTransport?: string | undefined;
   /** Told once when the request is over, however it ended. */
   readonly onOver?: (() => void) | undefined;
+  /** Told the size of each part of the body before it goes on. An answer ends the request with it. */
+  readonly onBody?: ((bytes: number) => ProxyReply | undefined) | undefined;
 }
 
 /**

@@ -1,8 +1,21 @@
 /** A barrier before an origin that must not be written to at times. Whoever reads there needs no barrier. */
-import type { UpstreamAddress } from './traffic.ts';
+import type { ProxyRequest, UpstreamAddress } from './traffic.ts';
 
 /** Told once when the request that was let in is over, however it ended. */
 export type LeaveBarrier = () => void;
+
+/** What is to be known of a request that writes, to say whether there is room for it. */
+interface BarrierRequest extends Pick<ProxyRequest, 'method' | 'field'> {
+  /** Path and query as the origin gets them. */
+  readonly target: string;
+}
+
+/** There is room. */
+export interface WriteAdmission {
+  /** Told the size of each part of the body before it goes on. A sentence ends the request, and says why. */
+  readonly onBody?: ((bytes: number) => string | undefined) | undefined;
+  readonly onOver?: LeaveBarrier | undefined;
+}
 
 /** Lets requests in that write. */
 export interface WriteBarrier {
@@ -10,4 +23,9 @@ export interface WriteBarrier {
   readonly address: UpstreamAddress;
   /** Lets one in: now, or once the barrier is open again. Undefined: it stayed closed for too long. */
   enter(): LeaveBarrier | Promise<LeaveBarrier | undefined>;
+  /**
+   * Asked before: whether there is room for what it writes, or the sentence that refuses it. Rejects when that cannot
+   * be told. Without it there is always room.
+   */
+  readonly admit?: ((request: BarrierRequest) => Promise<WriteAdmission | string>) | undefined;
 }

@@ -11,10 +11,18 @@ export interface LocalRegistry {
 /** What a registry's disk takes: `little` is kept for removing images, which writes something; `none` is too little. */
 export type RegistryRoom = 'enough' | 'little' | 'none';
 
+/** What the repositories of a user hold, and may hold, in bytes; without `limit`, as much as the disk takes. */
+export interface RegistryUsage {
+  readonly used: number;
+  readonly limit: number | undefined;
+}
+
 /** One whose images this process keeps. */
 export interface HostedRegistry extends LocalRegistry {
   /** What its disk takes now. Rejects with an error of the file system. */
   room(): Promise<RegistryRoom>;
+  /** What a user has there. Rejects when that cannot be told now. */
+  usage(username: string): Promise<RegistryUsage>;
   /** Through which the gateway lets writes in: it is closed while the space of removed images is collected. */
   readonly barrier: WriteBarrier;
 }

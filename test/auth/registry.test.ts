@@ -16,7 +16,7 @@ import {
   deleteToken,
   setServiceAccountScopes,
 } from '../../proto/auth/api-tokens.ts';
-import { ownRegistryToken, registryToken } from '../../proto/auth/registry.ts';
+import { ownRegistryToken, registryToken, registryUsage } from '../../proto/auth/registry.ts';
 import { keyIds } from '../../proto/auth/shared-secret.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import type { RegistryRoom } from '../../proto/ports/local-registry.ts';
@@ -503,6 +503,20 @@ describe('guessing at the registry’s endpoint', () => {
     }
     assert.deepEqual([...statuses].sort(), [401, 429]);
   });
+});
+
+test('a user is told what their own images hold, and a token only within its scopes', async (t) => {
+  const usage = async (username: string) => ({ used: username.length, limit: username === 'ann' ? 10 : undefined });
+  const { auth } = await open(t, { service: SERVICE, usage });
+  const ann = await auth.enter('ann');
+  assert.deepEqual(await auth.call(registryUsage, ann, {}), { used_bytes: 3, limit_bytes: 10 });
+  assert.deepEqual(await auth.call(registryUsage, { ...ann, username: 'admin' }, {}), {
+    used_bytes: 5,
+    limit_bytes: null,
+  });
+  const other = await open(t, { service: SERVICE });
+  const refusal = await refused('not_found', other.auth.call(registryUsage, await other.auth.enter('ann'), {}));
+  assert.match(refusal.message, /runs no image registry of its own/);
 });
 
 test('a disk that is almost full takes no pushes, and removals a while longer', async (t) => {

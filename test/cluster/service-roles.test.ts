@@ -136,6 +136,7 @@ async function useAuth(api: Api, token: string, userId: string, registry: string
   await call('auth', 'deleteServiceAccount', { token, params });
   await call('auth', 'registryToken', { query: `?service=${registry}` });
   await call('auth', 'ownRegistryToken', { token, query: '?scope=repository:ann/app:pull,push' });
+  await call('auth', 'registryUsage', { token });
 
   const key = new SoftKey();
   const add = begun.parse((await call('auth', 'beginAddKey', { token })).json);

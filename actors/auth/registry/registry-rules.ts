@@ -10,14 +10,11 @@
  *   | pull pass     | of the one repository it names: pull                              |
  */
 import { REPOSITORY_ACTIONS, type RepositoryAccess, type RepositoryAction } from '../../../proto/auth/registry.ts';
-import { isRepository } from '../../../proto/repositories.ts';
+import { isRepository, LIBRARY } from '../../../proto/repositories.ts';
 import { grants, type Scopes } from '../../../proto/scopes.ts';
 
 /** Most repositories that one token speaks of; the rest are left out. */
 export const MAX_REPOSITORIES = 100;
-
-/** Public to pull; pushed by the administrator. Nobody's own, even if a user has that name. */
-const LIBRARY = 'library';
 
 /** What is asked for: repository -> actions. */
 type AskedAccess = ReadonlyMap<string, ReadonlySet<RepositoryAction>>;

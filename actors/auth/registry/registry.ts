@@ -1,5 +1,5 @@
 /** The registry's token endpoint: who asks, what they may do, and the token that says so. */
-import { ownRegistryToken, type RepositoryAccess, registryToken } from '../../../proto/auth/registry.ts';
+import { ownRegistryToken, type RepositoryAccess, registryToken, registryUsage } from '../../../proto/auth/registry.ts';
 import { API_TOKEN_PREFIX, REGISTRY_TOKEN_SECONDS } from '../../../proto/auth/tokens.ts';
 import type { Caller, CallOf, ReplyOf } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
@@ -62,6 +62,14 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
         expires_in: REGISTRY_TOKEN_SECONDS,
         access: access.map(({ name, actions }) => ({ repository: name, actions: [...actions] })),
       } satisfies ReplyOf<typeof ownRegistryToken>;
+    }),
+
+    handler(registryUsage, async (_: undefined, call) => {
+      const message =
+        'This platform runs no image registry of its own: only the one that it runs tells what users have.';
+      if (registry.usage === undefined) throw new Refusal('not_found', { message });
+      const { used, limit = null } = await registry.usage(callerOf(call).username);
+      return { used_bytes: used, limit_bytes: limit } satisfies ReplyOf<typeof registryUsage>;
     }),
   ];
 }

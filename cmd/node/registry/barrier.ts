@@ -24,6 +24,8 @@ interface HeldWrite {
 /** See above. */
 export class RegistryBarrier implements WriteBarrier {
   readonly address: UpstreamAddress;
+  /** Says whether there is room for a write; without it there always is. */
+  admit: WriteBarrier['admit'];
   readonly #heldMs: number;
   readonly #held = new Set<HeldWrite>();
   #writes = 0;
@@ -39,6 +41,11 @@ export class RegistryBarrier implements WriteBarrier {
   /** For how long nobody has written, ms; 0 while somebody writes. */
   get quietMs(): number {
     return this.#writes > 0 ? 0 : performance.now() - this.#lastWrite;
+  }
+
+  /** Whether writes wait now. */
+  get isClosed(): boolean {
+    return this.#isClosed;
   }
 
   /** Writes that wait. */
@@ -61,11 +68,11 @@ export class RegistryBarrier implements WriteBarrier {
 
   /**
    * Does `work` while nobody writes: closes the barrier, waits for the writes under way, and opens it when `work` is
-   * over. Resolves with undefined, and the barrier open, when writes go on for longer than `patienceMs`. Rejects as
-   * `work` does.
+   * over. Resolves with undefined when it is closed for something else, and, with the barrier open, when writes go on
+   * for longer than `patienceMs`. Rejects as `work` does.
    */
   async closedFor<T>(patienceMs: number, work: () => Promise<T>): Promise<T | undefined> {
-    if (this.#isClosed) throw new Error('the barrier is closed already');
+    if (this.#isClosed) return undefined;
     this.#isClosed = true;
     try {
       const deadline = performance.now() + patienceMs;

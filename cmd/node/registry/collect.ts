@@ -25,7 +25,16 @@ interface CollectOptions {
   readonly keptMs?: number;
   /** Ends it between two files. Default: after two minutes. */
   readonly signal?: AbortSignal;
+  /** Asked for what rows of the platform name by digest, which stays. Default: nothing. */
+  readonly pinned?: Pinned;
+  /** Whose images without a name go whatever their age. Default: nobody's. */
+  readonly owner?: string | undefined;
 }
+
+/** Tells which manifests are named outside the store, as digits of their SHA-256. */
+export type Pinned = () => Promise<ReadonlySet<string>>;
+
+const NOTHING: Pinned = async () => new Set();
 
 /** What went. */
 interface Collected {
@@ -36,12 +45,12 @@ interface Collected {
 }
 
 /**
- * Collects. Resolves with what went. Rejects when the store cannot be read or written, and when `signal` ends it:
- * nothing went if not all repositories were looked at by then.
+ * Collects. Resolves with what went. Rejects when the store cannot be read or written, when `pinned` does, and when
+ * `signal` ends it: nothing went if not all repositories were looked at by then.
  */
 export async function collectGarbage(files: RegistryFiles, options: CollectOptions): Promise<Collected> {
-  const { now, keptMs = DAY_MS, signal = AbortSignal.timeout(COLLECT_MS) } = options;
-  const garbage = await look(files, { now, keptMs, signal }).catch((cause: unknown) => {
+  const { signal = AbortSignal.timeout(COLLECT_MS) } = options;
+  const garbage = await lookForGarbage(files, { ...options, signal }).catch((cause: unknown) => {
     throw signal.aborted ? new Error('looking at them took too long: nothing was collected', { cause }) : cause;
   });
   try {
@@ -65,8 +74,10 @@ export async function collectGarbage(files: RegistryFiles, options: CollectOptio
   }
 }
 
-function look(files: RegistryFiles, { now, keptMs, signal }: Required<CollectOptions>): Promise<Garbage> {
-  return garbageOf(files, { now, keptMs, uploadsKeptMs: DAY_MS, signal });
+/** What a collection would take now. Rejects as it does. */
+export async function lookForGarbage(files: RegistryFiles, options: CollectOptions): Promise<Garbage> {
+  const { now, keptMs = DAY_MS, signal = AbortSignal.timeout(COLLECT_MS), pinned = NOTHING, owner } = options;
+  return garbageOf(files, { now, keptMs, uploadsKeptMs: DAY_MS, signal, pinned: await pinned(), owner });
 }
 
 /** Has the disk keep what was removed from a folder. */
@@ -113,6 +124,7 @@ interface KeepCollectedOptions {
   readonly log: Log;
   readonly times?: CollectTimes;
   readonly keptMs?: number;
+  readonly pinned?: Pinned;
 }
 
 /**
@@ -120,7 +132,7 @@ interface KeepCollectedOptions {
  * is closed only if something can go. Ends with `close`, and a collection under way with it.
  */
 export function keepCollected(options: KeepCollectedOptions): Ending {
-  const { files, barrier, log, times = TIMES, keptMs = DAY_MS } = options;
+  const { files, barrier, log, times = TIMES, keptMs = DAY_MS, pinned = NOTHING } = options;
   const stop = new AbortController();
   const limit = () => AbortSignal.any([stop.signal, AbortSignal.timeout(COLLECT_MS)]);
   let nextAt = options.last === undefined ? 0 : options.last + times.everyMs;
@@ -132,10 +144,10 @@ export function keepCollected(options: KeepCollectedOptions): Ending {
       if (now < nextAt || !(isQuiet || new Date(now).getHours() === times.quietHour)) return;
       // Also after one that fails: what cannot be read now is looked at again tomorrow.
       nextAt = now + times.everyMs;
-      const { manifests, blobs, uploads } = await look(files, { now, keptMs, signal: limit() });
+      const { manifests, blobs, uploads } = await lookForGarbage(files, { now, keptMs, signal: limit(), pinned });
       if (manifests.length + blobs.length + uploads.length === 0) return;
       const collected = await barrier.closedFor(times.patienceMs, () =>
-        collectGarbage(files, { now, keptMs, signal: limit() }),
+        collectGarbage(files, { now, keptMs, signal: limit(), pinned }),
       );
       if (collected === undefined) nextAt = Date.now() + Math.min(AGAIN_MS, times.everyMs);
       else log.info(collected, 'images without a name were collected');

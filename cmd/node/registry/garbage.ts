@@ -11,7 +11,7 @@ import { z } from 'zod';
 import { isCode } from '../../../lib/errors.ts';
 import { jsonOf } from '../../../lib/input.ts';
 import type { RegistryFiles } from './files.ts';
-import { namesIn, repositoriesWith, rootOf, unfinishedUploads } from './store.ts';
+import { namesIn, repositoriesOf, repositoriesWith, rootOf, unfinishedUploads } from './store.ts';
 
 /** Manifests that are remembered at most, so that one in many repositories is read once. */
 const MOST_KNOWN = 100_000;
@@ -27,7 +27,14 @@ interface GarbageOptions {
   /** Unfinished uploads without bytes for so long go. */
   readonly uploadsKeptMs: number;
   readonly signal: AbortSignal;
+  /** Manifests that rows of the platform name by their digest, as digits: they stay without a tag, too. */
+  readonly pinned: ReadonlySet<string>;
+  /** Whose images without a name go without waiting for their age: this user needs the room. */
+  readonly owner?: string | undefined;
 }
+
+/** Of the owner who needs room: what is younger may be of a push under way. ms */
+const PUSH_MS = 10 * 60_000;
 
 /** Folders that may go. */
 export interface Garbage {
@@ -43,9 +50,15 @@ export async function garbageOf(files: RegistryFiles, options: GarbageOptions): 
   const manifests = new Manifests(rootOf(files));
   const found: string[] = [];
   const needed = new Set<string>();
+  const released = new Set<string>();
   for (const repository of await repositoriesWith('_manifests', files, options.signal)) {
-    const { gone, staying } = await sorted(manifests, repository, options);
+    const isOwners = options.owner !== undefined && repository.startsWith(`${repositoriesOf(files, options.owner)}/`);
+    const { gone, staying, unnamed } = await sorted(manifests, repository, options, isOwners);
     found.push(...gone);
+    for (const hex of unnamed) {
+      released.add(hex);
+      for (const mentioned of (await manifests.get(hex))?.mentioned ?? []) released.add(mentioned);
+    }
     for (const hex of staying) {
       options.signal.throwIfAborted();
       needed.add(hex);
@@ -53,36 +66,98 @@ export async function garbageOf(files: RegistryFiles, options: GarbageOptions): 
     }
     for (const hex of await otherNames(repository)) needed.add(hex);
   }
-  const blobs = await unneededBlobs(files, needed, options);
+  const keptMsOf = await agesOf(files, released, options);
+  const blobs = await unneededBlobs(files, needed, options, keptMsOf);
   return { manifests: found, blobs, uploads: await forsakenUploads(files, options) };
 }
 
-/** The manifests of a repository: the folders of those that go, and the digits of those that stay. */
-async function sorted(manifests: Manifests, repository: string, { now, keptMs, signal }: GarbageOptions) {
-  const named = await reachable(manifests, repository, signal);
+/**
+ * The manifests of a repository: the folders of those that go, and the digits of those that stay. `unnamed`: of the
+ * owner who needs room, those that go and those that a client deleted.
+ */
+async function sorted(
+  manifests: Manifests,
+  repository: string,
+  { now, keptMs, signal, pinned }: GarbageOptions,
+  isOwners: boolean,
+) {
   const revisions = join(repository, '_manifests/revisions/sha256');
+  const there = await namesIn(revisions);
+  const pins = there.filter((hex) => pinned.has(hex));
+  const named = await reachable(manifests, repository, pins, signal);
+  const givenUp = isOwners ? await givenUpIn(manifests, repository, there) : undefined;
   const gone: string[] = [];
+  const unnamed = [...(givenUp?.deleted ?? [])];
   const staying = new Set(named);
-  for (const hex of await namesIn(revisions)) {
+  for (const hex of there) {
     signal.throwIfAborted();
     const pushed = await statIfThere(join(revisions, hex, 'link'));
     // Distribution leaves the folder of a manifest that a client deleted.
     if (pushed === undefined) continue;
     const isNeeded = named === undefined || named.has(hex);
-    if (isNeeded || now - pushed.mtimeMs < keptMs) staying.add(hex);
-    else gone.push(join(revisions, hex));
+    const isYoung = now - pushed.mtimeMs < (givenUp === undefined ? keptMs : Math.min(PUSH_MS, keptMs));
+    if (isNeeded || (isYoung && givenUp?.has(hex, await manifests.get(hex)) !== true)) {
+      staying.add(hex);
+      continue;
+    }
+    gone.push(join(revisions, hex));
+    if (isOwners) unnamed.push(hex);
   }
-  return { gone, staying };
+  return { gone, staying, unnamed };
 }
 
-/** The manifests that a repository's tags lead to, as digits; undefined when one cannot be read: nothing goes then. */
+/**
+ * What a client took the name off: what a tag led to before, what was deleted, and what has the parts of that.
+ * `troupe image rm` deletes a copy of the manifest that the tag led to.
+ */
+async function givenUpIn(manifests: Manifests, repository: string, there: readonly string[]) {
+  const former = new Set<string>();
+  const tags = join(repository, '_manifests/tags');
+  for (const tag of await namesIn(tags))
+    for (const hex of await namesIn(join(tags, tag, 'index/sha256'))) former.add(hex);
+  const deleted: string[] = [];
+  const parts = new Set<string>();
+  for (const hex of there) {
+    if ((await statIfThere(join(repository, '_manifests/revisions/sha256', hex, 'link'))) !== undefined) continue;
+    deleted.push(hex);
+    const manifest = await manifests.get(hex);
+    if (manifest !== undefined) parts.add(manifest.mentioned.join());
+  }
+  const has = (hex: string, manifest: KnownManifest | undefined) =>
+    former.has(hex) || (manifest !== undefined && parts.has(manifest.mentioned.join()));
+  return { deleted, has };
+}
+
+/** How long a blob that nothing needs is kept, ms. Without an owner who needs room: all the same time. */
+async function agesOf(
+  files: RegistryFiles,
+  released: ReadonlySet<string>,
+  { keptMs, owner, signal }: GarbageOptions,
+): Promise<(hex: string) => number> {
+  if (owner === undefined) return () => keptMs;
+  const own = new Set<string>();
+  // Others may be about to push a manifest of these.
+  const others = new Set<string>();
+  for (const repository of await repositoriesWith('_layers', files, signal)) {
+    const found = repository.startsWith(`${repositoriesOf(files, owner)}/`) ? own : others;
+    for (const hex of await namesIn(join(repository, '_layers/sha256'))) found.add(hex);
+  }
+  return (hex) => {
+    if (others.has(hex)) return keptMs;
+    if (released.has(hex)) return 0;
+    return own.has(hex) ? Math.min(PUSH_MS, keptMs) : keptMs;
+  };
+}
+
+/** The manifests that a repository's tags and pins lead to; undefined when one cannot be read: nothing goes then. */
 async function reachable(
   manifests: Manifests,
   repository: string,
+  pins: readonly string[],
   signal: AbortSignal,
 ): Promise<ReadonlySet<string> | undefined> {
   const tags = join(repository, '_manifests/tags');
-  const waiting: string[] = [];
+  const waiting = [...pins];
   for (const tag of await namesIn(tags)) {
     signal.throwIfAborted();
     const link = linkSchema.safeParse(await readIfThere(join(tags, tag, 'current/link')));
@@ -110,7 +185,7 @@ interface KnownManifest {
 }
 
 /** Reads manifests, each once: the same digest is the same text in all repositories. */
-class Manifests {
+export class Manifests {
   readonly #root: string;
   readonly #known = new Map<string, KnownManifest | undefined>();
 
@@ -137,7 +212,7 @@ function manifestOf(text: string): KnownManifest {
 }
 
 /** What a repository has under digests of other kinds: the files are named by sha256 all the same. */
-async function otherNames(repository: string): Promise<string[]> {
+export async function otherNames(repository: string): Promise<string[]> {
   const found: string[] = [];
   const layers = join(repository, '_layers');
   for (const kind of await namesIn(layers)) {
@@ -153,7 +228,8 @@ async function otherNames(repository: string): Promise<string[]> {
 async function unneededBlobs(
   files: RegistryFiles,
   needed: ReadonlySet<string>,
-  { now, keptMs, signal }: GarbageOptions,
+  { now, signal }: GarbageOptions,
+  keptMsOf: (hex: string) => number,
 ): Promise<Garbage['blobs']> {
   const root = join(rootOf(files), 'blobs/sha256');
   const found: { folder: string; bytes: number }[] = [];
@@ -164,7 +240,7 @@ async function unneededBlobs(
       const folder = join(root, group, hex);
       // Without its file, it is what a collection left that was cut.
       const file = (await statIfThere(join(folder, 'data'))) ?? (await statIfThere(folder));
-      if (file !== undefined && now - file.mtimeMs >= keptMs)
+      if (file !== undefined && now - file.mtimeMs >= keptMsOf(hex))
         found.push({ folder, bytes: file.isFile() ? file.size : 0 });
     }
   }
@@ -209,7 +285,8 @@ async function readIfThere(path: string): Promise<string | undefined> {
   }
 }
 
-async function statIfThere(path: string) {
+/** Its times and size; undefined when it is not there. */
+export async function statIfThere(path: string) {
   try {
     return await stat(path);
   } catch (error) {

@@ -4,13 +4,16 @@ import { statfs } from 'node:fs/promises';
 import { errorText } from '../../../lib/errors.ts';
 import type { HostedRegistry, RegistryRoom } from '../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../proto/ports/log.ts';
+import { LIBRARY } from '../../../proto/repositories.ts';
 import { registryHostOf } from '../../../proto/service-paths.ts';
 import { freePort } from '../../../transports/http/listen-error.ts';
 import type { Environment } from '../../config/config.ts';
 import { RegistryBarrier } from './barrier.ts';
-import { collectGarbage, keepCollected } from './collect.ts';
+import { collectGarbage, keepCollected, type Pinned } from './collect.ts';
 import { type RegistryFiles, registryFiles, registryKeyOf, writeRegistryFiles, writtenPort } from './files.ts';
+import { pushTokens } from './may-push.ts';
 import { endRegistry, keepRegistry, registryProgram, runningRegistry, startRegistry } from './process.ts';
+import { RegistryQuota } from './quota.ts';
 
 const LOOPBACK = '127.0.0.1';
 
@@ -45,6 +48,8 @@ interface OwnRegistryOptions {
   readonly port: number;
   readonly log: Log;
   readonly onProgress: (line: string) => void;
+  /** Asked before each collection. One that rejects puts it off. */
+  readonly pinned: Pinned;
 }
 
 /**
@@ -52,7 +57,7 @@ interface OwnRegistryOptions {
  * tried again and again, and the platform goes on. Throws CliError for a damaged key.
  */
 export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnRegistry> {
-  const { environment, dataDir, log, onProgress } = options;
+  const { environment, dataDir, log, onProgress, pinned } = options;
   const files = registryFiles(dataDir);
   const host = registryHostOf(options.domain);
   const { key, secret } = await registryKeyOf(files);
@@ -65,7 +70,7 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
   let last: number | undefined;
   try {
     if (runningRegistry(files) === undefined) {
-      last = await collect(files, log);
+      last = await collect(files, pinned, log);
       await startRegistry(files, port);
     }
     log.info({ pid: runningRegistry(files), port, adopted: isRunning && !isChanged }, 'the image registry runs');
@@ -79,11 +84,22 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
   };
   const keeper = keepRegistry({ files, port, room, log });
   const barrier = new RegistryBarrier({ host: LOOPBACK, port });
-  const collector = keepCollected({ files, barrier, last, log });
+  const collector = keepCollected({ files, barrier, last, log, pinned });
+  const { REGISTRY_USER_MB: most, ADMIN_USERNAME: admin, REGISTRY_ISSUER: issuer } = environment;
+  const quota = new RegistryQuota({
+    files,
+    barrier,
+    limit: (owner) => (most === 0 || owner === admin || owner === LIBRARY ? undefined : most * 2 ** 20),
+    mayPush: pushTokens(key, host, issuer),
+    pinned,
+    log,
+  });
+  barrier.admit = quota.admit;
   return {
     host,
     address: `${LOOPBACK}:${port}`,
     room,
+    usage: (username) => quota.usage(username),
     barrier,
     environment: { ...environment, REGISTRY_HOST: host, REGISTRY_SIGNING_KEY: key },
     close: async () => {
@@ -98,11 +114,11 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
  * Gives space back before anybody can write. Resolves with when that was; undefined: it is tried again while the
  * registry runs.
  */
-async function collect(files: RegistryFiles, log: Log): Promise<number | undefined> {
+async function collect(files: RegistryFiles, pinned: Pinned, log: Log): Promise<number | undefined> {
   const now = Date.now();
   if (!existsSync(files.store)) return now;
   try {
-    log.info(await collectGarbage(files, { now }), 'images without a name were collected');
+    log.info(await collectGarbage(files, { now, pinned }), 'images without a name were collected');
     return now;
   } catch (error) {
     log.warn({ err: error }, 'images without a name could not be collected');

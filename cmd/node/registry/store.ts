@@ -13,14 +13,20 @@ export function rootOf(files: RegistryFiles): string {
   return join(files.store, 'docker/registry/v2');
 }
 
+/** The folder that a user's repositories are in. */
+export function repositoriesOf(files: RegistryFiles, owner: string): string {
+  return join(rootOf(files), 'repositories', owner);
+}
+
 /**
- * The folders of repositories that have this part: `_manifests`, or `_uploads`. Rejects with the reason of `signal`
- * once it is aborted.
+ * The folders of repositories that have this part, of all users, or within the folder `within`. Rejects with the reason
+ * of `signal` once it is aborted.
  */
 export async function repositoriesWith(
-  part: '_manifests' | '_uploads',
+  part: '_manifests' | '_uploads' | '_layers',
   files: RegistryFiles,
   signal?: AbortSignal,
+  within = join(rootOf(files), 'repositories'),
 ): Promise<string[]> {
   const walk = async (folder: string, depth: number): Promise<string[]> => {
     signal?.throwIfAborted();
@@ -30,13 +36,14 @@ export async function repositoriesWith(
     for (const name of inside) if (!name.startsWith('_')) found.push(...(await walk(join(folder, name), depth + 1)));
     return found;
   };
-  return walk(join(rootOf(files), 'repositories'), 0);
+  return walk(within, 0);
 }
 
-/** The folders of uploads that were begun, and not finished. */
-export async function unfinishedUploads(files: RegistryFiles): Promise<string[]> {
+/** The folders of uploads that were begun, and not finished; of one user if `owner` is given. */
+export async function unfinishedUploads(files: RegistryFiles, owner?: string): Promise<string[]> {
   const found: string[] = [];
-  for (const repository of await repositoriesWith('_uploads', files)) {
+  const within = owner === undefined ? undefined : repositoriesOf(files, owner);
+  for (const repository of await repositoriesWith('_uploads', files, undefined, within)) {
     const uploads = join(repository, '_uploads');
     for (const upload of await namesIn(uploads)) found.push(join(uploads, upload));
   }

@@ -2,13 +2,16 @@
 import { randomBytes } from 'node:crypto';
 import { registryTokens } from '../../../actors/auth/registry/registry-tokens.ts';
 import { RegistryBarrier } from '../../../cmd/node/registry/barrier.ts';
-import { collectGarbage } from '../../../cmd/node/registry/collect.ts';
+import { collectGarbage, type Pinned } from '../../../cmd/node/registry/collect.ts';
 import { registryFiles, registryKeyOf, writeRegistryFiles } from '../../../cmd/node/registry/files.ts';
+import { pushTokens } from '../../../cmd/node/registry/may-push.ts';
 import { endRegistry, startRegistry } from '../../../cmd/node/registry/process.ts';
+import { RegistryQuota } from '../../../cmd/node/registry/quota.ts';
 import { registryRoute } from '../../../proto/service-paths.ts';
 import { testDatabase } from '../database/database.ts';
 import { startGateway } from '../gateway/gateway.ts';
 import { certificates } from '../gateway/listeners.ts';
+import { silentLog } from '../log.ts';
 import { pause } from '../pause.ts';
 import { type Cleanup, freePort, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
@@ -18,8 +21,16 @@ const HOST = 'registry.cloud.test';
 const ISSUER = 'troupe';
 const PATIENCE_MS = 10_000;
 
+/** How much its users may have; without `bytes`, what they want. */
+interface TrialQuota {
+  readonly bytes?: number;
+  readonly pinned?: Pinned;
+}
+
+const NO_PINS: Pinned = async () => new Set();
+
 /** A registry behind a gateway, and its barrier. */
-export async function openTrialRegistry(t: Cleanup, repositories: readonly string[]) {
+export async function openTrialRegistry(t: Cleanup, repositories: readonly string[], quota: TrialQuota = {}) {
   const files = registryFiles(await tempDir(t));
   const { key, secret } = await registryKeyOf(files);
   const port = await freePort();
@@ -27,6 +38,11 @@ export async function openTrialRegistry(t: Cleanup, repositories: readonly strin
   await startRegistry(files, port);
   t.after(async () => void (await endRegistry(files)));
   const barrier = new RegistryBarrier({ host: '127.0.0.1', port });
+  const { bytes, pinned = NO_PINS } = quota;
+  const mayPush = pushTokens(key, HOST, ISSUER);
+  const limit = (owner: string) => (owner === 'library' ? undefined : bytes);
+  const limits = new RegistryQuota({ files, barrier, limit, mayPush, pinned, log: silentLog });
+  if (bytes !== undefined) barrier.admit = limits.admit;
   const database = await testDatabase();
   t.after(() => database.close());
   const gateway = await startGateway(t, {
@@ -58,8 +74,9 @@ export async function openTrialRegistry(t: Cleanup, repositories: readonly strin
   };
   /** Takes all that has no name, however young. Undefined: writes went on for too long. */
   const collect = () =>
-    barrier.closedFor(PATIENCE_MS, () => collectGarbage(files, { now: Date.now() + 60_000, keptMs: 0 }));
-  return { files, barrier, client, collect };
+    barrier.closedFor(PATIENCE_MS, () => collectGarbage(files, { now: Date.now() + 60_000, keptMs: 0, pinned }));
+  const usage = (owner: string) => limits.usage(owner);
+  return { files, barrier, client, collect, usage, port: gateway.ports.https, ca, token };
 }
 
 /** What is tried for how long. */

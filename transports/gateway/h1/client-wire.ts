@@ -1,9 +1,29 @@
+import type { ProxyForward, ProxyReply } from '../../../proto/gateway/traffic.ts';
 import type { Timed } from '../../wire/deadlines.ts';
+import { ChunkError } from '../../wire/h1/body.ts';
 import { NOBODY, type Wire } from '../../wire/wire.ts';
 import type { ClientContext } from './client-context.ts';
 
 /** How long a client may take to read a last answer before it is cut off, ms. */
 export const LINGER_MS = 2000;
+
+/** The rest of a body is not taken. */
+class BodyRefused extends Error {
+  readonly reply: ProxyReply;
+
+  constructor(reply: ProxyReply) {
+    super('the body is refused');
+    this.name = 'BodyRefused';
+    this.reply = reply;
+  }
+}
+
+/** The answer to a body that is malformed, or that is not taken. Throws any other error. */
+export function refusalOf(error: unknown): ProxyReply {
+  if (error instanceof ChunkError) return { status: 400, body: `${error.message}\n` };
+  if (error instanceof BodyRefused) return error.reply;
+  throw error;
+}
 
 /** A client's wire as it is written to, and how long the client has for what it does now. */
 export abstract class ClientWire implements Timed {
@@ -12,6 +32,8 @@ export abstract class ClientWire implements Timed {
   protected readonly context: ClientContext;
   /** Told when the request under way is over. */
   #onOver: (() => void) | undefined;
+  /** Told of its body. */
+  #onBody: ProxyForward['onBody'];
 
   constructor(wire: Wire, context: ClientContext) {
     this.wire = wire;
@@ -41,15 +63,23 @@ export abstract class ClientWire implements Timed {
     this.wire.uncork();
   }
 
-  /** A request is forwarded: `onOver` is told when it is over. */
-  protected begins(onOver: (() => void) | undefined): void {
+  /** A request is forwarded. */
+  protected begins({ onOver, onBody }: ProxyForward): void {
     this.#onOver = onOver;
+    this.#onBody = onBody;
+  }
+
+  /** So many bytes of its body are to go on. Throws what `refusalOf` reads when they may not. */
+  protected passes(bytes: number): void {
+    const reply = this.#onBody?.(bytes);
+    if (reply !== undefined) throw new BodyRefused(reply);
   }
 
   /** The request under way, if any, is over. */
   protected isOver(): void {
     const onOver = this.#onOver;
     this.#onOver = undefined;
+    this.#onBody = undefined;
     onOver?.();
   }
 

@@ -3,14 +3,14 @@
  * order. What comes ahead of its turn waits, bounded, and then stays in the kernel.
  */
 import type { ProxyDecision, ProxyForward, ProxyReply } from '../../../proto/gateway/traffic.ts';
-import { BodyReader, ChunkError } from '../../wire/h1/body.ts';
+import { BodyReader } from '../../wire/h1/body.ts';
 import { RequestReader, TOO_SLOW } from '../../wire/h1/head-reader.ts';
 import type { RequestHead } from '../../wire/h1/request-head.ts';
 import { Inflow } from '../../wire/inflow.ts';
 import type { Wire, WireReader } from '../../wire/wire.ts';
 import { type CacheAnswer, type CachedAnswer, FORWARD } from './cache-hook.ts';
 import { type ClientContext, decisionOf, entryOf, forwardedOf, type Requester, requesterOf } from './client-context.ts';
-import { ClientWire, LINGER_MS } from './client-wire.ts';
+import { ClientWire, LINGER_MS, refusalOf } from './client-wire.ts';
 import { Exchange } from './exchange.ts';
 import type { ExchangeClient } from './exchange-sides.ts';
 import { HeldBody } from './held-body.ts';
@@ -132,9 +132,8 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     const isReply = 'reply' in decision;
     if (this.#request !== head || this.#phase !== 'exchange') return void (isReply || decision.onOver?.());
     if (isReply) return void this.#answer(decision.reply);
-    const { forward, target } = decision;
-    this.begins(decision.onOver);
-    const { address, isEncrypted } = this.#requester;
+    this.begins(decision);
+    const [{ forward, target }, { address, isEncrypted }] = [decision, this.#requester];
     const cache = decision.isGuarded === true ? undefined : this.context.cache;
     const asked = cache?.ask({ head, origin: forward, target, isEncrypted, address }) ?? FORWARD;
     if (asked instanceof Promise) void asked.then((later) => this.#asked(head, decision, later));
@@ -209,13 +208,14 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
       let next: number;
       try {
         next = body.read(chunk, 0, (from, to) => {
+          this.passes(to - from);
           this.#isReady = exchange.body(chunk.subarray(from, to));
         });
       } catch (error) {
-        if (!(error instanceof ChunkError)) throw error;
+        const refusal = refusalOf(error);
         exchange.abort();
         if (exchange.hasResponded) this.abort();
-        else this.#refuse({ status: 400, body: `${error.message}\n` });
+        else this.#refuse(refusal);
         return;
       }
       if (next === chunk.length) continue;

@@ -1,0 +1,23 @@
+/** What the registry that comes along keeps although no tag leads there: rows of the platform name it by its digest. */
+import type { Log } from '../../../proto/ports/log.ts';
+import { imagesByDigest } from '../../../storage/compute/pinned-images.ts';
+import { type DbConnection, openDb } from '../../../storage/db.ts';
+
+/**
+ * The digits of all digests that rows and the default image name. Rejects with StorageError when the database is away,
+ * or older than this version: then nothing may be taken for unneeded.
+ */
+export async function pinnedImages(
+  connection: DbConnection,
+  defaultImage: string | undefined,
+  log: Log,
+): Promise<ReadonlySet<string>> {
+  // Its own, as it is asked once a day, and before the platform has one.
+  const db = openDb(connection, { log, name: 'registry', max: 1 });
+  try {
+    const images = [...(await imagesByDigest(db)), defaultImage ?? ''];
+    return new Set(images.flatMap((image) => /@sha256:([0-9a-f]{64})$/.exec(image)?.[1] ?? []));
+  } finally {
+    await db.close();
+  }
+}

@@ -1,0 +1,355 @@
+/**
+ * How much each user may have in the registry that comes along. Who has no room left is refused when a push begins;
+ * each part of a body is counted as it passes, so that pushes at the same time share what is left. A user who needs
+ * room gets what they took the names off, without waiting a day for it.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { WriteAdmission, WriteBarrier } from '../../../proto/gateway/write-barrier.ts';
+import type { RegistryUsage } from '../../../proto/ports/local-registry.ts';
+import type { Log } from '../../../proto/ports/log.ts';
+import type { RegistryBarrier } from './barrier.ts';
+import { collectGarbage, lookForGarbage, type Pinned } from './collect.ts';
+import type { RegistryFiles } from './files.ts';
+import { statIfThere } from './garbage.ts';
+import { removeUploads, unfinishedUploads } from './store.ts';
+import { blobFile, type StoreUsage, usageOf } from './usage.ts';
+
+/** What was counted is good for so long, ms, and for so many requests: what was written since is added to it. */
+const KNOWN_MS = 60_000;
+const MOST_WRITES = 500;
+/** What a user is told is counted anew after this, ms. */
+const TOLD_MS = 3000;
+/** How long a collection for one user waits for writes under way, and how long it is until the next one, ms. */
+const PATIENCE_MS = 2000;
+const AGAIN_MS = 5000;
+/** How long it may take: pushes of all wait, ms. */
+const COLLECT_MS = 10_000;
+/** Unfinished uploads without bytes for so long go when their user needs room, ms. */
+const FORSAKEN_MS = 10 * 60_000;
+/** The registry notices that its client is gone, ms. */
+const NOTICE_MS = 500;
+/** Manifests are written without room, too: to take off a tag takes one. But not more of them than this, in bytes. */
+const MOST_MANIFESTS = 64 * 1024 * 1024;
+/** Users without a push that are remembered at most. */
+const MOST_KNOWN = 1000;
+
+/** Whether the token that came along lets push to repositories of this user. */
+export type MayPush = (authorization: string | undefined, owner: string) => Promise<boolean>;
+
+/** What it works with. */
+interface QuotaOptions {
+  readonly files: RegistryFiles;
+  readonly barrier: RegistryBarrier;
+  /** In bytes; undefined: there is none. */
+  readonly limit: (owner: string) => number | undefined;
+  readonly mayPush: MayPush;
+  readonly pinned: Pinned;
+  readonly log: Log;
+}
+
+/** A request that writes. */
+interface PushedPart {
+  readonly repository: string;
+  readonly kind: 'begin' | 'upload' | 'manifest';
+  /** The upload, or the blob of another repository that is to be mounted. */
+  readonly name: string | undefined;
+}
+
+/** One that is under way, or over and not counted yet on the disk. */
+interface OpenWrite {
+  readonly upload: string | undefined;
+  /** What its upload had before. */
+  readonly before: number;
+  /** What it said that it sends. */
+  readonly declared: number;
+  passed: number;
+  /** The user's turn at which it was over. */
+  over: number | undefined;
+  /** The one at which it went past the limit, by what was known then. */
+  past: number | undefined;
+}
+
+/** What is asked for a request that writes. */
+interface AskedRoom {
+  readonly owner: string;
+  readonly limit: number;
+  readonly part: PushedPart;
+  readonly declared: number;
+}
+
+/** What is known of one user. */
+interface Counted {
+  readonly writes: Set<OpenWrite>;
+  /** Raised when something was written. */
+  turn: number;
+  known: { readonly turn: number; readonly at: number; readonly usage: StoreUsage } | undefined;
+  counting: { readonly turn: number; readonly usage: Promise<StoreUsage> } | undefined;
+  /** When room was made; 0: a name was given or taken since. */
+  collectedAt: number;
+}
+
+/** See above. */
+export class RegistryQuota {
+  readonly #options: QuotaOptions;
+  readonly #users = new Map<string, Counted>();
+  readonly #told = new Map<
+    string,
+    { readonly at: number; readonly turn: number; readonly usage: Promise<RegistryUsage> }
+  >();
+
+  constructor(options: QuotaOptions) {
+    this.#options = options;
+  }
+
+  /** What a user has now, without what a push that needs the room would get. Rejects as a collection does. */
+  usage(owner: string): Promise<RegistryUsage> {
+    const now = performance.now();
+    const told = this.#told.get(owner);
+    const turn = this.#users.get(owner)?.turn ?? 0;
+    if (told?.turn === turn && now - told.at < TOLD_MS) return told.usage;
+    for (const [name, { at }] of this.#told) if (now - at >= TOLD_MS) this.#told.delete(name);
+    const usage = this.#usage(owner);
+    usage.catch(() => this.#told.delete(owner));
+    this.#told.set(owner, { at: now, turn, usage });
+    return usage;
+  }
+
+  async #usage(owner: string): Promise<RegistryUsage> {
+    const { files, limit, pinned } = this.#options;
+    const { held, uploads, blobs } = await usageOf(files, owner);
+    const garbage = await lookForGarbage(files, { now: Date.now(), owner, pinned });
+    let used = held;
+    for (const size of uploads.values()) used += size;
+    for (const { folder, bytes } of garbage.blobs) if (blobs.has(folder.slice(-64))) used -= bytes;
+    return { used, limit: limit(owner) };
+  }
+
+  /** Says whether there is room for a request. */
+  readonly admit: NonNullable<WriteBarrier['admit']> = async ({ method, target, field }) => {
+    try {
+      const part = partOf(method, target);
+      const owner = part === undefined ? undefined : ownerIn(part.repository);
+      if (part === undefined || owner === undefined) return {};
+      const limit = this.#options.limit(owner);
+      // Without the right to push the registry refuses, and nobody is told what others have.
+      if (limit === undefined) return {};
+      if (method === 'DELETE') return this.#noted(owner);
+      if (!(await this.#options.mayPush(field('authorization'), owner))) return {};
+      const declared = Number(field('content-length') ?? 0);
+      const decide = (isNew: boolean) => this.#decide({ owner, limit, part, declared }, isNew);
+      let admitted = await decide(false);
+      // What is known may count something twice, and not what went meanwhile.
+      if (typeof admitted === 'string') admitted = await decide(true);
+      if (typeof admitted !== 'string') return admitted;
+      await this.#makeRoom(owner);
+      admitted = await decide(true);
+      if (typeof admitted === 'string' && part.kind === 'upload' && part.name !== undefined)
+        void this.#drop(owner, this.#user(owner), part.name);
+      return admitted;
+    } catch (error) {
+      this.#options.log.warn({ err: error }, 'what a user has in the registry could not be counted');
+      throw error;
+    }
+  };
+
+  /** A deletion is not refused; what is left is counted anew after it. */
+  #noted(owner: string): WriteAdmission {
+    const user = this.#user(owner);
+    return {
+      onOver: () => {
+        user.turn += 1;
+        user.collectedAt = 0;
+      },
+    };
+  }
+
+  /** `isNew`: what is there is to be counted now. */
+  async #decide({ owner, limit, part, declared }: AskedRoom, isNew: boolean): Promise<WriteAdmission | string> {
+    const user = this.#user(owner);
+    const usage = await this.#count(owner, user, isNew);
+    const bytes = part.kind === 'begin' ? await this.#mounted(part, usage) : declared;
+    // From here on nothing is waited for: who comes next sees this one.
+    this.#users.set(owner, user);
+    const used = sum(user, usage);
+    if (!hasRoom({ used, limit, bytes, manifests: usage.manifests }, part.kind)) {
+      return sentence(owner, used, limit, bytes);
+    }
+    const upload = part.kind === 'upload' ? part.name : undefined;
+    const before = upload === undefined ? 0 : (sizes(user, usage).get(upload) ?? 0);
+    const write: OpenWrite = { upload, before, declared: bytes, passed: 0, over: undefined, past: undefined };
+    user.writes.add(write);
+    let isCut = false;
+    return {
+      onBody: (more) => {
+        write.passed += more;
+        if (part.kind === 'manifest' || write.passed <= write.declared) return undefined;
+        const bytesNow = sum(user, user.known?.usage ?? usage);
+        if (bytesNow <= limit) return undefined;
+        write.past ??= user.turn;
+        // Others may be over since: the part that comes after they were counted is refused.
+        if ((user.known?.turn ?? 0) < write.past) {
+          void this.#count(owner, user, true).catch(() => {});
+          return undefined;
+        }
+        isCut = true;
+        return sentence(owner, bytesNow - write.passed, limit, write.passed);
+      },
+      onOver: () => {
+        user.turn += 1;
+        write.over = user.turn;
+        if (part.kind === 'manifest') user.collectedAt = 0;
+        if (isCut && upload !== undefined) void this.#drop(owner, user, upload);
+      },
+    };
+  }
+
+  /** Bytes of a blob of another repository that the user does not have yet. */
+  async #mounted({ name }: PushedPart, usage: StoreUsage): Promise<number> {
+    if (name === undefined || usage.blobs.has(name)) return 0;
+    return (await statIfThere(blobFile(this.#options.files, name)))?.size ?? 0;
+  }
+
+  /** What the disk has of a user. `isNew`: as it is now, not as it was before what writes tell. */
+  async #count(owner: string, user: Counted, isNew: boolean): Promise<StoreUsage> {
+    const { known, turn } = user;
+    const isGood = known !== undefined && performance.now() - known.at < KNOWN_MS && user.writes.size < MOST_WRITES;
+    if (isGood && !isNew) return known.usage;
+    if (user.counting?.turn !== turn) {
+      const usage = usageOf(this.#options.files, owner);
+      const counting = { turn, usage };
+      user.counting = counting;
+      usage
+        .then((counted) => {
+          if ((user.known?.turn ?? -1) > turn) return;
+          user.known = { turn, at: performance.now(), usage: counted };
+          for (const write of user.writes)
+            if (write.over !== undefined && write.over <= turn) user.writes.delete(write);
+        })
+        .catch(() => {})
+        .finally(() => {
+          if (user.counting === counting) user.counting = undefined;
+        });
+    }
+    return (await user.counting?.usage) ?? usageOf(this.#options.files, owner);
+  }
+
+  /** Gives a user back what they took the names off, and uploads that nobody goes on with. */
+  async #makeRoom(owner: string): Promise<void> {
+    const { files, barrier, pinned, log } = this.#options;
+    const user = this.#user(owner);
+    const now = Date.now();
+    if (now - user.collectedAt < AGAIN_MS) return;
+    user.collectedAt = now;
+    const isMoving = (upload: string) =>
+      [...user.writes].some((write) => write.upload !== undefined && upload.endsWith(`/${write.upload}`));
+    for (const upload of await unfinishedUploads(files, owner)) {
+      const at = (await statIfThere(`${upload}/data`)) ?? (await statIfThere(upload));
+      if (at !== undefined && now - at.mtimeMs >= FORSAKEN_MS && !isMoving(upload)) await removeUploads([upload]);
+    }
+    user.turn += 1;
+    const { manifests, blobs } = await lookForGarbage(files, { now, owner, pinned });
+    if (manifests.length + blobs.length === 0 || barrier.isClosed) return;
+    const signal = AbortSignal.timeout(COLLECT_MS);
+    const collected = await barrier.closedFor(PATIENCE_MS, () =>
+      collectGarbage(files, { now: Date.now(), owner, pinned, signal }),
+    );
+    user.turn += 1;
+    if (collected !== undefined) log.info(collected, 'images without a name were collected for a user who needs room');
+  }
+
+  /** Removes what an upload that was refused has on the disk. */
+  async #drop(owner: string, user: Counted, upload: string): Promise<void> {
+    try {
+      await delay(NOTICE_MS);
+      const folders = await unfinishedUploads(this.#options.files, owner);
+      await removeUploads(folders.filter((folder) => folder.endsWith(`/${upload}`)));
+    } catch (error) {
+      this.#options.log.warn({ err: error }, 'an upload past the limit of its user could not be removed');
+    } finally {
+      user.turn += 1;
+    }
+  }
+
+  #user(owner: string): Counted {
+    let user = this.#users.get(owner);
+    if (user === undefined) {
+      this.#forget();
+      user = { writes: new Set(), turn: 0, known: undefined, counting: undefined, collectedAt: 0 };
+      this.#users.set(owner, user);
+    }
+    return user;
+  }
+
+  #forget(): void {
+    if (this.#users.size <= MOST_KNOWN) return;
+    for (const [owner, { writes, counting }] of this.#users)
+      if (writes.size === 0 && counting === undefined) this.#users.delete(owner);
+  }
+}
+
+/** What a user has with all that is under way: what is said to come counts as if it were there. */
+function sum(user: Counted, usage: StoreUsage): number {
+  let bytes = usage.held;
+  for (const write of user.writes) if (write.upload === undefined) bytes += sent(write);
+  for (const size of sizes(user, usage).values()) bytes += size;
+  return bytes;
+}
+
+/** What each upload comes to. One that is finished is on the disk under another name before it is counted again. */
+function sizes({ writes }: Counted, { uploads }: StoreUsage): Map<string, number> {
+  const found = new Map(uploads);
+  for (const write of writes)
+    if (write.upload !== undefined)
+      found.set(write.upload, Math.max(write.before + sent(write), found.get(write.upload) ?? 0));
+  return found;
+}
+
+const sent = ({ declared, passed }: OpenWrite): number => Math.max(declared, passed);
+
+/** Whether so many bytes more have room. What finishes an upload has been counted before. */
+function hasRoom(
+  { used, limit, bytes, manifests }: { used: number; limit: number; bytes: number; manifests: number },
+  kind: PushedPart['kind'],
+): boolean {
+  if (used + bytes <= limit) return kind !== 'begin' || used < limit;
+  if (kind === 'manifest') return manifests + bytes <= MOST_MANIFESTS;
+  return kind === 'upload' && bytes === 0;
+}
+
+/** What a request writes; undefined for one that the registry does not know. */
+function partOf(method: string, target: string): PushedPart | undefined {
+  const at = target.indexOf('?');
+  let path: string;
+  try {
+    path = decodeURIComponent(at < 0 ? target : target.slice(0, at));
+  } catch {
+    return undefined;
+  }
+  const searchParams = new URLSearchParams(at < 0 ? '' : target.slice(at));
+  const [, repository, uploads, upload = '', manifest] =
+    /^\/v2\/(.+)\/(?:(blobs\/uploads)\/?([^/]*)|(manifests|blobs)\/[^/]+)$/.exec(path) ?? [];
+  if (repository === undefined) return undefined;
+  if (uploads === undefined) {
+    return method === 'DELETE' || manifest === 'manifests'
+      ? { repository, kind: 'manifest', name: undefined }
+      : undefined;
+  }
+  if (upload !== '') return { repository, kind: 'upload', name: upload };
+  const mount = /^sha256:([0-9a-f]{64})$/.exec(searchParams.get('mount') ?? '')?.[1];
+  return { repository, kind: 'begin', name: mount };
+}
+
+function ownerIn(repository: string): string | undefined {
+  const [owner, rest] = repository.split('/', 2);
+  return rest === undefined ? undefined : owner;
+}
+
+function sentence(owner: string, used: number, limit: number, needed: number): string {
+  const more = needed === 0 ? '' : `, and this takes ${count(needed)} more`;
+  return (
+    `The images of ${owner} hold ${count(used)} of ${count(limit)} bytes${more}. Remove images with ` +
+    '`troupe image rm NAME:TAG`, or ask the administrator for room.'
+  );
+}
+
+const count = (bytes: number): string => bytes.toLocaleString('en-US');
