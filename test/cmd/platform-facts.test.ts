@@ -12,11 +12,16 @@ import type { GatewayAddress } from '../../storage/gateway/gateway-address.ts';
 import { call, someone } from '../support/service/calls.ts';
 
 const health: Service['health'] = async () => ({ ok: true, problems: [] });
-const serviceWith = (env: Record<string, string>, gateway?: GatewayAddress): Service => ({
+const serviceWith = (env: Record<string, string>, gateway?: GatewayAddress, hasOwnRegistry = false): Service => ({
   name: 'auth',
   connect: async () => assert.fail(),
   health,
-  ...platformFacts({ environment: readEnvironment(env), domain: 'cloud.test', gatewayAddress: () => gateway }),
+  ...platformFacts({
+    environment: readEnvironment(env),
+    domain: 'cloud.test',
+    hasOwnRegistry,
+    gatewayAddress: () => gateway,
+  }),
 });
 
 test('anybody learns what it is; whoever is logged in, and every API token, what it offers', async () => {
@@ -41,6 +46,15 @@ test('anybody learns what it is; whoever is logged in, and every API token, what
     [full.registry_host, full.ingress_host, full.ssh, full.ports],
     ['images.cloud.test', 'in.cloud.test', { host: 'cloud.test', port: 22 }, { http: 80, https: 443 }],
   );
+});
+
+test('what images may hold is told where the platform runs the registry, and limits it', async () => {
+  const told = async (env: Record<string, string>, hasOwnRegistry: boolean) =>
+    (await call(serviceWith(env, undefined, hasOwnRegistry), showPlatformFacts, someone('ann'))).limits.images_mb;
+  assert.equal(await told({}, true), 20_480);
+  assert.equal(await told({ REGISTRY_USER_MB: '5' }, true), 5);
+  assert.equal(await told({ REGISTRY_USER_MB: '0' }, true), undefined);
+  assert.equal(await told({}, false), undefined);
 });
 
 const documentSchema = z.object({

@@ -1,12 +1,13 @@
 /** `troupe image push`, `ls` and `rm`: from an archive to a container, with the registry that comes along. */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { imageArchitecture } from '../../cmd/node/platform-facts.ts';
 import { type TarEntry, tar } from '../../lib/tar.ts';
-import { deleteAll, logIn, type RunningPlatform, startPlatform, troupe } from '../support/cluster/platform.ts';
+import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { docker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
 import { client } from '../support/engine/troupe-registry.ts';
@@ -37,7 +38,7 @@ describe('images of one’s own at the command line', { skip, timeout: 240_000 }
     const [image, database] = [await tinyImage(), await testDatabase()];
     cleanup.after(() => database.close());
     const data = join(folder, 'data');
-    const env = { DATABASE_URL: database.url, DEFAULT_IMAGE: image, REGISTRY: 'auto' };
+    const env = { DATABASE_URL: database.url, DEFAULT_IMAGE: image, REGISTRY: 'auto', REGISTRY_USER_MB: '40' };
     platform = await startPlatform({ data, env });
     cleanup.after(() => platform.stop());
     const keyFile = join(folder, 'key.pub');
@@ -141,6 +142,47 @@ describe('images of one’s own at the command line', { skip, timeout: 240_000 }
       assert.match(stderr, /You may not .*push.* at (ann|library)\/app/);
     }
     assert.ok((await listed('ann')).includes(`${host}/ann/app:1`));
+  });
+
+  test('a push past what a user may have is refused with what to do, and a removed image makes room', async () => {
+    /** An archive with one layer that does not get smaller. */
+    const archiveOf = async (bytes: number) => {
+      const layer = tar([{ kind: 'file', path: 'data', mode: 0o644, data: randomBytes(bytes) }]);
+      const config = { architecture: imageArchitecture(), os: 'linux', rootfs: { type: 'layers', diff_ids: [] } };
+      const manifest = [{ Config: 'c.json', Layers: ['l.tar'] }];
+      const entries = { 'manifest.json': JSON.stringify(manifest), 'c.json': JSON.stringify(config), 'l.tar': layer };
+      const file = join(folder, 'large.tar');
+      const entry = ([path, data]: [string, string | Buffer]): TarEntry => ({
+        ...{ kind: 'file', path, mode: 0o644 },
+        data: Buffer.from(data),
+      });
+      await writeFile(file, tar(Object.entries(entries).map(entry)));
+      return file;
+    };
+    const { auth } = platform.ready.urls;
+    const session = await logIn(auth, 'bob', PASSWORDS.bob ?? '');
+    const usage = async () => {
+      const { json } = await request('GET', `${auth}/api/registry/usage`, { token: session });
+      return z.strictObject({ used_bytes: z.number(), limit_bytes: z.number() }).parse(json);
+    };
+    const facts = await request('GET', `${auth}/api/platform/facts`, { token: session });
+    assert.equal(z.object({ images_mb: z.number() }).parse(facts.json.limits).images_mb, 40);
+    assert.deepEqual(await usage(), { used_bytes: 0, limit_bytes: 40 * 2 ** 20 });
+    const large = await archiveOf(25 * 2 ** 20);
+    await push('bob', large, 'large:1');
+    const { used_bytes: used } = await usage();
+    assert.ok(used > 25 * 2 ** 20 && used < 26 * 2 ** 20, String(used));
+    const other = await archiveOf(24 * 2 ** 20);
+    const refused = await as('bob', 'image', 'push', other, 'other:1');
+    assert.equal(refused.code, 4, refused.stderr);
+    assert.match(
+      refused.stderr,
+      /The images of bob hold 2\d,[0-9,]+ of 41,943,040 bytes, and this takes 2\d,[0-9,]+ more\. .*`troupe image rm NAME:TAG`/,
+    );
+    const removed = await as('bob', 'image', 'rm', 'large:1');
+    assert.equal(removed.code, 0, removed.stderr);
+    await push('bob', other, 'other:1');
+    assert.deepEqual(await listed('bob'), [`${host}/bob/other:1`]);
   });
 
   test('what is no image for this platform is refused with a sentence', async () => {

@@ -33,6 +33,7 @@ describe('the registry that comes along', { skip, timeout: 240_000 }, () => {
   let trusted: string;
   let archive: string;
   let proxy: string;
+  let database: Awaited<ReturnType<typeof testDatabase>>;
 
   const start = async () => {
     platform = await startPlatform({ data, env, args: ['--domain', 'cloud.test'] });
@@ -42,7 +43,7 @@ describe('the registry that comes along', { skip, timeout: 240_000 }, () => {
   before(async () => {
     const folder = await tempDir(cleanup);
     const image = await tinyImage();
-    const database = await testDatabase();
+    database = await testDatabase();
     cleanup.after(() => database.close());
     data = join(folder, 'data');
     env = { DATABASE_URL: database.url, DEFAULT_IMAGE: image, ADMIN_PASSWORD, REGISTRY: 'auto' };
@@ -216,25 +217,33 @@ describe('the registry that comes along', { skip, timeout: 240_000 }, () => {
     const now = await one('moved', '{"of":"now"}');
     const machine = await one('', '{"architecture":"arm64"}');
     const young = await one('', '{"pushed":"just now"}');
+    const pinned = await one('', '{"of":"a container"}');
     const { mediaType, digest, size } = machine;
     await put('all', LIST, {
       manifests: [{ mediaType, digest, size, platform: { architecture: 'arm64', os: 'linux' } }],
     });
     const hex = ({ digest }: { digest: string }) => digest.slice('sha256:'.length);
     const twoDaysAgo = new Date(Date.now() - 2 * 24 * 3_600_000);
-    for (const old of [moved, now, machine]) {
+    for (const old of [moved, now, machine, pinned]) {
       for (const path of [join(revisions, hex(old), 'link'), blobOf(hex(old)), blobOf(hex(old.part))])
         await utimes(path, twoDaysAgo, twoDaysAgo);
     }
     await platform.stop();
+    await database.db.run(
+      `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, pull_policy, mount_paths,
+         ssh_enabled, desired, status, former_image)
+       select 'pinned000000', id, 3, 'pinned', 'nano', 512, 5, 'IfNotPresent', '{/root}', true, 'stopped', 'stopped', $1
+       from users where username = 'ann'`,
+      [`${HOST}/ann/many@${pinned.digest}`],
+    );
     await start();
     assert.deepEqual(
-      [moved, now, machine, young].map((each) => existsSync(join(revisions, hex(each), 'link'))),
-      [false, true, true, true],
+      [moved, now, machine, young, pinned].map((each) => existsSync(join(revisions, hex(each), 'link'))),
+      [false, true, true, true, true],
     );
     assert.deepEqual(
-      [moved, now, machine, young].map(({ part }) => existsSync(blobOf(hex(part)))),
-      [false, true, true, true],
+      [moved, now, machine, young, pinned].map(({ part }) => existsSync(blobOf(hex(part)))),
+      [false, true, true, true, true],
     );
     const kept = await readFile(join(root, 'repositories/ann/kept/_manifests/tags/1/current/link'), 'utf8');
     assert.ok(existsSync(blobOf(hex({ digest: kept }))));

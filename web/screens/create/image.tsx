@@ -1,8 +1,10 @@
 /** Which image a container starts from: one of those that the platform knows, or any other by its name. */
 import { useState } from 'preact/hooks';
+import { bytesOf } from '../../core/format.ts';
 import { imageName } from '../../core/image.ts';
 import { client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
+import { offer } from '../../live/facts.ts';
 import { SelectField, TextField } from '../../parts/field.tsx';
 import { t } from '../../text/text.ts';
 
@@ -22,6 +24,13 @@ const DEFAULT = '';
 export function ImageField({ value, onChange, hint, error, now = '' }: ImageFieldProps) {
   const [isTyped, setTyped] = useState(false);
   const images = useLoaded((signal) => client.call('listImages', undefined, { signal }));
+  const isLimited = offer.value?.limits.images_mb !== undefined;
+  const usage = useLoaded(
+    async (signal) => (isLimited ? client.call('registryUsage', undefined, { signal }) : undefined),
+    [isLimited],
+  );
+  const { used_bytes: used = 0, limit_bytes: most = null } = usage.value ?? {};
+  const held = most === null ? [] : [t.create.imagesHold(bytesOf(used, most))];
   const known = (images.value ?? []).map(({ name, image, alias = image, built }, at) => {
     // It may be an older one of the same name.
     const isNow = now !== '' && imageName(image) === imageName(now);
@@ -44,7 +53,7 @@ export function ImageField({ value, onChange, hint, error, now = '' }: ImageFiel
     <div class="two roomy">
       <SelectField
         label={t.create.image}
-        hint={hint}
+        hint={[hint, ...held].join(' ')}
         error={isOther ? undefined : error}
         value={isOther ? OTHER : value}
         choices={[...before, ...known, [OTHER, t.create.otherImage]]}

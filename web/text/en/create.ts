@@ -7,6 +7,7 @@ export const CREATE = {
     'The platform’s own have a shell and SSH. The first start from one that is not built yet takes a few minutes.',
   builtin: 'Debian (default)',
   toBuild: (name: string) => `${name}, not built yet`,
+  imagesHold: (held: string) => `Your own images hold ${held}.`,
   otherImage: 'Another image',
   imageName: 'Name of the image',
   size: 'Size',
