@@ -46,6 +46,13 @@ export function addOwnImages(program: Command): void {
   )
     .summary('send the image of an archive to the registry')
     .action(inImages((of) => of.pushImage));
+  clientCommand(
+    image,
+    'import <source> [name]',
+    'copy an image that anybody may pull, such as nginx:1.27, to the registry (default name: the same without owner)',
+  )
+    .summary('copy an image of another registry')
+    .action(inImages((of) => of.importImage));
   clientCommand(image, 'rm <name>', 'remove NAME:TAG from the registry').action(inImages((of) => of.removeImage));
 }
 

@@ -67,6 +67,7 @@ test('every bad value is named with what was expected, and never shown', () => {
     SESSION_TTL: ['secret-8', /SESSION_TTL: must be a time such as 90m, 24h or 7d/],
     LOG_LEVEL: ['secret-9', /LOG_LEVEL: must be one of debug, info, warn, error/],
     REGISTRY_HOST: ['https://secret-10', /REGISTRY_HOST: must be a host name/],
+    REGISTRY_USER_MB: ['secret 10', /REGISTRY_USER_MB: must be a number of MiB, or 0 for no limit/],
     REGISTRY_ISSUER: ['secret 11', /REGISTRY_ISSUER: must be 1 to 256 visible characters/],
     REGISTRY_SIGNING_KEY: ['/nowhere/secret-12', /REGISTRY_SIGNING_KEY: .* path of a file with one: .*\(ENOENT\)/],
     WEBAUTHN_RP_ID: ['10.1.2.3', /WEBAUTHN_RP_ID: must be a name, not an address/],
@@ -120,6 +121,8 @@ test('the key of registry tokens is given as a PEM or as the path of a file', as
   }
   assert.equal(readEnvironment({}).REGISTRY_SIGNING_KEY, undefined);
   assert.equal(readEnvironment({}).REGISTRY_ISSUER, 'troupe');
+  assert.equal(readEnvironment({}).REGISTRY_USER_MB, 20_480);
+  assert.equal(readEnvironment({ REGISTRY_USER_MB: '0' }).REGISTRY_USER_MB, 0);
 });
 
 test('origins are taken only as browsers write them', () => {

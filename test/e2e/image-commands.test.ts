@@ -10,10 +10,10 @@ import { type TarEntry, tar } from '../../lib/tar.ts';
 import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { docker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
-import { client } from '../support/engine/troupe-registry.ts';
+import { client, startRegistry } from '../support/engine/troupe-registry.ts';
 import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
-import { tempDir } from '../support/temp.ts';
+import { freePort, tempDir } from '../support/temp.ts';
 
 const PASSWORDS: Readonly<Record<string, string>> = { ann: 'the password of ann', bob: 'the password of bob' };
 const skip = skipWithoutDocker() || skipWithout('docker', 'docker-registry', 'skopeo');
@@ -128,6 +128,32 @@ describe('images of one’s own at the command line', { skip, timeout: 240_000 }
     assert.equal(again.code, 5, again.stderr);
     const untagged = await as('ann', 'image', 'rm', 'two');
     assert.equal(untagged.code, 2, untagged.stderr);
+  });
+
+  test('an image of another registry is copied, once, and runs; what does not fit is refused', async () => {
+    const other = await startRegistry(cleanup, { port: await freePort() });
+    const from = `${other.host}/shop/web:7`;
+    const to = ['copy', '--dest-tls-verify=false', `docker-archive:${saved}`, `docker://${from}`];
+    const put = await client('skopeo', ['--insecure-policy', ...to]);
+    assert.equal(put.code, 0, put.output);
+    const copy = async (...words: string[]) => {
+      const { code, stdout, stderr } = await as('ann', 'image', 'import', ...words, '--json');
+      assert.equal(code, 0, stderr);
+      return pushedSchema.parse(JSON.parse(stdout));
+    };
+    const first = await copy(from);
+    assert.equal(first.image, `${host}/ann/web:7`);
+    assert.ok(first.blobs_sent >= 1);
+    const again = await copy(`${other.host}/shop/web@${first.digest}`, 'web:7');
+    const parts = first.blobs_sent + first.blobs_present;
+    assert.deepEqual(again, { ...first, blobs_sent: 0, blobs_present: parts });
+    await runs(first.image);
+    const library = await as('ann', 'image', 'import', from, 'library/web:7');
+    assert.equal(library.code, 4, library.stderr);
+    assert.match(library.stderr, /You may not push at library\/web/);
+    const none = await as('ann', 'image', 'import', `${other.host}/shop/none:1`);
+    assert.equal(none.code, 5, none.stderr);
+    assert.match(none.stderr, /has no .*shop\/none:1 that anybody may pull.*`troupe image push`/);
   });
 
   test('a stranger is refused', async () => {

@@ -1,4 +1,4 @@
-/** `troupe image push` and `image rm`: images of one's own, in the platform's registry. */
+/** `troupe image push`, `image import` and `image rm`: images of one's own, in the platform's registry. */
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -12,6 +12,7 @@ import { type FileSession, openFiles } from '../own-client.ts';
 import type { ClientCommandOptions } from '../session.ts';
 import { type ArchivedImage, ImageArchive, MEDIA } from './archive.ts';
 import { digestOf, imageName, Repository, referenceOf, registryOf } from './registry.ts';
+import { ImageSource, sourceName } from './source.ts';
 
 /** A blob, as a manifest names it. */
 interface ImageBlob {
@@ -56,6 +57,43 @@ export async function pushImage(file: string, text: string, options: ClientComma
   session.out.done(
     { image: reference, digest, blobs_sent: counts.sent, blobs_present: counts.present },
     `${reference} is there (${counts.sent} sent, ${counts.present} were there): troupe run NAME --image ${reference}`,
+  );
+}
+
+/**
+ * Copies an image of another registry, by way of this machine: it, and not the platform, asks the other registry. What
+ * is there is not copied again.
+ */
+export async function importImage(text: string, to: string | undefined, options: ClientCommandOptions): Promise<void> {
+  const from = sourceName(text);
+  const session = openFiles(options);
+  const { host, url, architecture } = await registryOf(session);
+  const tag = from.version.startsWith('sha256:') ? 'latest' : from.version;
+  const name = imageName(to ?? `${from.repository.split('/').at(-1)}:${tag}`, host, await usernameOf(session));
+  const source = new ImageSource(from);
+  const image = await source.image(architecture);
+  const repository = new Repository(session, url, name, ['pull', 'push']);
+  const digest = digestOf(image.bytes);
+  const counts = { sent: 0, present: 0 };
+  for (const [i, blob] of image.blobs.entries()) {
+    if (await repository.hasBlob(blob.digest)) {
+      counts.present++;
+      continue;
+    }
+    if (session.out.isTerminal && !session.out.json) {
+      const part = `part ${i + 1} of ${image.blobs.length}`;
+      session.out.note(`copying ${part}, ${blob.digest.slice(7, 19)}, ${Math.ceil(blob.size / 1024)} KiB`);
+    }
+    await repository.putBlob(blob.digest, blob.size, await source.blob(blob));
+    counts.sent++;
+  }
+  const present = await repository.manifest(name.tag);
+  if (present?.bytes.equals(image.bytes) !== true) await repository.putManifest(image.bytes, image.mediaType);
+  const reference = referenceOf(name);
+  session.out.done(
+    { image: reference, digest, blobs_sent: counts.sent, blobs_present: counts.present },
+    `${reference} is there (${counts.sent} copied, ${counts.present} were there): ` +
+      `troupe run NAME --image ${reference}`,
   );
 }
 

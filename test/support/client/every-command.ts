@@ -184,6 +184,8 @@ function containers(): CommandStep[] {
     // Tests run no registry, unless they are about it (test/e2e/image-commands.test.ts).
     said('image push /nowhere app:1', /This platform has no image registry/, { code: 6 }),
     deed('image push /nowhere app:1', failure('state'), { code: 6 }),
+    said('image import nginx:1.27 web:1', /This platform has no image registry/, { code: 6 }),
+    deed('image import nginx:1.27 web:1', failure('state'), { code: 6 }),
     deed('image rm app:1', failure('state'), { code: 6 }),
     deed('pull-policy box missing', settings.setPullPolicy.reply),
     // Its image is none of the platform's own.

@@ -27,10 +27,13 @@ export interface RunningRegistry {
   readonly host: string;
 }
 
-/** Starts a registry with an empty store, ended with `t`. Throws with its log when it does not come up. */
-export async function startRegistry(t: Cleanup, options: RegistryOptions): Promise<RunningRegistry> {
+/** Starts a registry with an empty store, ended with `t`. With a port alone it is open to all. Throws with its log when it does not come up. */
+export async function startRegistry(
+  t: Cleanup,
+  options: RegistryOptions | { readonly port: number },
+): Promise<RunningRegistry> {
   const folder = await tempDir(t);
-  await writeFile(join(folder, 'bundle.pem'), options.bundle);
+  if ('bundle' in options) await writeFile(join(folder, 'bundle.pem'), options.bundle);
   await writeFile(join(folder, 'config.yml'), configuration(folder, options));
   const child = spawn(findProgram('docker-registry') ?? 'docker-registry', ['serve', join(folder, 'config.yml')], {
     // OpenTelemetry's and the registry's own variables would change it.
@@ -44,7 +47,7 @@ export async function startRegistry(t: Cleanup, options: RegistryOptions): Promi
   const answers = async () => {
     if (child.exitCode !== null) throw new Error(`docker-registry ended before it served:\n${log}`);
     return fetch(`http://${host}/v2/`).then(
-      (response) => response.status === 401,
+      ({ status }) => status === 401 || status === 200,
       () => false,
     );
   };
@@ -53,8 +56,8 @@ export async function startRegistry(t: Cleanup, options: RegistryOptions): Promi
 }
 
 /** The lines that docs/reference/registry.md shows, with deletion allowed. */
-function configuration(folder: string, { port, realm, service, issuer }: RegistryOptions): string {
-  return `version: 0.1
+function configuration(folder: string, options: RegistryOptions | { readonly port: number }): string {
+  const open = `version: 0.1
 log:
   level: warn
   accesslog:
@@ -65,8 +68,11 @@ storage:
   delete:
     enabled: true
 http:
-  addr: 127.0.0.1:${port}
-auth:
+  addr: 127.0.0.1:${options.port}
+`;
+  if (!('realm' in options)) return open;
+  const { realm, service, issuer } = options;
+  return `${open}auth:
   token:
     realm: ${JSON.stringify(realm)}
     service: ${JSON.stringify(service)}

@@ -1,0 +1,177 @@
+/** An image in a registry elsewhere, as anybody may pull it (OCI distribution specification; token specification). */
+import { Readable } from 'node:stream';
+import { errorText } from '../../../lib/errors.ts';
+import { readAtMost } from '../../../lib/input.ts';
+import { ClientFailure } from '../failure.ts';
+import { MEDIA } from './archive.ts';
+import { archivedConfig, archivedIndex, archivedManifest, type Descriptor } from './archive-json.ts';
+import { digestOf } from './registry.ts';
+
+const MOST_JSON_BYTES = 4 * 1024 * 1024;
+/** How long an answer may take to begin, ms. */
+const ANSWER_MS = 60_000;
+const HUB = 'docker.io';
+const ACCEPT = [MEDIA.dockerManifest, MEDIA.ociManifest, MEDIA.dockerList, MEDIA.ociIndex].join(', ');
+
+/** Where an image is. */
+interface SourceName {
+  readonly host: string;
+  readonly repository: string;
+  /** A tag, or a digest. */
+  readonly version: string;
+}
+
+/** `nginx:1.27`, `ghcr.io/owner/app@sha256:...`: as `docker pull` takes it. Throws ClientFailure. */
+export function sourceName(text: string): SourceName {
+  const [, name = '', tag = 'latest', digest] =
+    /^([^@]+?)(?::([A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?:@(sha256:[0-9a-f]{64}))?$/.exec(text) ?? [];
+  const parts = name.split('/');
+  const [first = ''] = parts;
+  const hasHost = parts.length > 1 && (/[.:]/.test(first) || first === 'localhost');
+  const host = hasHost ? first : HUB;
+  const path = hasHost ? parts.slice(1) : parts;
+  if (host === HUB && path.length === 1) path.unshift('library');
+  const isGood =
+    /^[a-zA-Z0-9.-]+(:[0-9]{1,5})?$/.test(host) && path.every((part) => /^[a-z0-9]+([._-]+[a-z0-9]+)*$/.test(part));
+  if (!isGood)
+    throw new ClientFailure('usage', `${text} is no name of an image: name it nginx:1.27, or ghcr.io/owner/app:1.`);
+  return { host, repository: path.join('/'), version: digest ?? tag };
+}
+
+/** An image for one kind of machine. */
+interface SourceImage {
+  readonly bytes: Buffer;
+  readonly mediaType: string;
+  /** Its configuration and its layers. */
+  readonly blobs: readonly Descriptor[];
+}
+
+/** See above. Nothing but the name of the image is told to the registry. */
+export class ImageSource {
+  readonly #name: SourceName;
+  readonly #base: string;
+  #token: string | undefined;
+
+  constructor(name: SourceName) {
+    this.#name = name;
+    const host = name.host === HUB ? 'registry-1.docker.io' : name.host;
+    // As Docker does it: registries on this machine speak plain HTTP.
+    const scheme = isLoopback(host.replace(/:\d+$/, '')) ? 'http' : 'https';
+    this.#base = `${scheme}://${host}/v2/${name.repository}`;
+  }
+
+  /** The image for machines of `architecture`. Rejects with ClientFailure when there is none. */
+  async image(architecture: string | undefined): Promise<SourceImage> {
+    let manifest = await this.#manifest(this.#name.version);
+    if (manifest.mediaType === MEDIA.ociIndex || manifest.mediaType === MEDIA.dockerList) {
+      const images = archivedIndex(manifest.bytes).filter((each) => each.architecture !== 'unknown');
+      const fitting = images.find((each) => architecture === undefined || each.architecture === architecture);
+      if (fitting === undefined)
+        throw this.#unfit([...new Set(images.map((each) => each.architecture ?? 'unknown'))].join(', '), architecture);
+      manifest = await this.#manifest(fitting.digest);
+    }
+    const { config, layers } = archivedManifest(manifest.bytes);
+    const text = await this.#whole(await this.#get(`blobs/${config.digest}`));
+    this.#check(text, config.digest);
+    const { architecture: found = 'amd64', os = 'linux' } = archivedConfig(text);
+    if (os !== 'linux' || (architecture !== undefined && found !== architecture))
+      throw this.#unfit(`${os}/${found}`, architecture);
+    return { ...manifest, blobs: [...layers, config] };
+  }
+
+  /** The bytes of a part. The stream fails when they are not as many as the manifest says. */
+  async blob({ digest, size }: Descriptor): Promise<Readable> {
+    const { body } = await this.#get(`blobs/${digest}`);
+    const { host } = this.#name;
+    async function* exactly(): AsyncGenerator<Uint8Array> {
+      let bytes = 0;
+      for await (const part of body ?? []) {
+        bytes += part.byteLength;
+        if (bytes > size) break;
+        yield part;
+      }
+      if (bytes !== size)
+        throw new ClientFailure('failed', `${host} sent not all of ${digest}, or too much: try it again.`);
+    }
+    return Readable.from(exactly(), { objectMode: false });
+  }
+
+  async #manifest(version: string) {
+    const response = await this.#get(`manifests/${version}`);
+    const bytes = await this.#whole(response);
+    if (version.startsWith('sha256:')) this.#check(bytes, version);
+    const mediaType = response.headers.get('content-type')?.split(';')[0]?.trim() ?? MEDIA.ociManifest;
+    return { bytes, mediaType };
+  }
+
+  #check(bytes: Buffer, digest: string): void {
+    if (digestOf(bytes) !== digest)
+      throw new ClientFailure('failed', `${this.#name.host} sent something else than ${digest}: do not trust it.`);
+  }
+
+  #unfit(found: string, architecture: string | undefined): ClientFailure {
+    const what = `${this.#name.repository}:${this.#name.version}`;
+    return new ClientFailure(
+      'usage',
+      `${what} is for ${found}, and the platform runs linux/${architecture ?? 'amd64'}: take one that is for that.`,
+    );
+  }
+
+  async #whole(response: Response): Promise<Buffer> {
+    const bytes = await readAtMost(response.body ?? Readable.from([]), MOST_JSON_BYTES);
+    if (bytes === undefined) throw new ClientFailure('failed', `The answer of ${this.#name.host} is too long.`);
+    return bytes;
+  }
+
+  async #get(path: string): Promise<Response> {
+    const { host, repository, version } = this.#name;
+    let response = await this.#ask(`${this.#base}/${path}`, this.#token);
+    if (response.status === 401) {
+      await response.body?.cancel();
+      this.#token = await this.#newToken(response.headers.get('www-authenticate') ?? '');
+      response = await this.#ask(`${this.#base}/${path}`, this.#token);
+    }
+    if (response.ok) return response;
+    await response.body?.cancel();
+    const what = `${host}/${repository}${version.startsWith('sha256:') ? '@' : ':'}${version}`;
+    if (response.status === 429)
+      throw new ClientFailure('limit', `${host} lets nobody pull so much at once: try it again later.`);
+    if ([401, 403, 404].includes(response.status))
+      throw new ClientFailure(
+        'missing',
+        `${host} has no ${what} that anybody may pull. Of a private one make an archive: \`docker pull\`, ` +
+          '`docker save`, and `troupe image push`.',
+      );
+    throw new ClientFailure('unreachable', `${host} answered with status ${response.status}: try it again later.`);
+  }
+
+  /** A token for anybody, from where the registry says. */
+  async #newToken(challenge: string): Promise<string | undefined> {
+    const field = (name: string) => new RegExp(`${name}="([^"]*)"`).exec(challenge)?.[1];
+    const realm = URL.canParse(field('realm') ?? '') ? new URL(field('realm') ?? '') : undefined;
+    if (realm === undefined || !/^bearer /i.test(challenge)) return undefined;
+    if (realm.protocol !== 'https:' && !isLoopback(realm.hostname)) return undefined;
+    const service = field('service');
+    if (service !== undefined) realm.searchParams.set('service', service);
+    realm.searchParams.set('scope', `repository:${this.#name.repository}:pull`);
+    const response = await this.#ask(realm.href, undefined);
+    const text = (await this.#whole(response)).toString('utf8');
+    return /"(?:token|access_token)"\s*:\s*"([^"]+)"/.exec(text)?.[1];
+  }
+
+  async #ask(url: string, token: string | undefined): Promise<Response> {
+    const headers = { accept: ACCEPT, ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) };
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(new Error('there was no answer in time')), ANSWER_MS);
+    try {
+      return await fetch(url, { headers, signal: late.signal });
+    } catch (cause) {
+      const why = errorText(cause instanceof Error && cause.cause !== undefined ? cause.cause : cause);
+      throw new ClientFailure('unreachable', `${this.#name.host} cannot be reached: ${why}`, { cause });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+const isLoopback = (host: string): boolean => /^(localhost|127\.\d+\.\d+\.\d+)$/.test(host);
