@@ -117,6 +117,7 @@ export class RegistryQuota {
   async #usage(owner: string): Promise<RegistryUsage> {
     const { files, limit, pinned } = this.#options;
     const { held, uploads, blobs } = await usageOf(files, owner);
+    if (blobs.size === 0 && uploads.size === 0) return { used: 0, limit: limit(owner) };
     const garbage = await lookForGarbage(files, { now: Date.now(), owner, pinned });
     let used = held;
     for (const size of uploads.values()) used += size;
