@@ -7,6 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { imageArchitecture } from '../../cmd/node/platform-facts.ts';
 import { type TarEntry, tar } from '../../lib/tar.ts';
+import { atTerminal } from '../support/client/terminal.ts';
 import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { docker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
@@ -16,7 +17,7 @@ import { publicKey } from '../support/ssh/public-key.ts';
 import { freePort, tempDir } from '../support/temp.ts';
 
 const PASSWORDS: Readonly<Record<string, string>> = { ann: 'the password of ann', bob: 'the password of bob' };
-const skip = skipWithoutDocker() || skipWithout('docker', 'docker-registry', 'skopeo');
+const skip = skipWithoutDocker() || skipWithout('docker', 'docker-registry', 'script', 'skopeo');
 
 const pushedSchema = z.strictObject({
   image: z.string(),
@@ -209,6 +210,11 @@ describe('images of one’s own at the command line', { skip, timeout: 240_000 }
     assert.equal(removed.code, 0, removed.stderr);
     await push('bob', other, 'other:1');
     assert.deepEqual(await listed('bob'), [`${host}/bob/other:1`]);
+    const env = { XDG_CONFIG_HOME: join(folder, 'bob'), NO_COLOR: '1' };
+    const person = await atTerminal(['image', 'ls'], { folder, env });
+    cleanup.after(person.stop);
+    assert.equal(await person.ended, 0, person.screen());
+    assert.match(person.screen(), /Your images hold 24\.\d MiB of 40\.0 MiB in the registry\./);
   });
 
   test('what is no image for this platform is refused with a sentence', async () => {
