@@ -1,6 +1,6 @@
 /** The registry that comes along: the real docker-registry, run by `up`, used from outside by the real skopeo. */
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,6 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { registryFiles } from '../../cmd/node/registry/files.ts';
 import { runningRegistry } from '../../cmd/node/registry/process.ts';
+import { tar } from '../../lib/tar.ts';
 import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { docker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
@@ -46,7 +47,13 @@ describe('the registry that comes along', { skip, timeout: 240_000 }, () => {
     database = await testDatabase();
     cleanup.after(() => database.close());
     data = join(folder, 'data');
-    env = { DATABASE_URL: database.url, DEFAULT_IMAGE: image, ADMIN_PASSWORD, REGISTRY: 'auto' };
+    env = {
+      DATABASE_URL: database.url,
+      DEFAULT_IMAGE: image,
+      ADMIN_PASSWORD,
+      REGISTRY: 'auto',
+      REGISTRY_USER_MB: '60',
+    };
     await start();
     cleanup.after(() => platform.stop());
     for (const [name, password] of [ANN, BOB]) {
@@ -126,6 +133,29 @@ describe('the registry that comes along', { skip, timeout: 240_000 }, () => {
       [`${HOST}/ann/app:1`],
     );
     await deleteAll(compute, session);
+  });
+
+  test('a client that sends layers in one stream is told why it may not, and leaves nothing', async () => {
+    const file = (path: string, data: Buffer | string) =>
+      ({ kind: 'file', path, mode: 0o644, data: Buffer.from(data) }) as const;
+    const layer = tar([file('data', randomBytes(70 * 2 ** 20))]);
+    const diff = `sha256:${createHash('sha256').update(layer).digest('hex')}`;
+    const config = { architecture: 'amd64', os: 'linux', rootfs: { type: 'layers', diff_ids: [diff] } };
+    const manifest = [{ Config: 'c.json', Layers: ['l.tar'] }];
+    const large = join(data, '..', 'large.tar');
+    const entries = [file('manifest.json', JSON.stringify(manifest)), file('c.json', JSON.stringify(config))];
+    await writeFile(large, tar([...entries, file('l.tar', layer)]));
+    const copy = (to: string) => ['copy', `docker-archive:${large}`, `docker://${HOST}/${to}`] as const;
+    const refused = await skopeo(BOB, ...copy('bob/large:1'));
+    assert.notEqual(refused.code, 0);
+    assert.match(refused.output, /denied: The images of bob hold [0-9,]+ of 62,914,560 bytes/i);
+    const token = await logIn(platform.ready.urls.auth, ...BOB);
+    const left = async () =>
+      (await request('GET', `${platform.ready.urls.auth}/api/registry/usage`, { token })).json.used_bytes;
+    await until(async () => Number(await left()) < 10_000, { what: 'nothing of the layer is left' });
+    // The administrator has no limit.
+    const allowed = await skopeo(['admin', ADMIN_PASSWORD], ...copy('library/large:1'));
+    assert.equal(allowed.code, 0, allowed.output);
   });
 
   test('a wrong password is refused, and counts for the address of the client and not of the gateway', async () => {
