@@ -1,5 +1,6 @@
 /** The call that creates a container. */
 
+import { keptEgress, shownEgress } from '../../proto/compute/egress.ts';
 import { createContainer, MAX_CONTAINERS } from '../../proto/compute/endpoints.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { newId } from '../../proto/ids.ts';
@@ -40,6 +41,7 @@ export function creationHandler(
     const settings = changedSettings(NO_SETTINGS, body);
     refuseCommand(image, settings, deps);
     const expiresAt = expiryOf(body.expires_at, deps.clock.now()) ?? undefined;
+    const egress = keptEgress(body.egress);
     const configured = newsOfSettings(NO_SETTINGS, settings);
     const { row, reply } = await fenced(deps.db, state.lease, async (tx) => {
       if (!(await isUserActive(tx, state.userId))) throw new Refusal('unauthorized');
@@ -60,6 +62,7 @@ export function creationHandler(
         stopGrace: body.stop_grace,
         restartPolicy: body.restart,
         expiresAt,
+        egress,
       });
       if (inserted === undefined) {
         throw new Refusal('limit_reached', {
@@ -84,6 +87,7 @@ export function creationHandler(
         image,
         ...(expiresAt && { expires_at: expiresAt.toISOString() }),
         ...(body.address_name && { address_name: body.address_name }),
+        ...(egress && { egress: shownEgress(egress) }),
         ...(network && { network: network.name, alias: network.alias }),
         ...(configured && { settings: configured }),
       };

@@ -1,5 +1,6 @@
 /** What users see of rows. */
 
+import { shownEgress } from '../../proto/compute/egress.ts';
 import type { ContainerCreatedView, ContainerView } from '../../proto/compute/fields.ts';
 import type { AdminContainerView } from '../../proto/compute/images.ts';
 import { sshCommand } from '../../proto/gateway/ssh.ts';
@@ -55,6 +56,7 @@ export function containerView(row: ContainerRow, deps: ViewDeps): ContainerView 
     ports: row.ports,
     ...(row.expiresAt === null ? {} : { expires_at: row.expiresAt.toISOString() }),
     ...(row.addressName === null ? {} : { address_name: row.addressName }),
+    ...(row.egress === null ? {} : { egress: shownEgress(row.egress) }),
     ...(row.network === undefined ? {} : { network: row.network.name }),
     ...(row.network?.alias ? { alias: row.network.alias } : {}),
     ...(row.startedAt === null ? {} : { started_at: row.startedAt.toISOString() }),

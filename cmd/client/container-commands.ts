@@ -69,6 +69,7 @@ function addRun(program: Command): void {
       'when it is stopped; a day later it is deleted with its files: 2h, 7d, or 2030-01-31T12:00:00Z',
     )
     .option('--address <name>', 'a readable address: NAME.compute.<domain> leads to it, too')
+    .option('--egress <networks>', 'what it may reach: any, none, or networks such as 203.0.113.0/24,198.51.100.7')
     .option('--ssh', 'let your SSH keys in')
     .option('--shell', 'open a shell in it')
     .addOption(new Option('--wait', 'wait until it runs, as always').default(true).hideHelp())
@@ -109,6 +110,7 @@ function addUpdate(program: Command): void {
       'when it is stopped; a day later it is deleted with its files: 2h, 7d, a time, or never',
     )
     .option('--address <name>', 'its readable address, NAME.compute.<domain>; none: the one by its id alone')
+    .option('--egress <networks>', 'what it may reach from then on: any, none, or networks such as 203.0.113.0/24')
     .option('--discard', 'although a restart loses files outside the kept paths, where it does')
     .addOption(new Option('--wait', 'wait until it runs, as always').default(true).hideHelp())
     .option('--no-wait', 'do not wait until it runs')

@@ -77,6 +77,7 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
     ['page', pageOf(rules, readableHost(container), from)],
     ['hostnames', hostnames],
     ['network', networkOf(container)],
+    ['may reach', egressText(container)],
     ['kept paths', mount_paths.join(', ') || 'none'],
     ['pull policy', container.pull_policy === 'Always' ? 'always' : 'missing'],
     ['ssh', container.ssh_enabled ? (container.ssh?.command ?? 'on') : 'off'],
@@ -87,6 +88,11 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
 /** The private network, and the name there; undefined: in none. */
 function networkOf({ network, alias }: Container): string | undefined {
   return network !== undefined && alias !== undefined ? `${network}, as ${alias}` : network;
+}
+
+/** What it may reach, as `--egress` takes it. */
+export function egressText({ egress }: Pick<Container, 'egress'>): string {
+  return egress === undefined ? 'any' : typeof egress === 'string' ? egress : egress.join(',');
 }
 
 /** Those of a container, as a text. */

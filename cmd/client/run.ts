@@ -23,6 +23,7 @@ export interface SettingOptions extends ClientCommandOptions, HealthOptions {
   readonly expires?: string;
   /** `none`, of a change: it has none any more. */
   readonly address?: string;
+  readonly egress?: string;
   readonly wait?: boolean;
   readonly timeout: number;
 }
@@ -108,7 +109,7 @@ export async function runContainer(
 
 /** What a new container and a change of one say alike. Throws ClientFailure. */
 export function settingsOf(command: readonly string[], options: SettingOptions) {
-  const { memory, storage, pull, restart } = options;
+  const { memory, storage, pull, restart, egress } = options;
   const size = sizeOf(options.size);
   const health = healthOf(options);
   return {
@@ -117,9 +118,16 @@ export function settingsOf(command: readonly string[], options: SettingOptions) 
     ...(storage === undefined ? undefined : { storage_gb: storage }),
     ...(pull === undefined ? undefined : { pull_policy: PULL_POLICIES[pull] }),
     ...(restart === undefined ? undefined : { restart }),
+    ...(egress === undefined ? undefined : { egress: egressOf(egress) }),
     ...(command.length === 0 ? undefined : { command: [...command] }),
     ...(health === undefined ? undefined : { health }),
   };
+}
+
+/** What `--egress` says: a word, or networks with commas between them. */
+function egressOf(text: string): 'any' | 'none' | string[] {
+  if (text === 'any' || text === 'none') return text;
+  return text.split(',').map((network) => network.trim());
 }
 
 /** The size of that name; undefined without one. Throws ClientFailure. */

@@ -1,5 +1,6 @@
 /** `troupe update`: changes a container, and waits until it runs with the change. */
 import { type CallInput, type Container, readableHost } from '../../client/index.ts';
+import { egressText } from './containers.ts';
 import { ClientFailure } from './failure.ts';
 import { noteHealth } from './health.ts';
 import { containerOf, pick } from './names.ts';
@@ -78,7 +79,9 @@ async function settled(
 }
 
 /** What counts at once, also of a container that does not run. */
-const AT_ONCE: ReadonlySet<string> = new Set(['name', 'network', 'alias', 'expires_at', 'ssh_key_ids', 'address_name']);
+const AT_ONCE: ReadonlySet<string> = new Set([
+  ...['name', 'network', 'alias', 'expires_at', 'egress', 'ssh_key_ids', 'address_name'],
+]);
 
 /** What was changed, and whether it was restarted. */
 function sentence(before: Container, now: Container, body: ContainerUpdate): string {
@@ -95,6 +98,7 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
     before.network === now.network ? '' : `the network (${now.network ?? 'none'})`,
     before.expires_at === now.expires_at ? '' : `when it expires (${now.expires_at ?? 'never'})`,
     before.address_name === now.address_name ? '' : `the address (${readableHost(now)})`,
+    egressText(before) === egressText(now) ? '' : `what it may reach (${egressText(now)})`,
     before.alias === now.alias ? '' : `the name in the network (${now.alias ?? 'none'})`,
     body.restart === undefined && body.stop_grace === undefined ? '' : 'how it ends',
     body.health === undefined ? '' : 'how its health is looked at',

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { addressNameSchema } from './address-names.ts';
+import { egressSchema } from './egress.ts';
 import { execContainer } from './exec.ts';
 import {
   byUser,
@@ -94,6 +95,8 @@ export const newContainerSchema = z.strictObject({
   address_name: addressNameSchema.optional(),
   /** It is stopped then, and deleted a day later. */
   expires_at: expiresAtSchema.optional(),
+  /** What it may reach. */
+  egress: egressSchema.default('any'),
   ...workloadFields,
   ...endingFields,
 });

@@ -162,6 +162,8 @@ export const containerSchema = z.object({
   expires_at: z.iso.datetime().optional(),
   /** It is also reached at this name in the place of its id in `hostname`. Absent: it has none. */
   address_name: z.string().optional(),
+  /** What it may reach: "none", or networks. Absent: all that containers may. */
+  egress: z.union([z.literal('none'), z.array(z.string())]).optional(),
   /** The private network it is in, and the name by which the other members find it. Absent while it has none. */
   network: z.string().optional(),
   alias: z.string().optional(),

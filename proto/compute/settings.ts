@@ -4,6 +4,7 @@ import { endpoint } from '../endpoint.ts';
 import { isEntryPath } from '../gateway/port-guard.ts';
 import { idSchema } from '../ids.ts';
 import { addressNameSchema } from './address-names.ts';
+import { egressSchema } from './egress.ts';
 import {
   containerNameSchema,
   containerSchema,
@@ -45,8 +46,9 @@ export const updateContainer = endpoint('updateContainer', 'PATCH /compute/conta
   ...ofContainer('update'),
   summary:
     'Change a container: its name, its image, its sizes, its SSH keys, its pull policy, its private network, its ' +
-    'address name, when it expires, and the settings of its workload. A container that runs is restarted for ' +
-    'another image, once that is pulled, and for settings. Variables are merged by name, and null takes one away. ' +
+    'address name, what it may reach, when it expires, and the settings of its workload. A container that runs is ' +
+    'restarted for another image, once that is pulled, and for settings. Variables are merged by name, and null ' +
+    'takes one away. ' +
     'Where the engine restarts it for other sizes, and cannot carry over the files outside its mount paths, ' +
     '`discard` must say that they may go',
   body: z
@@ -67,6 +69,8 @@ export const updateContainer = endpoint('updateContainer', 'PATCH /compute/conta
       address_name: addressNameSchema.nullable().optional(),
       /** It is stopped then, and deleted a day later; null: never. Nothing is restarted for it. */
       expires_at: expiresAtSchema.nullable().optional(),
+      /** What it may reach. Nothing is restarted for it, and it counts for connections that are open, too. */
+      egress: egressSchema.optional(),
       discard: z.boolean().optional(),
       ...workloadFields,
       ...endingFields,

@@ -34,6 +34,11 @@ export interface ContainerSpec {
   readonly stopGraceSeconds?: number;
   /** Its workload has settings, which each start is told. */
   readonly isConfigured?: boolean;
+  /**
+   * Networks, `a.b.c.d/n`, of which it reaches what containers may reach at all, and nothing else: with none of them no
+   * names either but those of its private network. It is reached as ever. Undefined: whatever containers may reach.
+   */
+  readonly egress?: readonly string[];
 }
 
 /** How a workload is run. What is absent is as the image says. */
@@ -85,6 +90,8 @@ export interface ContainerState {
   readonly mountPaths?: readonly string[];
   /** The private network it is in; null: none; absent when the engine does not say. */
   readonly network?: PrivateNetwork | null;
+  /** As in its spec; `any` without it, `unknown` while the engine cannot tell; absent when the engine does not say. */
+  readonly egress?: readonly string[] | 'any' | 'unknown';
   /** What it may use; absent when the engine does not say. */
   readonly limits?: {
     readonly cpus: number;
@@ -202,7 +209,10 @@ export interface Engine {
    * with the registry's reason, `unavailable` when it may work later or `signal` aborted.
    */
   ensureImage(image: string, options: EnsureImageOptions): Promise<void>;
-  /** `fence` throws once another node may look after it: asked before each removal; `create` rejects with that. */
+  /**
+   * `fence` throws once another node may look after it: asked before each removal; `create` rejects with that. The
+   * `egress` of a container that runs is the new one once the call resolves, also for connections that it has open.
+   */
   create(spec: ContainerSpec, fence?: () => void): Promise<void>;
   /**
    * Writes `authorizedKeys` into the container, then starts it. One that was made as configured is told its `workload`,

@@ -66,6 +66,11 @@ export function setExpiry(tx: Tx, id: string, expiresAt: Date | null): Promise<C
   return updateContainer(tx, id, 'expires_at = $2', [expiresAt]);
 }
 
+/** Sets what it may reach, as its row has it. As `setSizes` otherwise. */
+export function setEgress(tx: Tx, id: string, egress: ContainerRow['egress']): Promise<ContainerRow | undefined> {
+  return updateContainer(tx, id, 'egress = $2', [egress]);
+}
+
 /** Counts from now on how long it has been stopped. As `setSizes` otherwise. */
 export function countStopAnew(tx: Tx, id: string): Promise<ContainerRow | undefined> {
   return updateContainer(tx, id, 'status_since = now()', [], `desired = 'stopped'`);

@@ -84,6 +84,8 @@ export const containerRow = z.object({
   expiresAt: z.date().nullable(),
   /** The readable name at which it is reached beside its id; null: none. */
   addressName: z.string().nullable(),
+  /** Networks that it may reach, none of them: nothing; null: all that containers may. */
+  egress: z.array(z.string()).readonly().nullable(),
   /** Since when the container whose place it took runs on beside it; null: there is none. */
   predecessorSince: z.date().nullable(),
   /** Undefined: in none. */
@@ -190,6 +192,7 @@ type NewContainer = Pick<
   readonly stopGrace?: number | undefined;
   readonly restartPolicy?: RestartPolicy | undefined;
   readonly expiresAt?: Date | undefined;
+  readonly egress?: readonly string[] | null;
 };
 
 /** How many containers a user has, those that are being deleted included. */
@@ -204,8 +207,8 @@ export async function insertContainer(tx: Tx, container: NewContainer): Promise<
       containerRow,
       `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, image, pull_policy,
         mount_paths,
-         ssh_enabled, stop_grace, restart_policy, expires_at, desired, status, announce)
-       select $1, $2, slot, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'running', 'pending', true
+         ssh_enabled, stop_grace, restart_policy, expires_at, egress, desired, status, announce)
+       select $1, $2, slot, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 'running', 'pending', true
        from generate_series(1, 3) as slot
        where not exists (select from containers c where c.user_id = $2 and c.slot = slot.slot) limit 1
        returning ${COLUMNS}`,
@@ -223,6 +226,7 @@ export async function insertContainer(tx: Tx, container: NewContainer): Promise<
         container.stopGrace ?? STOP_GRACE_SECONDS,
         container.restartPolicy ?? 'always',
         container.expiresAt ?? null,
+        container.egress ?? null,
       ],
     );
   } catch (error) {

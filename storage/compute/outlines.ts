@@ -20,6 +20,7 @@ const outlineRow = containerRow.pick({
   healthSince: true,
   mountPaths: true,
   network: true,
+  egress: true,
   restart: true,
   keysRevision: true,
   keysApplied: true,

@@ -36,6 +36,7 @@ const row = (
   healthSince: null as Date | null,
   storageGb: 5,
   network: undefined,
+  egress: null,
 });
 
 test('the next step follows from what is wanted and what is', () => {
@@ -96,6 +97,13 @@ test('a container that runs, but not as its row says, is mended', () => {
   assert.equal(nextStep({ ...row('stopped', 'stopped'), nextImage: null }, actual('exited')), 'image');
   assert.equal(nextStep(runs, { ...is, limits: { cpus: 1, memoryMb: 512, storageGb: 5 } }), 'settled');
   assert.equal(nextStep(runs, { ...is, limits: { cpus: 1, memoryMb: 512, storageGb: 4 } }), 'adjust');
+  const listed = ['203.0.113.0/24'];
+  assert.equal(nextStep(runs, { ...is, egress: 'any' }), 'settled');
+  assert.equal(nextStep(runs, { ...is, egress: 'unknown' }), 'adjust');
+  assert.equal(nextStep({ ...runs, egress: [] }, { ...is, egress: 'any' }), 'adjust');
+  assert.equal(nextStep({ ...runs, egress: [] }, { ...is, egress: [] }), 'settled');
+  assert.equal(nextStep({ ...runs, egress: listed }, { ...is, egress: [] }), 'adjust');
+  assert.equal(nextStep({ ...runs, egress: listed }, { ...is, egress: [...listed] }), 'settled');
   // Not while nobody wants it to run, and each only as long as it may help.
   assert.equal(
     nextStep({ ...runs, restart: true, desired: 'stopped', status: 'stopped' }, actual('exited')),

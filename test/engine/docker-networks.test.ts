@@ -155,6 +155,7 @@ case $action in
 esac
 `;
     writeFileSync(join(folder, 'iptables'), script, { mode: 0o755 });
+    writeFileSync(join(folder, 'iptables-restore'), '#!/bin/sh\ncat > /dev/null\n', { mode: 0o755 });
     writeFileSync(kept, '');
     let runs = 0;
     return {

@@ -35,10 +35,10 @@ const BACKOFF = { minMs: 500, maxMs: 30_000 };
 
 /**
  * What to do next. `launch`: image, create, start. `probe`: is it ready? `restart`: stop it, although it is to run.
- * `resume`: it was frozen. `adjust`: its limits are others. `join`: it is in another private network than it should be.
- * `keys`: others may log in. `image`: another one is to be pulled for it (image-change.ts), or, of one that does not
- * run, is its image now. `health`: it is not known yet whether it is well (health.ts). `predecessor`: the one whose
- * place it took is to be ended (successor.ts). `settled`: nothing differs.
+ * `resume`: it was frozen. `adjust`: its limits are others, or what it may reach. `join`: it is in another private
+ * network than it should be. `keys`: others may log in. `image`: another one is to be pulled for it (image-change.ts),
+ * or, of one that does not run, is its image now. `health`: it is not known yet whether it is well (health.ts).
+ * `predecessor`: the one whose place it took is to be ended (successor.ts). `settled`: nothing differs.
  */
 export type Step =
   | 'launch'
@@ -98,7 +98,7 @@ export function isHealthOpen(
 
 /** How a running container differs from its row: a text that changes with either; undefined when it fits. */
 export function driftOf(
-  row: Pick<ContainerOutline, 'instanceType' | 'memoryMb' | 'storageGb' | 'mountPaths' | 'network'>,
+  row: Pick<ContainerOutline, 'instanceType' | 'memoryMb' | 'storageGb' | 'mountPaths' | 'network' | 'egress'>,
   actual: ContainerState,
 ): string | undefined {
   const { cpus } = INSTANCE_TYPES[row.instanceType];
@@ -106,15 +106,21 @@ export function driftOf(
   const { limits = wanted } = actual;
   const { storageGb = wanted.storageGb } = limits;
   const isSized = limits.cpus === cpus && limits.memoryMb === row.memoryMb && storageGb === row.storageGb;
-  const fits = isSized && hasMounts(row, actual) && isJoined(row, actual);
+  const fits = isSized && hasMounts(row, actual) && isJoined(row, actual) && isConfined(row, actual);
   if (fits) return undefined;
-  return JSON.stringify([row.mountPaths, actual.mountPaths, wanted, limits, row.network, actual.network]);
+  const reach = [row.network, actual.network, row.egress, actual.egress];
+  return JSON.stringify([row.mountPaths, actual.mountPaths, wanted, limits, reach]);
 }
 
 /** Whether it is in the private network that it should be in, under its name and at its place, or in none. */
 function isJoined({ network }: Pick<ContainerOutline, 'network'>, { network: actual }: ContainerState): boolean {
   if (actual === undefined) return true;
   return network?.name === actual?.name && network?.alias === actual?.alias && network?.place === actual?.place;
+}
+
+/** Whether it reaches what it may, and no more. */
+function isConfined({ egress }: Pick<ContainerOutline, 'egress'>, { egress: actual }: ContainerState): boolean {
+  return actual === undefined || isDeepStrictEqual(egress ?? 'any', actual);
 }
 
 function hasMounts({ mountPaths }: Pick<ContainerOutline, 'mountPaths'>, actual: ContainerState): boolean {
@@ -141,6 +147,7 @@ export function specOf(
     mountPaths: row.mountPaths,
     dataPaths: row.dataPaths,
     authorizedKeys: given.authorizedKeys,
+    ...(row.egress === null ? {} : { egress: row.egress }),
     ...(row.stopGrace === STOP_GRACE_SECONDS ? {} : { stopGraceSeconds: row.stopGrace }),
   };
 }
@@ -301,7 +308,7 @@ export function isTooLate({ row, triedSince, makingSince }: StartTimes, now: num
 const shown = (row: ContainerRow) => [
   ...[row.name, row.status, row.statusReason, row.address, row.externalAddress, row.sshEnabled, row.sshKeyIds],
   ...[row.mountPaths, row.ports, row.pullPolicy, row.startedAt, row.endedAt, row.exitCode, row.restarts],
-  ...[row.image, row.nextImage, row.instanceType, row.memoryMb, row.storageGb, row.network, row.expiresAt],
+  ...[row.image, row.nextImage, row.instanceType, row.memoryMb, row.storageGb, row.network, row.expiresAt, row.egress],
   ...[row.healthState, row.healthReason, row.givenUp, row.addressName],
 ];
 

@@ -1,5 +1,7 @@
 /** What is changed about a container after its creation in one call, and how its workload is run. */
 
+import { isDeepStrictEqual } from 'node:util';
+import { keptEgress, shownEgress } from '../../../proto/compute/egress.ts';
 import { updateContainer } from '../../../proto/compute/settings.ts';
 import { getSettings } from '../../../proto/compute/workload.ts';
 import type { CallOf } from '../../../proto/endpoint.ts';
@@ -10,6 +12,7 @@ import {
   dropNextImage,
   replaceKeys,
   type Sizes,
+  setEgress,
   setEnding,
   setExpiry,
   setImage,
@@ -105,6 +108,7 @@ function planOf(deps: ComputeDeps, row: ContainerRow, call: UpdateCall, wanted: 
     });
   const keyIds = body.ssh_key_ids === undefined ? undefined : [...new Set(body.ssh_key_ids)].sort((a, b) => a - b);
   const isSame = keyIds?.join() === row.sshKeyIds.join();
+  const egress = body.egress === undefined ? row.egress : keptEgress(body.egress);
   const expiresAt = expiryOf(body.expires_at, deps.clock.now());
   return {
     call,
@@ -118,6 +122,8 @@ function planOf(deps: ComputeDeps, row: ContainerRow, call: UpdateCall, wanted: 
     keyIds: isSame ? undefined : keyIds,
     /** When its time is over; null: never; undefined: as it is. */
     expiresAt: expiresAt?.getTime() === row.expiresAt?.getTime() ? undefined : expiresAt,
+    /** What it may reach; undefined: as it is. */
+    egress: isDeepStrictEqual(egress, row.egress) ? undefined : egress,
     /** It is restarted for its sizes. */
     restarts,
   };
@@ -189,7 +195,7 @@ async function changeEnding(tx: Tx, { call, row }: Plan): Promise<readonly strin
 
 /** Its sizes, its keys, its pull policy, and its image unless that waits. Resolves with whether anything is another. */
 async function changeRow(tx: Tx, plan: Plan): Promise<boolean> {
-  const { call, row, step, keyIds, expiresAt } = plan;
+  const { call, row, step, keyIds, expiresAt, egress } = plan;
   const { pull_policy = row.pullPolicy } = call.body;
   if (plan.isResized) await setSizes(tx, row.id, plan.sizes);
   if (pull_policy !== row.pullPolicy) await setPullPolicy(tx, row.id, pull_policy);
@@ -199,9 +205,10 @@ async function changeRow(tx: Tx, plan: Plan): Promise<boolean> {
     for (const fingerprint of replaced.removed) await tellCompute(tx, { kind: 'key', userId: row.userId, fingerprint });
   }
   if (expiresAt !== undefined) await setExpiry(tx, row.id, expiresAt);
+  if (egress !== undefined) await setEgress(tx, row.id, egress);
   if (step === 'set') await setImage(tx, row.id, plan.image);
   if (step === 'drop') await dropNextImage(tx, row.id, row.nextImage ?? null, null);
-  const isOther = keyIds !== undefined || expiresAt !== undefined;
+  const isOther = keyIds !== undefined || expiresAt !== undefined || egress !== undefined;
   return plan.isResized || pull_policy !== row.pullPolicy || isOther || step !== 'keep';
 }
 
@@ -267,10 +274,11 @@ function valuesOf(row: ContainerRow) {
     pull_policy: row.pullPolicy,
     address_name: row.addressName,
     expires_at: row.expiresAt?.toISOString() ?? null,
+    egress: shownEgress(row.egress) ?? 'any',
   };
 }
 
-function wantedValues({ call, row, image, sizes, keyIds, expiresAt = row.expiresAt }: Plan) {
+function wantedValues({ call, row, image, sizes, keyIds, expiresAt = row.expiresAt, egress = row.egress }: Plan) {
   return {
     image,
     memory_mb: sizes.memoryMb,
@@ -280,5 +288,6 @@ function wantedValues({ call, row, image, sizes, keyIds, expiresAt = row.expires
     pull_policy: call.body.pull_policy ?? row.pullPolicy,
     address_name: call.body.address_name === undefined ? row.addressName : call.body.address_name,
     expires_at: expiresAt?.toISOString() ?? null,
+    egress: shownEgress(egress) ?? 'any',
   };
 }

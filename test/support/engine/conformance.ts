@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it as test } from 'node:test';
 import type { ContainerSpec, Engine, LogStream } from '../../../proto/ports/engine.ts';
+import { egressConformance } from './conformance-egress.ts';
 import { execConformance, runConformance } from './conformance-exec.ts';
 import { filesConformance } from './conformance-files.ts';
 import { imageConformance } from './conformance-images.ts';
@@ -72,6 +73,7 @@ export function engineConformance(
       filesConformance(() => suite);
       imageConformance(() => suite, options.parts?.registry === true);
       workloadConformance(() => suite);
+      egressConformance(() => suite);
     }
     if (options.parts?.network === true) isolationConformance(() => suite);
     if (options.parts?.privateNetworks === true) networksConformance(() => suite);
@@ -100,6 +102,7 @@ export function engineConformance(
         startedAt: null,
         paused: false,
         mountPaths: spec.mountPaths,
+        egress: 'any',
         limits: { cpus: spec.cpus, memoryMb: spec.memoryMb, ...storage },
         ...(engine.hasPrivateNetworks ? { network: null } : {}),
       });

@@ -118,7 +118,7 @@ export interface MemoryEngine extends Engine {
   /** Says once more that something happened to a container. */
   tell(id: string): void;
   /** Somebody changes a container from outside. */
-  edit(id: string, change: Partial<Pick<ContainerState, 'paused' | 'limits' | 'address' | 'network'>>): void;
+  edit(id: string, change: Partial<Pick<ContainerState, 'paused' | 'limits' | 'address' | 'network' | 'egress'>>): void;
   /** The container that another one reaches under a name: one that runs in the same private network. */
   named(from: string, alias: string): string | undefined;
   /** As a lost event stream would: those who watch are told to look at all. */
@@ -266,6 +266,8 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
         throw new EngineError('image_not_found', `The image ${spec.image} is not on this machine.`);
       const old = held.get(spec.id);
       const limits = { cpus: spec.cpus, memoryMb: spec.memoryMb };
+      const egress = spec.egress ?? 'any';
+      if (old !== undefined) old.state = { ...old.state, egress };
       if (old !== undefined && (engine.resizesRunning || old.state.phase !== 'running'))
         old.state = { ...old.state, limits };
       if (old?.state.phase === 'running') return;
@@ -301,6 +303,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
           startedAt: null,
           paused: false,
           mountPaths: paths,
+          egress,
           limits,
           network: null,
         },

@@ -97,16 +97,28 @@ interface IpBlock {
   readonly except?: readonly string[];
 }
 
-/** The same as blocks that containers may reach. Network policies only open, so port 25 cannot be taken out. */
-export function egressBlocks(allowed: readonly string[]): readonly IpBlock[] {
-  const block = (cidr: string, closed: readonly string[]): IpBlock => {
-    // The API server refuses an exception that is not inside the block, or is all of it.
-    const except = closed.filter((network) => network !== cidr && isWithin(network, cidr));
-    return except.length === 0 ? { cidr } : { cidr, except };
-  };
+/** The API server refuses an exception that is not inside the block, or is all of it. */
+function block(cidr: string, closed: readonly string[]): IpBlock {
+  const except = closed.filter((network) => network !== cidr && isWithin(network, cidr));
+  return except.length === 0 ? { cidr } : { cidr, except };
+}
+
+/**
+ * The same as blocks that containers may reach. Network policies only open, so port 25 cannot be taken out. With
+ * `egress`, networks of one container, what of them is open to containers at all.
+ */
+export function egressBlocks(allowed: readonly string[], egress?: readonly string[]): readonly IpBlock[] {
   const everywhere = block('0.0.0.0/0', [
     ...privateNetworks,
     ...metadataNetworks.filter((network) => !privateNetworks.some((other) => isWithin(network, other))),
   ]);
-  return [everywhere, ...allowed.map((network) => block(network, metadataNetworks))];
+  const all = [everywhere, ...allowed.map((network) => block(network, metadataNetworks))];
+  return egress === undefined ? all : egress.flatMap((network) => all.flatMap((one) => within(network, one)));
+}
+
+/** What a network and a block have in common: of two blocks of addresses one is a part of the other, or nothing is. */
+function within(network: string, { cidr, except = [] }: IpBlock): readonly IpBlock[] {
+  const common = isWithin(network, cidr) ? network : isWithin(cidr, network) ? cidr : undefined;
+  if (common === undefined || except.some((closed) => isWithin(common, closed))) return [];
+  return [block(common, except)];
 }

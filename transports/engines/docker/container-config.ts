@@ -39,6 +39,20 @@ export function limitsOf(spec: ContainerSpec, machineCpus: number): DockerLimits
   };
 }
 
+/** Whether a container has these limits. */
+export function hasLimits(
+  present: Readonly<Record<keyof Omit<DockerLimits, 'MemorySwap'>, number | null>>,
+  limits: DockerLimits,
+): boolean {
+  const { NanoCpus, CpuShares, Memory, PidsLimit } = limits;
+  return (
+    present.NanoCpus === NanoCpus &&
+    present.CpuShares === CpuShares &&
+    present.Memory === Memory &&
+    present.PidsLimit === PidsLimit
+  );
+}
+
 /**
  * The body of `POST /containers/create` for `spec`. Never restarted by Docker: the platform decides. Throws EngineError
  * `refused` or `image_not_found` for mount paths and images that cannot be. Of `bare`, the volumes at mount paths and

@@ -13,7 +13,7 @@ import { checkedMountPaths } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { type DockerClient, fencedClient, isReply, unlessReply } from './api/client.ts';
 import { carryOver, removeCarried, takeName } from './carry-over.ts';
-import { containerConfig, limitsOf } from './container-config.ts';
+import { containerConfig, hasLimits, limitsOf } from './container-config.ts';
 import { ContainerStarter, hasPath, type StarterParts } from './container-starter.ts';
 import {
   containerView,
@@ -64,6 +64,8 @@ export class Containers {
   readonly #starting = new Set<string>();
   readonly #carrying = new Map<string, Promise<void>>();
   #clearing: Promise<void> | undefined;
+  /** Since then it is known whether containers have rules of an earlier life of the platform. */
+  #firstLook: Promise<void> | undefined;
   #machineCpus: number | undefined;
 
   constructor(options: DockerContainersOptions) {
@@ -100,7 +102,7 @@ export class Containers {
     const body = (command?: ImageCommand, bare: readonly string[] = []) =>
       containerConfig(spec, this.#naming, cpus, bare, command);
     body();
-    await this.#networks.ensure(spec.id);
+    await this.#confine(spec);
     for (let tries = 1; ; tries += 1) {
       const present = await this.find(spec.id);
       if (present !== undefined) {
@@ -145,6 +147,12 @@ export class Containers {
         await delay(100);
       }
     }
+  }
+
+  /** What it may reach is so from now on: nothing of it starts before. */
+  async #confine({ id, egress }: ContainerSpec): Promise<void> {
+    const bridge = await this.#networks.ensure(id);
+    await this.#firewall?.confine(this.#naming.network(id), bridge, egress);
   }
 
   /** What a container that is made anew of the same image is to run. */
@@ -193,6 +201,8 @@ export class Containers {
     if (spec.mountPaths.length > 0)
       throw new EngineError('refused', 'A container with mount paths has no successor: two would write to them.');
     await this.mustRun(spec.id);
+    // The two share a network, and so what they may reach.
+    await this.#confine(spec);
     const command = await this.#newCommand(spec);
     const body = containerConfig(spec, this.#naming, await this.#cpus(), [], command);
     const join = (made: DockerContainerView) => this.#join(made, network);
@@ -240,6 +250,7 @@ export class Containers {
     // One that a killed dockerd left holds the volume.
     await removeHelpers(this.#client, this.#naming, { olderThanMs: 0, id });
     await this.#networks.remove(id);
+    await this.#firewall?.release(this.#naming.network(id));
     await removeCarried(this.#client, this.#naming, id);
     if (!keepData) await removeVolumes(this.#client, this.#naming, id);
   }
@@ -247,7 +258,11 @@ export class Containers {
   async inspect(id: string): Promise<ContainerState | undefined> {
     const view = await this.find(id);
     if (view === undefined) return undefined;
+    this.#firstLook ??= this.guard().catch(() => undefined);
+    await this.#firstLook;
+    const egress = this.#firewall?.egressOf(this.#naming.network(ofSuccessor(id) ?? id));
     return {
+      ...(egress === undefined ? {} : { egress }),
       ...stateOf(id, view, this.#naming.network(ofSuccessor(id) ?? id)),
       network: this.#privates.membershipOf(view) ?? null,
     };
@@ -262,6 +277,8 @@ export class Containers {
 
   async list(given?: readonly string[]): Promise<ContainerState[]> {
     if (given?.length === 0) await this.#client.ping();
+    // Whoever compares all finds out whether the firewall was loaded anew meanwhile.
+    if (this.#firewall?.isDue()) await this.guard().catch(() => undefined);
     const ids = given === undefined ? await this.#ids() : [...given];
     const states: ContainerState[] = [];
     const walk = async (): Promise<void> => {
@@ -370,13 +387,7 @@ export class Containers {
 
   async #updateLimits(view: DockerContainerView, spec: ContainerSpec, cpus: number): Promise<void> {
     const limits = limitsOf(spec, cpus);
-    const { NanoCpus, CpuShares, Memory, PidsLimit } = view.HostConfig;
-    const same =
-      NanoCpus === limits.NanoCpus &&
-      CpuShares === limits.CpuShares &&
-      Memory === limits.Memory &&
-      PidsLimit === limits.PidsLimit;
-    if (same) return;
+    if (hasLimits(view.HostConfig, limits)) return;
     await this.#client.call('POST', `/containers/${view.Id}/update`, { body: limits });
   }
 

@@ -126,6 +126,12 @@ export class KubeContainers {
     if (!isOurs) throw new EngineError('refused', `The namespace ${namespace} belongs to somebody else.`);
     if (present?.metadata.deletionTimestamp != null) return 'going';
     fence();
+    const around = surroundings(this.#naming, spec, this.#settings).map(
+      (one) => () => this.#client.apply(one.path, one.body, anything),
+    );
+    // The namespace says what it may reach: that must be so by then.
+    const isOther = present?.metadata.annotations[SPEC_ANNOTATION] !== JSON.stringify(kept);
+    if (present !== undefined && isOther) for (const apply of around) await apply();
     const made = await this.#client.apply(path, namespaceManifest(this.#naming, spec, kept), objectView);
     this.#namespaces.note(spec.id, namespace);
     if (made.metadata.deletionTimestamp != null) return 'going';
@@ -134,9 +140,7 @@ export class KubeContainers {
     const writes = [
       this.#ensureClaim(namespace, spec),
       this.#client.apply(`${path}/secrets/${names.secret}`, secret, anything),
-      ...surroundings(this.#naming, spec, this.#settings).map((one) =>
-        this.#client.apply(one.path, one.body, anything),
-      ),
+      ...around.map((apply) => apply()),
     ];
     const failed = (await Promise.allSettled(writes)).find((one) => one.status === 'rejected');
     if (failed === undefined) return { pod: await this.pods.of(namespace) };
@@ -372,7 +376,9 @@ export class KubeContainers {
     if (pod === undefined && found.run === 'running') return undefined;
     // A pod that runs may be of an earlier wish.
     const annotated = parseJson(pod?.metadata.annotations[SPEC_ANNOTATION], keptSpecView);
-    const spec = { ...(annotated ?? found.spec), storageGb: found.spec.storageGb };
+    const { storageGb, egress } = found.spec;
+    const { egress: _, ...rest } = annotated ?? found.spec;
+    const spec = { ...rest, storageGb, ...(egress === undefined ? {} : { egress }) };
     const state = stateOf(found.id, spec, pod, found.run === 'running' ? undefined : found.run);
     return state.phase === 'running' ? { ...state, externalAddress: externalAddressOf(service) } : state;
   }

@@ -37,6 +37,7 @@ export function keptSpec(spec: ContainerSpec): KeptSpec {
     ...(spec.architecture === undefined ? {} : { architecture: spec.architecture }),
     ...(spec.stopGraceSeconds === undefined ? {} : { stopGraceSeconds: spec.stopGraceSeconds }),
     ...(spec.followImage === true ? { pullsAlways: true } : {}),
+    ...(spec.egress === undefined ? {} : { egress: [...spec.egress] }),
   };
 }
 
@@ -70,10 +71,6 @@ export function surroundings(
     settings.platformNamespace === undefined
       ? { podSelector: { matchLabels: { 'app.kubernetes.io/part-of': 'troupe' } }, namespaceSelector: {} }
       : { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': settings.platformNamespace } } };
-  const dns = [
-    { protocol: 'UDP', port: 53 },
-    { protocol: 'TCP', port: 53 },
-  ];
   const core = `/api/v1/namespaces/${namespace}`;
   return [
     {
@@ -99,18 +96,26 @@ export function surroundings(
           podSelector,
           policyTypes: ['Ingress', 'Egress'],
           ingress: [{ from: [from] }],
-          egress: [
-            // The world, but not the insides of clusters and clouds.
-            { to: egressBlocks(settings.egressAllow ?? []).map((ipBlock) => ({ ipBlock })) },
-            {
-              to: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } } }],
-              ports: dns,
-            },
-          ],
+          egress: egressOf(spec, settings),
         },
       },
     },
   ];
+}
+
+/** What a container may reach: of the world what it is let, but not the insides of clusters and clouds, and names. */
+function egressOf({ egress }: ContainerSpec, { egressAllow = [] }: ClusterSettings): readonly object[] {
+  if (egress?.length === 0) return [];
+  const dns = {
+    to: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } } }],
+    ports: [
+      { protocol: 'UDP', port: 53 },
+      { protocol: 'TCP', port: 53 },
+    ],
+  };
+  const to = egressBlocks(egressAllow, egress).map((ipBlock) => ({ ipBlock }));
+  // A rule without destinations would lead everywhere.
+  return to.length === 0 ? [dns] : [{ to }, dns];
 }
 
 /** The claim of a container's data. */

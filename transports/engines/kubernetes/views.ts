@@ -16,6 +16,7 @@ export const keptSpecView = z.object({
   /** The node asks the registry even when it has the image. */
   pullsAlways: z.literal(true).optional(),
   stopGraceSeconds: z.number().optional(),
+  egress: z.array(z.string()).optional(),
 });
 export type KeptSpec = z.output<typeof keptSpecView>;
 
@@ -145,7 +146,8 @@ export function stateOf(
   ended: Ended | undefined,
 ): ContainerState {
   const { cpus, memoryMb, storageGb, mountPaths } = spec;
-  const wanted = { mountPaths, limits: { cpus, memoryMb, storageGb } };
+  const egress = spec.egress ?? ('any' as const);
+  const wanted = { mountPaths, egress, limits: { cpus, memoryMb, storageGb } };
   if (pod === undefined && ended !== undefined) {
     const { endedAt, ...how } = ended;
     const when = endedAt === undefined ? {} : { endedAt };

@@ -9,6 +9,7 @@ import { TextField } from '../../parts/field.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { t } from '../../text/text.ts';
 import { DeleteContainer } from './deeds.tsx';
+import { EgressForm } from './egress.tsx';
 import { ExpiryForm } from './expiry.tsx';
 import { ContainerFrame } from './frame.tsx';
 import { ImagePanel, SizeForm } from './machine.tsx';
@@ -24,6 +25,7 @@ export function ContainerSettings({ params: { id = '' } }: ScreenProps) {
           <SizeForm container={container} />
           <ImagePanel container={container} />
           <Workload container={container} />
+          <EgressForm container={container} />
           <ExpiryForm container={container} />
           <Ending container={container} />
         </div>

@@ -3,6 +3,7 @@ import './create.css';
 import { useState } from 'preact/hooks';
 import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
+import { egressWord } from '../../core/egress.ts';
 import { call, client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { go } from '../../core/router.ts';
@@ -11,6 +12,7 @@ import { offer } from '../../live/facts.ts';
 import { containers } from '../../live/live.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
+import { EgressFields } from '../../parts/egress-fields.tsx';
 import { Check, RadioCards, SelectField, TextField } from '../../parts/field.tsx';
 import { Form } from '../../parts/form.tsx';
 import { Failure } from '../../parts/note.tsx';
@@ -136,8 +138,10 @@ function Amounts({ draft, change, error }: PartProps & { readonly error: Paramet
 
 function More({ draft, change, error }: PartProps & { readonly error: Parameters<typeof fieldError>[0] }) {
   const [ofMounts, ofName] = [fieldError(error, 'mount_paths'), fieldError(error, 'address_name')];
+  const egress = fieldError(error, 'egress');
+  const isOpen = [ofMounts, ofName, egress].some((each) => each !== undefined);
   return (
-    <details class="more" open={ofMounts !== undefined || ofName !== undefined}>
+    <details class="more" open={isOpen}>
       <summary>{t.create.more}</summary>
       <div class="stack">
         <TextField
@@ -165,12 +169,20 @@ function More({ draft, change, error }: PartProps & { readonly error: Parameters
           ]}
           onChange={(pull) => change({ pull: pull === 'Always' ? 'Always' : 'IfNotPresent' })}
         />
+        <EgressFields
+          choice={draft.egress}
+          networks={draft.networks}
+          error={egress}
+          onChoice={(choice) => change({ egress: choice })}
+          onNetworks={(networks) => change({ networks })}
+        />
       </div>
     </details>
   );
 }
 
-function lineOf({ name, image, size, memoryMb, storageGb, ssh, mounts, addressName }: CreateDraft): string {
+function lineOf(draft: CreateDraft): string {
+  const { name, image, size, memoryMb, storageGb, ssh, mounts, addressName, egress, networks } = draft;
   const kept = mounts.trim() === '' ? ['none'] : pathsIn(mounts);
   return troupeLine(
     'run',
@@ -184,6 +196,7 @@ function lineOf({ name, image, size, memoryMb, storageGb, ssh, mounts, addressNa
     String(storageGb),
     ssh ? '--ssh' : undefined,
     ...(addressName.trim() === '' ? [] : ['--address', addressName.trim()]),
+    ...(egress === 'any' ? [] : ['--egress', egressWord(egress, networks)]),
     ...(kept.join() === '/root' ? [] : kept.flatMap((path) => ['--mount', path])),
   );
 }

@@ -1,5 +1,6 @@
 /** What the form of a new container holds. */
 import type { CallInput } from '../../../client/index.ts';
+import { type EgressChoice, egressOf } from '../../core/egress.ts';
 import type { ContainerSize } from '../../core/sizes.ts';
 
 /** As it is typed. */
@@ -19,6 +20,9 @@ export interface CreateDraft {
   /** Empty: it is reached by its id alone. */
   readonly addressName: string;
   readonly pull: 'Always' | 'IfNotPresent';
+  /** What it may reach, and the networks of a list. */
+  readonly egress: EgressChoice;
+  readonly networks: string;
 }
 
 export const MEMORIES = [128, 256, 512, 1024, 2048, 4096, 8192] as const;
@@ -37,12 +41,14 @@ export function newDraft(): CreateDraft {
     mounts: '/root',
     addressName: '',
     pull: 'IfNotPresent',
+    egress: 'any',
+    networks: '',
   };
 }
 
 /** As it is sent. */
 export function bodyOf(draft: CreateDraft, keyIds: readonly number[]): CallInput<'createContainer'>['body'] {
-  const { name, image, size, memoryMb, storageGb, ssh, mounts, addressName, pull } = draft;
+  const { name, image, size, memoryMb, storageGb, ssh, mounts, addressName, pull, egress, networks } = draft;
   return {
     name: name.trim(),
     instance_type: size,
@@ -53,6 +59,7 @@ export function bodyOf(draft: CreateDraft, keyIds: readonly number[]): CallInput
     ...(mounts.trim() === '' ? { stateless: true } : { mount_paths: pathsIn(mounts) }),
     pull_policy: pull,
     ...(addressName.trim() === '' ? {} : { address_name: addressName.trim() }),
+    ...(egress === 'any' ? {} : { egress: egressOf(egress, networks) }),
     ...(image.trim() === '' ? {} : { image: image.trim() }),
   };
 }

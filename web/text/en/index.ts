@@ -6,6 +6,7 @@ import { CONTAINERS } from './containers.ts';
 import { CREATE } from './create.ts';
 import { DELIVERY, DESKTOP, MAIL, WEBHOOKS } from './delivery.ts';
 import { DEVICE } from './device.ts';
+import { EGRESS_TEXT } from './egress.ts';
 import { ENTER } from './enter.ts';
 import { LOGIN } from './login.ts';
 import { PALETTE } from './palette.ts';
@@ -48,6 +49,7 @@ export const EN = {
   accounts: ACCOUNTS,
   settings: SETTINGS_TEXT,
   device: DEVICE,
+  egress: EGRESS_TEXT,
   enter: ENTER,
   password: PASSWORD,
 } as const;

@@ -5,12 +5,23 @@ import type { Log } from '../../../../proto/ports/log.ts';
 import { egressRules } from '../../common/confinement.ts';
 import { BRIDGE_PREFIX, PRIVATE_BRIDGE_PREFIX } from '../network.ts';
 import { findProgram, type RunScript, rootScript, type ScriptWays } from '../run.ts';
+import {
+  countIn,
+  countScript,
+  dispatchScript,
+  egressScript,
+  NAMES_LEAK,
+  releaseScript,
+  sweepScript,
+} from './egress-rules.ts';
 
 /** Chains of ours, each followed by a sum of its rules. */
 const CHAIN_PREFIX = 'TROUPE-';
 
 /** Rules that hold are not looked at again for so long, in milliseconds. */
 const TRUST_MS = 10_000;
+/** How often they are looked at, at least, while containers have rules of their own. */
+const LOOK_EVERY_MS = 30_000;
 
 /** One rule speaks of all bridges, so there is nothing to take back when a container goes. */
 const ours = `-i ${BRIDGE_PREFIX}+`;
@@ -39,8 +50,8 @@ const DOCKER_SETTINGS = '/etc/docker/daemon.json';
  * never without. A container asks the machine's name servers itself, for Docker's own answers with theirs: they stay
  * within reach, for names only. Members of a private network reach each other. One network and another are kept apart
  * by Docker, whose own rules come after these, and by the machine, which has no address in them and no route into them.
- * For sh(1); says what iptables says when it takes a rule not. `-w` waits for others who change the rules, Docker among
- * them.
+ * Containers have no IPv6, and would not get out by it. For sh(1); says what iptables says when it takes a rule not.
+ * `-w` waits for others who change the rules, Docker among them.
  */
 export function firewallScript(allowed: readonly string[] = []): string {
   return String.raw`set -e
@@ -53,6 +64,7 @@ servers=$({
   sed -n 's/^[[:space:]]*nameserver[[:space:]]*//p' ${RESOLVER_FILES} || true
   tr -d '[:space:]' <${DOCKER_SETTINGS} | sed -n 's/.*"dns":\[\([^]]*\)\].*/\1/p' | tr -d '"' | tr , '\n'
 } 2>/dev/null | sed -n 's/^\([0-9]\{1,3\}\(\.[0-9]\{1,3\}\)\{3\}\).*/\1/p' | sort -u)
+${dispatchScript(ours)}
 rules=$(
   echo '-i ${PRIVATE_BRIDGE_PREFIX}+ -o ${PRIVATE_BRIDGE_PREFIX}+ -j RETURN'
   echo '-i ${PRIVATE_BRIDGE_PREFIX}+ -j DROP'
@@ -69,8 +81,8 @@ ${egressRules(allowed)
 chain=${CHAIN_PREFIX}$(echo "$rules" | cksum | cut -d ' ' -f 1)
 jump="${ours} -j $chain"
 if ! ipt -C "$onwards" $jump 2>/dev/null || [ "$(ipt -S "$chain" | grep -c '^-A')" != "$(echo "$rules" | wc -l)" ]; then
-  ipt -N "$chain" 2>/dev/null || ipt -F "$chain"
-  echo "$rules" | while read -r rule; do ipt -A "$chain" $rule || exit 1; done
+  { echo '*filter'; echo ":$chain - [0:0]"; echo "$rules" | sed "s/^/-A $chain /"; echo COMMIT; } |
+    iptables-restore -w 10 --noflush
   ipt -C "$onwards" $jump 2>/dev/null || ipt -I "$onwards" $jump
 fi
 # What was there before, whoever set it.
@@ -85,7 +97,20 @@ ${formerRules.map((rule) => `  while ipt -D "$from" ${rule} 2>/dev/null; do :; d
 done
 ipt -S | sed -n 's/^-N \(${CHAIN_PREFIX}[0-9]*\)$/\1/p' | while read -r old; do
   [ "$old" = "$chain" ] || { ipt -F "$old" && ipt -X "$old"; } 2>/dev/null || true
-done`;
+done
+if ip6tables -w 10 -S >/dev/null 2>&1; then
+  for from in INPUT FORWARD; do
+    ip6tables -w 10 -C "$from" ${ours} -j DROP 2>/dev/null || ip6tables -w 10 -I "$from" ${ours} -j DROP || true
+  done
+fi
+${sweepScript}
+${countScript}`;
+}
+
+/** What a container may reach, as `ContainerSpec.egress`, and the bridge by which it would. */
+interface Confined {
+  readonly bridge: string;
+  readonly egress: readonly string[] | undefined;
 }
 
 /** Keeps containers from their machine, from each other, and from private networks, metadata and mail. */
@@ -93,9 +118,13 @@ export class HostFirewall {
   readonly #log: Log;
   readonly #ways: ScriptWays;
   readonly #script: string;
+  /** By the network of the container, as Docker calls it. Undefined `egress`: that was taken back. */
+  readonly #confined = new Map<string, Confined>();
   #running: Promise<void> | undefined;
   #holdsUntil = Number.NEGATIVE_INFINITY;
   #warned = false;
+  /** How many containers had rules of their own when that was first known; undefined: it is not. */
+  #foundAtFirst: number | undefined;
 
   /** `allowed`: networks that containers may reach all the same, as `parseEgress` has them. */
   constructor(log: Log, ways: ScriptWays, allowed: readonly string[] = []) {
@@ -120,19 +149,99 @@ export class HostFirewall {
     return this.#running;
   }
 
+  /**
+   * Lets what has this network for itself, behind this bridge, reach `egress` (`ContainerSpec.egress`) and no more.
+   * Rejects `unavailable` where that cannot be made so: then nothing of it may start.
+   */
+  async confine(network: string, bridge: string, egress: readonly string[] | undefined): Promise<void> {
+    if (egress === undefined) {
+      await this.ensure(bridge);
+      const isNew = !this.#confined.has(network);
+      if (isNew && (this.#foundAtFirst ?? 0) === 0) return;
+    }
+    const { code, said } = await this.#run(bridge, `${this.#script}\n${egressScript(network, bridge, egress)}`);
+    if (code !== 0) {
+      if (egress === undefined && !this.#confined.has(network)) return;
+      throw new EngineError('unavailable', whyNotConfined(code, said));
+    }
+    this.#confined.set(network, { bridge, egress });
+  }
+
+  /** As `ensure`, for a container whose network is there, maybe anew: what it may reach is as it was told last. */
+  async guard(network: string, bridge: string): Promise<void> {
+    const known = this.#confined.get(network);
+    if (known?.egress === undefined) return this.ensure(bridge);
+    if (known.bridge !== bridge) return this.confine(network, bridge, known.egress);
+    await this.ensure(bridge);
+  }
+
+  /** The rules of a container go with its network. */
+  async release(network: string): Promise<void> {
+    const isUnknown = !this.#confined.has(network) && (this.#foundAtFirst ?? 0) === 0;
+    if (isUnknown) return;
+    await this.#run('lo', releaseScript(network)).catch((error: unknown) => {
+      this.#log.debug({ reason: errorText(error) }, 'rules of a container stay until its bridge is missed');
+    });
+    this.#confined.delete(network);
+  }
+
+  /** What a container may reach, as far as it is known here. */
+  egressOf(network: string): readonly string[] | 'any' | 'unknown' {
+    const known = this.#confined.get(network);
+    if (known !== undefined) return known.egress ?? 'any';
+    return (this.#foundAtFirst ?? 0) > 0 ? 'unknown' : 'any';
+  }
+
+  /** Whether it is time to look whether the rules of containers still are there. */
+  isDue(): boolean {
+    return this.#confined.size > 0 && performance.now() > this.#holdsUntil + LOOK_EVERY_MS - TRUST_MS;
+  }
+
   async #apply(bridge: string): Promise<void> {
+    const { code, said, isDirect } = await this.#run(bridge, this.#script);
+    if (code !== 0) {
+      if (isDirect)
+        throw new EngineError('unavailable', `The containers cannot be kept apart from this machine: ${said}`);
+      if (this.#warned) return;
+      this.#warned = true;
+      this.#log.warn({ reason: said }, 'containers can reach the machine they run on: its firewall could not be set');
+      return;
+    }
+    const count = countIn(said);
+    if (count === undefined) return;
+    this.#foundAtFirst ??= count;
+    const wanted = [...this.#confined.values()].filter(({ egress }) => egress !== undefined).length;
+    if (count < wanted) await this.#restore();
+  }
+
+  /** Somebody loaded the firewall anew: the rules of containers are set again. */
+  async #restore(): Promise<void> {
+    for (const [network, { bridge, egress }] of this.#confined) {
+      if (egress === undefined) continue;
+      const script = `${this.#script}\n${egressScript(network, bridge, egress, { isKept: true })}`;
+      const { code, said } = await this.#run(bridge, script);
+      if (code !== 0) throw new EngineError('unavailable', whyNotConfined(code, said));
+    }
+  }
+
+  async #run(bridge: string, script: string): Promise<{ code: number | null; said: string; isDirect: boolean }> {
     const { direct, helper } = this.#ways;
     // The bridge is here: so is Docker.
-    if (direct !== undefined && existsSync(`/sys/class/net/${bridge}`)) {
-      const { code, said } = await direct(this.#script);
-      if (code === 0) return;
-      throw new EngineError('unavailable', `The containers cannot be kept apart from this machine: ${said}`);
-    }
-    const { code, said } = await helper(this.#script).catch((error: unknown) => ({ code: -1, said: errorText(error) }));
-    if (code === 0 || this.#warned) return;
-    this.#warned = true;
-    this.#log.warn({ reason: said }, 'containers can reach the machine they run on: its firewall could not be set');
+    if (direct !== undefined && existsSync(`/sys/class/net/${bridge}`))
+      return { ...(await direct(script)), isDirect: true };
+    const ran = await helper(script).catch((error: unknown) => ({ code: -1, said: errorText(error) }));
+    return { ...ran, isDirect: false };
   }
+}
+
+/** Why a container may not start, or goes on reaching more than it should. */
+function whyNotConfined(code: number | null, said: string): string {
+  if (code === NAMES_LEAK)
+    return (
+      'Names would go on leading out of the container: Docker asks the name server of this machine (127.0.0.1) in ' +
+      'its place. Name another in /etc/docker/daemon.json ("dns") and restart Docker, or set "egress" to "any".'
+    );
+  return `What the container may reach cannot be limited: ${said}. Mend that, or set "egress" to "any".`;
 }
 
 /** This machine's iptables, which only root may use; undefined otherwise. */

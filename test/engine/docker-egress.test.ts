@@ -1,0 +1,175 @@
+/** What single containers on Docker may reach: nothing, a list, or the world, from their first moment on. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { after, before, describe, it } from 'node:test';
+import { successorId } from '../../proto/ports/engine.ts';
+import { findProgram, isRoot } from '../../transports/engines/docker/run.ts';
+import { Suite } from '../support/engine/conformance-suite.ts';
+import { dockerSkip, dockerUnderTest, realRequired } from '../support/engine/docker-under-test.ts';
+import { pause } from '../support/pause.ts';
+import { until } from '../support/until.ts';
+
+/** A network namespace stands for the world, at addresses set aside for documentation (RFC 5737). */
+const world = `troupe-eg-${process.pid}`;
+const [near, far] = [`te${process.pid}a`, `te${process.pid}b`];
+const [site, other] = ['203.0.113.5', '203.0.113.9'];
+/** Prints who came by TCP or UDP, or by IPv6. */
+const server = `
+const told = (what) => console.log(what);
+require('net').createServer((s) => { told('tcp ' + s.localAddress); s.on('error', () => {}).end('reached\\n'); }).listen(8080, '::');
+const dgram = require('dgram').createSocket('udp4');
+dgram.on('message', () => told('udp')).bind(53, () => told('up'));`;
+
+function skip(): string | false {
+  if (realRequired) return false;
+  if (!isRoot() || findProgram('ip') === undefined) return 'makes a network namespace: needs root and iproute2';
+  return dockerSkip();
+}
+
+describe('what a container on Docker may reach', { skip: skip() }, () => {
+  let under: Awaited<ReturnType<typeof dockerUnderTest>>;
+  let suite: Suite;
+  let child: ChildProcess | undefined;
+  let came: string[] = [];
+  const ip = (...args: string[]): void => void execFileSync('ip', args, { stdio: ['ignore', 'ignore', 'pipe'] });
+
+  before(async () => {
+    ip('netns', 'add', world);
+    ip('link', 'add', near, 'type', 'veth', 'peer', 'name', far);
+    ip('link', 'set', far, 'netns', world);
+    ip('addr', 'add', '203.0.113.1/24', 'dev', near);
+    ip('-6', 'addr', 'add', 'fd77::1/64', 'dev', near, 'nodad');
+    ip('link', 'set', near, 'up');
+    for (const address of [`${site}/24`, `${other}/24`]) ip('-n', world, 'addr', 'add', address, 'dev', far);
+    ip('-n', world, '-6', 'addr', 'add', 'fd77::2/64', 'dev', far, 'nodad');
+    ip('-n', world, 'link', 'set', far, 'up');
+    child = spawn('ip', ['netns', 'exec', world, process.execPath, '-e', server], {
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    child.stdout?.on('data', (said) => came.push(...String(said).trim().split('\n')));
+    await until(() => came.includes('up'), { what: 'the world is up' });
+    under = await dockerUnderTest();
+    suite = new Suite(under);
+    await under.engine.ensureImage(under.image, { always: false });
+  });
+  after(async () => {
+    child?.kill();
+    if (child !== undefined && child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+    // The pair goes with the namespace.
+    ip('netns', 'del', world);
+    await under?.end();
+  });
+
+  const said = async (id: string, script: string): Promise<boolean> =>
+    /reached/.test((await under.exec(id, script)).toString());
+  const byTcp = (id: string, address: string): Promise<boolean> =>
+    said(id, `nc -w 2 ${address} 8080 < /dev/null > /tmp/tcp 2>&1; cat /tmp/tcp`);
+  /** A question to a name server there, which is not that of the machine. */
+  const byUdp = async (id: string, address: string): Promise<boolean> => {
+    came = [];
+    await under.exec(id, `timeout 2 nslookup example.com ${address} > /dev/null 2>&1`);
+    return came.includes('udp');
+  };
+  const seen = async (id: string) => ({
+    tcp: await byTcp(id, site),
+    udp: await byUdp(id, site),
+    six: await byTcp(id, 'fd77::2'),
+    other: await byTcp(id, other),
+  });
+  const all = { tcp: true, udp: true, six: false, other: true };
+  const nothing = { tcp: false, udp: false, six: false, other: false };
+  const set = (id: string, egress?: readonly string[]): Promise<void> =>
+    under.engine.create(suite.again({ id, mountPaths: [], ...(egress === undefined ? {} : { egress }) }));
+
+  it('is all, nothing, or a list, changes while it runs, and never what reaches it', async () => {
+    const id = await suite.started({ mountPaths: [] });
+    await until(async () => (await seen(id)).tcp, { what: 'the world is reached' });
+    assert.deepEqual(await seen(id), all);
+    await set(id, []);
+    assert.deepEqual(await seen(id), nothing);
+    await suite.answers(id);
+    await set(id, [`${site}/32`]);
+    assert.deepEqual(await seen(id), { ...all, other: false });
+    await set(id, []);
+    assert.deepEqual(await seen(id), nothing);
+    await set(id);
+    assert.deepEqual(await seen(id), all);
+    await suite.answers(id);
+    await under.engine.remove(id);
+  });
+
+  it('is nothing from the first moment of each start, of its successor, and for commands in it', async () => {
+    const { engine } = under;
+    const tries = `i=0; while [ $i -lt 200 ]; do nc -w 1 ${site} 8080 < /dev/null; timeout 1 nslookup example.com ${site} & i=$((i+1)); done > /dev/null 2>&1 & exec sleep 600`;
+    const spec = suite.spec({ mountPaths: [], egress: [], isConfigured: true });
+    const workload = { env: {}, entrypoint: ['/bin/sh', '-c', tries] };
+    came = [];
+    for (let times = 0; times < 3; times += 1) {
+      await engine.create(spec);
+      await engine.start(spec.id, spec.authorizedKeys, workload);
+      await pause(400, 'watch');
+      if (times < 2) await engine.stop(spec.id, 0);
+    }
+    await engine.beginSuccessor(spec, spec.authorizedKeys, workload, undefined);
+    await pause(400, 'watch');
+    await engine.promote(spec.id);
+    assert.equal((await engine.inspect(spec.id))?.phase, 'running');
+    assert.equal(await engine.inspect(successorId(spec.id)), undefined);
+    assert.equal(await byTcp(spec.id, site), false);
+    assert.deepEqual(came, []);
+    // The same tries come through once they may: nothing else was in their way.
+    const { egress: _, ...open } = spec;
+    await engine.create(open);
+    await until(() => came.length > 0, { what: 'the world is reached' });
+    await engine.remove(spec.id);
+  });
+
+  it('is not this machine, and is the private network all the same', async () => {
+    const { engine } = under;
+    const closed = await suite.started({ egress: [] });
+    const member = await suite.started({});
+    await engine.join(closed, { owner: 'u1', name: 'shop', alias: 'web', place: 1 });
+    await engine.join(member, { owner: 'u1', name: 'shop', alias: 'db', place: 2 });
+    const listener = createServer((socket) => socket.end('reached\n'));
+    listener.listen(0, '0.0.0.0');
+    await once(listener, 'listening');
+    try {
+      const address = listener.address();
+      const port = typeof address === 'object' && address !== null ? address.port : 0;
+      await until(() => under.connects?.(closed, 'db', 22) ?? false, { what: 'a member is reached by its name' });
+      await until(() => under.connects?.(member, 'web', 22) ?? false, { what: 'and reaches it' });
+      assert.equal(await under.connects?.(closed, '203.0.113.1', port), false);
+      assert.deepEqual(await seen(closed), nothing);
+      // No name leads out: the answer is none, and comes at once.
+      const began = performance.now();
+      const names = (await under.exec(closed, 'nslookup example.com 127.0.0.11 2>&1')).toString();
+      assert.doesNotMatch(names, /Address.*: [0-9.]+\r?\n(?!.*127\.0\.0\.11)[\s\S]*Name:/);
+      assert.ok(performance.now() - began < 25_000);
+    } finally {
+      listener.close();
+    }
+    await engine.remove(closed);
+    await engine.remove(member);
+  });
+
+  it('stays so for a platform that begins anew, and goes with the container', async () => {
+    const chains = (): readonly string[] =>
+      execFileSync('iptables', ['-w', '10', '-S'], { encoding: 'utf8' }).match(/^-N TRP-E-.*$/gm) ?? [];
+    const before = chains();
+    const id = await suite.started({ mountPaths: [], egress: [] });
+    const [own, ...more] = chains().filter((chain) => !before.includes(chain));
+    assert.ok(own);
+    assert.deepEqual(more, []);
+    const later = await under.again();
+    assert.equal((await later.inspect(id))?.egress, 'unknown');
+    assert.deepEqual(await seen(id), nothing);
+    await later.create(suite.again({ id, mountPaths: [], egress: [] }));
+    assert.deepEqual((await later.inspect(id))?.egress, []);
+    assert.deepEqual(await seen(id), nothing);
+    await later.remove(id);
+    assert.ok(!chains().includes(own));
+    await later.close();
+  });
+});
