@@ -249,6 +249,8 @@ create table containers (
   expires_at timestamp with time zone,
   predecessor_since timestamp with time zone,
   egress text[],
+  is_promoting boolean not null default false,
+  network_former_place integer,
   constraint containers_pkey PRIMARY KEY (id),
   constraint containers_desired_check CHECK ((desired = ANY (ARRAY['running'::text, 'stopped'::text, 'deleted'::text]))),
   constraint containers_health_state_check CHECK ((health_state = ANY (ARRAY['starting'::text, 'healthy'::text, 'unhealthy'::text]))),

@@ -72,23 +72,38 @@ function placeIn(
   }
   const [free] = freePlaces(members);
   const place = members.find(({ id }) => id === containerId)?.place ?? free;
+  if (place === undefined && others.length < MAX_PLACE)
+    throw new Refusal('conflict', {
+      message: `The network ${name} has no place now, since containers of it are changed: try again in a minute.`,
+    });
   if (place === undefined || others.length >= MAX_PLACE)
     throw new Refusal('conflict', { message: `The network ${name} has ${MAX_PLACE} members, which is the limit.` });
   return place;
 }
 
 /**
- * Where the successor of a container is in the private network of that one: at the last free place, since new members
- * get the first. Undefined: it is in none. Rejects with EngineError `unavailable` when there is none.
+ * Where the successor of a container is in the private network of that one: at the place that the one before that had,
+ * so that an address which somebody remembers leads to no other member; for the first time at the last of the free
+ * places, since new members get the first. Undefined: it is in none. Rejects with EngineError `unavailable` when no
+ * place is free.
  */
 export async function placeBeside(
   tx: Tx,
-  { userId, network }: Pick<ContainerRow, 'userId' | 'network'>,
+  { id, userId, network }: Pick<ContainerRow, 'id' | 'userId' | 'network'>,
 ): Promise<PrivateNetwork | undefined> {
   if (network === undefined) return undefined;
-  const place = freePlaces(await membersOf(tx, userId, network.name)).at(-1);
+  const members = await membersOf(tx, userId, network.name);
+  const former = members.find((one) => one.id === id)?.formerPlace ?? undefined;
+  // Its own predecessor is ended before.
+  const isFree = former !== undefined && !members.some((one) => one.place === former);
+  const fresh = freePlaces(members);
+  const place = isFree ? former : (fresh.findLast((each) => !members.some(had(each))) ?? fresh.at(-1));
   if (place === undefined) throw new EngineError('unavailable', `No place is free in the network ${network.name}.`);
   return { owner: userId, name: network.name, alias: network.alias, place };
+}
+
+function had(place: number): (member: NetworkMember) => boolean {
+  return ({ formerPlace }) => formerPlace === place;
 }
 
 /** Whether a container can have the place that its successor has in the private network, or none. */

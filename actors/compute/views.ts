@@ -7,6 +7,7 @@ import { sshCommand } from '../../proto/gateway/ssh.ts';
 import type { ContainerRow, OwnedContainerRow } from '../../storage/compute/containers.ts';
 import type { ContainerSettings } from '../../storage/compute/settings.ts';
 import type { SshKeyRow } from '../../storage/compute/ssh-keys.ts';
+import { hasSuccessor } from './container/rules.ts';
 import type { ComputeDeps } from './deps.ts';
 import { imageOf } from './image-rules.ts';
 
@@ -53,6 +54,7 @@ export function containerView(row: ContainerRow, deps: ViewDeps): ContainerView 
     ...(row.nextImage === undefined ? {} : { next_image: imageOf({ image: row.nextImage }, deps) }),
     ssh_key_ids: row.sshKeyIds,
     mount_paths: row.mountPaths,
+    changes_without_pause: hasSuccessor(row, engine),
     ports: row.ports,
     ...(row.expiresAt === null ? {} : { expires_at: row.expiresAt.toISOString() }),
     ...(row.addressName === null ? {} : { address_name: row.addressName }),

@@ -105,7 +105,7 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
   ].filter((each) => each !== '');
   if (changed.length === 0) return `${name} was so already: nothing is changed.`;
   const what = `Changed ${name}: ${changed.join(', ')}.`;
-  const isReplaced = before.image !== (now.next_image ?? now.image) && isStateless(now);
+  const isReplaced = before.image !== (now.next_image ?? now.image) && now.changes_without_pause === true;
   if (now.next_image !== undefined)
     return `${what} ${isReplaced ? 'A new container takes its place' : 'It is restarted'} once the image is pulled.`;
   if (now.status === 'stopped' || now.status === 'failed')
@@ -115,9 +115,4 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
   const restarted = now.status !== 'running' || before.started_at !== now.started_at;
   if (restarted && isReplaced) return `${what} A new container took its place.`;
   return `${what} It was ${restarted ? '' : 'not '}restarted.`;
-}
-
-/** Whether another image needs no restart of what runs (docs/reference/containers.md). */
-function isStateless({ mount_paths, alias }: Container): boolean {
-  return mount_paths?.length === 0 && alias === undefined;
 }

@@ -147,6 +147,8 @@ export const containerSchema = z.object({
   next_image: z.string().optional(),
   ssh_key_ids: z.array(z.int()).optional(),
   mount_paths: z.array(z.string()).optional(),
+  /** Whether another image takes its place while it runs, so that there is no pause. */
+  changes_without_pause: z.boolean().optional(),
   /** Its ingress rules: external port, and the port in the container. */
   ports: z
     .array(

@@ -228,9 +228,9 @@ export interface Engine {
   join(id: string, network: PrivateNetwork | undefined): Promise<void>;
   /**
    * Makes a second container of `spec`, which has no mount paths, beside the one of its id that runs, and starts it:
-   * its successor, in `network` from its start on. Others that are there are ended first. It is known as `successorId`
-   * to `inspect`, `dial`, `run`, `logs` and `hasSshServer`, and nowhere else. Rejects as `create`, `join` and `start`,
-   * and `refused` where there is none.
+   * its successor, in `network` from its start on, whose alias stays that of the one that runs. Others that are there
+   * are ended first. It is known as `successorId` to `inspect`, `dial`, `run`, `logs` and `hasSshServer`, and nowhere
+   * else. Rejects as `create`, `join` and `start`, and `refused` where there is none.
    */
   beginSuccessor(
     spec: ContainerSpec,
@@ -240,9 +240,10 @@ export interface Engine {
   ): Promise<void>;
   /**
    * The successor is the container from now on. The one before, its predecessor, runs on, and is known to nobody.
-   * Rejects `not_found` when there is no successor.
+   * `network`: as it was begun with. Its alias leads to one of the two at each moment, and then to the successor alone.
+   * Rejects `not_found` when there is no successor, and as `join`.
    */
-  promote(id: string): Promise<void>;
+  promote(id: string, network: PrivateNetwork | undefined): Promise<void>;
   /** Ends a predecessor as `stop` does, and a successor at once, and removes them. `stop` and `remove` do the same. */
   endOthers(id: string, graceSeconds: number): Promise<void>;
   /** Replaces the keys of one that runs, and ends SSH sessions that none of them opened. Rejects `not_running`. */

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';
 import { manyValues } from '../rows.ts';
-import { type ContainerRow, UNPROVEN, updateContainer } from './containers.ts';
+import { type ContainerRow, PROMOTES_NO_MORE, UNPROVEN, updateContainer } from './containers.ts';
 
 /** What a container may use. */
 export type Sizes = Pick<ContainerRow, 'memoryMb' | 'instanceType' | 'storageGb'>;
@@ -144,10 +144,19 @@ export async function takeNextImage(tx: Tx, id: string, image: string | null): P
        status_reason = case when ${runs} then null else status_reason end,
        status_since = case when ${runs} then now() else status_since end,
        address = case when ${runs} then null else address end,
-       external_address = case when ${runs} then null else external_address end, ${UNPROVEN}`,
+       external_address = case when ${runs} then null else external_address end, ${UNPROVEN}, ${PROMOTES_NO_MORE}`,
     [image ?? ''],
     'next_image = $2',
   );
+}
+
+/**
+ * A container of the image that waits is about to take its place. As `dropNextImage` otherwise; undefined, too, when it
+ * is not to run any more.
+ */
+export function beginPromotion(tx: Tx, id: string, image: string | null): Promise<ContainerRow | undefined> {
+  const isWanted = `next_image = $2 and desired = 'running' and status = 'running'`;
+  return updateContainer(tx, id, 'is_promoting = true', [image ?? ''], isWanted);
 }
 
 /** Where a container is that took the place of another, and what it was told. */
@@ -180,7 +189,8 @@ export async function promoteNextImage(
        former_settings = null, given_up = null, status_reason = null, status_since = now(), predecessor_since = now(),
        address = $3, external_address = $4, started_at = $5, ended_at = null, exit_code = null,
        keys_applied = greatest(keys_applied, $6), health_state = case when $7 then 'healthy' end,
-       health_since = case when $7 then now() end, health_reason = null, network_place = $8`,
+       health_since = case when $7 then now() end, health_reason = null, is_promoting = false,
+       network_former_place = network_place, network_place = $8`,
     [image ?? '', address, externalAddress, startedAt, keysRevision, isChecked, place],
     `next_image = $2 and desired = 'running' and status = 'running' and (network is null) = ($8::int is null)`,
   );
@@ -195,7 +205,7 @@ export function makeAnew(tx: Tx, id: string): Promise<ContainerRow | undefined> 
     tx,
     id,
     `restart = true, status = 'pending', status_reason = null, status_since = now(), address = null,
-       external_address = null, ${UNPROVEN}`,
+       external_address = null, ${UNPROVEN}, ${PROMOTES_NO_MORE}`,
     [],
     `desired = 'running' and status <> 'failed'`,
   );

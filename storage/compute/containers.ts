@@ -88,6 +88,8 @@ export const containerRow = z.object({
   egress: z.array(z.string()).readonly().nullable(),
   /** Since when the container whose place it took runs on beside it; null: there is none. */
   predecessorSince: z.date().nullable(),
+  /** Another may have its place on the engine, of which nothing is written yet. */
+  isPromoting: z.boolean(),
   /** Undefined: in none. */
   network: orUndefined(membershipSchema),
   sshKeyIds: z.array(z.number()),
@@ -141,6 +143,10 @@ export function updateContainer(
 /** It is started anew: its health is not known yet. */
 export const UNPROVEN = `health_state = case when health_state is not null then 'starting' end,
   health_since = null, health_reason = null`;
+
+/** What another may have begun that has its place is ended like a predecessor: what it is next is made anew. */
+export const PROMOTES_NO_MORE = `is_promoting = false,
+  predecessor_since = case when is_promoting then coalesce(predecessor_since, now()) else predecessor_since end`;
 
 /** One container, also while it is being deleted; undefined when there is none. */
 export function containerById(db: Queries, id: string): Promise<ContainerRow | undefined> {
@@ -254,7 +260,7 @@ export function setDesired(
        slot = case when $2 = 'deleted' then null else slot end,
        address = case when $3 = 'running' then address end,
        external_address = case when $3 = 'running' then external_address end,
-       restart = $2 = 'running', announce = $2 = 'running', given_up = null, ${UNPROVEN},
+       restart = $2 = 'running', announce = $2 = 'running', given_up = null, ${UNPROVEN}, ${PROMOTES_NO_MORE},
        restarts = case when $2 = 'running' then 0 else restarts end
      where id = $1 and (desired <> 'deleted' or $2 = 'deleted') returning ${COLUMNS}`,
     [id, desired, status, discard],

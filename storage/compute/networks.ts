@@ -10,6 +10,10 @@ const memberRow = z.object({
   isGoing: z.boolean(),
   alias: z.string().nullable(),
   place: z.number(),
+  /** The place of the one whose place it took last; null: there was none. */
+  formerPlace: z.number().nullable(),
+  /** That one is still there. */
+  hasPredecessor: z.boolean(),
 });
 
 /** A member of a private network. */
@@ -23,16 +27,28 @@ export async function membersOf(tx: Tx, userId: string, network: string): Promis
   await tx.run(`select pg_advisory_xact_lock(hashtextextended('private_networks/' || $1, 0))`, [userId]);
   return tx.many(
     memberRow,
-    `select id, name, desired = 'deleted' as "isGoing", network_alias as alias, network_place as place from containers
+    `select id, name, desired = 'deleted' as "isGoing", network_alias as alias, network_place as place,
+       network_former_place as "formerPlace", predecessor_since is not null as "hasPredecessor" from containers
      where user_id = $1 and network = $2 order by network_place`,
     [userId, network],
   );
 }
 
-/** The places that no member has, the lowest first: one at least, for a successor when all others are taken. */
-export function freePlaces(members: readonly Pick<NetworkMember, 'place'>[]): readonly number[] {
+/**
+ * The places that no member has, nor the one whose place it took: the lowest first, and then those which members had
+ * before, since their addresses may still be remembered.
+ */
+export function freePlaces(
+  members: readonly Pick<NetworkMember, 'place' | 'formerPlace' | 'hasPredecessor'>[],
+): readonly number[] {
   const places = Array.from({ length: MAX_PLACE + 1 }, (_, i) => i + 1);
-  return places.filter((place) => !members.some((member) => member.place === place));
+  const free = places.filter((place) => !members.some((member) => member.place === place));
+  const hadBy = (place: number) => members.filter(({ formerPlace }) => formerPlace === place);
+  const left = free.filter((place) => hadBy(place).length > 0);
+  return [
+    ...free.filter((place) => !left.includes(place)),
+    ...left.filter((place) => !hadBy(place).some(({ hasPredecessor }) => hasPredecessor)),
+  ];
 }
 
 /** Puts a container into a network, or into none. Returns the row; undefined when it is gone or being deleted. */
@@ -42,5 +58,11 @@ export function setMembership(
   network: NetworkMembership | undefined,
 ): Promise<ContainerRow | undefined> {
   const values = [network?.name ?? null, network?.alias ?? null, network?.place ?? null];
-  return updateContainer(tx, id, 'network = $2, network_alias = $3, network_place = $4', values);
+  return updateContainer(
+    tx,
+    id,
+    `network = $2, network_alias = $3, network_place = $4,
+       network_former_place = case when network = $2 then network_former_place end`,
+    values,
+  );
 }

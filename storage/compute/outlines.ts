@@ -24,6 +24,7 @@ const outlineRow = containerRow.pick({
   restart: true,
   keysRevision: true,
   keysApplied: true,
+  isPromoting: true,
   predecessorSince: true,
 });
 

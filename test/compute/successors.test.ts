@@ -130,6 +130,28 @@ describe('a container without mount paths gets another image', () => {
     assert.equal(compute.engine.specOf(id)?.image, ONE);
   });
 
+  test('after a way back whose node is lost when the engine was told: nothing of the other one stays', async (t) => {
+    const compute = await open(t);
+    const id = await compute.running(ann, stateless);
+    const release = compute.engine.hold('promote');
+    await change(compute, id, { image: TWO });
+    await until(() => count(compute, `promote ${id}`) === 1, { what: 'the new one is ready' });
+    await change(compute, id, { image: ONE });
+    await compute.stop();
+    release();
+    await turns();
+    assert.equal(compute.engine.specOf(id)?.image, TWO);
+    await compute.start();
+    await until(async () => compute.engine.specOf(id)?.image === ONE, { what: 'it is made anew' });
+    const view = await compute.reaches(ann, id, 'running');
+    assert.deepEqual([view.image, view.next_image, (await row(compute, id))?.isPromoting], [ONE, undefined, false]);
+    assert.equal((await row(compute, id))?.address, (await compute.engine.inspect(id))?.address);
+    // Of the one before nothing runs on, and this one is let be.
+    compute.clock.advance(30_000);
+    await predecessorIsGone(compute, id);
+    assert.deepEqual([count(compute, `stop ${id}`), compute.engine.specOf(id)?.image], [1, ONE]);
+  });
+
   for (const call of ['beginSuccessor', 'promote'] as const) {
     test(`with the settings of a change that comes while the engine is at ${call}`, async (t) => {
       const compute = await open(t);
@@ -145,20 +167,42 @@ describe('a container without mount paths gets another image', () => {
     });
   }
 
-  test('in its private network, unless others find it there by an alias', async (t) => {
+  test('in its private network, under its alias, at one of two places that no other member gets', async (t) => {
     const compute = await open(t);
-    const id = await compute.running(ann, { ...stateless, network: 'shop' });
+    const id = await compute.running(ann, { ...stateless, network: 'shop', alias: 'web' });
+    const places: (number | undefined)[] = [];
+    for (const image of [TWO, ONE, TWO]) {
+      const release = compute.engine.hold('promote');
+      await change(compute, id, { image });
+      await until(() => count(compute, `promote ${id}`) > places.length, { what: 'the new one is ready' });
+      assert.equal((await compute.engine.inspect(id))?.network?.alias, 'web');
+      assert.equal((await compute.engine.inspect(successorId(id)))?.network?.alias, null);
+      release();
+      const view = await noImageWaits(compute, id);
+      const [now, actual] = [await row(compute, id), await compute.engine.inspect(id)];
+      assert.deepEqual([view.status, view.alias, view.changes_without_pause], ['running', 'web', true]);
+      assert.deepEqual(actual?.network, { owner: ann.userId, ...now?.network });
+      places.push(now?.network?.place);
+    }
+    assert.deepEqual(places, [13, 1, 13]);
+    assert.equal(count(compute, `stop ${id}`), 0);
+    const other = await compute.running(ann, { network: 'shop' });
+    assert.equal((await row(compute, other))?.network?.place, 2);
+  });
+
+  test('by a later one when its alias is given up meanwhile, which may be of another container then', async (t) => {
+    const compute = await open(t);
+    const id = await compute.running(ann, { ...stateless, network: 'shop', alias: 'web' });
+    const release = compute.engine.hold('beginSuccessor');
     await change(compute, id, { image: TWO });
-    await noImageWaits(compute, id);
-    const [now, actual] = [await row(compute, id), await compute.engine.inspect(id)];
-    assert.deepEqual([now?.status, now?.network?.place], ['running', 13]);
-    assert.deepEqual(actual?.network, { owner: ann.userId, ...now?.network });
-    await change(compute, id, { alias: 'web' });
-    await until(async () => (await compute.engine.inspect(id))?.network?.alias === 'web', { what: 'it has its alias' });
-    await change(compute, id, { image: ONE });
-    await noImageWaits(compute, id);
-    await compute.reaches(ann, id, 'running');
-    assert.deepEqual([count(compute, `stop ${id}`), count(compute, `beginSuccessor ${id}`)], [1, 1]);
+    await until(() => count(compute, `beginSuccessor ${id}`) === 1, { what: 'the new one begins' });
+    await change(compute, id, { alias: 'old' });
+    const other = await compute.running(ann, { network: 'shop', alias: 'web' });
+    release();
+    assert.equal((await noImageWaits(compute, id)).image, TWO);
+    assert.deepEqual([count(compute, `beginSuccessor ${id}`), count(compute, `promote ${id}`)], [2, 1]);
+    assert.equal((await compute.engine.inspect(id))?.network?.alias, 'old');
+    assert.equal((await compute.engine.inspect(other))?.network?.alias, 'web');
   });
 
   test('not any more once it is stopped: nothing of either runs on', async (t) => {

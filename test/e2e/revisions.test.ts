@@ -17,6 +17,17 @@ test('no request fails while the image of a container without mount paths is cha
   assert.equal(left, 1);
 });
 
+test('no request of its private network fails, which asks by its alias, while its image is changed', {
+  skip: skipWithoutDocker(),
+  timeout: 240_000,
+}, async (t) => {
+  const { failures, left, inside } = await tryRevisions(t, { changes: 2, perSecond: 30, alias: 'web' });
+  assert.deepEqual([failures, inside?.failures], [[], []]);
+  assert.deepEqual(inside?.versions, ['0', '1']);
+  assert.ok((inside?.requests ?? 0) > 500, String(inside?.requests));
+  assert.equal(left, 1);
+});
+
 test('requests wait while the image of a container with mount paths is changed, and none is sent twice', {
   skip: skipWithoutDocker(),
   timeout: 240_000,

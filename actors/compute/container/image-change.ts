@@ -30,9 +30,16 @@ import { imageOf } from '../image-rules.ts';
 import { isPlaceFree } from '../network-rules.ts';
 import { imageKeptNotice } from './notices.ts';
 import type { ContainerReconciler } from './reconciler.ts';
-import { OWN_ERROR, triedAgain } from './rules.ts';
-import type { ContainerActorState, ContainerContext, ImagePull, PullNews, PullState } from './state.ts';
-import { hasSuccessor, type Succession, succeed } from './successor.ts';
+import { hasSuccessor, OWN_ERROR, triedAgain } from './rules.ts';
+import type {
+  ContainerActorState,
+  ContainerContext,
+  ContainerMessage,
+  ImagePull,
+  PullNews,
+  PullState,
+} from './state.ts';
+import { type Succession, succeed } from './successor.ts';
 import { wayBack } from './update-rules.ts';
 import { authFor } from './work.ts';
 
@@ -57,6 +64,7 @@ export class ImageChanges {
     const { pull } = state;
     const isIdle = desired === 'stopped' || (desired === 'running' && status === 'failed');
     const isWanted = nextImage !== undefined && desired === 'running' && status === 'running';
+    if (isLeftPromoting(state)) await this.#undo(state, ctx, { type: 'look' });
     if (pull !== undefined && (!isWanted || pull.job.image !== nextImage)) endPull(state);
     if (nextImage !== undefined && isIdle) return this.#take(state, ctx, nextImage);
     if (!isWanted || state.pull !== undefined) return;
@@ -69,6 +77,7 @@ export class ImageChanges {
   /** Takes what is told of a pull. What is told of a former one means nothing, but that it came about all the same. */
   async onNews(state: ContainerActorState, ctx: ContainerContext, news: PullNews): Promise<void> {
     const { pull } = state;
+    if (news.type === 'promoted' || news.type === 'pulled') state.successions.delete(news.pull);
     if (pull === undefined || pull.job !== news.pull) {
       if (news.type === 'promoted') await this.#undo(state, ctx, news);
       return;
@@ -88,6 +97,7 @@ export class ImageChanges {
     const { job } = pull;
     pull.isBeginning = true;
     pull.line = BEGINNING;
+    state.successions.add(job);
     this.#report(ctx, job, succeed(this.#deps, state, job.image, job.abort.signal), (succession) => ({
       type: 'promoted',
       pull: job,
@@ -125,8 +135,11 @@ export class ImageChanges {
     await this.#reconciler.onSettingsChanged(state, ctx, written);
   }
 
-  /** A container took the place of another although that was not wanted any more: it is made anew as its row says. */
-  async #undo(state: ContainerActorState, ctx: ContainerContext, news: PullNews): Promise<void> {
+  /**
+   * A container took the place of another, or may have, although that was not wanted any more: it is made anew as its
+   * row says. `again`: the message after which this is tried again while the database is away.
+   */
+  async #undo(state: ContainerActorState, ctx: ContainerContext, again: ContainerMessage): Promise<void> {
     const { id } = state.row;
     try {
       const written = await fenced(this.#deps.db, state.lease, async (tx) => {
@@ -138,7 +151,7 @@ export class ImageChanges {
     } catch (error) {
       if (isFenced(error) || refusalOf(error).code !== 'unavailable') throw error;
       this.#deps.log.warn({ containerId: id, err: error }, 'a container could not be set right');
-      ctx.after(BACKOFF.minMs, news);
+      ctx.after(BACKOFF.minMs, again);
     }
   }
 
@@ -245,6 +258,12 @@ export class ImageChanges {
       return undefined;
     }
   }
+}
+
+/** Whether an owner before was lost while another took the place of its container, for an image that waits no more. */
+function isLeftPromoting({ row, pull, successions }: ContainerActorState): boolean {
+  const isToRun = row.desired === 'running' && row.status !== 'failed';
+  return row.isPromoting && isToRun && row.nextImage === undefined && pull === undefined && successions.size === 0;
 }
 
 /** Ends a pull, if there is one. */

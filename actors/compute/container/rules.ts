@@ -5,7 +5,7 @@ import { backoffMs } from '../../../lib/waiting.ts';
 import { INSTANCE_TYPES } from '../../../proto/compute/fields.ts';
 import { MAX_GRACE_SECONDS } from '../../../proto/compute/health.ts';
 import { type RestartPolicy, STOP_GRACE_SECONDS } from '../../../proto/compute/workload.ts';
-import type { ContainerSpec, ContainerState, EngineError } from '../../../proto/ports/engine.ts';
+import type { ContainerSpec, ContainerState, Engine, EngineError } from '../../../proto/ports/engine.ts';
 import type { ContainerRow, ContainerRun } from '../../../storage/compute/containers.ts';
 import type { ContainerOutline } from '../../../storage/compute/outlines.ts';
 
@@ -66,6 +66,8 @@ export function nextStep(row: ContainerOutline, actual: ContainerState | undefin
   }
   if (actual === undefined || !runs) return 'launch';
   if (row.restart) return 'restart';
+  // Another takes its place at this moment, with what differs: once it is written, that is its own.
+  if (row.isPromoting && row.status === 'running') return settled === 'settled' ? 'predecessor' : settled;
   const drift = driftOf(row, actual);
   if (drift !== undefined && drift !== tolerated) {
     if (!isJoined(row, actual)) return 'join';
@@ -121,6 +123,14 @@ function isJoined({ network }: Pick<ContainerOutline, 'network'>, { network: act
 /** Whether it reaches what it may, and no more. */
 function isConfined({ egress }: Pick<ContainerOutline, 'egress'>, { egress: actual }: ContainerState): boolean {
   return actual === undefined || isDeepStrictEqual(egress ?? 'any', actual);
+}
+
+/** Whether its next image begins beside it. */
+export function hasSuccessor(
+  { mountPaths }: Pick<ContainerRow, 'mountPaths'>,
+  { hasSuccessors }: Pick<Engine, 'hasSuccessors'>,
+): boolean {
+  return hasSuccessors && mountPaths.length === 0;
 }
 
 function hasMounts({ mountPaths }: Pick<ContainerOutline, 'mountPaths'>, actual: ContainerState): boolean {

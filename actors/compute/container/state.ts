@@ -135,6 +135,8 @@ export class ContainerActorState {
   progressNotedAt = 0;
   /** Under way while its row names an image that waits, and it runs. */
   pull: PullState | undefined = undefined;
+  /** Of which a container is begun beside it, also when nobody waits for that any more. */
+  readonly successions = new Set<ImagePull>();
   /** Cancels the timer of the end of the container whose place it took; undefined: none is set. */
   predecessor: (() => void) | undefined = undefined;
   /** Under way while it runs and it is not known yet whether it is well, and for a while when it is not. */

@@ -1,7 +1,6 @@
 /**
  * A container of another image beside the one that runs, whose place it takes once it is ready: nobody who asks meets a
- * container that does not run. For containers without mount paths, since two would write to them, and without an alias
- * in a private network, which belongs to one container.
+ * container that does not run. For containers without mount paths, since two would write to them.
  *
  *   image there --> begun beside the other --ready--> in its place: written --30 s--> the other is ended
  *                                          --ended, not healthy, or cannot be made--> removed; the other runs on
@@ -10,9 +9,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { type Engine, EngineError, successorId } from '../../../proto/ports/engine.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
-import type { Promotion } from '../../../storage/compute/changes.ts';
+import { beginPromotion, type Promotion } from '../../../storage/compute/changes.ts';
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
 import { type ContainerSettings, comingSettingsOf } from '../../../storage/compute/settings.ts';
+import { fenced } from '../../../storage/fenced.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { placeBeside } from '../network-rules.ts';
 import { hostnameOf } from '../views.ts';
@@ -34,14 +34,6 @@ const DIAL_MS = 1000;
 export interface Succession {
   readonly promotion: Promotion;
   readonly settings: ContainerSettings;
-}
-
-/** Whether its next image begins beside it. */
-export function hasSuccessor(
-  { mountPaths, network }: Pick<ContainerRow, 'mountPaths' | 'network'>,
-  { hasSuccessors }: Pick<Engine, 'hasSuccessors'>,
-): boolean {
-  return hasSuccessors && mountPaths.length === 0 && (network === undefined || network.alias === null);
 }
 
 /**
@@ -72,8 +64,12 @@ export async function succeed(
     if (settings.health === null) await untilAnswering(deps.engine, row.id, { ports, secrets }, signal);
     if (!isDeepStrictEqual(await comingSettingsOf(db, row.id, sealKey), settings))
       throw new EngineError('unavailable', 'Its settings were changed meanwhile.');
+    // An alias that it has no more may be another's by now.
+    const begun = await fenced(db, lease, (tx) => beginPromotion(tx, row.id, image));
+    if (!isDeepStrictEqual(begun?.network, row.network))
+      throw new EngineError('unavailable', 'It was changed meanwhile.');
     signal.throwIfAborted();
-    await engine.promote(row.id);
+    await engine.promote(row.id, network);
     const place = network?.place ?? null;
     return { promotion: { ...ready, keysRevision: revision, place, isChecked: settings.health !== null }, settings };
   } catch (error) {

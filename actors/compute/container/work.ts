@@ -132,7 +132,9 @@ export async function work(
   const engine = ownEngine(deps, row, lease);
   switch (what) {
     case 'observe': {
-      const [actual, now] = await Promise.all([engine.inspect(row.id), containerById(db, row.id)]);
+      // In this order: who sees another container in its place reads that one may be (`isPromoting`).
+      const actual = await engine.inspect(row.id);
+      const now = await containerById(db, row.id);
       const isLast = crashes >= MAX_CRASHES && actual?.phase === 'exited' && now?.desired === 'running';
       if (!isLast) return { type: 'observed', actual, row: now };
       return { type: 'observed', actual, row: now, lastLines: await ownLastLines(deps, row.id, signal) };

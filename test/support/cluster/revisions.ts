@@ -21,15 +21,31 @@ const MOST_OPEN = 2000;
 
 /**
  * Answers with its version, from some time after its start on; ends what it had begun when it is told to end. What is
- * posted is a line of a file, which it answers at /posts.
+ * posted is a line of a file, which it answers at /posts. With ASK it asks another all the time, each time by its name
+ * and over a new connection, and answers at /asked what came of it.
  */
 const PROGRAM = `
 const { appendFileSync, readFileSync } = require('node:fs');
-const { createServer } = require('node:http');
+const { createServer, get } = require('node:http');
+const asked = { requests: 0, failures: [], versions: [] };
+function ask() {
+  let text = '';
+  const over = (failure) => {
+    asked.requests += 1;
+    if (failure !== undefined) asked.failures.push([failure, ...(failure.errors ?? [])].join(', '));
+    else if (!asked.versions.includes(text)) asked.versions.push(text);
+    setTimeout(ask, 5);
+  };
+  get(process.env.ASK, { agent: false, timeout: 10000 }, (response) => {
+    response.on('data', (chunk) => (text += chunk)).on('end', () => over()).on('error', over);
+  }).on('error', over).on('timeout', function () { this.destroy(new Error('no answer within 10 s')); });
+}
+if (process.env.ASK !== undefined) ask();
 const server = createServer((request, response) => {
   let text = '';
   request.on('data', (chunk) => (text += chunk));
   request.on('end', () => {
+    if (request.url === '/asked') return response.end(JSON.stringify(asked));
     if (request.url === '/posts') return response.end(readFileSync('/data/posts'));
     if (text !== '') appendFileSync('/data/posts', text + String.fromCharCode(10));
     setTimeout(() => response.end(process.env.VERSION), 5);
@@ -66,6 +82,8 @@ export interface RevisionsOutcome {
   readonly changesMs: readonly number[];
   /** What was posted and came to the program twice, or was answered and did not come; with a mount path only. */
   readonly wrongPosts: readonly string[];
+  /** What another container met that asked for it by its alias; with an alias only. */
+  readonly inside?: z.output<typeof askedView>;
   /** How many containers of it Docker has at the end. */
   readonly left: number;
 }
@@ -76,12 +94,14 @@ export interface RevisionsTrial {
   readonly perSecond: number;
   /** `/data` is where the program writes. */
   readonly mountPaths?: readonly string[];
+  /** By which another container of its private network asks for it all the time. */
+  readonly alias?: string;
 }
 
 /** Changes the image so many times under so many requests a second, every tenth a POST. */
 export async function tryRevisions(
   t: Cleanup,
-  { changes, perSecond, mountPaths = [] }: RevisionsTrial,
+  { changes, perSecond, mountPaths = [], alias }: RevisionsTrial,
 ): Promise<RevisionsOutcome> {
   const ends: (() => unknown)[] = [];
   t.after(async () => {
@@ -91,9 +111,13 @@ export async function tryRevisions(
   const data = await tempDir(inTurn);
   const database = await testDatabase();
   inTurn.after(() => database.close());
-  const images = [0, 1].map((each) => `${REGISTRY}/admin/revisions-${process.pid}:${each}`);
+  const images = [0, 1, ...(alias === undefined ? [] : [2])].map(
+    (each) => `${REGISTRY}/admin/revisions-${process.pid}:${each}`,
+  );
   for (const [each, image] of images.entries()) {
     const settings = [`CMD ["${await realpath(process.execPath)}","/app.js"]`, `ENV VERSION=${each}`];
+    // It has no shell, which settings of a container need.
+    if (each === 2) settings.push(`ENV ASK=http://${alias}:8080/`);
     await importImage(docker(), image, await nodeImage(String(each)), settings);
     inTurn.after(async () => {
       await docker().call('DELETE', `/images/${image}`, { query: { force: true } });
@@ -111,11 +135,16 @@ export async function tryRevisions(
   const made = await api('POST', '/compute/containers?wait=running', {
     ...{ name: 'revisions', ssh_key_ids: [Number(key)], image: images[0] },
     ...(mountPaths.length === 0 ? { stateless: true } : { mount_paths: mountPaths }),
+    ...(alias === undefined ? {} : { network: 'trial', alias }),
   });
   const id = idOf(made);
-  await api('POST', `/compute/containers/${id}/ingress`, { port: 80, target_port: 8080 });
-  const load = new Load(Number(new URL(platform.ready.urls.http).port), `${id}.compute.troupe.localhost`);
+  const served = async (container: string): Promise<Load> => {
+    await api('POST', `/compute/containers/${container}/ingress`, { port: 80, target_port: 8080 });
+    return new Load(Number(new URL(platform.ready.urls.http).port), `${container}.compute.troupe.localhost`);
+  };
+  const load = await served(id);
   await until(async () => (await load.ask('GET').catch(() => '')) === '0', { what: 'it is served', timeoutMs: 60_000 });
+  const asker = alias === undefined ? undefined : await served(await begunAsker(api, images[2], key));
   load.begin(perSecond);
   const changesMs: number[] = [];
   try {
@@ -139,8 +168,22 @@ export async function tryRevisions(
   const found = z.array(z.unknown());
   const left = () => docker().json('GET', '/containers/json', found, { query: { all: true, filters } });
   await until(async () => (await left()).length === 1, { what: 'the others are ended', timeoutMs: 90_000 });
+  const inside = asker && askedView.parse(JSON.parse(await asker.ask('GET', '/asked')));
+  await asker?.end();
   const wrongPosts = mountPaths.length === 0 ? [] : load.wrongPosts(await load.ask('GET', '/posts'));
-  return { ...load.outcome, changesMs, wrongPosts, left: (await left()).length };
+  const outcome = { ...load.outcome, changesMs, wrongPosts, left: (await left()).length };
+  return inside === undefined ? outcome : { ...outcome, inside };
+}
+
+const askedView = z.object({ requests: z.number(), failures: z.array(z.string()), versions: z.array(z.string()) });
+
+/** The id of another container of the private network, which asks for the first. */
+async function begunAsker(api: ReturnType<typeof callsOf>, image: string | undefined, key: string): Promise<string> {
+  return idOf(
+    await api('POST', '/compute/containers?wait=running', {
+      ...{ name: 'asker', ssh_key_ids: [Number(key)], image, stateless: true, network: 'trial' },
+    }),
+  );
 }
 
 const containerView = z.object({ status: z.string(), image: z.string(), next_image: z.string().optional() });

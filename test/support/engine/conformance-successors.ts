@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { text } from 'node:stream/consumers';
 import { it } from 'node:test';
 import { type ContainerSpec, type PrivateNetwork, successorId } from '../../../proto/ports/engine.ts';
 import { until } from '../until.ts';
@@ -37,13 +38,13 @@ export function successorsConformance(suite: () => Suite): void {
     const { engine } = suite();
     const { id, next } = await withSuccessor();
     const [before, successor] = [await engine.inspect(id), await engine.inspect(next)];
-    await engine.promote(id);
+    await engine.promote(id, undefined);
     const after = await engine.inspect(id);
     assert.equal(after?.address, successor?.address);
     assert.equal(after?.startedAt, successor?.startedAt);
     assert.notEqual(after?.address, before?.address);
     assert.equal(await engine.inspect(next), undefined);
-    await rejectsWith(engine.promote(id), 'not_found');
+    await rejectsWith(engine.promote(id, undefined), 'not_found');
     await engine.endOthers(id, 1);
     await engine.endOthers(id, 1);
     await suite().answers(id);
@@ -67,10 +68,10 @@ export function successorsConformance(suite: () => Suite): void {
     const second = await engine.inspect(next);
     assert.equal(second?.phase, 'running');
     assert.ok((second?.startedAt ?? 0) >= (first?.startedAt ?? 0));
-    await engine.promote(id);
+    await engine.promote(id, undefined);
     await begin(spec);
     await suite().answers(next);
-    await engine.promote(id);
+    await engine.promote(id, undefined);
     await suite().answers(id);
     await engine.remove(id);
     assert.equal(await engine.inspect(id), undefined);
@@ -104,12 +105,65 @@ export function successorsConformance(suite: () => Suite): void {
     await begin(suite().again({ id, mountPaths: [] }), { ...member, place: 13 });
     await suite().answers(successorId(id));
     assert.deepEqual((await engine.inspect(id))?.network, member);
-    await engine.promote(id);
+    await engine.promote(id, { ...member, place: 13 });
     assert.deepEqual((await engine.inspect(id))?.network, { ...member, place: 13 });
     const reaches = () => under.connects?.(id, 'db', 22) ?? Promise.resolve(false);
     await until(reaches, { what: 'it reaches the other member', timeoutMs: 20_000 });
     await engine.endOthers(id, 1);
     assert.equal(await reaches(), true);
+    for (const one of [id, other]) await engine.remove(one);
+  });
+
+  it('has an alias lead to one that is ready, at each moment of a change, and keeps connections in the network', async () => {
+    const { engine, under } = suite();
+    if (!engine.hasPrivateNetworks || !under.runsScripts) return;
+    const member = { owner: 'u1', name: 'shop', alias: 'web', place: 1 };
+    const next = { ...member, place: 13 };
+    const [id, other] = [await suite().started({ mountPaths: [] }), await suite().started()];
+    await engine.join(id, member);
+    await engine.join(other, { ...member, alias: null, place: 2 });
+    const signal = AbortSignal.timeout(120_000);
+    const inside = async (script: string): Promise<string> => {
+      const { stdin, stdout, stderr } = await engine.run(other, ['sh', '-c', script], signal);
+      stdin.end();
+      stderr.resume();
+      return text(stdout);
+    };
+    // One asks without end. One keeps what it has, and says something later: the SSH server answers that it is no greeting.
+    const asking = inside(
+      `until [ -e /tmp/over ]; do
+         nc -w 5 web 22 < /dev/null | grep -q SSH-2.0 && echo met || echo failed
+       done`,
+    );
+    const held = inside('(until [ -e /tmp/say ]; do sleep 0.1; done; echo nothing) | nc -w 60 web 22');
+    const asked = () => inside('sleep 1.5');
+    await asked();
+    for (const [from, to] of [
+      [member, next],
+      [next, member],
+    ] as const) {
+      await begin(suite().again({ id, mountPaths: [] }), to);
+      await suite().answers(successorId(id));
+      assert.deepEqual((await engine.inspect(id))?.network, from);
+      assert.equal((await engine.inspect(successorId(id)))?.network?.alias, null);
+      await asked();
+      await engine.promote(id, to);
+      assert.deepEqual((await engine.inspect(id))?.network, to);
+      await asked();
+      if (to === next) {
+        await inside('touch /tmp/say');
+        assert.match(await held, /^SSH-2\.0.*\r\nInvalid SSH/);
+      }
+      await engine.endOthers(id, 1);
+      await asked();
+    }
+    await inside('touch /tmp/over');
+    const answers = (await asking).trim().split('\n');
+    assert.ok(answers.length > 50, String(answers.length));
+    assert.deepEqual(
+      answers.filter((answer) => answer !== 'met'),
+      [],
+    );
     for (const one of [id, other]) await engine.remove(one);
   });
 }

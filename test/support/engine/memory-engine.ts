@@ -348,16 +348,16 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       drop(predecessorId(id));
       await engine.create({ ...spec, id: successorId(id) });
       const made = mustHave(successorId(id));
-      made.state = { ...made.state, network: network ?? null };
+      made.state = { ...made.state, network: network === undefined ? null : { ...network, alias: null } };
       await engine.start(successorId(id), authorizedKeys, workload);
     },
-    promote: async (id) => {
+    promote: async (id, network) => {
       await begin('promote', id);
       const successor = mustHave(successorId(id));
       const present = held.get(id);
       held.delete(successorId(id));
       if (present !== undefined) held.set(predecessorId(id), present);
-      successor.state = { ...successor.state, id };
+      successor.state = { ...successor.state, id, network: network ?? null };
       held.set(id, { ...successor, spec: { ...successor.spec, id } });
       changed(id);
     },

@@ -18,6 +18,7 @@ export const CREATED_FIELDS = [
 /** As list and get answer it while it runs for the first time, with SSH disabled; sorted. */
 export const VIEW_FIELDS = [
   ...CREATED_FIELDS,
+  'changes_without_pause',
   'health',
   'image',
   'memory_used_mb',

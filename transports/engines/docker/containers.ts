@@ -77,7 +77,9 @@ export class Containers {
     this.#lost = options.lost;
     this.#starter = new ContainerStarter(options);
     const { client, naming } = options;
-    this.#successors = new Successors({ client, naming, starter: this.#starter });
+    const [starter, privates] = [this.#starter, this.#privates];
+    const join = this.#join.bind(this);
+    this.#successors = new Successors({ client, naming, starter, privates, join });
     this.#baseRepository = parseImageReference(options.baseImage).repository;
   }
 
@@ -205,13 +207,12 @@ export class Containers {
     await this.#confine(spec);
     const command = await this.#newCommand(spec);
     const body = containerConfig(spec, this.#naming, await this.#cpus(), [], command);
-    const join = (made: DockerContainerView) => this.#join(made, network);
-    await this.#successors.begin(spec, body, authorizedKeys, workload, join);
+    await this.#successors.begin(spec, body, authorizedKeys, workload, network);
   }
 
   /** Rejects as `Engine.promote`. */
-  promote(id: string): Promise<void> {
-    return this.#successors.promote(id);
+  promote(id: string, network: PrivateNetwork | undefined): Promise<void> {
+    return this.#successors.promote(id, network);
   }
 
   endOthers(id: string, graceSeconds: number): Promise<void> {

@@ -120,8 +120,8 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     join: (id, network) => containers.join(id, network),
     beginSuccessor: async (spec, ...started) =>
       containers.beginSuccessor({ ...spec, image: await builtIns.current(spec.image) }, ...started),
-    promote: async (id) => {
-      await containers.promote(id);
+    promote: async (id, network) => {
+      await containers.promote(id, network);
       usage.forget(id);
     },
     endOthers: (id, graceSeconds) => containers.endOthers(id, graceSeconds),

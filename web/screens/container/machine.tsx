@@ -84,7 +84,7 @@ export function SizeForm({ container }: OfMachine) {
 }
 
 export function ImagePanel({ container }: OfMachine) {
-  const { id, name, image = '', next_image, status, status_reason, pull_policy } = container;
+  const { id, name, image = '', next_image, status, status_reason, pull_policy, changes_without_pause } = container;
   const draft = useDraft(next_image ?? image);
   const wanted = draft.value.trim();
   const body: SettingsChange = { image: wanted === '' ? null : wanted };
@@ -95,7 +95,6 @@ export function ImagePanel({ container }: OfMachine) {
   });
   const isSame = wanted === (next_image ?? image);
   const reason = isSame ? t.settings.unchanged : undefined;
-  const isStateless = container.mount_paths?.length === 0 && container.alias === undefined;
   return (
     <Panel title={t.container.image}>
       <UpdateForm
@@ -118,7 +117,7 @@ export function ImagePanel({ container }: OfMachine) {
           now={next_image ?? image}
         />
         {!isSame && status === 'running' && (
-          <Note tone="warn">{isStateless ? t.machine.imageSucceeds : t.machine.imageNote}</Note>
+          <Note tone="warn">{changes_without_pause === true ? t.machine.imageSucceeds : t.machine.imageNote}</Note>
         )}
       </UpdateForm>
       <div class="foot stack">
