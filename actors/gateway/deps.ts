@@ -63,6 +63,8 @@ export interface GatewayDeps {
   readonly forgetAnswers?: (address: string) => void;
   /** The container at this address was just started: its program may take a while until it takes connections. */
   readonly expectProgram?: (address: string) => void;
+  /** Another container has the place of the one at this address, which is ended soon. */
+  readonly leaveOrigin?: (address: string) => void;
   /** Passes of visitors at guarded ports, and the passwords that they give. */
   readonly accessProofs: AccessProofs;
   /** Before the registry that comes along; undefined: there is none. */

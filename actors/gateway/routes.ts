@@ -154,6 +154,7 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
         const is = containers.get(id)?.address;
         forget(before?.get(id), containers.get(id));
         if (is !== undefined) deps.expectProgram?.(is);
+        if (was !== undefined && is !== undefined && was !== is) deps.leaveOrigin?.(was);
       }
       switched.clear();
       seen();

@@ -144,6 +144,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     computeNews: computeNews(db),
     forgetAnswers: (address) => cache?.forget(address),
     expectProgram: (address) => listening?.expectProgram(address),
+    leaveOrigin: (address) => listening?.leaveOrigin(address),
     metrics: async () => `${await processRegistry.metrics()}\n${await registry.metrics()}`,
   });
   const accounts = new PlatformAccounts({ domain, jwtSecret: options.jwtSecret, clock: CLOCK, log });

@@ -301,6 +301,9 @@ export function ofSuccessor(id: string): string | undefined {
   return id.endsWith(SUCCESSOR) ? id.slice(0, -SUCCESSOR.length) : undefined;
 }
 
+/** For how long a predecessor still serves what it had begun. */
+export const PREDECESSOR_MS = 30_000;
+
 /** No id has a dot. */
 const SUCCESSOR = '.successor';
 

@@ -17,11 +17,13 @@ test('no request fails while the image of a container without mount paths is cha
   assert.equal(left, 1);
 });
 
-test('no request of its private network fails, which asks by its alias, while its image is changed', {
+test('no request of its private network by its alias fails, and a WebSocket is asked to come again', {
   skip: skipWithoutDocker(),
   timeout: 240_000,
 }, async (t) => {
-  const { failures, left, inside } = await tryRevisions(t, { changes: 2, perSecond: 30, alias: 'web' });
+  const trial = { changes: 2, perSecond: 30, alias: 'web', hasSocket: true };
+  const { failures, left, inside, socket } = await tryRevisions(t, trial);
+  assert.deepEqual(socket, { code: 1012, before: '1', after: '0' });
   assert.deepEqual([failures, inside?.failures], [[], []]);
   assert.deepEqual(inside?.versions, ['0', '1']);
   assert.ok((inside?.requests ?? 0) > 500, String(inside?.requests));

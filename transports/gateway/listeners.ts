@@ -11,20 +11,22 @@ import type {
   NameDecision,
 } from '../../proto/gateway/gateway-decider.ts';
 import type { AccessEntry, UpstreamAddress } from '../../proto/gateway/traffic.ts';
+import { PREDECESSOR_MS } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { IsTrusted } from '../wire/peer-address.ts';
 import type { Wire } from '../wire/wire.ts';
 import { wireOf } from '../wire/wires.ts';
 import type { CacheHook } from './h1/cache-hook.ts';
-import type { ClientTimeouts } from './h1/client-context.ts';
+import type { ClientTimeouts, SwitchedRequest } from './h1/client-context.ts';
 import { LoopGuard } from './h1/loop-detection.ts';
 import { HttpProxy } from './h1/server.ts';
+import { SocketDirection } from './h1/socket-direction.ts';
 import { type UpstreamLimits, Upstreams } from './h1/upstreams.ts';
 import type { SshGateway } from './ssh/gateway.ts';
 import { Admission, type ConnectionLimits } from './tcp/admission.ts';
 import { DETECT_BYTES, detect, readFirstOfSocket } from './tcp/first-bytes.ts';
 import { type CopyListener, listenRaw, listenWires, type RawListener, type RawListenOptions } from './tcp/listen.ts';
-import { splice } from './tcp/splice.ts';
+import { type SpliceOptions, splice } from './tcp/splice.ts';
 import { Turns } from './tcp/turns.ts';
 import { type Certificate, type TlsDecision, TlsFront } from './tls/front.ts';
 import type { MappedCertificates } from './tls/mapped-certificates.ts';
@@ -59,6 +61,8 @@ export interface GatewayListenerOptions {
   readonly firstBytesMs?: number;
   /** When a port that could not be opened is tried again, ms. */
   readonly retryMs?: number;
+  /** How long after `leaveOrigin` WebSockets are left at the latest, ms. */
+  readonly leaveMs?: number;
   /** What marks requests that were sent on, a token: those that come back get 508. Undefined: none are known again. */
   readonly loopId?: string | undefined;
   /** Lets HTTP and HTTPS accept more than one connection in a turn of the event loop when connections wait. */
@@ -80,6 +84,11 @@ const FIRST_BYTES_MS = 10_000;
 const RETRY_MS = 30_000;
 /** A long connection without a byte in either direction ends after this, ms. */
 const LONG_IDLE_MS = 3_600_000;
+/** WebSockets are left until so long before their origin is ended, one after the other within so long. */
+const LEAVE_BEFORE_MS = 3000;
+const LEAVE_WITHIN_MS = 5000;
+/** How long the two sides of a WebSocket that was left may take to close it. */
+const LEFT_MS = 3000;
 
 /** Listening sockets and all that came in by them. */
 export class GatewayListeners implements IngressListeners {
@@ -91,6 +100,8 @@ export class GatewayListeners implements IngressListeners {
   readonly #proxy: HttpProxy;
   readonly #ingress = new Map<number, RawListener>();
   readonly #long = new Map<() => void, LongConnection['kind']>();
+  /** WebSockets, by the address of their origin: how each is left. */
+  readonly #sockets = new Map<string, Set<() => void>>();
   #http: RawListener | undefined;
   #https: RawListener | undefined;
   #ssh: RawListener | undefined;
@@ -126,7 +137,7 @@ export class GatewayListeners implements IngressListeners {
       isTrusted: proxies?.sendHeader ? undefined : proxies?.isTrusted,
       loop: loopId === undefined ? undefined : new LoopGuard(loopId),
       timeouts: options.timeouts,
-      onSwitch: (client, origin, about) => this.#join(client, origin, { kind: 'upgrade', ...about }),
+      onSwitch: (client, origin, request) => this.#switch(client, origin, request),
     });
   }
 
@@ -217,6 +228,15 @@ export class GatewayListeners implements IngressListeners {
     this.#upstreams.expect(address);
   }
 
+  /** The container at this address is ended soon, since another has its place: clients of WebSockets come again. */
+  leaveOrigin(address: string): void {
+    for (const leave of this.#sockets.get(address) ?? []) {
+      // Not all at once: each asks the other one for a new connection.
+      const later = (this.#options.leaveMs ?? PREDECESSOR_MS - LEAVE_BEFORE_MS) - Math.random() * LEAVE_WITHIN_MS;
+      setTimeout(() => this.#sockets.get(address)?.has(leave) && leave(), later).unref();
+    }
+  }
+
   /** Takes no more connections, lets answers under way finish (at most `graceMs`), then ends everything. */
   async close(graceMs: number): Promise<void> {
     clearTimeout(this.#again);
@@ -295,24 +315,58 @@ export class GatewayListeners implements IngressListeners {
         else if (!borrowed.outlives()) {
           borrowed.release(false);
           wire.destroy();
-        } else this.#join(wire, borrowed.own, { kind: 'passthrough', host, protocol: 'tls', address }, hello);
+        } else
+          this.#join(wire, borrowed.own, { kind: 'passthrough', host, protocol: 'tls', address }, { first: hello });
       },
       // TLS has no alert for an origin that cannot be reached.
       () => wire.destroy(),
     );
   }
 
-  #join(client: Wire, origin: Wire, about: Omit<LongConnection, 'end'>, first?: Buffer): void {
+  #switch(client: Wire, origin: Wire, { rest, originHost, ...about }: SwitchedRequest): void {
+    const isSocket = about.protocol.toLowerCase() === 'websocket';
+    let direction: SocketDirection | undefined;
+    const back = (...parts: ConstructorParameters<typeof SocketDirection>) => {
+      direction = new SocketDirection(...parts);
+      direction.begin(rest);
+      return direction;
+    };
+    const leave = () => direction?.leave(() => void setTimeout(end, LEFT_MS).unref());
+    const end = this.#join(
+      client,
+      origin,
+      { kind: 'upgrade', ...about },
+      {
+        back: isSocket ? back : undefined,
+        onEnd: () => {
+          const sockets = this.#sockets.get(originHost);
+          if (sockets?.delete(leave) && sockets.size === 0) this.#sockets.delete(originHost);
+        },
+      },
+    );
+    if (direction === undefined) return;
+    const sockets = this.#sockets.get(originHost) ?? new Set();
+    this.#sockets.set(originHost, sockets.add(leave));
+  }
+
+  #join(
+    client: Wire,
+    origin: Wire,
+    about: Omit<LongConnection, 'end'>,
+    { onEnd, ...options }: Pick<SpliceOptions, 'first' | 'back'> & { readonly onEnd?: () => void },
+  ): () => void {
     let ended = () => {};
     const end = splice(client, origin, {
       idleMs: LONG_IDLE_MS,
-      first,
+      ...options,
       onEnd: () => {
         this.#long.delete(end);
+        onEnd?.();
         ended();
       },
     });
     this.#long.set(end, about.kind);
     ended = this.#options.decider.adopt({ ...about, end });
+    return end;
   }
 }

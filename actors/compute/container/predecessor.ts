@@ -1,4 +1,5 @@
 /** The end of a container whose place another took: some time later, so that it answers what it was asked before. */
+import { PREDECESSOR_MS } from '../../../proto/ports/engine.ts';
 import { isFenced } from '../../../proto/ports/placement.ts';
 import { forgetPredecessor } from '../../../storage/compute/changes.ts';
 import { fenced } from '../../../storage/fenced.ts';
@@ -7,7 +8,6 @@ import { refusalOf } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
 import type { ContainerReconciler } from './reconciler.ts';
 import type { ContainerActorState, ContainerContext, PredecessorNews } from './state.ts';
-import { PREDECESSOR_MS } from './successor.ts';
 import { ownEngine } from './work.ts';
 
 /** After an attempt that failed. */

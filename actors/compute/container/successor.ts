@@ -21,8 +21,6 @@ import { overSentence, problemOf } from './health-look.ts';
 import { boundedSentence } from './rules.ts';
 import { keysOf, lastLines, ownEngine, probe, wantedSpec } from './work.ts';
 
-/** For how long the one before still serves what it had begun. */
-export const PREDECESSOR_MS = 30_000;
 /** How long a new one may take until it is ready, unless a check of its health has a grace of its own. */
 const READY_MS = 120_000;
 /** How long the new one is waited for at ports where the one before answers. */

@@ -1,8 +1,10 @@
 /** A container that serves requests while its image is changed again and again. */
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { readFile, realpath } from 'node:fs/promises';
 import { Agent, request as httpRequest } from 'node:http';
 import { promisify } from 'node:util';
+import WebSocket from 'ws';
 import { z } from 'zod';
 import { type TarEntry, tar } from '../../../lib/tar.ts';
 import { importImage } from '../../../transports/engines/docker/image/base-image.ts';
@@ -22,9 +24,10 @@ const MOST_OPEN = 2000;
 /**
  * Answers with its version, from some time after its start on; ends what it had begun when it is told to end. What is
  * posted is a line of a file, which it answers at /posts. With ASK it asks another all the time, each time by its name
- * and over a new connection, and answers at /asked what came of it.
+ * and over a new connection, and answers at /asked what came of it. Over a WebSocket it says its version all the time.
  */
 const PROGRAM = `
+const { createHash } = require('node:crypto');
 const { appendFileSync, readFileSync } = require('node:fs');
 const { createServer, get } = require('node:http');
 const asked = { requests: 0, failures: [], versions: [] };
@@ -50,6 +53,17 @@ const server = createServer((request, response) => {
     if (text !== '') appendFileSync('/data/posts', text + String.fromCharCode(10));
     setTimeout(() => response.end(process.env.VERSION), 5);
   });
+});
+const line = String.fromCharCode(13, 10);
+server.on('upgrade', ({ headers }, socket) => {
+  const asked = headers['sec-websocket-key'] + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
+  const accept = createHash('sha1').update(asked).digest('base64');
+  const fields = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Accept: ' + accept];
+  socket.write(['HTTP/1.1 101 Switching Protocols', ...fields, '', ''].join(line));
+  const said = Buffer.from([0x81, 1, process.env.VERSION.charCodeAt(0)]);
+  const saying = setInterval(() => socket.write(said), 20);
+  socket.on('data', ([first]) => (first & 15) === 8 && socket.end()).on('error', () => {});
+  socket.on('close', () => clearInterval(saying));
 });
 setTimeout(() => server.listen(8080), 700);
 process.on('SIGTERM', () => server.close(() => process.exit(0)));
@@ -84,6 +98,8 @@ export interface RevisionsOutcome {
   readonly wrongPosts: readonly string[];
   /** What another container met that asked for it by its alias; with an alias only. */
   readonly inside?: z.output<typeof askedView>;
+  /** With what a WebSocket was closed that was opened before the last change, and what answered it then. */
+  readonly socket?: { readonly code: number; readonly before: string; readonly after: string };
   /** How many containers of it Docker has at the end. */
   readonly left: number;
 }
@@ -96,12 +112,14 @@ export interface RevisionsTrial {
   readonly mountPaths?: readonly string[];
   /** By which another container of its private network asks for it all the time. */
   readonly alias?: string;
+  /** A WebSocket is opened before the last change. */
+  readonly hasSocket?: boolean;
 }
 
 /** Changes the image so many times under so many requests a second, every tenth a POST. */
 export async function tryRevisions(
   t: Cleanup,
-  { changes, perSecond, mountPaths = [], alias }: RevisionsTrial,
+  { changes, perSecond, mountPaths = [], alias, hasSocket = false }: RevisionsTrial,
 ): Promise<RevisionsOutcome> {
   const ends: (() => unknown)[] = [];
   t.after(async () => {
@@ -146,9 +164,11 @@ export async function tryRevisions(
   await until(async () => (await load.ask('GET').catch(() => '')) === '0', { what: 'it is served', timeoutMs: 60_000 });
   const asker = alias === undefined ? undefined : await served(await begunAsker(api, images[2], key));
   load.begin(perSecond);
+  let socket: ReturnType<Load['openSocket']> | undefined;
   const changesMs: number[] = [];
   try {
     for (let change = 1; change <= changes; change++) {
+      if (hasSocket && change === changes) socket = load.openSocket();
       const begin = performance.now();
       await api('PATCH', `/compute/containers/${id}`, { image: images[change % 2] });
       await until(
@@ -172,7 +192,13 @@ export async function tryRevisions(
   await asker?.end();
   const wrongPosts = mountPaths.length === 0 ? [] : load.wrongPosts(await load.ask('GET', '/posts'));
   const outcome = { ...load.outcome, changesMs, wrongPosts, left: (await left()).length };
-  return inside === undefined ? outcome : { ...outcome, inside };
+  const closed = await socket;
+  const after = closed && (await load.openSocket(true)).said;
+  return {
+    ...outcome,
+    ...(inside === undefined ? {} : { inside }),
+    ...(closed === undefined ? {} : { socket: { code: closed.code, before: closed.said, after: after ?? '' } }),
+  };
 }
 
 const askedView = z.object({ requests: z.number(), failures: z.array(z.string()), versions: z.array(z.string()) });
@@ -235,6 +261,19 @@ class Load {
       });
       asked.end(body);
     });
+  }
+
+  /** What was said last over a WebSocket, and with what it was closed. `isShort`: by us, once something was said. */
+  async openSocket(isShort = false): Promise<{ readonly said: string; readonly code: number }> {
+    const { port, host } = this.#options;
+    const socket = new WebSocket(`ws://127.0.0.1:${port}/`, { headers: { host } });
+    let said = '';
+    socket.on('message', (message: Buffer) => {
+      said = message.toString();
+      if (isShort) socket.close(1000);
+    });
+    const [code]: unknown[] = await once(socket, 'close');
+    return { said, code: Number(code) };
   }
 
   /** What of the program's lines is there twice, and what it answered and has not. */

@@ -24,6 +24,7 @@ export function certificates() {
 }
 
 export interface TestListeners {
+  readonly leaveOrigin: (address: string) => void;
   readonly ports: { readonly http: number; readonly https: number; readonly ingress: number };
   readonly log: AccessEntry[];
   readonly long: LongConnection[];
@@ -40,7 +41,8 @@ export async function openListeners(
   t: Cleanup,
   origin: number,
   options: Partial<
-    Pick<GatewayListenerOptions, 'limits' | 'timeouts' | 'firstBytesMs' | 'proxies'> & Pick<GatewayDecider, 'decide'>
+    Pick<GatewayListenerOptions, 'limits' | 'timeouts' | 'firstBytesMs' | 'proxies' | 'leaveMs'> &
+      Pick<GatewayDecider, 'decide'>
   > = {},
 ): Promise<TestListeners> {
   const { authority, own, other } = await certificates();
@@ -84,6 +86,7 @@ export async function openListeners(
   await listeners.listenOn(new Set([ingress]));
   return {
     ports: { ...listeners.ports, ingress },
+    leaveOrigin: (address) => listeners.leaveOrigin(address),
     log,
     long,
     asked,

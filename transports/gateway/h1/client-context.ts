@@ -23,6 +23,17 @@ export interface ClientTimeouts {
 
 export const CLIENT_TIMEOUTS: ClientTimeouts = { headMs: 10_000, idleMs: 60_000, stallMs: 60_000 };
 
+/** A request after which another protocol is spoken. */
+export interface SwitchedRequest {
+  readonly host: string;
+  readonly protocol: string;
+  /** Of the client. */
+  readonly address: string;
+  readonly originHost: string;
+  /** What the origin said in it so far, and the client was sent. */
+  readonly rest: Buffer;
+}
+
 /** What all connections of one listener share. */
 export interface ClientContext {
   readonly decider: Pick<GatewayDecider, 'decide'>;
@@ -32,7 +43,7 @@ export interface ClientContext {
   readonly timeouts: ClientTimeouts;
   readonly onAccess: (entry: AccessEntry) => void;
   /** Client and origin speak another protocol from here on; whoever takes it owns both wires, which are paused. */
-  readonly onSwitch: (client: Wire, origin: Wire, request: { host: string; protocol: string; address: string }) => void;
+  readonly onSwitch: (client: Wire, origin: Wire, request: SwitchedRequest) => void;
   /** Told when the connection is over, or has been handed to `onSwitch`. */
   readonly onDone: (connection: Timed) => void;
   /** Our port. */

@@ -302,13 +302,13 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.abort();
   }
 
-  switched(origin: Wire, rest: Buffer): void {
-    const { host = '', upgrade = [] } = this.#request ?? {};
+  switched(origin: Wire, rest: Buffer, originHost: string): void {
+    const { host = '', upgrade: [protocol = ''] = [] } = this.#request ?? {};
     this.#logSent();
     const wire = this.release();
     if (rest.length > 0) wire.write(rest);
     for (const chunk of this.#inflow.takeAll()) origin.write(chunk);
-    this.context.onSwitch(wire, origin, { host, protocol: upgrade[0] ?? '', address: this.#requester.address });
+    this.context.onSwitch(wire, origin, { host, protocol, address: this.#requester.address, originHost, rest });
     this.context.onDone(this);
   }
 

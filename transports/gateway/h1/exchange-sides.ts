@@ -22,8 +22,11 @@ export interface ExchangeClient {
   fail(status: 502 | 503 | 504, reason: string): void;
   /** The response broke off: the client must see that it is not whole. */
   destroy(): void;
-  /** The origin switched protocols: from here on both connections belong to the client's side. */
-  switched(origin: Wire, rest: Buffer): void;
+  /**
+   * The origin, at `host`, switched protocols, and said `rest` besides: from here on both connections belong to the
+   * client's side.
+   */
+  switched(origin: Wire, rest: Buffer, host: string): void;
 }
 
 /** A client that has left. */

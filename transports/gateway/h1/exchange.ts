@@ -369,7 +369,7 @@ export class Exchange implements ResponseReader {
     this.#sink?.abort();
     wire.pause();
     this.#client.write(switchingFor(response, got));
-    this.#client.switched(wire, rest);
+    this.#client.switched(wire, rest, this.#forward.address.host);
   }
 
   #break(): void {

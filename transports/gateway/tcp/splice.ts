@@ -1,9 +1,11 @@
 /** Joins two connections: backpressure works both ways, half-closes are passed on, and both end together. */
 import type { Wire, WireReader } from '../../wire/wire.ts';
 
-interface SpliceOptions {
+export interface SpliceOptions {
   /** Sent to `b` before anything of `a`. */
   readonly first?: Buffer | undefined;
+  /** Hears `b` for `a`. Default: a `Direction`. */
+  readonly back?: ((...parts: ConstructorParameters<typeof Direction>) => Direction) | undefined;
   /** Without a byte in either direction for so long, both are ended; ms. */
   readonly idleMs: number;
   /** Told once, when both are closed: bytes that were taken from each. */
@@ -11,7 +13,7 @@ interface SpliceOptions {
 }
 
 /** Joins `a` and `b`, of which nothing is read yet. Returns what ends both at once. */
-export function splice(a: Wire, b: Wire, { first, idleMs, onEnd }: SpliceOptions): () => void {
+export function splice(a: Wire, b: Wire, { first, back, idleMs, onEnd }: SpliceOptions): () => void {
   let open = 2;
   const idle = setTimeout(() => end(), idleMs).unref();
   const end = () => {
@@ -25,7 +27,7 @@ export function splice(a: Wire, b: Wire, { first, idleMs, onEnd }: SpliceOptions
   };
   const moved = () => void idle.refresh();
   a.reader = new Direction(a, b, moved, closed);
-  b.reader = new Direction(b, a, moved, closed);
+  b.reader = back?.(b, a, moved, closed) ?? new Direction(b, a, moved, closed);
   if (a.isDestroyed || b.isDestroyed) {
     end();
     return end;
@@ -41,7 +43,7 @@ const LARGE_READ = 65_536;
 const MANY = 8;
 
 /** Hears one wire and writes to the other. */
-class Direction implements WireReader {
+export class Direction implements WireReader {
   readonly #from: Wire;
   readonly #to: Wire;
   readonly #moved: () => void;
