@@ -5,8 +5,9 @@ import { stopContainer } from '../../proto/compute/endpoints.ts';
 import { updateContainer } from '../../proto/compute/settings.ts';
 import { successorId } from '../../proto/ports/engine.ts';
 import { containerById } from '../../storage/compute/containers.ts';
-import type { MemoryEngine } from '../support/engine/memory-engine.ts';
+import type { MemoryCommand, MemoryEngine } from '../support/engine/memory-engine.ts';
 import { failOnLeaks } from '../support/leaks.ts';
+import { pause } from '../support/pause.ts';
 import { someone } from '../support/service/calls.ts';
 import { type ComputeUnderTest, openCompute, REGISTRY } from '../support/service/compute.ts';
 import { turns, until } from '../support/until.ts';
@@ -188,6 +189,23 @@ describe('a container without mount paths gets another image', () => {
     assert.equal(count(compute, `stop ${id}`), 0);
     const other = await compute.running(ann, { network: 'shop' });
     assert.equal((await row(compute, other))?.network?.place, 2);
+  });
+
+  test('once it takes connections where the one before is seen to listen, if others find it by an alias', async (t) => {
+    const listening = 'LISTEN 0 511 *:8080 *:* users:(("node",pid=7,fd=18))\nLISTEN 0 511 127.0.0.1:9229 *:*\n';
+    const compute = await open(t, {
+      onRun: (command: MemoryCommand) => {
+        command.stdout.write(listening);
+        command.exit(0);
+      },
+    });
+    const id = await compute.running(ann, { ...stateless, network: 'shop', alias: 'web' });
+    await change(compute, id, { image: SILENT });
+    await until(() => compute.engine.specOf(successorId(id)) !== undefined, { what: 'the new one begins' });
+    await pause(1500, 'watch');
+    assert.equal(count(compute, `promote ${id}`), 0);
+    compute.engine.listen(successorId(id), 8080, (stream) => void stream.on('error', () => undefined));
+    assert.equal((await noImageWaits(compute, id)).image, SILENT);
   });
 
   test('by a later one when its alias is given up meanwhile, which may be of another container then', async (t) => {

@@ -167,12 +167,26 @@ async function commandProblem(
 
 /** What listens inside, and what to do about it; empty when that cannot be known. */
 async function listeners(engine: Engine, id: string, port: number, signal: AbortSignal): Promise<string> {
+  const seen = await seenListeners(engine, id, signal);
+  return seen === undefined ? '' : listenersSentence(seen, port);
+}
+
+/** The ports on which something listens inside; none when that cannot be known. */
+export async function listeningPorts(engine: Engine, id: string, signal: AbortSignal): Promise<readonly number[]> {
+  return ((await seenListeners(engine, id, signal)) ?? []).map(({ port }) => port);
+}
+
+async function seenListeners(
+  engine: Engine,
+  id: string,
+  signal: AbortSignal,
+): Promise<ReturnType<typeof insideListeners> | undefined> {
   try {
     const seen = await run(engine, id, ['/bin/sh', '-c', LISTENERS], MAX_LISTENERS_BYTES, signal);
-    return seen === undefined ? '' : listenersSentence(insideListeners(seen.output), port);
+    return seen && insideListeners(seen.output);
   } catch (error) {
     // Its image has no shell, it has just ended, or no command starts in it: what was found without this stands.
-    if (error instanceof EngineError && !signal.aborted) return '';
+    if (error instanceof EngineError && !signal.aborted) return undefined;
     throw error;
   }
 }

@@ -17,7 +17,7 @@ import type { ComputeDeps } from '../deps.ts';
 import { placeBeside } from '../network-rules.ts';
 import { hostnameOf } from '../views.ts';
 import { workloadOf } from '../workload-rules.ts';
-import { overSentence, problemOf } from './health-look.ts';
+import { listeningPorts, overSentence, problemOf } from './health-look.ts';
 import { boundedSentence } from './rules.ts';
 import { keysOf, lastLines, ownEngine, probe, wantedSpec } from './work.ts';
 
@@ -27,6 +27,7 @@ const READY_MS = 120_000;
 const PORTS_MS = 15_000;
 const LOOK_EVERY_MS = 250;
 const DIAL_MS = 1000;
+const MOST_PORTS = 32;
 
 /** What a container was begun with that took the place of another. */
 export interface Succession {
@@ -56,7 +57,7 @@ export async function succeed(
   const network = await db.tx((tx) => placeBeside(tx, row));
   try {
     await engine.beginSuccessor(isConfigured ? { ...spec, isConfigured } : spec, keys, workload, network);
-    const ports = await answering(deps.engine, row.id, targetsOf(row), signal);
+    const ports = settings.health === null ? await askedPorts(deps.engine, row, signal) : [];
     const ready = await untilReady(deps, next, secrets, signal);
     await untilHealthy(deps, next, settings, signal);
     if (settings.health === null) await untilAnswering(deps.engine, row.id, { ports, secrets }, signal);
@@ -163,9 +164,18 @@ async function answering(
   return found;
 }
 
-/** The ports inside that its rules lead to. */
-function targetsOf({ ports }: Pick<ContainerRow, 'ports'>): readonly number[] {
-  return [...new Set(ports.map(({ target_port }) => target_port))];
+/**
+ * Where the one before takes connections that others ask for: at the ports that its rules lead to, and, where others
+ * find it by an alias, at those on which it is seen to listen.
+ */
+async function askedPorts(
+  engine: Engine,
+  { id, ports, network }: Pick<ContainerRow, 'id' | 'ports' | 'network'>,
+  signal: AbortSignal,
+): Promise<readonly number[]> {
+  const seen = network?.alias ? await listeningPorts(engine, id, signal) : [];
+  const asked = [...new Set([...ports.map(({ target_port }) => target_port), ...seen])];
+  return answering(engine, id, asked.slice(0, MOST_PORTS), signal);
 }
 
 /** Rejects with what it said last once it has ended. */
