@@ -151,7 +151,7 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
         state.last = text;
       }
       for (const id of switched) {
-        const is = containers.get(id)?.address;
+        const [was, is] = [before?.get(id)?.address, containers.get(id)?.address];
         forget(before?.get(id), containers.get(id));
         if (is !== undefined) deps.expectProgram?.(is);
         if (was !== undefined && is !== undefined && was !== is) deps.leaveOrigin?.(was);
