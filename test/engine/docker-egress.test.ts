@@ -114,7 +114,7 @@ describe('what a container on Docker may reach', { skip: skip() }, () => {
     }
     await engine.beginSuccessor(spec, spec.authorizedKeys, workload, undefined);
     await pause(400, 'watch');
-    await engine.promote(spec.id);
+    await engine.promote(spec.id, undefined);
     assert.equal((await engine.inspect(spec.id))?.phase, 'running');
     assert.equal(await engine.inspect(successorId(spec.id)), undefined);
     assert.equal(await byTcp(spec.id, site), false);
