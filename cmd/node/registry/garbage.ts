@@ -5,6 +5,7 @@
  * manifest is still on its way, and with its option for untagged manifests those that images for several machines are
  * made of.
  */
+import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -13,8 +14,9 @@ import { jsonOf } from '../../../lib/input.ts';
 import type { RegistryFiles } from './files.ts';
 import { namesIn, repositoriesOf, repositoriesWith, rootOf, unfinishedUploads } from './store.ts';
 
-/** Manifests that are remembered at most, so that one in many repositories is read once. */
+/** Manifests, and what they mention, that are remembered at most, so that one in many repositories is read once. */
 const MOST_KNOWN = 100_000;
+const MOST_MENTIONS = 1_000_000;
 
 const linkSchema = z.string().regex(/^sha256:[0-9a-f]{64}$/);
 const indexSchema = z.object({ manifests: z.array(z.object({ digest: z.string() })).optional() });
@@ -47,7 +49,8 @@ export interface Garbage {
 
 /** Finds it. Rejects when the store cannot be read, and with the reason of `signal` once it is aborted. */
 export async function garbageOf(files: RegistryFiles, options: GarbageOptions): Promise<Garbage> {
-  const manifests = new Manifests(rootOf(files));
+  const there = await blobsOf(files, options.signal);
+  const manifests = new Manifests(rootOf(files), there);
   const found: string[] = [];
   const needed = new Set<string>();
   const released = new Set<string>();
@@ -67,7 +70,12 @@ export async function garbageOf(files: RegistryFiles, options: GarbageOptions): 
     for (const hex of await otherNames(repository)) needed.add(hex);
   }
   const keptMsOf = await agesOf(files, released, options);
-  const blobs = await unneededBlobs(files, needed, options, keptMsOf);
+  const blobs = await unneededBlobs(
+    files,
+    [...there.keys()].filter((hex) => !needed.has(hex)),
+    options,
+    keptMsOf,
+  );
   return { manifests: found, blobs, uploads: await forsakenUploads(files, options) };
 }
 
@@ -121,10 +129,10 @@ async function givenUpIn(manifests: Manifests, repository: string, there: readon
     if ((await statIfThere(join(repository, '_manifests/revisions/sha256', hex, 'link'))) !== undefined) continue;
     deleted.push(hex);
     const manifest = await manifests.get(hex);
-    if (manifest !== undefined) parts.add(manifest.mentioned.join());
+    if (manifest !== undefined) parts.add(mentionsOf(manifest));
   }
   const has = (hex: string, manifest: KnownManifest | undefined) =>
-    former.has(hex) || (manifest !== undefined && parts.has(manifest.mentioned.join()));
+    former.has(hex) || (manifest !== undefined && parts.has(mentionsOf(manifest)));
   return { deleted, has };
 }
 
@@ -180,35 +188,76 @@ async function reachable(
 interface KnownManifest {
   /** The manifests that it is made of, as digits; undefined when that cannot be told. */
   readonly parts: readonly string[] | undefined;
-  /** All that it mentions, as digits. */
+  /** All that it mentions and that is there, as digits. */
   readonly mentioned: readonly string[];
 }
+
+/** The digits of what is there, each as the one string that is kept: a piece of a text would keep all of the text. */
+type ThereBlobs = ReadonlyMap<string, string>;
 
 /** Reads manifests, each once: the same digest is the same text in all repositories. */
 export class Manifests {
   readonly #root: string;
+  readonly #there: ThereBlobs;
   readonly #known = new Map<string, KnownManifest | undefined>();
+  #mentions = 0;
 
-  constructor(root: string) {
+  /** `there`: anybody can have a manifest mention tens of thousands of digests that lead nowhere. */
+  constructor(root: string, there: ThereBlobs) {
     this.#root = root;
+    this.#there = there;
   }
 
   /** Undefined when it is not there. */
   async get(hex: string): Promise<KnownManifest | undefined> {
     if (this.#known.has(hex)) return this.#known.get(hex);
     const text = await readIfThere(join(this.#root, 'blobs/sha256', hex.slice(0, 2), hex, 'data'));
-    const manifest = text === undefined ? undefined : manifestOf(text);
-    if (this.#known.size < MOST_KNOWN) this.#known.set(hex, manifest);
+    const manifest = text === undefined ? undefined : manifestOf(text, this.#there);
+    const mentions = this.#mentions + (manifest?.mentioned.length ?? 0) + (manifest?.parts?.length ?? 0);
+    if (this.#known.size < MOST_KNOWN && mentions <= MOST_MENTIONS) {
+      this.#known.set(hex, manifest);
+      this.#mentions = mentions;
+    }
     return manifest;
   }
 }
 
-function manifestOf(text: string): KnownManifest {
-  const mentioned = new Set(Array.from(text.matchAll(/sha256:([0-9a-f]{64})/g), ([, hex = '']) => hex));
+function manifestOf(text: string, there: ThereBlobs): KnownManifest {
+  const mentioned = new Set<string>();
+  for (const [, hex = ''] of text.matchAll(/sha256:([0-9a-f]{64})/g)) {
+    const kept = there.get(hex);
+    if (kept !== undefined) mentioned.add(kept);
+  }
+  return { parts: partsOf(text, there), mentioned: [...mentioned] };
+}
+
+/** Undefined when one is missing, too: what it is made of cannot be told. */
+function partsOf(text: string, there: ThereBlobs): readonly string[] | undefined {
   const index = indexSchema.safeParse(jsonOf(text));
-  const digests = index.success ? (index.data.manifests ?? []).map(({ digest }) => digest) : [];
-  const isKnown = index.success && digests.every((digest) => linkSchema.safeParse(digest).success);
-  return { parts: isKnown ? digests.map(digitsOf) : undefined, mentioned: [...mentioned] };
+  if (!index.success) return undefined;
+  const parts: string[] = [];
+  for (const { digest } of index.data.manifests ?? []) {
+    const kept = linkSchema.safeParse(digest).success ? there.get(digitsOf(digest)) : undefined;
+    if (kept === undefined) return undefined;
+    parts.push(kept);
+  }
+  return parts;
+}
+
+/** The same for two that mention the same in the same order. */
+function mentionsOf({ mentioned }: KnownManifest): string {
+  return createHash('sha256').update(mentioned.join()).digest('hex');
+}
+
+/** The digits of all blobs of the store. */
+async function blobsOf(files: RegistryFiles, signal: AbortSignal): Promise<ThereBlobs> {
+  const root = join(rootOf(files), 'blobs/sha256');
+  const found = new Map<string, string>();
+  for (const group of await namesIn(root)) {
+    signal.throwIfAborted();
+    for (const hex of await namesIn(join(root, group))) found.set(hex, hex);
+  }
+  return found;
 }
 
 /** What a repository has under digests of other kinds: the files are named by sha256 all the same. */
@@ -227,22 +276,18 @@ export async function otherNames(repository: string): Promise<string[]> {
 
 async function unneededBlobs(
   files: RegistryFiles,
-  needed: ReadonlySet<string>,
+  unneeded: readonly string[],
   { now, signal }: GarbageOptions,
   keptMsOf: (hex: string) => number,
 ): Promise<Garbage['blobs']> {
-  const root = join(rootOf(files), 'blobs/sha256');
   const found: { folder: string; bytes: number }[] = [];
-  for (const group of await namesIn(root)) {
-    for (const hex of await namesIn(join(root, group))) {
-      signal.throwIfAborted();
-      if (needed.has(hex)) continue;
-      const folder = join(root, group, hex);
-      // Without its file, it is what a collection left that was cut.
-      const file = (await statIfThere(join(folder, 'data'))) ?? (await statIfThere(folder));
-      if (file !== undefined && now - file.mtimeMs >= keptMsOf(hex))
-        found.push({ folder, bytes: file.isFile() ? file.size : 0 });
-    }
+  for (const hex of unneeded) {
+    signal.throwIfAborted();
+    const folder = join(rootOf(files), 'blobs/sha256', hex.slice(0, 2), hex);
+    // Without its file, it is what a collection left that was cut.
+    const file = (await statIfThere(join(folder, 'data'))) ?? (await statIfThere(folder));
+    if (file !== undefined && now - file.mtimeMs >= keptMsOf(hex))
+      found.push({ folder, bytes: file.isFile() ? file.size : 0 });
   }
   return found;
 }

@@ -1,4 +1,4 @@
-/** Whether a request to the registry that comes along has a token to push with. */
+/** Whether a request to the registry that comes along has a token to push or delete with. */
 import { createPublicKey } from 'node:crypto';
 import { jwtVerify } from 'jose';
 import { z } from 'zod';
@@ -21,7 +21,9 @@ export function pushTokens(key: Pick<RegistryKey, 'privateKey'>, host: string, i
       const { payload } = await jwtVerify(token, publicKey, options);
       const claims = claimsSchema.safeParse(payload);
       const access = claims.data?.access ?? [];
-      return access.some(({ name, actions }) => name.startsWith(`${owner}/`) && actions.includes('push'));
+      return access.some(
+        ({ name, actions }) => name.startsWith(`${owner}/`) && actions.some((action) => action !== 'pull'),
+      );
     } catch {
       return false;
     }

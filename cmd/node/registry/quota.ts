@@ -4,6 +4,7 @@
  * room gets what they took the names off, without waiting a day for it.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { KeyedQueue } from '../../../lib/concurrency.ts';
 import type { WriteAdmission, WriteBarrier } from '../../../proto/gateway/write-barrier.ts';
 import type { RegistryUsage } from '../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../proto/ports/log.ts';
@@ -11,6 +12,7 @@ import type { RegistryBarrier } from './barrier.ts';
 import { collectGarbage, lookForGarbage, type Pinned } from './collect.ts';
 import type { RegistryFiles } from './files.ts';
 import { statIfThere } from './garbage.ts';
+import { ownerIn, type PushedPart, partOf } from './pushed-part.ts';
 import { removeUploads, unfinishedUploads } from './store.ts';
 import { blobFile, type StoreUsage, usageOf } from './usage.ts';
 
@@ -24,6 +26,13 @@ const PATIENCE_MS = 2000;
 const AGAIN_MS = 5000;
 /** How long it may take: pushes of all wait, ms. */
 const COLLECT_MS = 10_000;
+/**
+ * Then those of all have their time: so many times as long as they waited, and this long after a collection that came
+ * to nothing, ms. Whoever needs room waits so long for the next one at most, ms.
+ */
+const REST_SHARE = 3;
+const REST_MS = 20_000;
+const MOST_WAIT_MS = 5000;
 /** Unfinished uploads without bytes for so long go when their user needs room, ms. */
 const FORSAKEN_MS = 10 * 60_000;
 /** The registry notices that its client is gone, ms. */
@@ -33,7 +42,7 @@ const MOST_MANIFESTS = 64 * 1024 * 1024;
 /** Users without a push that are remembered at most. */
 const MOST_KNOWN = 1000;
 
-/** Whether the token that came along lets push to repositories of this user. */
+/** Whether the token that came along lets push to repositories of this user, or delete there. */
 export type MayPush = (authorization: string | undefined, owner: string) => Promise<boolean>;
 
 /** What it works with. */
@@ -45,14 +54,6 @@ interface QuotaOptions {
   readonly mayPush: MayPush;
   readonly pinned: Pinned;
   readonly log: Log;
-}
-
-/** A request that writes. */
-interface PushedPart {
-  readonly repository: string;
-  readonly kind: 'begin' | 'upload' | 'manifest';
-  /** The upload, or the blob of another repository that is to be mounted. */
-  readonly name: string | undefined;
 }
 
 /** One that is under way, or over and not counted yet on the disk. */
@@ -86,16 +87,26 @@ interface Counted {
   counting: { readonly turn: number; readonly usage: Promise<StoreUsage> } | undefined;
   /** When room was made; 0: a name was given or taken since. */
   collectedAt: number;
+  making: Promise<void> | undefined;
+}
+
+/** What a user was told. */
+interface ToldUsage {
+  readonly at: number;
+  readonly turn: number;
+  readonly usage: Promise<RegistryUsage>;
+  isKnown: boolean;
 }
 
 /** See above. */
 export class RegistryQuota {
   readonly #options: QuotaOptions;
   readonly #users = new Map<string, Counted>();
-  readonly #told = new Map<
-    string,
-    { readonly at: number; readonly turn: number; readonly usage: Promise<RegistryUsage> }
-  >();
+  readonly #told = new Map<string, ToldUsage>();
+  /** Each look at the whole store takes a connection to the database. */
+  readonly #inTurn = new KeyedQueue();
+  /** When all may be made to wait again. */
+  #restsUntil = 0;
 
   constructor(options: QuotaOptions) {
     this.#options = options;
@@ -106,11 +117,18 @@ export class RegistryQuota {
     const now = performance.now();
     const told = this.#told.get(owner);
     const turn = this.#users.get(owner)?.turn ?? 0;
-    if (told?.turn === turn && now - told.at < TOLD_MS) return told.usage;
-    for (const [name, { at }] of this.#told) if (now - at >= TOLD_MS) this.#told.delete(name);
+    // However often it changes meanwhile, a user has it counted once at a time.
+    if (told !== undefined && (!told.isKnown || (told.turn === turn && now - told.at < TOLD_MS))) return told.usage;
+    for (const [name, { at, isKnown }] of this.#told) if (isKnown && now - at >= TOLD_MS) this.#told.delete(name);
     const usage = this.#usage(owner);
-    usage.catch(() => this.#told.delete(owner));
-    this.#told.set(owner, { at: now, turn, usage });
+    const counted = { at: now, turn, usage, isKnown: false };
+    usage.then(
+      () => {
+        counted.isKnown = true;
+      },
+      () => this.#told.delete(owner),
+    );
+    this.#told.set(owner, counted);
     return usage;
   }
 
@@ -118,7 +136,7 @@ export class RegistryQuota {
     const { files, limit, pinned } = this.#options;
     const { held, uploads, blobs } = await usageOf(files, owner);
     if (blobs.size === 0 && uploads.size === 0) return { used: 0, limit: limit(owner) };
-    const garbage = await lookForGarbage(files, { now: Date.now(), owner, pinned });
+    const garbage = await this.#inTurn.run('look', () => lookForGarbage(files, { now: Date.now(), owner, pinned }));
     let used = held;
     for (const size of uploads.values()) used += size;
     for (const { folder, bytes } of garbage.blobs) if (blobs.has(folder.slice(-64))) used -= bytes;
@@ -134,8 +152,8 @@ export class RegistryQuota {
       const limit = this.#options.limit(owner);
       // Without the right to push the registry refuses, and nobody is told what others have.
       if (limit === undefined) return {};
-      if (method === 'DELETE') return this.#noted(owner);
       if (!(await this.#options.mayPush(field('authorization'), owner))) return {};
+      if (method === 'DELETE') return this.#noted(owner);
       const declared = Number(field('content-length') ?? 0);
       const decide = (isNew: boolean) => this.#decide({ owner, limit, part, declared }, isNew);
       let admitted = await decide(false);
@@ -236,10 +254,21 @@ export class RegistryQuota {
 
   /** Gives a user back what they took the names off, and uploads that nobody goes on with. */
   async #makeRoom(owner: string): Promise<void> {
-    const { files, barrier, pinned, log } = this.#options;
     const user = this.#user(owner);
+    if (user.making === undefined) {
+      if (Date.now() - user.collectedAt < AGAIN_MS) return;
+      user.making = this.#inTurn
+        .run('collect', () => this.#collect(owner, user))
+        .finally(() => {
+          user.making = undefined;
+        });
+    }
+    await user.making;
+  }
+
+  async #collect(owner: string, user: Counted): Promise<void> {
+    const { files, barrier, pinned, log } = this.#options;
     const now = Date.now();
-    if (now - user.collectedAt < AGAIN_MS) return;
     user.collectedAt = now;
     const isMoving = (upload: string) =>
       [...user.writes].some((write) => write.upload !== undefined && upload.endsWith(`/${write.upload}`));
@@ -250,10 +279,20 @@ export class RegistryQuota {
     user.turn += 1;
     const { manifests, blobs } = await lookForGarbage(files, { now, owner, pinned });
     if (manifests.length + blobs.length === 0 || barrier.isClosed) return;
+    const restMs = this.#restsUntil - performance.now();
+    if (restMs > MOST_WAIT_MS) return;
+    if (restMs > 0) await delay(restMs);
     const signal = AbortSignal.timeout(COLLECT_MS);
-    const collected = await barrier.closedFor(PATIENCE_MS, () =>
-      collectGarbage(files, { now: Date.now(), owner, pinned, signal }),
-    );
+    const began = performance.now();
+    let collected: Awaited<ReturnType<typeof collectGarbage>> | undefined;
+    try {
+      collected = await barrier.closedFor(PATIENCE_MS, () =>
+        collectGarbage(files, { now: Date.now(), owner, pinned, signal }),
+      );
+    } finally {
+      const ended = performance.now();
+      this.#restsUntil = ended + (collected === undefined ? REST_MS : REST_SHARE * (ended - began));
+    }
     user.turn += 1;
     if (collected !== undefined) log.info(collected, 'images without a name were collected for a user who needs room');
   }
@@ -275,7 +314,7 @@ export class RegistryQuota {
     let user = this.#users.get(owner);
     if (user === undefined) {
       this.#forget();
-      user = { writes: new Set(), turn: 0, known: undefined, counting: undefined, collectedAt: 0 };
+      user = { writes: new Set(), turn: 0, known: undefined, counting: undefined, collectedAt: 0, making: undefined };
       this.#users.set(owner, user);
     }
     return user;
@@ -283,8 +322,8 @@ export class RegistryQuota {
 
   #forget(): void {
     if (this.#users.size <= MOST_KNOWN) return;
-    for (const [owner, { writes, counting }] of this.#users)
-      if (writes.size === 0 && counting === undefined) this.#users.delete(owner);
+    for (const [owner, { writes, counting, making }] of this.#users)
+      if (writes.size === 0 && counting === undefined && making === undefined) this.#users.delete(owner);
   }
 }
 
@@ -315,34 +354,6 @@ function hasRoom(
   if (used + bytes <= limit) return kind !== 'begin' || used < limit;
   if (kind === 'manifest') return manifests + bytes <= MOST_MANIFESTS;
   return kind === 'upload' && bytes === 0;
-}
-
-/** What a request writes; undefined for one that the registry does not know. */
-function partOf(method: string, target: string): PushedPart | undefined {
-  const at = target.indexOf('?');
-  let path: string;
-  try {
-    path = decodeURIComponent(at < 0 ? target : target.slice(0, at));
-  } catch {
-    return undefined;
-  }
-  const searchParams = new URLSearchParams(at < 0 ? '' : target.slice(at));
-  const [, repository, uploads, upload = '', manifest] =
-    /^\/v2\/(.+)\/(?:(blobs\/uploads)\/?([^/]*)|(manifests|blobs)\/[^/]+)$/.exec(path) ?? [];
-  if (repository === undefined) return undefined;
-  if (uploads === undefined) {
-    return method === 'DELETE' || manifest === 'manifests'
-      ? { repository, kind: 'manifest', name: undefined }
-      : undefined;
-  }
-  if (upload !== '') return { repository, kind: 'upload', name: upload };
-  const mount = /^sha256:([0-9a-f]{64})$/.exec(searchParams.get('mount') ?? '')?.[1];
-  return { repository, kind: 'begin', name: mount };
-}
-
-function ownerIn(repository: string): string | undefined {
-  const [owner, rest] = repository.split('/', 2);
-  return rest === undefined ? undefined : owner;
 }
 
 function sentence(owner: string, used: number, limit: number, needed: number): string {

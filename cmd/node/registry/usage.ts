@@ -29,18 +29,17 @@ export async function usageOf(files: RegistryFiles, owner: string): Promise<Stor
   }
   const root = rootOf(files);
   const folder = repositoriesOf(files, owner);
-  const known = new Manifests(root);
   const links = new Map<string, string>();
   const manifests = new Set<string>();
   const mentioned = new Set<string>();
+  const pushed: string[] = [];
   for (const repository of await repositoriesWith('_manifests', files, undefined, folder)) {
     const revisions = join(repository, '_manifests/revisions/sha256');
     for (const hex of await namesIn(revisions)) {
       const link = join(revisions, hex);
       links.set(hex, link);
       manifests.add(hex);
-      if ((await statIfThere(join(link, 'link'))) === undefined) continue;
-      for (const part of [hex, ...((await known.get(hex))?.mentioned ?? [])]) mentioned.add(part);
+      if ((await statIfThere(join(link, 'link'))) !== undefined) pushed.push(hex);
     }
   }
   for (const repository of await repositoriesWith('_layers', files, undefined, folder)) {
@@ -48,6 +47,9 @@ export async function usageOf(files: RegistryFiles, owner: string): Promise<Stor
     for (const hex of await namesIn(layers)) links.set(hex, join(layers, hex));
     for (const hex of await otherNames(repository)) mentioned.add(hex);
   }
+  // The registry takes a manifest once all that it is made of is linked. Other digests in its text may lead nowhere.
+  const known = new Manifests(root, new Map([...links.keys()].map((hex) => [hex, hex])));
+  for (const hex of pushed) for (const part of [hex, ...((await known.get(hex))?.mentioned ?? [])]) mentioned.add(part);
   let [held, ofManifests] = [0, 0];
   const blobs = new Set<string>();
   for (const hex of new Set([...links.keys(), ...mentioned])) {

@@ -1,0 +1,38 @@
+/** What a request to the registry writes, and whose. */
+
+/** A request that writes. */
+export interface PushedPart {
+  readonly repository: string;
+  readonly kind: 'begin' | 'upload' | 'manifest';
+  /** The upload, or the blob of another repository that is to be mounted. */
+  readonly name: string | undefined;
+}
+
+/** What a request writes; undefined for one that the registry does not know. */
+export function partOf(method: string, target: string): PushedPart | undefined {
+  const at = target.indexOf('?');
+  let path: string;
+  try {
+    path = decodeURIComponent(at < 0 ? target : target.slice(0, at));
+  } catch {
+    return undefined;
+  }
+  const searchParams = new URLSearchParams(at < 0 ? '' : target.slice(at));
+  const [, repository, uploads, upload = '', manifest] =
+    /^\/v2\/(.+)\/(?:(blobs\/uploads)\/?([^/]*)|(manifests|blobs)\/[^/]+)$/.exec(path) ?? [];
+  if (repository === undefined) return undefined;
+  if (uploads === undefined) {
+    return method === 'DELETE' || manifest === 'manifests'
+      ? { repository, kind: 'manifest', name: undefined }
+      : undefined;
+  }
+  if (upload !== '') return { repository, kind: 'upload', name: upload };
+  const mount = /^sha256:([0-9a-f]{64})$/.exec(searchParams.get('mount') ?? '')?.[1];
+  return { repository, kind: 'begin', name: mount };
+}
+
+/** The user whose repository it is; undefined for a name of one part. */
+export function ownerIn(repository: string): string | undefined {
+  const [owner, rest] = repository.split('/', 2);
+  return rest === undefined ? undefined : owner;
+}

@@ -1,0 +1,115 @@
+/** What one user can have the platform do for their room in its own registry, without a registry that runs. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { RegistryBarrier } from '../../cmd/node/registry/barrier.ts';
+import { lookForGarbage } from '../../cmd/node/registry/collect.ts';
+import { registryFiles } from '../../cmd/node/registry/files.ts';
+import { RegistryQuota } from '../../cmd/node/registry/quota.ts';
+import { usageOf } from '../../cmd/node/registry/usage.ts';
+import { silentLog } from '../support/log.ts';
+import { pause } from '../support/pause.ts';
+import { tempDir } from '../support/temp.ts';
+
+const NOBODY = undefined;
+const ANN = 'Bearer ann';
+
+/** A store in which ann has a manifest without a tag, old enough to go, beside what it is made of. */
+async function storeOf(t: TestContext, mentions: number) {
+  const files = registryFiles(await tempDir(t));
+  const root = join(files.store, 'docker/registry/v2');
+  const put = async (text: string, link: string) => {
+    const hex = createHash('sha256').update(text).digest('hex');
+    await mkdir(join(root, 'blobs/sha256', hex.slice(0, 2), hex), { recursive: true });
+    await writeFile(join(root, 'blobs/sha256', hex.slice(0, 2), hex, 'data'), text);
+    await mkdir(join(root, 'repositories/ann/app', link, hex), { recursive: true });
+    await writeFile(join(root, 'repositories/ann/app', link, hex, 'link'), `sha256:${hex}`);
+    return hex;
+  };
+  const layer = await put('a layer', '_layers/sha256');
+  const strange = Array.from({ length: mentions }, (_, i) => createHash('sha256').update(`${i}`).digest('hex'));
+  const annotations = { strange: strange.map((hex) => `sha256:${hex}`).join() };
+  const text = JSON.stringify({ schemaVersion: 2, layers: [{ digest: `sha256:${layer}` }], annotations });
+  const manifest = await put(text, '_manifests/revisions/sha256');
+  return { files, layer, manifest, bytes: text.length + 'a layer'.length };
+}
+
+function quotaOf(files: ReturnType<typeof registryFiles>) {
+  const barrier = new RegistryBarrier({ host: '127.0.0.1', port: 1 });
+  const looks = { now: 0, most: 0, all: 0 };
+  const pinned = async () => {
+    looks.all += 1;
+    looks.now += 1;
+    looks.most = Math.max(looks.most, looks.now);
+    await pause(20, 'slow peer');
+    looks.now -= 1;
+    return new Set<string>();
+  };
+  const mayPush = async (authorization: string | undefined) => authorization === ANN;
+  const quota = new RegistryQuota({ files, barrier, limit: () => 5, mayPush, pinned, log: silentLog });
+  const ask = async (method: string, path: string, authorization: string | undefined) => {
+    const field = (name: string) => (name === 'authorization' ? authorization : undefined);
+    const admitted = await quota.admit({ method, target: `/v2/ann/app/${path}`, field });
+    if (typeof admitted !== 'string') admitted.onOver?.();
+    return admitted;
+  };
+  return { quota, barrier, looks, ask };
+}
+
+test('digests that lead nowhere are neither looked for nor remembered', async (t) => {
+  const { files, layer, manifest, bytes } = await storeOf(t, 40_000);
+  const began = performance.now();
+  const usage = await usageOf(files, 'ann');
+  const ms = performance.now() - began;
+  assert.equal(usage.held, bytes);
+  assert.deepEqual(usage.blobs, new Set([layer, manifest]));
+  // A look for each takes more than a second.
+  assert.ok(ms < 500, `${ms} ms`);
+  const { blobs } = await lookForGarbage(files, { now: Date.now() + 60_000, keptMs: 0, owner: 'ann' });
+  assert.deepEqual(new Set(blobs.map(({ folder }) => folder.slice(-64))), new Set([layer, manifest]));
+});
+
+test('deletions of strangers count nothing anew, and a user is counted once at a time', async (t) => {
+  const { files } = await storeOf(t, 0);
+  const { quota, looks, ask } = quotaOf(files);
+  await quota.usage('ann');
+  assert.equal(looks.all, 1);
+  await ask('DELETE', 'manifests/one', NOBODY);
+  await quota.usage('ann');
+  assert.equal(looks.all, 1);
+  const told: Promise<unknown>[] = [];
+  for (let i = 0; i < 50; i++) {
+    await ask('DELETE', 'manifests/one', ANN);
+    told.push(quota.usage('ann'));
+  }
+  await Promise.all(told);
+  assert.equal(looks.most, 1);
+  assert.ok(looks.all <= 10, `${looks.all} looks`);
+});
+
+test('a user without room makes the pushes of others wait for a small part of the time', async (t) => {
+  const { files } = await storeOf(t, 0);
+  const { barrier, looks, ask } = quotaOf(files);
+  // A push that does not end: there is never a moment to collect.
+  const leave = barrier.enter();
+  const old = Date.now() - 60 * 60_000;
+  t.mock.method(Date, 'now', () => old + 2 * 60 * 60_000);
+  let closedMs = 0;
+  const began = performance.now();
+  let last = began;
+  const asked: Promise<unknown>[] = [];
+  while (performance.now() - began < 5000) {
+    await ask('DELETE', 'manifests/one', ANN);
+    asked.push(ask('POST', 'blobs/uploads/', ANN));
+    await pause(20, 'pace');
+    const now = performance.now();
+    if (barrier.isClosed) closedMs += now - last;
+    last = now;
+  }
+  await Promise.all(asked);
+  assert.ok(closedMs > 1000 && closedMs < 3000, `closed for ${Math.round(closedMs)} of 5000 ms`);
+  assert.equal(looks.most, 1);
+  if (typeof leave === 'function') leave();
+});
