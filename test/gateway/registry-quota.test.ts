@@ -204,3 +204,20 @@ test('what a row names by its digest stays, for all kinds of machines, and count
   assert.ok(existsSync(join(registry.files.store, 'docker/registry/v2')));
   await holds(registry, 0);
 });
+
+test('who only mentions what others have does not keep it, and they get their room back', options, async (t) => {
+  const registry = await openTrialRegistry(inReverse(t), ['ann/app', 'bob/app'], { bytes: LIMIT });
+  const client = registry.client();
+  const layer = randomBytes(900_000);
+  const image = plainImage([layer], 'oci');
+  await client.push('ann/app', image, 'latest');
+  const other = plainImage([randomBytes(100)], 'oci');
+  await client.push('bob/app', other, 'one');
+  const annotations = { mentioned: `${digestOf(layer)} ${image.digest}` };
+  const text = JSON.stringify({ ...JSON.parse(other.text), annotations });
+  assert.equal((await client.ask('PUT', '/v2/bob/app/manifests/two', text, other.type)).status, 201);
+  await remove(client, 'ann/app', image, 'latest');
+  await holds(registry, 0);
+  await client.push('ann/app', plainImage([randomBytes(500_000)], 'oci'), 'next');
+  assert.deepEqual(await client.wrongIn('bob/app', digestOf(text)), []);
+});

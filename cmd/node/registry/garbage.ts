@@ -1,9 +1,9 @@
 /**
  * What of the store nothing needs any more. A manifest is needed while a tag of its repository leads to it, and while
- * it is young. All that a manifest which stays mentions is needed, in whatever field: so manifests of every kind, also
- * of kinds to come, keep what they are made of. Distribution's own collection knows no age: it takes layers whose
- * manifest is still on its way, and with its option for untagged manifests those that images for several machines are
- * made of.
+ * it is young. All that a manifest which stays mentions, and its repository has, is needed, in whatever field: so
+ * manifests of every kind, also of kinds to come, keep what they are made of. Distribution's own collection knows no
+ * age: it takes layers whose manifest is still on its way, and with its option for untagged manifests those that images
+ * for several machines are made of.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
@@ -62,10 +62,12 @@ export async function garbageOf(files: RegistryFiles, options: GarbageOptions): 
       released.add(hex);
       for (const mentioned of (await manifests.get(hex))?.mentioned ?? []) released.add(mentioned);
     }
+    const linked = await linkedIn(repository);
     for (const hex of staying) {
       options.signal.throwIfAborted();
       needed.add(hex);
-      for (const mentioned of (await manifests.get(hex))?.mentioned ?? []) needed.add(mentioned);
+      for (const mentioned of (await manifests.get(hex))?.mentioned ?? [])
+        if (linked.has(mentioned)) needed.add(mentioned);
     }
     for (const hex of await otherNames(repository)) needed.add(hex);
   }
@@ -258,6 +260,15 @@ async function blobsOf(files: RegistryFiles, signal: AbortSignal): Promise<There
     for (const hex of await namesIn(join(root, group))) found.set(hex, hex);
   }
   return found;
+}
+
+/**
+ * The digits of what a repository has. The registry takes a manifest once it has all that the manifest is made of;
+ * other digests in its text may be of others, who would not get their room back.
+ */
+async function linkedIn(repository: string): Promise<ReadonlySet<string>> {
+  const layers = await namesIn(join(repository, '_layers/sha256'));
+  return new Set([...layers, ...(await namesIn(join(repository, '_manifests/revisions/sha256')))]);
 }
 
 /** What a repository has under digests of other kinds: the files are named by sha256 all the same. */
