@@ -33,6 +33,7 @@ const mappingSchema = z
     ...{ dns_automated: z.literal(true).optional(), detail: z.string().optional(), cname_target: z.string() },
     ...{ created_at: z.iso.datetime(), checked_at: z.iso.datetime().nullable() },
     ...{ next_check_at: z.iso.datetime().nullable(), certificate_until: z.iso.datetime().nullable().optional() },
+    ...{ zone: z.literal('example.org').optional(), records: z.array(z.object({ name: z.string() })).length(2) },
   })
   .strict();
 

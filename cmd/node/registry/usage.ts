@@ -7,6 +7,12 @@ import { namesIn, repositoriesOf, repositoriesWith, rootOf, unfinishedUploads } 
 /** A file system's clock may tell the times of two files this much apart in the wrong order, ms. */
 const SAME_MS = 1000;
 
+/**
+ * What no manifest of the user mentions is counted for so long after it was pushed, ms: a collection takes it then, or
+ * leaves it to others who need it.
+ */
+const COUNTED_MS = 24 * 60 * 60_000;
+
 /** See above. In bytes. */
 export interface StoreUsage {
   /** Of all blobs, manifests among them. */
@@ -19,8 +25,8 @@ export interface StoreUsage {
   readonly blobs: ReadonlySet<string>;
 }
 
-/** Counts. Rejects with an error of the file system. */
-export async function usageOf(files: RegistryFiles, owner: string): Promise<StoreUsage> {
+/** Counts, at `now`. Rejects with an error of the file system. */
+export async function usageOf(files: RegistryFiles, owner: string, now = Date.now()): Promise<StoreUsage> {
   // First: an upload that is finished meanwhile is counted twice then, and not left out.
   const uploads = new Map<string, number>();
   for (const upload of await unfinishedUploads(files, owner)) {
@@ -55,7 +61,7 @@ export async function usageOf(files: RegistryFiles, owner: string): Promise<Stor
   for (const hex of new Set([...links.keys(), ...mentioned])) {
     const blob = await statIfThere(blobFile(files, hex));
     if (blob === undefined) continue;
-    if (!mentioned.has(hex) && (await isLeft(links.get(hex), blob.mtimeMs))) continue;
+    if (!mentioned.has(hex) && (await isLeft(links.get(hex), blob.mtimeMs, now))) continue;
     blobs.add(hex);
     held += blob.size;
     if (manifests.has(hex)) ofManifests += blob.size;
@@ -68,10 +74,10 @@ export function blobFile(files: RegistryFiles, hex: string): string {
   return join(rootOf(files), 'blobs/sha256', hex.slice(0, 2), hex, 'data');
 }
 
-/** Whether a link was left when its blob was collected, and the blob is another user's, who pushed it since. */
-async function isLeft(folder: string | undefined, pushedMs: number): Promise<boolean> {
+/** Whether a link is only left: it is old, or its blob was collected and is another user's, who pushed it since. */
+async function isLeft(folder: string | undefined, pushedMs: number, now: number): Promise<boolean> {
   if (folder === undefined) return false;
   // Distribution leaves the folder of what a client deleted: it takes room until it is collected.
   const link = (await statIfThere(join(folder, 'link'))) ?? (await statIfThere(folder));
-  return link !== undefined && link.mtimeMs < pushedMs - SAME_MS;
+  return link !== undefined && (link.mtimeMs < pushedMs - SAME_MS || now - link.mtimeMs >= COUNTED_MS);
 }

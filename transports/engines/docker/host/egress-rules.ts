@@ -24,7 +24,7 @@ const REJECT = 'REJECT --reject-with icmp-admin-prohibited';
  * machine's name servers, `$servers`, themselves.
  */
 export function dispatchScript(ours: string): string {
-  return String.raw`for to in ${CLOSED} ${LISTED}; do
+  return `for to in ${CLOSED} ${LISTED}; do
   ipt -N "$to" 2>/dev/null || true
   ipt -C "$onwards" ${ours} -j "$to" 2>/dev/null || ipt -I "$onwards" ${ours} -j "$to"
   [ "$onwards" = FORWARD ] || while ipt -D FORWARD ${ours} -j "$to" 2>/dev/null; do :; done
@@ -105,7 +105,7 @@ export function egressScript(
   const [present, gone] = ['[ -n "$leading" ]', `[ ! -e /sys/class/net/${bridge} ]`];
   const isDone = egress === undefined ? '[ -z "$leading" ]' : isKept ? `${present} || ${gone}` : 'false';
   const lines = ownRules(egress).map((rule) => `-A ${own} ${rule}`);
-  return String.raw`${isClosed ? mustNotLeak : ''}
+  return `${isClosed ? mustNotLeak : ''}
 leading=$(for from in ${CLOSED} ${LISTED}; do ipt -S "$from" | grep -- ' -j ${own}$' || true; done)
 wanted="-A ${isClosed ? CLOSED : LISTED} -i ${bridge} -j ${own}"
 if ${isDone}; then ${countScript}; exit 0; fi
