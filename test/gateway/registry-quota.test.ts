@@ -191,7 +191,7 @@ test('what a row names by its digest stays, for all kinds of machines, and count
   const other = plainImage([randomBytes(300_000)], 'docker');
   await client.push('ann/app', many, 'many');
   await client.push('ann/app', other, 'other');
-  pins.add(many.digest.slice('sha256:'.length));
+  pins.add(`ann/app@${many.digest.slice('sha256:'.length)}`);
   await remove(client, 'ann/app', many, 'many');
   await remove(client, 'ann/app', other, 'other');
   await holds(registry, 300_000);

@@ -31,7 +31,7 @@ interface CollectOptions {
   readonly owner?: string | undefined;
 }
 
-/** Tells which manifests are named outside the store, as digits of their SHA-256. */
+/** Tells which manifests are named outside the store, as `repository@digits of their SHA-256`. */
 export type Pinned = () => Promise<ReadonlySet<string>>;
 
 const NOTHING: Pinned = async () => new Set();

@@ -29,7 +29,7 @@ interface GarbageOptions {
   /** Unfinished uploads without bytes for so long go. */
   readonly uploadsKeptMs: number;
   readonly signal: AbortSignal;
-  /** Manifests that rows of the platform name by their digest, as digits: they stay without a tag, too. */
+  /** Manifests that rows of the platform name, as `repository@digits`: they stay without a tag, too. */
   readonly pinned: ReadonlySet<string>;
   /** Whose images without a name go without waiting for their age: this user needs the room. */
   readonly owner?: string | undefined;
@@ -50,13 +50,14 @@ export interface Garbage {
 /** Finds it. Rejects when the store cannot be read, and with the reason of `signal` once it is aborted. */
 export async function garbageOf(files: RegistryFiles, options: GarbageOptions): Promise<Garbage> {
   const there = await blobsOf(files, options.signal);
-  const manifests = new Manifests(rootOf(files), there);
+  const root = rootOf(files);
+  const manifests = new Manifests(root, there);
   const found: string[] = [];
   const needed = new Set<string>();
   const released = new Set<string>();
   for (const repository of await repositoriesWith('_manifests', files, options.signal)) {
     const isOwners = options.owner !== undefined && repository.startsWith(`${repositoriesOf(files, options.owner)}/`);
-    const { gone, staying, unnamed } = await sorted(manifests, repository, options, isOwners);
+    const { gone, staying, unnamed } = await sorted(manifests, repository, { ...options, root }, isOwners);
     found.push(...gone);
     for (const hex of unnamed) {
       released.add(hex);
@@ -88,12 +89,13 @@ export async function garbageOf(files: RegistryFiles, options: GarbageOptions): 
 async function sorted(
   manifests: Manifests,
   repository: string,
-  { now, keptMs, signal, pinned }: GarbageOptions,
+  { now, keptMs, signal, pinned, root }: GarbageOptions & { readonly root: string },
   isOwners: boolean,
 ) {
   const revisions = join(repository, '_manifests/revisions/sha256');
   const there = await namesIn(revisions);
-  const pins = there.filter((hex) => pinned.has(hex));
+  const name = repository.slice(join(root, 'repositories/').length);
+  const pins = there.filter((hex) => pinned.has(`${name}@${hex}`));
   const named = await reachable(manifests, repository, pins, signal);
   const givenUp = isOwners ? await givenUpIn(manifests, repository, there) : undefined;
   const gone: string[] = [];
