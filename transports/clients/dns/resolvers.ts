@@ -105,8 +105,8 @@ function answered(answer: Promise<string[]>): Promise<readonly string[] | undefi
   return unlessEmpty(answer).catch(() => undefined);
 }
 
-/** Labels of names that are looked at, from the hostname up. */
-const MAX_LABELS = 12;
+/** Names that are looked at: of a longer hostname those nearest to the top, with two questions each. */
+const MAX_NAMES = 5;
 
 /** Makes the function that asks the first server. Throws when a server is no IP address. */
 export function findZone(options: ResolverOptions): FindZone {
@@ -115,7 +115,7 @@ export function findZone(options: ResolverOptions): FindZone {
     const labels = hostname.split('.');
     // The last label alone is a top-level domain, which is nobody's to make records in.
     const names = labels.slice(0, -1).map((_, at) => labels.slice(at).join('.'));
-    for (const name of names.slice(-MAX_LABELS)) {
+    for (const name of names.slice(-MAX_NAMES)) {
       const isFound = first !== undefined && (await isZone(first.resolver, name));
       // Without an answer here, a name further up would be a guess.
       if (isFound !== false) return isFound ? name : undefined;
