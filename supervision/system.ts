@@ -32,12 +32,17 @@ export function start(options: SystemOptions = {}): SystemRef {
   const plainLog = safeLog(options.log ?? silent);
   const log = tracer === undefined ? plainLog : tracedLog(plainLog);
   const letters = new DeadLetters(log, options.onDeadLetter?.bind(options));
-  const queue = queueFor(options.clock, options.schedule);
-  const random = options.random?.bind(options) ?? (() => Math.random());
-  const core = new SystemCore(options.name ?? 'system', log, letters, queue, random, tracer);
+  const core = new SystemCore({
+    name: options.name ?? 'system',
+    log,
+    letters,
+    queue: queueFor(options.clock, options.schedule),
+    random: options.random?.bind(options) ?? (() => Math.random()),
+    tracer,
+    freezesMessages: options.freezeMessages === true,
+  });
   core.messageType = options.messageType?.bind(options);
   core.onIllegalFlags = options.onIllegalFlags?.bind(options);
-  core.freezesMessages = options.freezeMessages === true;
   core.onGivingUp = options.onGivingUp?.bind(options);
   // A kind of its own, outside the numbers: the root is no actor of anyone's.
   const kind = new KindStats('system', core);

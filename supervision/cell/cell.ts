@@ -15,6 +15,7 @@ import {
   QUEUED,
   RESETTING,
   RUNNING,
+  SIGNALS,
   SLOT,
   STATELESS,
   STOPPING,
@@ -175,14 +176,14 @@ export class Cell extends Inbox implements Runnable {
   post(msg: unknown, meta: Meta): void {
     const flags = this.flags;
     const mailbox = this.mailbox;
-    if ((flags & NOT_AT_ONCE) === 0) {
+    if (mailbox !== undefined && mailbox.length < this.capacity && (flags & CLOSED) === 0) {
+      // Where something waits, the actor is queued, or will go on with it by itself.
+      mailbox.push(msg, meta);
+    } else if ((flags & NOT_AT_ONCE) === 0) {
       this.slotMsg = msg;
       this.slotMeta = meta;
       this.flags = flags | SLOT | QUEUED;
       this.kind.queue.enqueue(this);
-    } else if (mailbox !== undefined && mailbox.length < this.capacity && (flags & CLOSED) === 0) {
-      // Where something waits, the actor is queued, or will go on with it by itself.
-      mailbox.push(msg, meta);
     } else this.postSlowly(msg, meta);
   }
 
@@ -271,27 +272,41 @@ export class Cell extends Inbox implements Runnable {
     let msg: unknown;
     let meta: Meta = 0;
     try {
-      while (n < limit && (this.flags & WAITING) !== 0) {
-        msg = this.take();
-        meta = taken.meta;
-        n++;
-        if (typeof meta !== 'number' && this.isOver(meta)) continue;
-        const state = this.state;
-        const next = f(state, msg, ctx);
-        if (next !== state) {
-          if (isPromise(next)) {
-            lifecycle.awaited(this, next, msg, meta, false);
-            break;
-          }
-          this.state = next;
+      let flags = this.flags;
+      while ((flags & WAITING) !== 0) {
+        // As `take` does, but a message and its meta go no way round by `taken`.
+        const mailbox = this.mailbox;
+        if ((flags & SIGNALS) !== 0) {
+          msg = this.takeSignal();
+          meta = taken.meta;
+        } else if (mailbox !== undefined) {
+          msg = mailbox.take();
+          meta = mailbox.meta;
+          if (mailbox.length === 0) this.giveMailbox(mailbox);
+        } else {
+          msg = this.slotMsg;
+          meta = this.slotMeta;
+          this.emptySlot();
         }
-        if ((this.flags & BLOCKED) !== 0) break;
+        n++;
+        if (typeof meta === 'number' || !this.isOver(meta)) {
+          const state = this.state;
+          const next = f(state, msg, ctx);
+          if (next !== state) {
+            if (isPromise(next)) {
+              lifecycle.awaited(this, next, msg, meta, false);
+              break;
+            }
+            this.state = next;
+          }
+        }
+        flags = this.flags;
+        if ((flags & BLOCKED) !== 0 || n >= limit) break;
       }
     } catch (error) {
       this.flags &= ~RUNNING;
       lifecycle.crashed(this, msg, meta, error, false);
     }
-    taken.meta = 0;
     return n;
   }
 

@@ -48,7 +48,7 @@ export abstract class Inbox extends Ref<unknown> {
     return msg;
   }
 
-  private takeSignal(): unknown {
+  protected takeSignal(): unknown {
     const signals = this.rare?.signals;
     const signal = signals?.take();
     if (this.rare !== undefined && signals?.length === 0) {
@@ -77,7 +77,7 @@ export abstract class Inbox extends Ref<unknown> {
     return msg;
   }
 
-  private giveMailbox(mailbox: Mailbox): void {
+  protected giveMailbox(mailbox: Mailbox): void {
     this.mailbox = undefined;
     this.flags &= ~PILE;
     this.kind.mailboxes.give(mailbox);
@@ -117,7 +117,7 @@ export abstract class Inbox extends Ref<unknown> {
     return (this.flags & SLOT) !== 0 && this.slotMsg === msg;
   }
 
-  private emptySlot(): void {
+  protected emptySlot(): void {
     this.slotMsg = undefined;
     this.slotMeta = 0;
     this.flags &= ~SLOT;

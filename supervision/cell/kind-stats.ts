@@ -49,6 +49,9 @@ interface Overseer {
   close(): void;
 }
 
+/** What a system is made of. */
+type SystemParts = Pick<SystemCore, 'name' | 'log' | 'letters' | 'queue' | 'random' | 'tracer' | 'freezesMessages'>;
+
 /** What all actors of a system share. */
 export class SystemCore {
   readonly name: string;
@@ -62,7 +65,9 @@ export class SystemCore {
   /** Hears of each actor whose flags do not go together; nothing is looked at without it. */
   onIllegalFlags: ((problem: string) => void) | undefined = undefined;
   /** Whether actors get messages that nobody can change. */
-  freezesMessages = false;
+  readonly freezesMessages: boolean;
+  /** Whether all of its actors are of the class `Cell` itself. */
+  readonly hasPlainCells: boolean;
   /** Called for a supervisor at the top that had too many restarts. */
   onGivingUp: ((name: string, cause: unknown) => void) | undefined = undefined;
   /** The type of a message for people. */
@@ -74,22 +79,21 @@ export class SystemCore {
   readonly kinds = new Map<string, KindStats>();
   /** The kind of actors that name none. */
   readonly plain: KindStats;
+  /** The options that were checked last. */
+  checkedOptions: object | undefined = undefined;
   /** Makes names for unnamed actors. */
   nextLabel = 1;
 
-  constructor(name: string, log: Log, letters: DeadLetters, queue: RunQueue, random: () => number, tracer?: Tracer) {
-    this.name = name;
-    this.log = log;
-    this.letters = letters;
-    this.queue = queue;
-    this.random = random;
-    this.tracer = tracer;
+  constructor(parts: SystemParts) {
+    this.name = parts.name;
+    this.log = parts.log;
+    this.letters = parts.letters;
+    this.queue = parts.queue;
+    this.random = parts.random;
+    this.tracer = parts.tracer;
+    this.freezesMessages = parts.freezesMessages;
+    this.hasPlainCells = parts.tracer === undefined && !parts.freezesMessages;
     this.plain = this.kindOf('actor');
-  }
-
-  /** Whether all of its actors are of the class `Cell` itself. */
-  get hasPlainCells(): boolean {
-    return this.tracer === undefined && !this.freezesMessages;
   }
 
   /** The numbers of a kind, made at its first actor. */

@@ -90,94 +90,95 @@ export class Mailbox {
   meta: Meta = 0;
   private head: Chunk;
   private tail: Chunk;
+  /** Of the head, and of the tail. */
+  private heads: unknown[];
+  private tails: unknown[];
   private headAt = 0;
   private tailAt = 0;
   /** Stamp of the message that was put in last; NO_STAMP when that was an ask. */
   private lastStamp = 0;
-  /** The run of `head` that comes next, and where it begins; -1 when there is none yet. */
+  /** The run of `head` that comes next. */
   private nextRun = 0;
-  private nextRunAt = -1;
+  /** Where in `head` something changes: the next run begins, or the chunk is over. */
+  private turnAt = CHUNK_MESSAGES;
 
   constructor(pool: MailboxPool) {
     this.pool = pool;
     this.head = pool.takeChunk();
     this.tail = this.head;
+    this.heads = this.head.messages;
+    this.tails = this.heads;
   }
 
   push(msg: unknown, meta: Meta): void {
-    let at = this.tailAt;
-    let chunk = this.tail;
-    if (at === chunk.messages.length) {
-      chunk = this.extend(chunk);
-      at = 0;
-    }
-    chunk.messages[at] = msg;
-    if (typeof meta !== 'number' || meta !== this.lastStamp) this.beginRun(chunk, at, meta);
+    if (this.tailAt === this.tails.length) this.extend();
+    const at = this.tailAt;
+    this.tails[at] = msg;
+    if (typeof meta !== 'number' || meta !== this.lastStamp) this.beginRun(at, meta);
     this.tailAt = at + 1;
     this.length++;
   }
 
-  private extend(last: Chunk): Chunk {
+  private extend(): void {
     const chunk = this.length < FLOOD ? this.pool.takeChunk() : this.pool.takeLargeChunk();
-    last.next = chunk;
+    this.tail.next = chunk;
     this.tail = chunk;
-    return chunk;
+    this.tails = chunk.messages;
+    this.tailAt = 0;
   }
 
-  private beginRun(chunk: Chunk, at: number, meta: Meta): void {
+  private beginRun(at: number, meta: Meta): void {
+    const chunk = this.tail;
     this.lastStamp = typeof meta === 'number' ? meta : NO_STAMP;
     chunk.places[chunk.runs] = at;
     chunk.metas[chunk.runs] = meta;
     chunk.runs++;
-    if (chunk === this.head && this.nextRunAt < 0) this.nextRunAt = at;
+    if (chunk === this.head && at < this.turnAt) this.turnAt = at;
   }
 
   /** The oldest message; its meta is then in `meta`. Only when `length` > 0. */
   take(): unknown {
-    const chunk = this.head;
+    if (this.headAt === this.turnAt) this.turn();
+    const messages = this.heads;
     const at = this.headAt;
-    const msg = chunk.messages[at];
-    chunk.messages[at] = undefined;
-    if (at === this.nextRunAt) this.enterRun(chunk);
+    const msg = messages[at];
+    messages[at] = undefined;
+    this.headAt = at + 1;
     this.length--;
-    if (at + 1 === chunk.messages.length) this.leave(chunk);
-    else this.headAt = at + 1;
     return msg;
   }
 
-  private enterRun(chunk: Chunk): void {
-    this.meta = chunk.metas[this.nextRun] ?? 0;
-    chunk.metas[this.nextRun] = 0;
-    this.nextRun++;
-    this.nextRunAt = this.runAt(chunk);
-  }
-
-  private runAt(chunk: Chunk): number {
-    return this.nextRun < chunk.runs ? (chunk.places[this.nextRun] ?? -1) : -1;
-  }
-
-  /** Goes on with the next chunk, or with this one from its beginning. */
-  private leave(chunk: Chunk): void {
-    this.headAt = 0;
-    this.nextRun = 0;
-    if (chunk.next === undefined) {
-      this.tailAt = 0;
-      chunk.runs = 0;
-    } else {
-      this.head = chunk.next;
-      this.pool.giveChunk(chunk);
+  /** Goes on with the next chunk if this one is over, and enters the run that begins here if one does. */
+  private turn(): void {
+    const { next } = this.head;
+    if (next !== undefined && this.headAt === this.head.messages.length) {
+      this.pool.giveChunk(this.head);
+      this.head = next;
+      this.heads = next.messages;
+      this.headAt = 0;
+      this.nextRun = 0;
     }
-    this.nextRunAt = this.runAt(this.head);
+    const { head } = this;
+    if (this.nextRun < head.runs && head.places[this.nextRun] === this.headAt) {
+      this.meta = head.metas[this.nextRun] ?? 0;
+      head.metas[this.nextRun] = 0;
+      this.nextRun++;
+    }
+    this.turnAt = this.nextRun < head.runs ? (head.places[this.nextRun] ?? 0) : head.messages.length;
   }
 
   /** The oldest message; only when `length` > 0. */
   peek(): unknown {
-    return this.head.messages[this.headAt];
+    const { head, headAt } = this;
+    return headAt === head.messages.length ? head.next?.messages[0] : head.messages[headAt];
   }
 
   /** Meta of the oldest message; only when `length` > 0. */
   peekMeta(): Meta {
-    return this.headAt === this.nextRunAt ? (this.head.metas[this.nextRun] ?? 0) : this.meta;
+    const { head, headAt } = this;
+    if (headAt !== this.turnAt) return this.meta;
+    if (headAt < head.messages.length) return head.metas[this.nextRun] ?? 0;
+    return head.next?.places[0] === 0 && head.next.runs > 0 ? (head.next.metas[0] ?? 0) : this.meta;
   }
 
   /** Whether this very message waits. */
@@ -206,19 +207,24 @@ export class Mailbox {
     return messages;
   }
 
-  /** Makes an emptied mailbox as good as new, with no more room than a new one. */
+  /** Makes an emptied mailbox ready for its next actor, with no more room than a new one. */
   rewind(): void {
-    if (this.head.messages.length !== CHUNK_MESSAGES) {
+    if (this.tails.length !== CHUNK_MESSAGES) {
       this.pool.giveChunk(this.head);
       this.head = this.pool.takeChunk();
       this.tail = this.head;
+      this.heads = this.head.messages;
+      this.tails = this.heads;
     }
     this.head.runs = 0;
+    this.nextRun = 0;
     this.headAt = 0;
     this.tailAt = 0;
-    this.meta = 0;
-    this.lastStamp = 0;
-    this.nextRun = 0;
-    this.nextRunAt = -1;
+    this.turnAt = CHUNK_MESSAGES;
+    // It goes on from the stamp that it has; an ask would be held.
+    if (this.lastStamp < 0) {
+      this.lastStamp = 0;
+      this.meta = 0;
+    }
   }
 }

@@ -5,7 +5,7 @@ import { type Behaviour, type CellHooks, Children, noOptions } from './cell-part
 import { CHILDREN_TOLD, ENDED, STATELESS, STOPPING } from './flags.ts';
 import { FreezingCell } from './freezing-cell.ts';
 import { stopWhenIdle } from './idle.ts';
-import type { KindStats } from './kind-stats.ts';
+import type { KindStats, SystemCore } from './kind-stats.ts';
 import { joinLifecycle } from './lifecycle.ts';
 import { initialise } from './restarting.ts';
 import { stoppedParent } from './stopping.ts';
@@ -31,12 +31,12 @@ interface SpawnExtras {
 export function spawnCell(parent: Cell, f: MessageHandler, options: Behaviour, extras?: SpawnExtras): Cell {
   // CHILDREN_TOLD: a reset has told the children of the former life to end, and this one would not hear of it.
   if ((parent.flags & (STOPPING | ENDED | CHILDREN_TOLD)) !== 0) throw stoppedParent(parent);
-  checkHandler(f);
-  if (options !== noOptions) checkBehaviour(options);
+  if (typeof f !== 'function') checkHandler(f);
+  const system = parent.kind.system;
+  if (options !== system.checkedOptions) checkOnce(system, options);
   const { name } = options;
   let siblings = parent.children;
   if (name !== undefined) checkName(parent, name, siblings);
-  const system = parent.kind.system;
   const kind = options.kind === undefined ? system.plain : system.kindOf(options.kind);
   const capacity = Math.min(options.mailbox?.capacity ?? DEFAULT_CAPACITY, MAX_CAPACITY);
   const label = name ?? extras?.label ?? system.nextLabel++;
@@ -61,6 +61,13 @@ export function spawnCell(parent: Cell, f: MessageHandler, options: Behaviour, e
   if (options.initialStateFunc === undefined) cell.state = options.initialState;
   else initialise(cell);
   return cell;
+}
+
+/** Many actors have the same options, which need be checked once. */
+function checkOnce(system: SystemCore, options: Behaviour): void {
+  if (options === noOptions) return;
+  checkBehaviour(options);
+  system.checkedOptions = options;
 }
 
 function classOf({ tracer, system }: KindStats): typeof Cell {

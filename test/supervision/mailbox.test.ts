@@ -8,25 +8,27 @@ import { type Asking, openAsks, rejectsWith, withSystem } from '../support/super
 test('a mailbox is a queue, whatever is put in and taken out, across chunks and reuse', () => {
   const pool = new MailboxPool();
   const step = fc.record({ push: fc.nat(400), take: fc.nat(400) });
+  // Some messages in a row have the same stamp, also the last of one use and the first of the next.
+  const stampOf = (n: number): number => n >> 3;
+  let next = 0;
   fc.assert(
     fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
       const mailbox = pool.take();
       const model: number[] = [];
-      let next = 0;
       const takeOne = (): void => {
         const expected = model.shift();
         assert.equal(mailbox.take(), expected);
-        assert.equal(mailbox.meta, expected);
+        assert.equal(mailbox.meta, stampOf(expected ?? 0));
       };
       for (const { push, take } of steps) {
         for (let i = 0; i < push; i++) {
-          mailbox.push(next, next);
+          mailbox.push(next, stampOf(next));
           model.push(next++);
         }
         for (let i = 0; i < take && model.length > 0; i++) takeOne();
         assert.equal(mailbox.length, model.length);
         assert.deepEqual(mailbox.toArray(), model);
-        if (model.length > 0) assert.equal(mailbox.peekMeta(), model[0]);
+        if (model.length > 0) assert.equal(mailbox.peekMeta(), stampOf(model[0] ?? 0));
         assert.equal(mailbox.has(model.at(-1) ?? 0), model.length > 0);
         assert.equal(mailbox.has(next), false);
       }
