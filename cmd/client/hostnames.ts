@@ -52,7 +52,7 @@ function showRecords(out: Output, mapping: Mapping): void {
   if (out.json) return;
   const { zone } = mapping;
   out.note('Enter these records at your DNS provider:\n');
-  for (const { type, name, name_in_zone, value, note } of mapping.records ?? namelessRecords(mapping)) {
+  for (const { type, name, name_in_zone, value, note } of mapping.records ?? recordsOf(mapping)) {
     out.note(`  ${type.padEnd(5)}  ${name}`);
     if (name_in_zone !== undefined && zone !== undefined)
       out.note(out.paint(`         in the zone ${zone}: ${name_in_zone}`, 'dim'));
@@ -63,12 +63,7 @@ function showRecords(out: Output, mapping: Mapping): void {
 }
 
 /** The records, for a platform of an older version that does not list them. */
-function namelessRecords({
-  domain,
-  verify_name,
-  verify_token,
-  cname_target,
-}: Mapping): NonNullable<Mapping['records']> {
+function recordsOf({ domain, verify_name, verify_token, cname_target }: Mapping): NonNullable<Mapping['records']> {
   const target = cname_target ?? "the platform's host for hostnames, which its operator names";
   return [
     { type: 'TXT', name: verify_name, value: verify_token },

@@ -1,20 +1,9 @@
 /** What a container may reach: everything, nothing, or some networks. */
 import { z } from 'zod';
+import { networkOf } from '../../lib/ipv4.ts';
 
 /** Networks that one container can name. */
 const MAX_EGRESS = 32;
-
-/** `a.b.c.d/n`, or an address alone, by numbers. */
-const NETWORK =
-  /^(\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])(?:\.(\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])){3}(?:\/(\d|[12]\d|3[0-2]))?$/;
-
-/** Whether a text is a network of IPv4, written with its own first address, or one address. */
-function isNetwork(text: string): boolean {
-  if (!NETWORK.test(text)) return false;
-  const [address = '', bits = '32'] = text.split('/');
-  const first = address.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);
-  return first % 2 ** (32 - Number(bits)) === 0;
-}
 
 const ERROR =
   `must be "any", "none", or 1 to ${MAX_EGRESS} networks of IPv4, each written with its first address, ` +
@@ -29,7 +18,9 @@ export const egressSchema = z.union(
   [
     z.enum(['any', 'none']),
     z
-      .array(z.string({ error: NETWORK_ERROR }).refine(isNetwork, { error: NETWORK_ERROR }))
+      .array(
+        z.string({ error: NETWORK_ERROR }).refine((text) => networkOf(text) !== undefined, { error: NETWORK_ERROR }),
+      )
       .min(1, { error: ERROR })
       .max(MAX_EGRESS, { error: ERROR }),
   ],
@@ -42,7 +33,7 @@ type Egress = Readonly<z.output<typeof egressSchema>>;
 export function keptEgress(said: Egress): readonly string[] | null {
   if (said === 'any') return null;
   if (said === 'none' || typeof said === 'string') return [];
-  return [...new Set(said.map((network) => (network.includes('/') ? network : `${network}/32`)))].sort();
+  return [...new Set(said.map((network) => networkOf(network) ?? network))].sort();
 }
 
 /** As it is shown; `any` is not. */

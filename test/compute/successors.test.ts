@@ -54,6 +54,16 @@ const row = (compute: ComputeUnderTest, id: string) => containerById(compute.db,
 const predecessorIsGone = (compute: ComputeUnderTest, id: string) =>
   until(async () => (await row(compute, id))?.predecessorSince === null, { what: 'the one before is ended' });
 
+/** One whose new container is ready, while the engine is held at taking it in: `release` lets it go on. */
+async function promoting(t: Parameters<typeof open>[0]) {
+  const compute = await open(t);
+  const id = await compute.running(ann, stateless);
+  const release = compute.engine.hold('promote');
+  await change(compute, id, { image: TWO });
+  await until(() => count(compute, `promote ${id}`) === 1, { what: 'the new one is ready' });
+  return { compute, id, release };
+}
+
 describe('a container without mount paths gets another image', () => {
   test('without ever not running, and what ran before is ended some time later, in its own time', async (t) => {
     const compute = await open(t);
@@ -118,11 +128,7 @@ describe('a container without mount paths gets another image', () => {
   });
 
   test('after a way back on the engine: what it runs is what its row says', async (t) => {
-    const compute = await open(t);
-    const id = await compute.running(ann, stateless);
-    const release = compute.engine.hold('promote');
-    await change(compute, id, { image: TWO });
-    await until(() => count(compute, `promote ${id}`) === 1, { what: 'the new one is ready' });
+    const { compute, id, release } = await promoting(t);
     // Its user does not want it any more; the engine has been told.
     await change(compute, id, { image: ONE });
     release();
@@ -132,11 +138,7 @@ describe('a container without mount paths gets another image', () => {
   });
 
   test('after a way back whose node is lost when the engine was told: nothing of the other one stays', async (t) => {
-    const compute = await open(t);
-    const id = await compute.running(ann, stateless);
-    const release = compute.engine.hold('promote');
-    await change(compute, id, { image: TWO });
-    await until(() => count(compute, `promote ${id}`) === 1, { what: 'the new one is ready' });
+    const { compute, id, release } = await promoting(t);
     await change(compute, id, { image: ONE });
     await compute.stop();
     release();

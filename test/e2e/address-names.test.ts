@@ -1,14 +1,10 @@
 /** A readable address through the real platform over TLS: a stranger, a narrow token, and a removed user. */
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
-import { Agent, get } from 'node:https';
-import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { startBox } from '../support/clients/container.ts';
-import { deleteAll, logIn, request, startPlatform, troupe } from '../support/cluster/platform.ts';
-import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
-import { tempDir } from '../support/temp.ts';
+import { logIn, request, troupe } from '../support/cluster/platform.ts';
+import { PAGE, servedContainer } from '../support/cluster/served-container.ts';
+import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { until } from '../support/until.ts';
 
 const PASSWORD = 'the password of a test';
@@ -17,47 +13,22 @@ test('a name leads to its container over TLS, and stays the user’s when it is 
   skip: skipWithoutDocker(),
   timeout: 240_000,
 }, async (t) => {
-  const ends: (() => unknown)[] = [];
-  t.after(async () => {
-    for (const end of ends) await end();
-  });
-  const data = await tempDir({ after: (end) => void ends.unshift(end) });
-  const platform = await startPlatform({ data, env: { DEFAULT_IMAGE: await tinyImage() } });
-  ends.unshift(() => platform.stop());
-  const { urls, admin, domain } = platform.ready;
-  const token = await logIn(urls.auth, admin.username, admin.password ?? '');
-  ends.unshift(() => deleteAll(urls.compute, token));
+  const { platform, data, token, id, config, ask } = await servedContainer(t);
+  const { urls, domain } = platform.ready;
   const added = await troupe(['users', 'add', 'bob', '--data', data], { input: `${PASSWORD}\n` });
   assert.equal(added.code, 0, added.stderr);
   const bob = await logIn(urls.auth, 'bob', PASSWORD);
-  const { id } = await startBox(urls.compute, token, data);
   const bobs = await startBox(urls.compute, bob, data);
   const containers = `${urls.compute}/compute/containers`;
   const name = (of: string, address_name: string | null, who = token) =>
     request('PATCH', `${containers}/${of}`, { token: who, body: { address_name } });
 
-  const rule = { port: 443, target_port: 8080, tls: 'platform' };
-  assert.equal((await request('POST', `${containers}/${id}/ingress`, { token, body: rule })).status, 200);
-  const config = { XDG_CONFIG_HOME: join(data, 'config'), TROUPE_URL: '', TROUPE_TOKEN: '' };
-  const login = ['login', urls.https, '--ca', join(data, 'ca.pem'), '--user', 'admin', '--password-stdin'];
-  assert.equal((await troupe(login, { env: config, input: `${admin.password}\n` })).code, 0);
-  const serve = 'mkdir /tmp/w; echo served > /tmp/w/index.html; httpd -p 8080 -h /tmp/w';
-  assert.equal((await troupe(['exec', id, '--', serve], { env: config })).code, 0);
-
-  const ca = await readFile(join(data, 'ca.pem'));
-  const ask = (host: string): Promise<string> => {
-    const agent = new Agent({ ca, servername: host });
-    return new Promise<string>((resolve, reject) => {
-      const options = { host: '127.0.0.1', port: new URL(urls.https).port, agent, headers: { host } };
-      get(options, (answer) => resolve(text(answer))).on('error', reject);
-    }).finally(() => agent.destroy());
-  };
   const shop = `shop.compute.${domain}`;
   await assert.rejects(ask(shop), /unrecognized.name/i);
   const named = await troupe(['update', id, '--address', 'shop'], { env: config });
   assert.match(named.stdout + named.stderr, /the address \(shop\.compute\./);
-  await until(async () => (await ask(shop).catch(() => '')) === 'served\n', { what: 'the page', timeoutMs: 10_000 });
-  assert.equal(await ask(`${id}.compute.${domain}`), 'served\n');
+  await until(async () => (await ask(shop).catch(() => '')) === PAGE, { what: 'the page', timeoutMs: 10_000 });
+  assert.equal(await ask(`${id}.compute.${domain}`), PAGE);
   const opened = await troupe(['open', id], { env: config });
   assert.match(opened.stdout, new RegExp(`^https://${shop}(:\\d+)?/\\n$`));
 

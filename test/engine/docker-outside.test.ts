@@ -1,48 +1,24 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { after, before, describe, it } from 'node:test';
-import { findProgram, isRoot } from '../../transports/engines/docker/run.ts';
-import { dockerSkip, dockerUnderTest, realRequired } from '../support/engine/docker-under-test.ts';
+import { dockerUnderTest } from '../support/engine/docker-under-test.ts';
 import { eventually } from '../support/engine/eventually.ts';
+import { outsideWorld, skipWithoutWorld } from '../support/engine/outside-world.ts';
 
-/** A network namespace stands for the world: 198.51.100.0/24 is set aside for documentation (RFC 5737). */
-const world = `troupe-${process.pid}`;
-const [near, far] = [`tw${process.pid}a`, `tw${process.pid}b`];
+/** In the world: 198.51.100.0/24 is set aside for documentation (RFC 5737). */
 const server =
   "require('net').createServer((s) => s.end('reached by ' + s.remoteAddress + '\\n')).listen(8080, '198.51.100.2', () => console.log('up'))";
 
-function skip(): string | false {
-  if (realRequired) return false;
-  if (!isRoot() || findProgram('ip') === undefined) return 'makes a network namespace: needs root and iproute2';
-  return dockerSkip();
-}
-
-describe('the world outside, from a container on Docker', { skip: skip() }, () => {
+describe('the world outside, from a container on Docker', { skip: skipWithoutWorld() }, () => {
   let under: Awaited<ReturnType<typeof dockerUnderTest>> | undefined;
-  let child: ChildProcess | undefined;
-  const ip = (...args: string[]): void => void execFileSync('ip', args, { stdio: ['ignore', 'ignore', 'pipe'] });
+  let world: Awaited<ReturnType<typeof outsideWorld>> | undefined;
 
   before(async () => {
-    ip('netns', 'add', world);
-    ip('link', 'add', near, 'type', 'veth', 'peer', 'name', far);
-    ip('link', 'set', far, 'netns', world);
-    ip('addr', 'add', '198.51.100.1/30', 'dev', near);
-    ip('link', 'set', near, 'up');
-    ip('-n', world, 'addr', 'add', '198.51.100.2/30', 'dev', far);
-    ip('-n', world, 'link', 'set', far, 'up');
-    child = spawn('ip', ['netns', 'exec', world, process.execPath, '-e', server], {
-      stdio: ['ignore', 'pipe', 'ignore'],
-    });
-    if (child.stdout !== null) await once(child.stdout, 'data');
+    world = await outsideWorld({ here: { ipv4: ['198.51.100.1/30'] }, there: { ipv4: ['198.51.100.2/30'] }, server });
     under = await dockerUnderTest();
     await under.engine.ensureImage(under.image, { always: false });
   });
   after(async () => {
-    child?.kill();
-    if (child !== undefined && child.exitCode === null && child.signalCode === null) await once(child, 'exit');
-    // The pair goes with the namespace.
-    ip('netns', 'del', world);
+    await world?.end();
     await under?.end();
   });
 

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { request } from 'node:https';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { unfinishedUploads } from '../../cmd/node/registry/store.ts';
 import { pause } from '../support/pause.ts';
 import { openTrialRegistry } from '../support/registry/collection-trial.ts';
@@ -17,22 +17,13 @@ import {
   type TrialImage,
 } from '../support/registry/registry-client.ts';
 import { skipWithout } from '../support/require.ts';
-import type { Cleanup } from '../support/temp.ts';
+import { inReverse } from '../support/suite.ts';
 import { until } from '../support/until.ts';
 
 const options = { skip: skipWithout('docker-registry'), timeout: 120_000 };
 const LIMIT = 1_000_000;
 const REFUSED =
   /403 .*DENIED.*The images of ann hold [0-9,]+ of 1,000,000 bytes.*Remove images with `troupe image rm NAME:TAG`, or ask the administrator/s;
-
-/** Ends the last first: a process is found by files in a folder. */
-function inReverse(t: TestContext): Cleanup {
-  const ends: (() => Promise<void> | void)[] = [];
-  t.after(async () => {
-    for (const end of ends) await end();
-  });
-  return { after: (end) => void ends.unshift(end) };
-}
 
 type TrialRegistry = Awaited<ReturnType<typeof openTrialRegistry>>;
 
@@ -54,12 +45,21 @@ const holds = (registry: TrialRegistry, bytes: number) =>
     { what: `about ${bytes} bytes are held`, timeoutMs: 10_000 },
   );
 
-/** Sends a layer without saying how long it is. Resolves with the status and the text. */
-async function stream({ port, ca, token }: TrialRegistry, path: string, parts: readonly Buffer[]) {
-  const headers = { host: 'registry.cloud.test', authorization: `Bearer ${await token()}` };
+/** Asks the registry by hand: `parts` one after the other, without a word of their length. With the status and the text. */
+async function askBy(
+  { port, ca }: TrialRegistry,
+  asked: { readonly method: string; readonly path: string; readonly authorization: string },
+  parts: readonly Buffer[] | undefined,
+): Promise<string> {
+  const { method, path, authorization } = asked;
+  const headers = {
+    host: 'registry.cloud.test',
+    ...(parts === undefined ? { 'content-length': 0 } : {}),
+    ...(authorization && { authorization }),
+  };
   return new Promise<string>((resolve, reject) => {
-    const asked = request(
-      { host: '127.0.0.1', port, ca, servername: 'registry.cloud.test', method: 'PATCH', path, headers },
+    const open = request(
+      { host: '127.0.0.1', port, ca, servername: 'registry.cloud.test', method, path, headers },
       (response) => {
         let text = '';
         response.on('data', (part: Buffer) => {
@@ -68,17 +68,22 @@ async function stream({ port, ca, token }: TrialRegistry, path: string, parts: r
         response.once('end', () => resolve(`${response.statusCode} ${text}`));
       },
     );
-    asked.once('error', reject);
+    open.once('error', reject);
     const send = async () => {
-      for (const part of parts) {
-        if (asked.destroyed || asked.writableEnded) return;
-        asked.write(part);
+      for (const part of parts ?? []) {
+        if (open.destroyed || open.writableEnded) return;
+        open.write(part);
         await pause(5, 'pace');
       }
-      asked.end();
+      open.end();
     };
     void send();
   });
+}
+
+/** Sends a layer without saying how long it is. */
+async function stream(registry: TrialRegistry, path: string, parts: readonly Buffer[]): Promise<string> {
+  return askBy(registry, { method: 'PATCH', path, authorization: `Bearer ${await registry.token()}` }, parts);
 }
 
 test(
@@ -165,22 +170,8 @@ test('who may not push is told nothing of what others have', options, async (t) 
     assert.match(await fetchWith(full, path, `Bearer ${await full.token()}`), /^403 .*DENIED/s);
 });
 
-async function fetchWith({ port, ca }: TrialRegistry, path: string, authorization: string): Promise<string> {
-  const headers = { host: 'registry.cloud.test', 'content-length': 0, ...(authorization && { authorization }) };
-  return new Promise((resolve, reject) => {
-    const asked = request(
-      { host: '127.0.0.1', port, ca, servername: 'registry.cloud.test', method: 'POST', path, headers },
-      (response) => {
-        let text = '';
-        response.on('data', (part: Buffer) => {
-          text += part.toString();
-        });
-        response.once('end', () => resolve(`${response.statusCode} ${text}`));
-      },
-    );
-    asked.once('error', reject);
-    asked.end();
-  });
+function fetchWith(registry: TrialRegistry, path: string, authorization: string): Promise<string> {
+  return askBy(registry, { method: 'POST', path, authorization }, undefined);
 }
 
 test('what a row names by its digest stays, for all kinds of machines, and counts', options, async (t) => {

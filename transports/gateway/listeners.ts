@@ -18,6 +18,7 @@ import type { Wire } from '../wire/wire.ts';
 import { wireOf } from '../wire/wires.ts';
 import type { CacheHook } from './h1/cache-hook.ts';
 import type { ClientTimeouts, SwitchedRequest } from './h1/client-context.ts';
+import { LeftSockets } from './h1/left-sockets.ts';
 import { LoopGuard } from './h1/loop-detection.ts';
 import { HttpProxy } from './h1/server.ts';
 import { SocketDirection } from './h1/socket-direction.ts';
@@ -84,11 +85,8 @@ const FIRST_BYTES_MS = 10_000;
 const RETRY_MS = 30_000;
 /** A long connection without a byte in either direction ends after this, ms. */
 const LONG_IDLE_MS = 3_600_000;
-/** WebSockets are left until so long before their origin is ended, one after the other within so long. */
+/** WebSockets are left until so long before their origin is ended, ms. */
 const LEAVE_BEFORE_MS = 3000;
-const LEAVE_WITHIN_MS = 5000;
-/** How long the two sides of a WebSocket that was left may take to close it. */
-const LEFT_MS = 3000;
 
 /** Listening sockets and all that came in by them. */
 export class GatewayListeners implements IngressListeners {
@@ -100,8 +98,7 @@ export class GatewayListeners implements IngressListeners {
   readonly #proxy: HttpProxy;
   readonly #ingress = new Map<number, RawListener>();
   readonly #long = new Map<() => void, LongConnection['kind']>();
-  /** WebSockets, by the address of their origin: how each is left. */
-  readonly #sockets = new Map<string, Set<() => void>>();
+  readonly #sockets: LeftSockets;
   #http: RawListener | undefined;
   #https: RawListener | undefined;
   #ssh: RawListener | undefined;
@@ -118,6 +115,7 @@ export class GatewayListeners implements IngressListeners {
     this.#upstreams = new Upstreams(options.upstreamLimits, options.pipelined, ({ host }) =>
       options.cache?.forget?.(host),
     );
+    this.#sockets = new LeftSockets(options.leaveMs ?? PREDECESSOR_MS - LEAVE_BEFORE_MS);
     this.#admission = new Admission(options.limits, proxies?.isTrusted);
     this.#turns = new Turns({
       isShared: () => this.#admission.isShared,
@@ -230,17 +228,14 @@ export class GatewayListeners implements IngressListeners {
 
   /** The container at this address is ended soon, since another has its place: clients of WebSockets come again. */
   leaveOrigin(address: string): void {
-    for (const leave of this.#sockets.get(address) ?? []) {
-      // Not all at once: each asks the other one for a new connection.
-      const later = (this.#options.leaveMs ?? PREDECESSOR_MS - LEAVE_BEFORE_MS) - Math.random() * LEAVE_WITHIN_MS;
-      setTimeout(() => this.#sockets.get(address)?.has(leave) && leave(), later).unref();
-    }
+    this.#sockets.leaveOrigin(address);
   }
 
   /** Takes no more connections, lets answers under way finish (at most `graceMs`), then ends everything. */
   async close(graceMs: number): Promise<void> {
     clearTimeout(this.#again);
     this.#turns.close();
+    this.#sockets.close();
     const closing = [this.#http, this.#https, this.#ssh, ...this.#ingress.values()].map((listener) =>
       listener?.close(),
     );
@@ -324,29 +319,20 @@ export class GatewayListeners implements IngressListeners {
   }
 
   #switch(client: Wire, origin: Wire, { rest, originHost, ...about }: SwitchedRequest): void {
-    const isSocket = about.protocol.toLowerCase() === 'websocket';
     let direction: SocketDirection | undefined;
     const back = (...parts: ConstructorParameters<typeof SocketDirection>) => {
       direction = new SocketDirection(...parts);
       direction.begin(rest);
       return direction;
     };
-    const leave = () => direction?.leave(() => void setTimeout(end, LEFT_MS).unref());
-    const end = this.#join(
-      client,
-      origin,
-      { kind: 'upgrade', ...about },
-      {
-        back: isSocket ? back : undefined,
-        onEnd: () => {
-          const sockets = this.#sockets.get(originHost);
-          if (sockets?.delete(leave) && sockets.size === 0) this.#sockets.delete(originHost);
-        },
-      },
-    );
-    if (direction === undefined) return;
-    const sockets = this.#sockets.get(originHost) ?? new Set();
-    this.#sockets.set(originHost, sockets.add(leave));
+    let [isOver, forget] = [false, () => {}];
+    const onEnd = () => {
+      isOver = true;
+      forget();
+    };
+    const isSocket = about.protocol.toLowerCase() === 'websocket';
+    const end = this.#join(client, origin, { kind: 'upgrade', ...about }, { back: isSocket ? back : undefined, onEnd });
+    if (direction !== undefined && !isOver) forget = this.#sockets.add(originHost, { direction, end });
   }
 
   #join(

@@ -14,6 +14,9 @@ type Action = 'pull' | 'push' | 'delete';
 const TOKEN_MS = 3 * 60_000;
 const MOST_BYTES = 4 * 1024 * 1024;
 
+/** The kinds of manifests that are understood, as a request says them. */
+export const ACCEPTED = [MEDIA.dockerManifest, MEDIA.ociManifest, MEDIA.dockerList, MEDIA.ociIndex].join(', ');
+
 /** What is in a registry under a name. */
 interface ImageName {
   readonly host: string;
@@ -74,8 +77,7 @@ export class Repository {
 
   /** The manifest under a tag; undefined without one. */
   async manifest(tag: string): Promise<{ readonly bytes: Buffer; readonly mediaType: string } | undefined> {
-    const accept = [MEDIA.dockerManifest, MEDIA.ociManifest, MEDIA.dockerList, MEDIA.ociIndex].join(', ');
-    const answer = await this.#unlessMissing(this.#send('GET', `manifests/${tag}`, { accept }));
+    const answer = await this.#unlessMissing(this.#send('GET', `manifests/${tag}`, { accept: ACCEPTED }));
     if (answer === undefined) return undefined;
     return { bytes: answer.bytes, mediaType: answer.header('content-type') ?? MEDIA.ociManifest };
   }

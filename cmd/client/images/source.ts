@@ -1,17 +1,22 @@
 /** An image in a registry elsewhere, as anybody may pull it (OCI distribution specification; token specification). */
 import { Readable } from 'node:stream';
+import { z } from 'zod';
 import { errorText } from '../../../lib/errors.ts';
-import { readAtMost } from '../../../lib/input.ts';
+import { jsonOf, readAtMost } from '../../../lib/input.ts';
 import { ClientFailure } from '../failure.ts';
 import { MEDIA } from './archive.ts';
 import { archivedConfig, archivedIndex, archivedManifest, type Descriptor } from './archive-json.ts';
-import { digestOf } from './registry.ts';
+import { ACCEPTED, digestOf } from './registry.ts';
 
 const MOST_JSON_BYTES = 4 * 1024 * 1024;
 /** How long an answer may take to begin, ms. */
 const ANSWER_MS = 60_000;
 const HUB = 'docker.io';
-const ACCEPT = [MEDIA.dockerManifest, MEDIA.ociManifest, MEDIA.dockerList, MEDIA.ociIndex].join(', ');
+/** An answer of a token server; some call the token so, some the other way. */
+const tokenSchema = z
+  .object({ token: z.string().min(1), access_token: z.string().min(1) })
+  .partial()
+  .transform(({ token, access_token }) => token ?? access_token);
 
 /** Where an image is. */
 interface SourceName {
@@ -156,11 +161,11 @@ export class ImageSource {
     realm.searchParams.set('scope', `repository:${this.#name.repository}:pull`);
     const response = await this.#ask(realm.href, undefined);
     const text = (await this.#whole(response)).toString('utf8');
-    return /"(?:token|access_token)"\s*:\s*"([^"]+)"/.exec(text)?.[1];
+    return tokenSchema.safeParse(jsonOf(text)).data;
   }
 
   async #ask(url: string, token: string | undefined): Promise<Response> {
-    const headers = { accept: ACCEPT, ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) };
+    const headers = { accept: ACCEPTED, ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) };
     const late = new AbortController();
     const timer = setTimeout(() => late.abort(new Error('there was no answer in time')), ANSWER_MS);
     try {

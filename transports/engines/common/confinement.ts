@@ -1,7 +1,7 @@
 /** What a container may have and reach: capabilities of root, paths that it keeps, networks. */
 import { posix } from 'node:path';
+import { networkOf, parseSubnet } from '../../../lib/ipv4.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
-import { addressText, parseSubnet } from './subnets.ts';
 
 /**
  * The capabilities of root (capabilities(7)) that a container keeps: what sshd (SYS_CHROOT, SETUID, SETGID, KILL,
@@ -53,14 +53,7 @@ const MAX_NETWORKS = 64;
  * Undefined when one is none, is not a network's own address, or there are over 64. IPv4 only: they have no other.
  */
 export function parseEgress(text: string): readonly string[] | undefined {
-  const entries = text.split(',').map((entry) => entry.trim());
-  const networks = entries.map((entry) => {
-    const [address, bits = '32', ...more] = entry.split('/');
-    const range = parseSubnet(`${address}/${bits}`);
-    return range !== undefined && more.length === 0 && addressText(range.first) === address
-      ? `${address}/${Number(bits)}`
-      : undefined;
-  });
+  const networks = text.split(',').map((entry) => networkOf(entry.trim()));
   if (networks.length > MAX_NETWORKS || networks.includes(undefined)) return undefined;
   return [...new Set(networks.filter((network) => network !== undefined))].sort();
 }

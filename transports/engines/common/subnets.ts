@@ -1,11 +1,6 @@
 import { createHash } from 'node:crypto';
+import { type AddressRange, ipv4Text, parseIpv4 } from '../../../lib/ipv4.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
-
-/** A run of IPv4 addresses as numbers, both ends included. */
-export interface AddressRange {
-  readonly first: number;
-  readonly last: number;
-}
 
 /** Where containers' subnets are taken from unless told otherwise. */
 export const DEFAULT_SUBNET_POOL = '10.192.0.0/10';
@@ -19,7 +14,7 @@ const SUBNET_SIZE = 8;
  */
 export function parsePool(text: string): AddressRange {
   const match = /^(\d{1,3}(?:\.\d{1,3}){3})\/(\d{1,2})$/.exec(text);
-  const first = parseAddress(match?.[1] ?? '');
+  const first = parseIpv4(match?.[1] ?? '');
   const bits = Number(match?.[2] ?? 0);
   const size = 2 ** (32 - bits);
   const isNetwork = first !== undefined && bits >= 8 && bits <= 29 && first % size === 0;
@@ -58,19 +53,9 @@ export function* freeSubnets(
     const first = pool.first + ((start + i) % count) * size;
     const last = first + size - 1;
     if (!near.some((range) => range.first <= last && range.last >= first))
-      yield `${addressText(first)}/${32 - Math.log2(size)}`;
+      yield `${ipv4Text(first)}/${32 - Math.log2(size)}`;
   }
   return undefined;
-}
-
-/** The range of a subnet as Docker tells it; undefined for IPv6 and what is none. */
-export function parseSubnet(text: string): AddressRange | undefined {
-  const [address = '', bits = ''] = text.split('/');
-  const first = parseAddress(address);
-  if (first === undefined || !/^\d{1,2}$/.test(bits) || Number(bits) > 32) return undefined;
-  const size = 2 ** (32 - Number(bits));
-  const start = Math.floor(first / size) * size;
-  return { first: start, last: start + size - 1 };
 }
 
 /** The ranges of this machine's routes in /proc/net/route (hexadecimal, little endian), without the default route. */
@@ -87,16 +72,4 @@ export function routedRanges(table: string): AddressRange[] {
 
 function littleEndian(hex = ''): number {
   return Buffer.from(hex.padStart(8, '0').slice(0, 8), 'hex').readUInt32LE(0);
-}
-
-/** An address as a number; undefined when it is none. */
-export function parseAddress(text: string): number | undefined {
-  const parts = text.split('.').map(Number);
-  if (parts.length !== 4 || parts.some((part) => !Number.isInteger(part) || part < 0 || part > 255)) return undefined;
-  return parts.reduce((sum, part) => sum * 256 + part, 0);
-}
-
-/** A number as an address. */
-export function addressText(address: number): string {
-  return [24, 16, 8, 0].map((shift) => Math.floor(address / 2 ** shift) % 256).join('.');
 }

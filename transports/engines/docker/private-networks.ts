@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { ipv4Text, parseIpv4, parseSubnet } from '../../../lib/ipv4.ts';
 import { EngineError, type PrivateNetwork } from '../../../proto/ports/engine.ts';
-import { addressText, parseAddress, parseSubnet } from '../common/subnets.ts';
 import { type DockerClient, isReply, unlessReply } from './api/client.ts';
 import type { DockerContainerView } from './container-view.ts';
 import { labels, type Naming } from './naming.ts';
@@ -46,7 +46,7 @@ export class PrivateNetworks {
     const network = this.#naming.privateNetworkOf(dockerName);
     const endpoint = view.NetworkSettings.Networks?.[dockerName];
     if (network === undefined || !endpoint) return undefined;
-    const address = parseAddress(endpoint.IPAMConfig?.IPv4Address ?? '');
+    const address = parseIpv4(endpoint.IPAMConfig?.IPv4Address ?? '');
     const place = address === undefined ? 0 : (address % ADDRESSES) - 1;
     return { ...network, alias: aliasOf(view, endpoint), place };
   }
@@ -147,5 +147,5 @@ function aliasOf({ Id, Config }: DockerContainerView, { Aliases }: Attachment): 
 function addressIn({ IPAM }: DockerNetworkView, place: number): string {
   const subnet = parseSubnet(IPAM.Config[0]?.Subnet ?? '');
   if (subnet === undefined) throw new EngineError('unavailable', 'The private network has no subnet.');
-  return addressText(subnet.first + 1 + place);
+  return ipv4Text(subnet.first + 1 + place);
 }
