@@ -54,7 +54,6 @@ export function start(options: SystemOptions = {}): SystemRef {
     kind,
     (_state, msg) => core.letters.add(`${core.name}://`, 'system', 'not_found', msg),
     {},
-    10_000,
     undefined,
   );
   // On a clock of a test its timer would be one that is always there.

@@ -37,6 +37,7 @@ export class Children<C> {
 
 /** The parts most actors never need, made at first need. `C` is the cell: this file knows nothing of it. */
 export class Rare<C> {
+  children: Children<C> | undefined = undefined;
   /** The stateful handler or the initial state that is pending. */
   running: AsyncRun | undefined = undefined;
   /** Pending handlers of a stateless actor. */
@@ -96,6 +97,15 @@ export interface Behaviour extends Omit<CommonOptions<unknown>, 'onCrash'> {
   initialStateFunc?(ctx: unknown): unknown;
   onCrash?(msg: unknown, error: unknown, ctx: unknown, child: AnyRef | undefined): Decision | Promise<Decision>;
   afterStop?(state: unknown, ctx: unknown): void | Promise<void>;
+}
+
+const DEFAULT_CAPACITY = 10_000;
+/** A small integer for the engine. */
+const MAX_CAPACITY = 2 ** 30;
+
+/** How many messages may wait at an actor with these options. */
+export function capacityOf({ mailbox }: Behaviour): number {
+  return Math.min(mailbox?.capacity ?? DEFAULT_CAPACITY, MAX_CAPACITY);
 }
 
 /** Of whoever gives no options. */

@@ -2,7 +2,7 @@ import { isPromise } from '../../lib/waiting.ts';
 import { ActorError } from '../errors.ts';
 import { pathSegment } from '../ref.ts';
 import type { CrashContext, StopReason } from '../types.ts';
-import { type Behaviour, type CellHooks, type Children, noOptions, Rare } from './cell-parts.ts';
+import { type Behaviour, type CellHooks, type Children, capacityOf, noOptions, Rare } from './cell-parts.ts';
 import {
   BLOCKED,
   CLOSED,
@@ -64,7 +64,6 @@ export class Cell extends Inbox implements Runnable {
   private ctx: CrashContext<unknown> | undefined = undefined;
   readonly kind: KindStats;
   nextRun: Runnable | undefined = undefined;
-  readonly capacity: number;
   /** A given name, or the number an unnamed actor is known by. */
   readonly label: string | number;
   options: Behaviour;
@@ -72,7 +71,6 @@ export class Cell extends Inbox implements Runnable {
   readonly parent: Cell | undefined;
   before: Cell | undefined = undefined;
   after: Cell | undefined = undefined;
-  children: Children<Cell> | undefined = undefined;
   rare: Rare<Cell> | undefined = undefined;
   reason: StopReason | undefined = undefined;
 
@@ -82,7 +80,6 @@ export class Cell extends Inbox implements Runnable {
     kind: KindStats,
     f: MessageHandler,
     options: Behaviour,
-    capacity: number,
     hooks: CellHooks<Cell> | undefined,
   ) {
     super();
@@ -91,7 +88,6 @@ export class Cell extends Inbox implements Runnable {
     this.kind = kind;
     this.f = f;
     this.options = options;
-    this.capacity = capacity;
     this.hooks = hooks;
     // Made with the actor, not with its first message: then it would be young beside an old cell, which the collector
     // has to note for each.
@@ -137,6 +133,11 @@ export class Cell extends Inbox implements Runnable {
     return this.rare;
   }
 
+  /** There is none before the first. */
+  get children(): Children<Cell> | undefined {
+    return this.rare?.children;
+  }
+
   /** Nothing waits, nothing runs, nothing is pending. */
   get parked(): boolean {
     return (this.flags & (WAITING | RUNNING | HELD | RESETTING)) === 0 && !this.busy;
@@ -176,7 +177,7 @@ export class Cell extends Inbox implements Runnable {
   post(msg: unknown, meta: Meta): void {
     const flags = this.flags;
     const mailbox = this.mailbox;
-    if (mailbox !== undefined && mailbox.length < this.capacity && (flags & CLOSED) === 0) {
+    if (mailbox !== undefined && mailbox.length < mailbox.capacity && (flags & CLOSED) === 0) {
       // Where something waits, the actor is queued, or will go on with it by itself.
       mailbox.push(msg, meta);
     } else if ((flags & NOT_AT_ONCE) === 0) {
@@ -193,8 +194,11 @@ export class Cell extends Inbox implements Runnable {
       this.slotMsg = msg;
       this.slotMeta = meta;
       this.flags |= SLOT;
-    } else if ((this.flags & SLOT) !== 0 && this.capacity > 1) this.putSecond(msg, meta);
-    else this.overflow(msg, meta);
+    } else {
+      const capacity = capacityOf(this.options);
+      if ((this.flags & SLOT) !== 0 && capacity > 1) this.putSecond(msg, meta, capacity);
+      else this.overflow(msg, meta);
+    }
   }
 
   private overflow(msg: unknown, meta: Meta): void {
@@ -360,7 +364,6 @@ export class Cell extends Inbox implements Runnable {
     this.state = undefined;
     this.ctx = undefined;
     this.rare = undefined;
-    this.children = undefined;
     this.f = ended;
     this.options = noOptions;
   }

@@ -29,9 +29,10 @@ export abstract class Inbox extends Ref<unknown> {
     return (this.flags & SLOT) !== 0 ? signals + 1 : signals;
   }
 
-  /** Only when one message waits, in the slot. */
-  protected putSecond(msg: unknown, meta: Meta): void {
+  /** Only when one message waits, in the slot. From here on there is room for `capacity` of them. */
+  protected putSecond(msg: unknown, meta: Meta, capacity: number): void {
     const mailbox = this.kind.mailboxes.take();
+    mailbox.capacity = capacity;
     mailbox.push(this.slotMsg, this.slotMeta);
     mailbox.push(msg, meta);
     this.emptySlot();

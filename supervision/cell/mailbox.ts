@@ -86,6 +86,8 @@ export class MailboxPool {
 export class Mailbox {
   private readonly pool: MailboxPool;
   length = 0;
+  /** How many messages its present actor takes. */
+  capacity = 0;
   /** Meta of the message `take` returned last. */
   meta: Meta = 0;
   private head: Chunk;

@@ -13,9 +13,6 @@ import { TracedCell } from './traced-cell.ts';
 
 joinLifecycle();
 
-const DEFAULT_CAPACITY = 10_000;
-/** A small integer for the engine: a larger one would cost each actor a box of its own. */
-const MAX_CAPACITY = 2 ** 30;
 const MAX_NAME = 255;
 
 /** What only supervisors and entities set. */
@@ -38,14 +35,13 @@ export function spawnCell(parent: Cell, f: MessageHandler, options: Behaviour, e
   let siblings = parent.children;
   if (name !== undefined) checkName(parent, name, siblings);
   const kind = options.kind === undefined ? system.plain : system.kindOf(options.kind);
-  const capacity = Math.min(options.mailbox?.capacity ?? DEFAULT_CAPACITY, MAX_CAPACITY);
   const label = name ?? extras?.label ?? system.nextLabel++;
   const cell = system.hasPlainCells
-    ? new Cell(parent, label, kind, f, options, capacity, extras?.hooks)
-    : new (classOf(kind))(parent, label, kind, f, options, capacity, extras?.hooks);
+    ? new Cell(parent, label, kind, f, options, extras?.hooks)
+    : new (classOf(kind))(parent, label, kind, f, options, extras?.hooks);
   if (siblings === undefined) {
     siblings = new Children<Cell>();
-    parent.children = siblings;
+    parent.parts.children = siblings;
   }
   link(siblings, cell);
   if (name !== undefined) {
