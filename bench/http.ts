@@ -239,6 +239,7 @@ const emptyEngine: Engine = {
   shrinksStorage: true,
   hasPrivateNetworks: false,
   hasSuccessors: false,
+  sharesMountPaths: false,
   baseImage: 'bench',
   builtIns: [],
   isBuilt: async () => false,

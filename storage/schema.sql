@@ -251,6 +251,7 @@ create table containers (
   egress text[],
   is_promoting boolean not null default false,
   network_former_place integer,
+  overlap boolean not null default false,
   constraint containers_pkey PRIMARY KEY (id),
   constraint containers_desired_check CHECK ((desired = ANY (ARRAY['running'::text, 'stopped'::text, 'deleted'::text]))),
   constraint containers_health_state_check CHECK ((health_state = ANY (ARRAY['starting'::text, 'healthy'::text, 'unhealthy'::text]))),

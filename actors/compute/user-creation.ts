@@ -42,6 +42,7 @@ export function creationHandler(
     refuseCommand(image, settings, deps);
     const expiresAt = expiryOf(body.expires_at, deps.clock.now()) ?? undefined;
     const egress = keptEgress(body.egress);
+    refuseOverlap(body.overlap, deps.engine);
     const configured = newsOfSettings(NO_SETTINGS, settings);
     const { row, reply } = await fenced(deps.db, state.lease, async (tx) => {
       if (!(await isUserActive(tx, state.userId))) throw new Refusal('unauthorized');
@@ -63,6 +64,7 @@ export function creationHandler(
         restartPolicy: body.restart,
         expiresAt,
         egress,
+        overlap: body.overlap,
       });
       if (inserted === undefined) {
         throw new Refusal('limit_reached', {
@@ -88,6 +90,7 @@ export function creationHandler(
         ...(expiresAt && { expires_at: expiresAt.toISOString() }),
         ...(body.address_name && { address_name: body.address_name }),
         ...(egress && { egress: shownEgress(egress) }),
+        ...(body.overlap && { overlap: true }),
         ...(network && { network: network.name, alias: network.alias }),
         ...(configured && { settings: configured }),
       };
@@ -114,6 +117,18 @@ export function expiryOf(said: string | null | undefined, now: number): Date | n
       'must be within 100 years; for never leave it out at creation, or send null (`--expires never`)',
     );
   return expiresAt;
+}
+
+/** Throws Refusal `invalid_request` for an `overlap` that the engine does not have. */
+export function refuseOverlap(
+  overlap: boolean | undefined,
+  { sharesMountPaths }: Pick<ComputeDeps['engine'], 'sharesMountPaths'>,
+): void {
+  if (overlap !== true || sharesMountPaths) return;
+  throw invalidField(
+    'overlap',
+    'cannot be had: on Kubernetes two containers do not share mount paths. One without any changes without a pause',
+  );
 }
 
 /** The image for the row of a user's container. Rejects Refusal `invalid_request` when the user may not use it. */

@@ -55,6 +55,7 @@ export function containerView(row: ContainerRow, deps: ViewDeps): ContainerView 
     ssh_key_ids: row.sshKeyIds,
     mount_paths: row.mountPaths,
     changes_without_pause: hasSuccessor(row, engine),
+    ...(row.overlap ? { overlap: true } : {}),
     ports: row.ports,
     ...(row.expiresAt === null ? {} : { expires_at: row.expiresAt.toISOString() }),
     ...(row.addressName === null ? {} : { address_name: row.addressName }),

@@ -39,8 +39,10 @@ export function followContainers(core: ClientCore, options: ContainersFollowOpti
         case 'containers':
           return show(event.data);
         case 'container': {
-          const isKnown = known.some(({ id }) => id === event.data.id);
-          return isKnown ? change(event.data.id, event.data) : show([...known, event.data]);
+          // The whole of it: what is absent is so no more.
+          const { data } = event;
+          const isKnown = known.some(({ id }) => id === data.id);
+          return show(isKnown ? known.map((each) => (each.id === data.id ? data : each)) : [...known, data]);
         }
         case 'container_deleted':
           return show(known.filter(({ id }) => id !== event.data.container_id));

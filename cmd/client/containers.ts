@@ -79,6 +79,7 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
     ['network', networkOf(container)],
     ['may reach', egressText(container)],
     ['kept paths', mount_paths.join(', ') || 'none'],
+    ['overlap', container.overlap ? 'another image begins beside it' : undefined],
     ['pull policy', container.pull_policy === 'Always' ? 'always' : 'missing'],
     ['ssh', container.ssh_enabled ? (container.ssh?.command ?? 'on') : 'off'],
     ['platform', profile.url],

@@ -24,6 +24,7 @@ export interface SettingOptions extends ClientCommandOptions, HealthOptions {
   /** `none`, of a change: it has none any more. */
   readonly address?: string;
   readonly egress?: string;
+  readonly overlap?: boolean;
   readonly wait?: boolean;
   readonly timeout: number;
 }
@@ -109,7 +110,7 @@ export async function runContainer(
 
 /** What a new container and a change of one say alike. Throws ClientFailure. */
 export function settingsOf(command: readonly string[], options: SettingOptions) {
-  const { memory, storage, pull, restart, egress } = options;
+  const { memory, storage, pull, restart, egress, overlap } = options;
   const size = sizeOf(options.size);
   const health = healthOf(options);
   return {
@@ -119,6 +120,7 @@ export function settingsOf(command: readonly string[], options: SettingOptions) 
     ...(pull === undefined ? undefined : { pull_policy: PULL_POLICIES[pull] }),
     ...(restart === undefined ? undefined : { restart }),
     ...(egress === undefined ? undefined : { egress: egressOf(egress) }),
+    ...(overlap === undefined ? undefined : { overlap }),
     ...(command.length === 0 ? undefined : { command: [...command] }),
     ...(health === undefined ? undefined : { health }),
   };

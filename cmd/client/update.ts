@@ -80,7 +80,7 @@ async function settled(
 
 /** What counts at once, also of a container that does not run. */
 const AT_ONCE: ReadonlySet<string> = new Set([
-  ...['name', 'network', 'alias', 'expires_at', 'egress', 'ssh_key_ids', 'address_name'],
+  ...['name', 'network', 'alias', 'expires_at', 'egress', 'ssh_key_ids', 'address_name', 'overlap'],
 ]);
 
 /** What was changed, and whether it was restarted. */
@@ -99,6 +99,7 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
     before.expires_at === now.expires_at ? '' : `when it expires (${now.expires_at ?? 'never'})`,
     before.address_name === now.address_name ? '' : `the address (${readableHost(now)})`,
     egressText(before) === egressText(now) ? '' : `what it may reach (${egressText(now)})`,
+    before.overlap === now.overlap ? '' : `whether another image begins beside it (${now.overlap ? 'yes' : 'no'})`,
     before.alias === now.alias ? '' : `the name in the network (${now.alias ?? 'none'})`,
     body.restart === undefined && body.stop_grace === undefined ? '' : 'how it ends',
     body.health === undefined ? '' : 'how its health is looked at',

@@ -95,6 +95,8 @@ export const newContainerSchema = z.strictObject({
   address_name: addressNameSchema.optional(),
   /** It is stopped then, and deleted a day later. */
   expires_at: expiresAtSchema.optional(),
+  /** Another image begins beside it although it has mount paths: two write to them meanwhile. */
+  overlap: z.boolean().default(false),
   /** What it may reach. */
   egress: egressSchema.default('any'),
   ...workloadFields,

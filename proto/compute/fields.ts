@@ -149,6 +149,8 @@ export const containerSchema = z.object({
   mount_paths: z.array(z.string()).optional(),
   /** Whether another image takes its place while it runs, so that there is no pause. */
   changes_without_pause: z.boolean().optional(),
+  /** Whether that is so although it has mount paths. Absent: it is not. */
+  overlap: z.boolean().optional(),
   /** Its ingress rules: external port, and the port in the container. */
   ports: z
     .array(

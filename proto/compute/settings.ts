@@ -69,6 +69,8 @@ export const updateContainer = endpoint('updateContainer', 'PATCH /compute/conta
       address_name: addressNameSchema.nullable().optional(),
       /** It is stopped then, and deleted a day later; null: never. Nothing is restarted for it. */
       expires_at: expiresAtSchema.nullable().optional(),
+      /** Another image begins beside it although it has mount paths. Nothing is restarted for it. */
+      overlap: z.boolean().optional(),
       /** What it may reach. Nothing is restarted for it, and it counts for connections that are open, too. */
       egress: egressSchema.optional(),
       discard: z.boolean().optional(),

@@ -195,6 +195,8 @@ export interface Engine {
   readonly hasPrivateNetworks: boolean;
   /** Whether it has successors (`beginSuccessor`). */
   readonly hasSuccessors: boolean;
+  /** Whether a container with mount paths can have one, too: both have the same files there. */
+  readonly sharesMountPaths: boolean;
   readonly fileAccess: ContainerFiles;
   /** The reference under which the built-in base image goes. */
   readonly baseImage: string;
@@ -227,10 +229,11 @@ export interface Engine {
    */
   join(id: string, network: PrivateNetwork | undefined): Promise<void>;
   /**
-   * Makes a second container of `spec`, which has no mount paths, beside the one of its id that runs, and starts it:
-   * its successor, in `network` from its start on, whose alias stays that of the one that runs. Others that are there
-   * are ended first. It is known as `successorId` to `inspect`, `dial`, `run`, `logs` and `hasSshServer`, and nowhere
-   * else. Rejects as `create`, `join` and `start`, and `refused` where there is none.
+   * Makes a second container of `spec` beside the one of its id that runs, and starts it: its successor, in `network`
+   * from its start on, whose alias stays that of the one that runs. Both have the same files at the mount paths. Others
+   * that are there are ended first. It is known as `successorId` to `inspect`, `dial`, `run`, `logs` and
+   * `hasSshServer`, and nowhere else. Rejects as `create`, `join` and `start`, and `refused` where there is none, or
+   * none with mount paths.
    */
   beginSuccessor(
     spec: ContainerSpec,

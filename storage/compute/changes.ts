@@ -71,6 +71,11 @@ export function setEgress(tx: Tx, id: string, egress: ContainerRow['egress']): P
   return updateContainer(tx, id, 'egress = $2', [egress]);
 }
 
+/** Sets whether its next image begins beside it although it has mount paths. As `setSizes` otherwise. */
+export function setOverlap(tx: Tx, id: string, overlap: boolean): Promise<ContainerRow | undefined> {
+  return updateContainer(tx, id, 'overlap = $2', [overlap]);
+}
+
 /** Counts from now on how long it has been stopped. As `setSizes` otherwise. */
 export function countStopAnew(tx: Tx, id: string): Promise<ContainerRow | undefined> {
   return updateContainer(tx, id, 'status_since = now()', [], `desired = 'stopped'`);

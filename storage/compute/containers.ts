@@ -86,6 +86,8 @@ export const containerRow = z.object({
   addressName: z.string().nullable(),
   /** Networks that it may reach, none of them: nothing; null: all that containers may. */
   egress: z.array(z.string()).readonly().nullable(),
+  /** Its next image begins beside it although it has mount paths. */
+  overlap: z.boolean(),
   /** Since when the container whose place it took runs on beside it; null: there is none. */
   predecessorSince: z.date().nullable(),
   /** Another may have its place on the engine, of which nothing is written yet. */
@@ -199,6 +201,7 @@ type NewContainer = Pick<
   readonly restartPolicy?: RestartPolicy | undefined;
   readonly expiresAt?: Date | undefined;
   readonly egress?: readonly string[] | null;
+  readonly overlap?: boolean;
 };
 
 /** How many containers a user has, those that are being deleted included. */
@@ -213,8 +216,8 @@ export async function insertContainer(tx: Tx, container: NewContainer): Promise<
       containerRow,
       `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, image, pull_policy,
         mount_paths,
-         ssh_enabled, stop_grace, restart_policy, expires_at, egress, desired, status, announce)
-       select $1, $2, slot, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 'running', 'pending', true
+         ssh_enabled, stop_grace, restart_policy, expires_at, egress, overlap, desired, status, announce)
+       select $1, $2, slot, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, 'running', 'pending', true
        from generate_series(1, 3) as slot
        where not exists (select from containers c where c.user_id = $2 and c.slot = slot.slot) limit 1
        returning ${COLUMNS}`,
@@ -233,6 +236,7 @@ export async function insertContainer(tx: Tx, container: NewContainer): Promise<
         container.restartPolicy ?? 'always',
         container.expiresAt ?? null,
         container.egress ?? null,
+        container.overlap ?? false,
       ],
     );
   } catch (error) {

@@ -4,17 +4,19 @@ import { describe, test } from 'node:test';
 import { stopContainer } from '../../proto/compute/endpoints.ts';
 import { updateContainer } from '../../proto/compute/settings.ts';
 import { successorId } from '../../proto/ports/engine.ts';
+import { readAudit } from '../../storage/audit.ts';
 import { containerById } from '../../storage/compute/containers.ts';
 import type { MemoryCommand, MemoryEngine } from '../support/engine/memory-engine.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { pause } from '../support/pause.ts';
-import { someone } from '../support/service/calls.ts';
+import { refused, someone } from '../support/service/calls.ts';
 import { type ComputeUnderTest, openCompute, REGISTRY } from '../support/service/compute.ts';
 import { turns, until } from '../support/until.ts';
 
 failOnLeaks();
 
 const ann = someone();
+const bob = someone('bob');
 const [ONE, TWO, CRASHING, SILENT] = ['1', '2', 'crash', 'silent'].map((tag) => `${REGISTRY}/ann/app:${tag}`) as [
   string,
   string,
@@ -50,6 +52,10 @@ const noImageWaits = (compute: ComputeUnderTest, id: string) =>
     },
     { what: 'no image waits', timeoutMs: 15_000 },
   );
+const overlapOf = async (compute: ComputeUnderTest, id: string) => {
+  const { overlap, changes_without_pause } = await compute.view(ann, id);
+  return [overlap, changes_without_pause];
+};
 const row = (compute: ComputeUnderTest, id: string) => containerById(compute.db, id);
 const predecessorIsGone = (compute: ComputeUnderTest, id: string) =>
   until(async () => (await row(compute, id))?.predecessorSince === null, { what: 'the one before is ended' });
@@ -236,6 +242,36 @@ describe('a container without mount paths gets another image', () => {
     await until(async () => (await compute.engine.inspect(id))?.phase === 'exited', { what: 'it is stopped' });
     await until(async () => (await compute.engine.inspect(successorId(id))) === undefined, { what: 'both are' });
     assert.equal((await noImageWaits(compute, id)).image, TWO);
+  });
+
+  test('with mount paths, too, once its owner says that two may write to them', async (t) => {
+    const compute = await open(t);
+    const id = await compute.running(ann, { image: ONE });
+    assert.deepEqual(await overlapOf(compute, id), [undefined, false]);
+    assert.equal((await change(compute, id, { overlap: true })).overlap, true);
+    assert.deepEqual(await overlapOf(compute, id), [true, true]);
+    await refused('not_found', compute.call(updateContainer, bob, { params: { id }, body: { overlap: false } }));
+    const calls = compute.engine.calls.length;
+    await change(compute, id, { image: TWO });
+    assert.equal((await noImageWaits(compute, id)).status, 'running');
+    assert.deepEqual(
+      compute.engine.calls.slice(calls).filter((call) => /^(?:beginSuccessor|promote|stop) /.test(call)),
+      [`beginSuccessor ${id}`, `promote ${id}`],
+    );
+    await change(compute, id, { overlap: false });
+    assert.deepEqual(await overlapOf(compute, id), [undefined, false]);
+    const [set, unset] = (await readAudit(compute.db, { action: 'container.update', limit: 10 })).filter(
+      ({ detail }) => 'overlap' in detail,
+    );
+    assert.deepEqual(set?.detail.overlap, { before: false, after: true });
+    assert.deepEqual(unset?.detail.overlap, { before: true, after: false });
+  });
+
+  test('and cannot have that where the engine does not share mount paths', async (t) => {
+    const compute = await open(t, { sharesMountPaths: false });
+    await refused('invalid_request', compute.create(ann, { image: ONE, overlap: true }));
+    const id = await compute.running(ann, { image: ONE, overlap: false });
+    await refused('invalid_request', change(compute, id, { overlap: true }));
   });
 
   test('by a restart where it has mount paths, or where the engine has no successors', async (t) => {

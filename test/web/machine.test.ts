@@ -14,6 +14,7 @@ const view = z.object({
   started_at: z.string(),
   expires_at: z.string().optional(),
   egress: z.union([z.string(), z.array(z.string())]).optional(),
+  overlap: z.boolean().optional(),
 });
 
 describe('the size and the image in the console', {
@@ -62,6 +63,17 @@ describe('the size and the image in the console', {
     await until(async () => (await seen()).expires_at === undefined, { what: 'it expires never' });
   });
 
+  test('another image begins beside it once that is ticked, and not any more once it is unticked', async () => {
+    const { started_at } = await seen();
+    const box = opened.page.getByLabel('Another image begins beside it');
+    for (const isWanted of [true, false]) {
+      await box.click();
+      await until(async () => ((await seen()).overlap ?? false) === isWanted, { what: 'it is saved' });
+      await until(async () => (await box.isChecked()) === isWanted, { what: 'it is shown' });
+    }
+    assert.equal((await seen()).started_at, started_at);
+  });
+
   test('what it may reach is chosen, and a list is typed', async () => {
     const { started_at } = await seen();
     const choice = opened.page.getByLabel('May reach');
@@ -84,6 +96,32 @@ describe('the size and the image in the console', {
     await save('Reach').click();
     await until(async () => (await seen()).egress === undefined, { what: 'it reaches all again' });
     assert.equal((await seen()).started_at, started_at);
+  });
+
+  test('what is typed while a change is being saved stays', async () => {
+    const field = opened.page.getByLabel('Memory (MB)');
+    await field.fill('768');
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    await opened.page.route('**/compute/containers/*', async (route) => {
+      if (route.request().method() === 'PATCH') await held;
+      await route.continue();
+    });
+    const sent = opened.page.waitForRequest((asked) => asked.method() === 'PATCH');
+    await save('Size').click();
+    const answered = (await sent).response();
+    await field.fill('896');
+    release();
+    await answered;
+    await opened.page.unroute('**/compute/containers/*');
+    await until(async () => (await seen()).memory_mb === 768, { what: 'the first is saved' });
+    const button = save('Size');
+    await until(async () => (await button.getAttribute('aria-disabled')) === null, { what: 'the second can be' });
+    assert.equal(await field.inputValue(), '896');
+    await button.click();
+    await until(async () => (await seen()).memory_mb === 896, { what: 'so is the second' });
   });
 
   test('what is typed stays when somebody else saves a change, and a field nobody typed into follows it', async () => {

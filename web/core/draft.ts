@@ -5,7 +5,10 @@ interface Draft<T> {
   /** What was typed; without that, what is saved. */
   readonly value: T;
   set(value: T): void;
-  /** What was typed was saved: from the next change on, what is saved is shown, however the platform wrote it. */
+  /**
+   * What this draft held was saved: from the next change on, what is saved is shown, however the platform wrote it. What
+   * was typed since then stays.
+   */
   saved(): void;
 }
 
@@ -26,6 +29,6 @@ export function useDraft<T extends string>(saved: T): Draft<T> {
   return {
     value: typed === undefined || isOver ? saved : typed.value,
     set: (value) => setTyped({ value, base: saved, isSaved: false }),
-    saved: () => setTyped((now) => (now === undefined ? undefined : { ...now, isSaved: true })),
+    saved: () => setTyped((now) => (now === undefined || now !== typed ? now : { ...now, isSaved: true })),
   };
 }

@@ -127,10 +127,10 @@ function isConfined({ egress }: Pick<ContainerOutline, 'egress'>, { egress: actu
 
 /** Whether its next image begins beside it. */
 export function hasSuccessor(
-  { mountPaths }: Pick<ContainerRow, 'mountPaths'>,
-  { hasSuccessors }: Pick<Engine, 'hasSuccessors'>,
+  { mountPaths, overlap }: Pick<ContainerRow, 'mountPaths' | 'overlap'>,
+  { hasSuccessors, sharesMountPaths }: Pick<Engine, 'hasSuccessors' | 'sharesMountPaths'>,
 ): boolean {
-  return hasSuccessors && mountPaths.length === 0;
+  return hasSuccessors && (mountPaths.length === 0 || (overlap && sharesMountPaths));
 }
 
 function hasMounts({ mountPaths }: Pick<ContainerOutline, 'mountPaths'>, actual: ContainerState): boolean {
@@ -318,7 +318,17 @@ export function isTooLate({ row, triedSince, makingSince }: StartTimes, now: num
 const shown = (row: ContainerRow) => [
   ...[row.name, row.status, row.statusReason, row.address, row.externalAddress, row.sshEnabled, row.sshKeyIds],
   ...[row.mountPaths, row.ports, row.pullPolicy, row.startedAt, row.endedAt, row.exitCode, row.restarts],
-  ...[row.image, row.nextImage, row.instanceType, row.memoryMb, row.storageGb, row.network, row.expiresAt, row.egress],
+  ...[
+    row.image,
+    row.nextImage,
+    row.instanceType,
+    row.memoryMb,
+    row.storageGb,
+    row.network,
+    row.expiresAt,
+    row.egress,
+    row.overlap,
+  ],
   ...[row.healthState, row.healthReason, row.givenUp, row.addressName],
 ];
 

@@ -18,6 +18,7 @@ import {
   setImage,
   setName,
   setNextImage,
+  setOverlap,
   setPullPolicy,
   setSizes,
 } from '../../../storage/compute/changes.ts';
@@ -41,7 +42,7 @@ import { changeAddressName } from '../address-names.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { imageOf } from '../image-rules.ts';
 import { wantedMembership } from '../network-rules.ts';
-import { expiryOf, imageFor } from '../user-creation.ts';
+import { expiryOf, imageFor, refuseOverlap } from '../user-creation.ts';
 import { containerView, settingsView } from '../views.ts';
 import { changedSettings, isOfSecrets, newsOfSettings, refuseCommand, restartsFor } from '../workload-rules.ts';
 import { setExpiryTimer } from './expiry.ts';
@@ -110,6 +111,7 @@ function planOf(deps: ComputeDeps, row: ContainerRow, call: UpdateCall, wanted: 
   const isSame = keyIds?.join() === row.sshKeyIds.join();
   const egress = body.egress === undefined ? row.egress : keptEgress(body.egress);
   const expiresAt = expiryOf(body.expires_at, deps.clock.now());
+  refuseOverlap(body.overlap, engine);
   return {
     call,
     row,
@@ -124,6 +126,8 @@ function planOf(deps: ComputeDeps, row: ContainerRow, call: UpdateCall, wanted: 
     expiresAt: expiresAt?.getTime() === row.expiresAt?.getTime() ? undefined : expiresAt,
     /** What it may reach; undefined: as it is. */
     egress: isDeepStrictEqual(egress, row.egress) ? undefined : egress,
+    /** Whether its next image begins beside it although it has mount paths; undefined: as it is. */
+    overlap: body.overlap === row.overlap ? undefined : body.overlap,
     /** It is restarted for its sizes. */
     restarts,
   };
@@ -195,7 +199,7 @@ async function changeEnding(tx: Tx, { call, row }: Plan): Promise<readonly strin
 
 /** Its sizes, its keys, its pull policy, and its image unless that waits. Resolves with whether anything is another. */
 async function changeRow(tx: Tx, plan: Plan): Promise<boolean> {
-  const { call, row, step, keyIds, expiresAt, egress } = plan;
+  const { call, row, step, keyIds, expiresAt, egress, overlap } = plan;
   const { pull_policy = row.pullPolicy } = call.body;
   if (plan.isResized) await setSizes(tx, row.id, plan.sizes);
   if (pull_policy !== row.pullPolicy) await setPullPolicy(tx, row.id, pull_policy);
@@ -206,9 +210,10 @@ async function changeRow(tx: Tx, plan: Plan): Promise<boolean> {
   }
   if (expiresAt !== undefined) await setExpiry(tx, row.id, expiresAt);
   if (egress !== undefined) await setEgress(tx, row.id, egress);
+  if (overlap !== undefined) await setOverlap(tx, row.id, overlap);
   if (step === 'set') await setImage(tx, row.id, plan.image);
   if (step === 'drop') await dropNextImage(tx, row.id, row.nextImage ?? null, null);
-  const isOther = keyIds !== undefined || expiresAt !== undefined || egress !== undefined;
+  const isOther = [keyIds, expiresAt, egress, overlap].some((each) => each !== undefined);
   return plan.isResized || pull_policy !== row.pullPolicy || isOther || step !== 'keep';
 }
 
@@ -275,10 +280,12 @@ function valuesOf(row: ContainerRow) {
     address_name: row.addressName,
     expires_at: row.expiresAt?.toISOString() ?? null,
     egress: shownEgress(row.egress) ?? 'any',
+    overlap: row.overlap,
   };
 }
 
-function wantedValues({ call, row, image, sizes, keyIds, expiresAt = row.expiresAt, egress = row.egress }: Plan) {
+function wantedValues({ call, row, image, sizes, keyIds, ...plan }: Plan) {
+  const { expiresAt = row.expiresAt, egress = row.egress, overlap = row.overlap } = plan;
   return {
     image,
     memory_mb: sizes.memoryMb,
@@ -289,5 +296,6 @@ function wantedValues({ call, row, image, sizes, keyIds, expiresAt = row.expires
     address_name: call.body.address_name === undefined ? row.addressName : call.body.address_name,
     expires_at: expiresAt?.toISOString() ?? null,
     egress: shownEgress(egress) ?? 'any',
+    overlap,
   };
 }

@@ -86,10 +86,27 @@ export function successorsConformance(suite: () => Suite): void {
     await engine.remove(id);
   });
 
-  it('refuses a successor with mount paths, and one of a container that does not run', async () => {
+  it('has the files at its mount paths, or refuses a successor with any', async () => {
     const { engine } = suite();
     const id = await suite().started();
-    await rejectsWith(begin(suite().again({ id })), 'refused');
+    if (!engine.sharesMountPaths) await rejectsWith(begin(suite().again({ id })), 'refused');
+    else {
+      const { writeFile, readFile } = suite().under;
+      await writeFile(id, '/root/first', 'before');
+      await begin(suite().again({ id }));
+      await suite().answers(successorId(id));
+      await writeFile(id, '/root/second', 'meanwhile');
+      await engine.promote(id, undefined);
+      await engine.endOthers(id, 1);
+      assert.equal(await readFile(id, '/root/first'), 'before');
+      assert.equal(await readFile(id, '/root/second'), 'meanwhile');
+    }
+    await engine.remove(id);
+  });
+
+  it('refuses a successor of a container that does not run', async () => {
+    const { engine } = suite();
+    const id = await suite().started();
     await engine.stop(id, 1);
     await rejectsWith(begin(suite().again({ id, mountPaths: [] })), 'not_running');
     await engine.remove(id);

@@ -96,6 +96,8 @@ export interface MemoryEngineOptions {
   readonly hasPrivateNetworks?: boolean;
   /** What `Engine.hasSuccessors` says. Default false: a change of the image stops what runs first. */
   readonly hasSuccessors?: boolean;
+  /** What `Engine.sharesMountPaths` says. Default true. */
+  readonly sharesMountPaths?: boolean;
 }
 
 /** An Engine in this process, and hands to play the world outside with. */
@@ -232,6 +234,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     shrinksStorage: options.shrinksStorage ?? true,
     hasPrivateNetworks: options.hasPrivateNetworks ?? true,
     hasSuccessors: options.hasSuccessors ?? false,
+    sharesMountPaths: options.sharesMountPaths ?? true,
     baseImage: base,
     builtIns,
     isBuilt: async (reference) => {
@@ -342,7 +345,8 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     beginSuccessor: async (spec, authorizedKeys, workload, network) => {
       await begin('beginSuccessor', spec.id);
       const { id } = spec;
-      if (!engine.hasSuccessors || spec.mountPaths.length > 0) throw new EngineError('refused', 'It has none.');
+      if (!engine.hasSuccessors || (spec.mountPaths.length > 0 && !engine.sharesMountPaths))
+        throw new EngineError('refused', 'It has none.');
       if (mustHave(id).state.phase !== 'running') throw new EngineError('not_running', 'It does not run.');
       drop(successorId(id));
       drop(predecessorId(id));
@@ -358,6 +362,9 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       held.delete(successorId(id));
       if (present !== undefined) held.set(predecessorId(id), present);
       successor.state = { ...successor.state, id, network: network ?? null };
+      // They share what is at the mount paths.
+      for (const [path, text] of present?.files ?? [])
+        if (successor.spec.mountPaths.some((mount) => path.startsWith(`${mount}/`))) successor.files.set(path, text);
       held.set(id, { ...successor, spec: { ...successor.spec, id } });
       changed(id);
     },

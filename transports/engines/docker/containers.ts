@@ -200,8 +200,6 @@ export class Containers {
     workload: Workload | undefined,
     network: PrivateNetwork | undefined,
   ): Promise<void> {
-    if (spec.mountPaths.length > 0)
-      throw new EngineError('refused', 'A container with mount paths has no successor: two would write to them.');
     await this.mustRun(spec.id);
     // The two share a network, and so what they may reach.
     await this.#confine(spec);

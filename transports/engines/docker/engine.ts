@@ -95,6 +95,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     shrinksStorage: true,
     hasPrivateNetworks: true,
     hasSuccessors: true,
+    sharesMountPaths: true,
     fileAccess: dockerFiles(client, containers, (...asked) => runInContainer(client, containers, ...asked)),
     baseImage: base.reference,
     builtIns: catalog.map(({ name, title, reference }) => ({ name, title, reference })),

@@ -83,6 +83,8 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     shrinksStorage: false,
     hasPrivateNetworks: false,
     hasSuccessors: false,
+    // A claim is one node's, and the other pod may be given another.
+    sharesMountPaths: false,
     fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
     baseImage: options.baseImage,
     // Nothing is built here.

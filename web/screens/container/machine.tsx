@@ -83,14 +83,24 @@ export function SizeForm({ container }: OfMachine) {
   );
 }
 
+/** What follows once another image is there. */
+function noteOfChange({ changes_without_pause, overlap }: Container): string {
+  if (changes_without_pause !== true) return t.machine.imageNote;
+  return overlap === true ? t.machine.imageOverlaps : t.machine.imageSucceeds;
+}
+
 export function ImagePanel({ container }: OfMachine) {
-  const { id, name, image = '', next_image, status, status_reason, pull_policy, changes_without_pause } = container;
+  const { id, name, image = '', next_image, status, status_reason, pull_policy } = container;
   const draft = useDraft(next_image ?? image);
   const wanted = draft.value.trim();
   const body: SettingsChange = { image: wanted === '' ? null : wanted };
   const change = useUpdate(container, body, draft.saved);
   const pull = useDeed(async (policy: Container['pull_policy']) => {
     await call('setPullPolicy', { params: { id }, body: { pull_policy: policy } });
+    toast(t.settings.saved);
+  });
+  const overlap = useDeed(async (isWanted: boolean) => {
+    await call('updateContainer', { params: { id }, body: { overlap: isWanted } });
     toast(t.settings.saved);
   });
   const isSame = wanted === (next_image ?? image);
@@ -116,9 +126,7 @@ export function ImagePanel({ container }: OfMachine) {
           error={fieldError(change.error, 'image')}
           now={next_image ?? image}
         />
-        {!isSame && status === 'running' && (
-          <Note tone="warn">{changes_without_pause === true ? t.machine.imageSucceeds : t.machine.imageNote}</Note>
-        )}
+        {!isSame && status === 'running' && <Note tone="warn">{noteOfChange(container)}</Note>}
       </UpdateForm>
       <div class="foot stack">
         <SelectField
@@ -133,6 +141,15 @@ export function ImagePanel({ container }: OfMachine) {
           onChange={(policy) => void pull.run(policy === 'Always' ? 'Always' : 'IfNotPresent')}
         />
         <Failure error={pull.error} />
+        {container.mount_paths?.length !== 0 && (
+          <Check
+            label={t.machine.overlap}
+            hint={t.machine.overlapHint}
+            checked={container.overlap === true}
+            onChange={(isWanted) => void overlap.run(isWanted)}
+          />
+        )}
+        <Failure error={overlap.error} />
       </div>
     </Panel>
   );

@@ -58,6 +58,9 @@ export const MACHINE = {
   imageHint: 'It is pulled or built first, while the container runs on.',
   imageNote: 'Then the container restarts. Files in the kept paths stay; all others come from the new image.',
   imageSucceeds: 'Then a new container takes its place. It has no kept paths: all its files come from the new image.',
+  imageOverlaps: 'Then a new container takes its place. Both write to the kept paths for some seconds.',
+  overlap: 'Another image begins beside it',
+  overlapHint: 'Requests do not wait then, but both write to the kept paths meanwhile. Not for databases.',
   waits: (image: string, reason = '') => `${image} comes next. ${reason}`.trim(),
 };
 
