@@ -15,7 +15,7 @@ import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { constants, tmpdir } from 'node:os';
+import { availableParallelism, constants, tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { watchProcesses } from './processes.mjs';
@@ -23,12 +23,11 @@ import { startSharedParts } from './shared-parts.mjs';
 import { COVERED, filesOfFailures, findTests, findTypeOnly } from './test-files.mjs';
 
 const FILE_TIMEOUT_MS = 600_000;
-const CONCURRENCY = 2;
+/** One more than there are processors: about half of the time, a file waits for an engine, a broker or a deadline. */
+const CONCURRENCY = availableParallelism() + 1;
 const MIN_LINES_PERCENT = 90;
 const MAX_REPEATED = 6;
 const SLOWEST_SHOWN = 30;
-/** Files whose tests make a machine of their own: they fetch packages, and build what a user builds. */
-const NEEDS_MACHINE = /test\/readme\//;
 /** Files whose tests need the programs of a Kubernetes cluster. */
 const NEEDS_CLUSTER =
   /test\/(kubernetes\/(deploy|hazards|trial|leftovers)|engine\/kubernetes(-more)?\.|e2e\/kubernetes)/;
@@ -75,9 +74,8 @@ async function main(args) {
     const result = { skipped: [], summary: [], failures: [], problems: [], left: [], durations: [] };
     const ran = [];
     const onCluster = files.filter((file) => NEEDS_CLUSTER.test(file));
-    const onMachine = files.filter((file) => NEEDS_MACHINE.test(file));
-    const rest = files.filter((file) => !onCluster.includes(file) && !onMachine.includes(file));
-    for (const some of [rest, onMachine, onCluster]) {
+    const rest = files.filter((file) => !onCluster.includes(file));
+    for (const some of [rest, onCluster]) {
       if (interrupted || some.length === 0) continue;
       if (some === onCluster && isWhole && process.env.TROUPE_TEST_KUBERNETES !== 'on') {
         notes.push(
@@ -93,7 +91,7 @@ async function main(args) {
         continue;
       }
       ran.push(...some);
-      // One cluster, or one more machine, is enough for a machine.
+      // One cluster is enough for a machine.
       const own = some === rest ? [] : ['--test-concurrency=1', '--test-timeout=600000'];
       const part = await runTests(some, [...own, ...flags], parts.env, join(scratch, 'results'));
       for (const key of ['skipped', 'failures', 'problems', 'left', 'durations']) result[key].push(...part[key]);
