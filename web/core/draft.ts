@@ -6,8 +6,8 @@ interface Draft<T> {
   readonly value: T;
   set(value: T): void;
   /**
-   * What this draft held was saved: from the next change on, what is saved is shown, however the platform wrote it. What
-   * was typed since then stays.
+   * What this draft held was saved: from the next change on, what is saved is shown, however the platform wrote it.
+   * What was typed since then stays.
    */
   saved(): void;
 }
