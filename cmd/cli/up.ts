@@ -13,7 +13,7 @@ import { ListenError } from '../../transports/http/index.ts';
 import { ownAddress } from '../../transports/http/listen-error.ts';
 import { useWires } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
-import { portsWith, readEnvironment, registryPort } from '../config/config.ts';
+import { type Environment, portsWith, readEnvironment, registryPort } from '../config/config.ts';
 import { domainsOf } from '../config/containers-domain.ts';
 import { openDataDir, openSecrets } from '../config/data-dir.ts';
 import { type GatewayFlags, proxiesOf } from '../config/gateway-options.ts';
@@ -24,6 +24,7 @@ import { chooseDocker, ensureImageTools, ensureRegistry } from '../node/docker.t
 import { certificateOf, namedCertificate } from '../node/gateway.ts';
 import { openKubernetes, openKubernetesMetrics } from '../node/kubernetes.ts';
 import { type Platform, startPlatform } from '../node/platform.ts';
+import { registryBeside } from '../node/registry/beside.ts';
 import { pinnedImages } from '../node/registry/pinned.ts';
 import { type OwnRegistry, openOwnRegistry, whyNoRegistry } from '../node/registry/registry.ts';
 import { diskPathsOf, nodeName } from '../node/roles/monitor.ts';
@@ -60,7 +61,7 @@ export async function up(options: UpOptions): Promise<void> {
 
   const teardown = new Teardown(log);
   try {
-    await checkOptions(options);
+    await checkOptions(options, environment, domain);
     const taken = await takenPorts(options.listen, ports);
     // Where this very folder's platform has them, the lock says so better.
     if (!existsSync(options.data)) refuseTaken(taken);
@@ -82,9 +83,8 @@ export async function up(options: UpOptions): Promise<void> {
     teardown.add('database server', () => database.release());
     const pinned = () => pinnedImages(database.connection, environment.DEFAULT_IMAGE, log);
     const parts = { environment, dockerHost, dataDir, domain, log, onProgress, pinned };
-    const registry = await registryFor(options, parts);
-    if (registry !== undefined) teardown.add('image registry', () => registry.close());
-
+    const own = await registryFor(options, parts, teardown);
+    const registry = own ?? registryBeside(environment, domain);
     const certificate = await keepCertificate(() => certificateOf(options, dataDir, domains, log), log);
     teardown.add('certificate', async () => certificate.close());
     const platform = await startPlatform({
@@ -101,7 +101,7 @@ export async function up(options: UpOptions): Promise<void> {
               installation,
               log,
               egressAllow: environment.EGRESS_ALLOW,
-              registry,
+              registry: own,
               ...(environment.CONTAINER_SUBNETS === undefined ? {} : { subnetPool: environment.CONTAINER_SUBNETS }),
             }),
       onMetrics: (registry) => shipped.metrics(registry),
@@ -155,15 +155,19 @@ export async function up(options: UpOptions): Promise<void> {
 async function registryFor(
   { install = false, portOffset }: UpOptions,
   { dockerHost, ...parts }: Omit<Parameters<typeof openOwnRegistry>[0], 'port'> & { dockerHost: string | undefined },
+  teardown: Teardown,
 ): Promise<OwnRegistry | undefined> {
   if (whyNoRegistry(parts.environment, dockerHost) !== undefined) return undefined;
   if (!(await ensureRegistry(install, parts.onProgress))) return undefined;
-  return openOwnRegistry({ ...parts, port: registryPort(portOffset) });
+  const registry = await openOwnRegistry({ ...parts, port: registryPort(portOffset) });
+  teardown.add('image registry', () => registry.close());
+  return registry;
 }
 
 /** What can be wrong with the options alone is said before anything is started or made. Throws CliError. */
-async function checkOptions(options: UpOptions): Promise<void> {
+async function checkOptions(options: UpOptions, environment: Environment, domain: string): Promise<void> {
   const { listen } = options;
+  registryBeside(environment, domain);
   namedCertificate(options);
   try {
     await ownAddress(listen);

@@ -187,6 +187,7 @@ const variables = z.object({
   WEBAUTHN_ORIGINS: origins.optional(),
   REGISTRY: z.enum(['auto', 'off']).default('auto'),
   REGISTRY_HOST: matching(/^[a-z0-9.-]+(:[0-9]{1,5})?$/, 'must be a host name, with :port if it needs one').optional(),
+  REGISTRY_ADDRESS: matching(/^[a-z0-9.-]+:[0-9]{1,5}$/, 'must be host:port, as in troupe-registry:5000').optional(),
   REGISTRY_ISSUER: matching(/^[\x21-\x7e]{1,256}$/, 'must be 1 to 256 visible characters').default('troupe'),
   REGISTRY_SIGNING_KEY: registryKey.optional(),
   REGISTRY_USER_MB: digits(/^[0-9]{1,9}$/, 'must be a number of MiB, or 0 for no limit').prefault('20480'),

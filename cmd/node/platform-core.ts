@@ -4,7 +4,7 @@ import { type PullAuth, pullAuth } from '../../actors/auth/registry/pull-credent
 import { ensureAdmin } from '../../actors/auth/users/users.ts';
 import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
-import type { HostedRegistry } from '../../proto/ports/local-registry.ts';
+import type { HostedRegistry, LocalRegistry } from '../../proto/ports/local-registry.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { MetricsSource } from '../../proto/ports/metrics-source.ts';
 import type { DbConnection } from '../../storage/db.ts';
@@ -37,8 +37,11 @@ export interface PlatformOptions {
   /** Folders on the disks that the monitor measures. Default `/`. */
   readonly diskPaths?: readonly string[];
   readonly domain: string;
-  /** The registry that comes along, which REGISTRY_HOST of `environment` names; undefined: there is none. */
-  readonly registry?: HostedRegistry | undefined;
+  /**
+   * The registry that has the platform's name, which REGISTRY_HOST of `environment` says; undefined: there is none. Of
+   * one that another process keeps, only where it is.
+   */
+  readonly registry?: (LocalRegistry & Partial<HostedRegistry>) | undefined;
   readonly host: string;
   readonly ports: Ports;
   /** Of the platform's own host names. */

@@ -159,9 +159,9 @@ export async function openServices(
 }
 
 function factsOf({ environment, domain, registry }: PlatformOptions, gatewayAddress: () => GatewayAddress | undefined) {
-  // With a registry that comes along, the engine is on this machine.
-  const architecture = registry === undefined ? undefined : imageArchitecture();
-  const hasOwnRegistry = registry !== undefined;
+  const hasOwnRegistry = registry?.usage !== undefined;
+  // With a registry of this process, the engine is on this machine.
+  const architecture = hasOwnRegistry ? imageArchitecture() : undefined;
   return platformFacts({ environment, domain, architecture, hasOwnRegistry, gatewayAddress });
 }
 

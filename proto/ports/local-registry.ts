@@ -1,10 +1,10 @@
 import type { WriteBarrier } from '../gateway/write-barrier.ts';
 
-/** An image registry of this machine that has a name outside, and is asked over loopback here. */
+/** An image registry that has a name outside, through the gateway, and is asked past it here. */
 export interface LocalRegistry {
   /** As images name it: `registry.example.com`. */
   readonly host: string;
-  /** Where it is asked from this machine, over plain HTTP: `127.0.0.1:7006`. */
+  /** Where it is asked from here, over plain HTTP: `127.0.0.1:7006`, `troupe-registry:5000`. */
   readonly address: string;
 }
 

@@ -66,6 +66,7 @@ test('every bad value is named with what was expected, and never shown', () => {
     CLUSTER_HEARTBEAT: ['400ms', /CLUSTER_HEARTBEAT: must be 500ms to 5s/],
     SESSION_TTL: ['secret-8', /SESSION_TTL: must be a time such as 90m, 24h or 7d/],
     LOG_LEVEL: ['secret-9', /LOG_LEVEL: must be one of debug, info, warn, error/],
+    REGISTRY_ADDRESS: ['http://secret-10:5000', /REGISTRY_ADDRESS: must be host:port/],
     REGISTRY_HOST: ['https://secret-10', /REGISTRY_HOST: must be a host name/],
     REGISTRY_USER_MB: ['secret 10', /REGISTRY_USER_MB: must be a number of MiB, or 0 for no limit/],
     REGISTRY_ISSUER: ['secret 11', /REGISTRY_ISSUER: must be 1 to 256 visible characters/],

@@ -1,13 +1,23 @@
 /** deploy/kubernetes against a real API server: what it would take, and that its rights are enough and none is too many. */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { cp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
 import { z } from 'zod';
 import { type Cluster, startCluster } from '../support/kubernetes/cluster.ts';
 import { serveMetrics } from '../support/kubernetes/fake-metrics.ts';
 import { type FakeNode, startFakeNode } from '../support/kubernetes/fake-node.ts';
-import { applyAll, asServed, kubeconfigOf, type Manifest, manifestsOf } from '../support/kubernetes/manifests.ts';
+import {
+  applyAll,
+  asServed,
+  kubeconfigOf,
+  type Manifest,
+  manifestsIn,
+  manifestsOf,
+} from '../support/kubernetes/manifests.ts';
 import { skipWithoutKubernetes } from '../support/kubernetes/programs.ts';
 import {
   connectionsScenario,
@@ -17,11 +27,15 @@ import {
   type Scenario,
 } from '../support/kubernetes/scenarios.ts';
 import { projectRoot } from '../support/project.ts';
+import { skipWithout } from '../support/require.ts';
+import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
 const patience = { timeoutMs: 60_000, everyMs: 50 };
 const skip = skipWithoutKubernetes();
-const components = ['components/database-roles', 'components/kubelet-stats', 'components/own-namespaces'];
+const components = ['database-roles', 'kubelet-stats', 'own-namespaces', 'registry', 'registry-s3'].map(
+  (name) => `components/${name}`,
+);
 
 test('the image takes with it what the command line reads', () => {
   const lines = readFileSync(join(projectRoot, 'deploy/Dockerfile'), 'utf8').split('\n');
@@ -81,6 +95,50 @@ test('the admission policy speaks of the account that runs containers, and of it
   assert.match(JSON.stringify(policy), /compute-/);
 });
 
+test('the registry is asked by the gateways and core alone, and core alone has the key of its tokens', () => {
+  const plain = manifestsOf('example');
+  const objects = manifestsOf('example', ['registry']);
+  const find = (kind: string, name: string, of = objects) =>
+    of.find((one) => one.kind === kind && one.metadata.name === name);
+  const holders = objects.filter((one) => JSON.stringify(one).includes('troupe-registry-key"'));
+  assert.deepEqual(
+    holders.map(({ metadata }) => metadata.name),
+    ['troupe-core'],
+  );
+  const rest = policySchema.parse(find('NetworkPolicy', 'troupe'));
+  assert.deepEqual(rest.spec.podSelector.matchExpressions, [
+    { key: 'app.kubernetes.io/name', operator: 'NotIn', values: ['troupe-registry'] },
+  ]);
+  assert.deepEqual(policySchema.parse(find('NetworkPolicy', 'troupe', plain)).spec.podSelector, {});
+  const { spec } = policySchema.parse(find('NetworkPolicy', 'troupe-registry'));
+  assert.deepEqual([spec.policyTypes, spec.egress], [['Ingress', 'Egress'], []]);
+  assert.match(JSON.stringify(spec.ingress), /"values":\["troupe-core","troupe-gateway"\]/);
+});
+
+test('with a bucket the registry has no claim, and reaches out', () => {
+  const objects = manifestsOf('example', ['registry', 'registry-s3']);
+  const text = JSON.stringify(objects);
+  assert.ok(!text.includes('PersistentVolumeClaim') && !text.includes('claimName'));
+  const policy = objects.find(({ kind, metadata }) => kind === 'NetworkPolicy' && metadata.name === 'troupe-registry');
+  assert.deepEqual(policySchema.parse(policy).spec.egress, [{}]);
+});
+
+test('kustomize makes the same of it', { skip: skipWithout('kubectl') }, async (t) => {
+  // A copy, whose example has the registry as well.
+  const folder = await tempDir(t);
+  await cp(join(projectRoot, 'deploy/kubernetes'), folder, { recursive: true });
+  const file = join(folder, 'example/kustomization.yaml');
+  for (const added of [['registry'], ['registry', 'registry-s3']]) {
+    const lines = ['database-roles', ...added].map((name) => `  - ../components/${name}\n`).join('');
+    const text = await readFile(file, 'utf8');
+    await writeFile(file, text.replace(/(components:\n)(?: {2}- .*\n)+/, `$1${lines}`));
+    const { stdout } = await promisify(execFile)('kubectl', ['kustomize', join(folder, 'example')]);
+    const key = ({ kind, metadata }: Manifest) => `${kind} ${metadata.name}`;
+    const byKey = (objects: readonly Manifest[]) => new Map(objects.map((one) => [key(one), withoutImages(one)]));
+    assert.deepEqual(byKey(manifestsIn(stdout)), byKey(manifestsOf('example', added)));
+  }
+});
+
 test('every manifest is part of its kustomization', () => {
   for (const folder of ['base', ...components]) {
     const path = join(projectRoot, 'deploy/kubernetes', folder);
@@ -96,7 +154,8 @@ describe('deploy/kubernetes in a cluster', { skip, timeout: 580_000 }, () => {
   let node: FakeNode;
   let metrics: { close(): Promise<void> };
   const namespaces = new Set<string>();
-  const objects = skip === false ? [...manifestsOf('example'), ...manifestsOf('components/kubelet-stats')] : [];
+  const objects =
+    skip === false ? [...manifestsOf('example', ['registry']), ...manifestsOf('components/kubelet-stats')] : [];
 
   before(async () => {
     cluster = await startCluster({ withoutNode: true });
@@ -125,7 +184,7 @@ describe('deploy/kubernetes in a cluster', { skip, timeout: 580_000 }, () => {
   test('workloads say when they are ready, alive and started, may be drained, and run without privileges', () => {
     const workloads = objects.filter(({ kind }) => /^(Deployment|DaemonSet|StatefulSet)$/.test(kind));
     const budgets = objects.filter(({ kind }) => kind === 'PodDisruptionBudget').map(({ metadata }) => metadata.name);
-    assert.ok(workloads.length >= 4);
+    assert.ok(workloads.length >= 5);
     for (const { metadata, ...rest } of workloads) {
       const { spec } = workloadSchema.parse(rest).spec.template;
       assert.ok(budgets.includes(metadata.name), `${metadata.name} has no disruption budget`);
@@ -215,6 +274,14 @@ const initSchema = z.object({
     }),
   }),
 });
+const policySchema = z.object({
+  spec: z.object({
+    podSelector: z.object({ matchExpressions: z.array(z.unknown()).optional() }),
+    policyTypes: z.array(z.string()),
+    ingress: z.array(z.unknown()),
+    egress: z.array(z.unknown()).optional(),
+  }),
+});
 const roleSchema = z.object({ rules: z.array(ruleSchema) });
 const workloadSchema = z.object({
   spec: z.object({
@@ -233,6 +300,11 @@ const workloadSchema = z.object({
     }),
   }),
 });
+
+/** What an operator names is only in what kustomize makes. */
+function withoutImages(one: Manifest): unknown {
+  return JSON.parse(JSON.stringify(one).replace(/"image":"[^"]*"/g, '"image":""'));
+}
 
 /** The one right an account has. */
 function bindingOf(role: string, account: string): Manifest[] {

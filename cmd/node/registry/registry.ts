@@ -23,6 +23,7 @@ const LOOPBACK = '127.0.0.1';
  */
 export function whyNoRegistry(environment: Environment, dockerHost: string | undefined): string | undefined {
   if (environment.REGISTRY === 'off') return 'REGISTRY is off';
+  if (environment.REGISTRY_ADDRESS !== undefined) return `the one at ${environment.REGISTRY_ADDRESS} is used`;
   if (environment.REGISTRY_HOST !== undefined) return `REGISTRY_HOST names ${environment.REGISTRY_HOST}`;
   if (environment.REGISTRY_SIGNING_KEY !== undefined) return 'REGISTRY_SIGNING_KEY is for one of yours';
   if (environment.COMPUTE_ENGINE !== 'docker') return 'the nodes of a cluster would not reach it';

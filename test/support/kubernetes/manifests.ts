@@ -13,6 +13,8 @@ const objectView = z.looseObject({
   metadata: z.looseObject({ name: z.string(), namespace: z.string().optional() }),
 });
 
+const patchView = objectView.extend({ $patch: z.literal('delete').optional() });
+
 /** An object of a manifest. */
 export type Manifest = z.output<typeof objectView>;
 
@@ -31,10 +33,15 @@ const root = join(projectRoot, 'deploy/kubernetes');
 
 /**
  * All objects of a folder below deploy/kubernetes: its resources, its components with what they change, its own changes, and its
- * namespace on what has one.
+ * namespace on what has one. `more`: components that an operator adds.
  */
-export function manifestsOf(folder: string): Manifest[] {
-  return objectsOf(folder, []);
+export function manifestsOf(folder: string, more: readonly string[] = []): Manifest[] {
+  return more.reduce((objects, name) => objectsOf(`components/${name}`, objects), objectsOf(folder, []));
+}
+
+/** Those of a text. */
+export function manifestsIn(text: string): Manifest[] {
+  return yamlIn(text).map((one) => objectView.parse(one));
 }
 
 function objectsOf(folder: string, given: readonly Manifest[]): Manifest[] {
@@ -48,10 +55,13 @@ function objectsOf(folder: string, given: readonly Manifest[]): Manifest[] {
   let objects = [...given, ...added];
   for (const name of components) objects = objectsOf(join(folder, name), objects);
   for (const { patch } of patches) {
-    const change = objectView.parse(yamlIn(patch)[0]);
+    const { $patch, ...change } = patchView.parse(yamlIn(patch)[0]);
     const isTarget = ({ kind, metadata }: Manifest) => kind === change.kind && metadata.name === change.metadata.name;
     assert.equal(objects.filter(isTarget).length, 1, `${folder}: what is changed is there once`);
-    objects = objects.map((one) => (isTarget(one) ? objectView.parse(merged(one, change)) : one));
+    objects = objects.flatMap((one) => {
+      if (!isTarget(one)) return [one];
+      return $patch === 'delete' ? [] : [objectView.parse(merged(one, change))];
+    });
   }
   if (namespace === undefined) return objects;
   return objects.map((one) =>
@@ -60,16 +70,33 @@ function objectsOf(folder: string, given: readonly Manifest[]): Manifest[] {
 }
 
 const record = z.record(z.string(), z.unknown());
+const named = z.array(z.looseObject({ name: z.string() }));
 
-/** `change` over `value`; lists are only added, never changed: that is all we use of kustomize's merging. */
+/**
+ * `change` over `value`, as far as we use kustomize's merging: null removes, lists of named things are merged by their
+ * names, and other lists are only added or, where they were empty, replaced.
+ */
 function merged(value: unknown, change: unknown): unknown {
+  if (Array.isArray(change)) return mergedList(value, change);
   const [before, after] = [record.safeParse(value), record.safeParse(change)];
-  if (!before.success || !after.success) {
-    assert.ok(!Array.isArray(change) || value === undefined, 'a list is changed');
-    return change;
+  if (!before.success || !after.success) return change;
+  const result = { ...before.data };
+  for (const [key, one] of Object.entries(after.data)) {
+    if (one === null) delete result[key];
+    else result[key] = merged(result[key], one);
   }
-  const changes = Object.entries(after.data).map(([key, one]) => [key, merged(before.data[key], one)]);
-  return { ...before.data, ...Object.fromEntries(changes) };
+  return result;
+}
+
+function mergedList(value: unknown, change: readonly unknown[]): unknown {
+  if (value === undefined || (Array.isArray(value) && value.length === 0)) return change;
+  const [before, after] = [named.safeParse(value), named.safeParse(change)];
+  assert.ok(before.success && after.success, 'a list without names is changed');
+  const kept = before.data.map((one) => {
+    const found = after.data.find(({ name }) => name === one.name);
+    return found === undefined ? one : merged(one, found);
+  });
+  return [...after.data.filter(({ name }) => !before.data.some((one) => one.name === name)), ...kept];
 }
 
 /** The client library's own reader of YAML. What the library makes of it itself leaves out the fields it does not know. */
