@@ -17,7 +17,7 @@ import { authorityOf, dnsOf, type MappedHosts, openMappedHosts } from './mapped-
 import { openNetwork } from './network.ts';
 import { ActorOperations, withOperations, withProblem } from './operations.ts';
 import { DRAIN_MS, type PlatformCore, type PlatformOptions } from './platform-core.ts';
-import { imageArchitecture, platformFacts } from './platform-facts.ts';
+import { platformFacts } from './platform-facts.ts';
 import { platformOperations } from './platform-operations.ts';
 import { openAuth } from './roles/auth.ts';
 import { openCompute } from './roles/compute.ts';
@@ -160,9 +160,7 @@ export async function openServices(
 
 function factsOf({ environment, domain, registry }: PlatformOptions, gatewayAddress: () => GatewayAddress | undefined) {
   const hasOwnRegistry = registry?.usage !== undefined;
-  // With a registry of this process, the engine is on this machine.
-  const architecture = hasOwnRegistry ? imageArchitecture() : undefined;
-  return platformFacts({ environment, domain, architecture, hasOwnRegistry, gatewayAddress });
+  return platformFacts({ environment, domain, architecture: registry?.architecture, hasOwnRegistry, gatewayAddress });
 }
 
 /** Starts the monitor of this process, which draws the services that listen. */

@@ -17,8 +17,10 @@ export interface RegistryUsage {
   readonly limit: number | undefined;
 }
 
-/** One whose images this process keeps. */
-export interface HostedRegistry extends LocalRegistry {
+/** What is known besides of one whose images this process keeps. */
+export interface HostedRegistry {
+  /** Of the images that run on its machine; undefined where that is not known. */
+  readonly architecture: string | undefined;
   /** What its disk takes now. Rejects with an error of the file system. */
   room(): Promise<RegistryRoom>;
   /** What a user has there. Rejects when that cannot be told now. */

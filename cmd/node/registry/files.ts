@@ -11,6 +11,7 @@ import {
 } from '../../../actors/auth/registry/registry-key.ts';
 import { isCode } from '../../../lib/errors.ts';
 import { CliError } from '../../config/cli-error.ts';
+import type { Environment } from '../../config/config.ts';
 
 /** Where they are. */
 export interface RegistryFiles {
@@ -64,6 +65,33 @@ interface RegistryConfig {
   readonly issuer: string;
   /** Joins the parts of an upload over a restart. */
   readonly secret: string;
+  /** Where the images are; undefined: in the folder. */
+  readonly bucket?: RegistryBucket | undefined;
+}
+
+/** A bucket of S3, or of what speaks as it does. */
+interface RegistryBucket {
+  readonly name: string;
+  readonly region: string;
+  /** Undefined: Amazon's. */
+  readonly endpoint: string | undefined;
+  readonly accessKey: string;
+  readonly secretKey: string;
+}
+
+/** The one that the operator names. Throws CliError when the name comes without its keys, or they without it. */
+export function registryBucket(environment: Environment): RegistryBucket | undefined {
+  const { REGISTRY_S3_BUCKET: name, REGISTRY_S3_REGION: region, REGISTRY_S3_ENDPOINT: endpoint } = environment;
+  const { REGISTRY_S3_ACCESS_KEY: accessKey, REGISTRY_S3_SECRET_KEY: secretKey } = environment;
+  if (name === undefined && endpoint === undefined && accessKey === undefined && secretKey === undefined)
+    return undefined;
+  if (name === undefined || accessKey === undefined || secretKey === undefined) {
+    throw new CliError(
+      'REGISTRY_S3_BUCKET, REGISTRY_S3_ACCESS_KEY and REGISTRY_S3_SECRET_KEY go together: set all three, or none to ' +
+        'keep images in the data folder.',
+    );
+  }
+  return { name, region, endpoint, accessKey, secretKey };
 }
 
 /**
@@ -89,9 +117,9 @@ export function writtenPort(files: RegistryFiles): number | undefined {
 /**
  * For Distribution 2.8. A client is sent to the path `/auth/token` of the host that it asked, so the token endpoint is
  * where the client is (`autoredirect`). Without `storage.cache` nothing of a blob is kept in memory: what is deleted is
- * gone at once. Unfinished uploads are removed with the rest (collect.ts): Distribution would end those that are slow.
+ * gone at once.
  */
-function configuration(files: RegistryFiles, { port, host, issuer, secret }: RegistryConfig): string {
+function configuration(files: RegistryFiles, { port, host, issuer, secret, bucket }: RegistryConfig): string {
   return `# Written by Troupe at each start.
 version: 0.1
 log:
@@ -99,13 +127,8 @@ log:
   accesslog:
     disabled: true
 storage:
-  filesystem:
-    rootdirectory: ${JSON.stringify(files.store)}
-  delete:
+${bucket === undefined ? inFolder(files) : inBucket(bucket)}  delete:
     enabled: true
-  maintenance:
-    uploadpurging:
-      enabled: false
 http:
   addr: 127.0.0.1:${port}
   relativeurls: true
@@ -120,6 +143,29 @@ auth:
     service: ${JSON.stringify(host)}
     issuer: ${JSON.stringify(issuer)}
     rootcertbundle: ${JSON.stringify(files.certificate)}
+`;
+}
+
+/** Unfinished uploads are removed with the rest (collect.ts): Distribution would end those that are slow. */
+function inFolder(files: RegistryFiles): string {
+  return `  filesystem:
+    rootdirectory: ${JSON.stringify(files.store)}
+  maintenance:
+    uploadpurging:
+      enabled: false
+`;
+}
+
+/** Clients need not reach the bucket: all comes through the gateway. */
+function inBucket({ name, region, endpoint, accessKey, secretKey }: RegistryBucket): string {
+  const at = endpoint === undefined ? '' : `    regionendpoint: ${JSON.stringify(endpoint)}\n`;
+  return `  s3:
+    bucket: ${JSON.stringify(name)}
+    region: ${JSON.stringify(region)}
+${at}    accesskey: ${JSON.stringify(accessKey)}
+    secretkey: ${JSON.stringify(secretKey)}
+  redirect:
+    disable: true
 `;
 }
 

@@ -1,16 +1,25 @@
 /** The registry that comes along: whether `up` runs one, and what the platform is told of it. */
 import { existsSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
+import type { RegistryKey } from '../../../actors/auth/registry/registry-key.ts';
 import { errorText } from '../../../lib/errors.ts';
-import type { HostedRegistry, RegistryRoom } from '../../../proto/ports/local-registry.ts';
+import type { HostedRegistry, LocalRegistry, RegistryRoom } from '../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { LIBRARY } from '../../../proto/repositories.ts';
 import { registryHostOf } from '../../../proto/service-paths.ts';
 import { freePort } from '../../../transports/http/listen-error.ts';
 import type { Environment } from '../../config/config.ts';
+import { imageArchitecture } from '../platform-facts.ts';
 import { RegistryBarrier } from './barrier.ts';
 import { collectGarbage, keepCollected, type Pinned } from './collect.ts';
-import { type RegistryFiles, registryFiles, registryKeyOf, writeRegistryFiles, writtenPort } from './files.ts';
+import {
+  type RegistryFiles,
+  registryBucket,
+  registryFiles,
+  registryKeyOf,
+  writeRegistryFiles,
+  writtenPort,
+} from './files.ts';
 import { pushTokens } from './may-push.ts';
 import { endRegistry, keepRegistry, registryProgram, runningRegistry, startRegistry } from './process.ts';
 import { RegistryQuota } from './quota.ts';
@@ -33,7 +42,7 @@ export function whyNoRegistry(environment: Environment, dockerHost: string | und
 }
 
 /** A registry that is kept running. */
-export interface OwnRegistry extends HostedRegistry {
+export interface OwnRegistry extends LocalRegistry, Partial<HostedRegistry> {
   /** The environment that attaches it to the platform. */
   readonly environment: Environment;
   /** Ends it. */
@@ -66,12 +75,14 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
   const isRunning = runningRegistry(files) !== undefined;
   const wanted = options.port === 0 ? (former ?? 0) : options.port;
   const port = isRunning && former !== undefined ? former : await freePort(LOOPBACK, wanted);
-  const isChanged = writeRegistryFiles(files, key, { port, host, issuer: environment.REGISTRY_ISSUER, secret });
+  const bucket = registryBucket(environment);
+  const config = { port, host, issuer: environment.REGISTRY_ISSUER, secret, bucket };
+  const isChanged = writeRegistryFiles(files, key, config);
   if (isRunning && isChanged) await endRegistry(files);
   let last: number | undefined;
   try {
     if (runningRegistry(files) === undefined) {
-      last = await collect(files, pinned, log);
+      if (bucket === undefined) last = await collect(files, pinned, log);
       await startRegistry(files, port);
     }
     log.info({ pid: runningRegistry(files), port, adopted: isRunning && !isChanged }, 'the image registry runs');
@@ -79,6 +90,36 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
     log.error({ err: error }, 'the image registry does not start');
     onProgress(`the image registry does not start, and is tried again: ${errorText(error)}`);
   }
+  const own = {
+    host,
+    address: `${LOOPBACK}:${port}`,
+    architecture: imageArchitecture(),
+    environment: { ...environment, REGISTRY_HOST: host, REGISTRY_SIGNING_KEY: key },
+  };
+  const parts = { environment, files, host, port, key, last, pinned, log };
+  const { parts: seen, close } = bucket === undefined ? withStore(parts) : withoutStore(parts);
+  return {
+    ...own,
+    ...seen,
+    close: async () => {
+      await close();
+      await endRegistry(files);
+    },
+  };
+}
+
+/** What looks after a registry that runs. */
+interface StoreParts extends Pick<OwnRegistryOptions, 'environment' | 'pinned' | 'log'> {
+  readonly files: RegistryFiles;
+  readonly host: string;
+  readonly port: number;
+  readonly key: RegistryKey;
+  /** When its store was collected. */
+  readonly last: number | undefined;
+}
+
+/** One whose images are on this machine: its users have their room, and what has no name is collected. */
+function withStore({ environment, files, host, port, key, last, pinned, log }: StoreParts) {
   const room = async () => {
     const { bavail, blocks, bsize } = await statfs(files.folder);
     return roomOf(bavail * bsize, blocks * bsize);
@@ -96,19 +137,17 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
     log,
   });
   barrier.admit = quota.admit;
-  return {
-    host,
-    address: `${LOOPBACK}:${port}`,
-    room,
-    usage: (username) => quota.usage(username),
-    barrier,
-    environment: { ...environment, REGISTRY_HOST: host, REGISTRY_SIGNING_KEY: key },
-    close: async () => {
-      await collector.close();
-      await keeper.close();
-      await endRegistry(files);
-    },
+  const close = async () => {
+    await collector.close();
+    await keeper.close();
   };
+  return { parts: { room, usage: (username: string) => quota.usage(username), barrier }, close };
+}
+
+/** One whose images are elsewhere, and not seen from here. */
+function withoutStore({ files, port, log }: StoreParts) {
+  const keeper = keepRegistry({ files, port, room: async () => 'enough', log });
+  return { parts: {}, close: () => keeper.close() };
 }
 
 /**
