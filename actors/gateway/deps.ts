@@ -1,6 +1,7 @@
 /** What the gateway is given by the composition root. */
 import type { ComputeNewsSource } from '../../proto/compute/events.ts';
 import type { ConsoleFiles } from '../../proto/gateway/console-files.ts';
+import type { Entrance } from '../../proto/gateway/gateway-decider.ts';
 import type { SignGatewayToken } from '../../proto/gateway/gateway-token.ts';
 import type { AccessProofs, PortGuard } from '../../proto/gateway/port-guard.ts';
 import type { NewRoute, StaticRoute } from '../../proto/gateway/routes.ts';
@@ -65,6 +66,8 @@ export interface GatewayDeps {
   readonly expectProgram?: (address: string) => void;
   /** Another container has the place of the one at this address, which is ended soon. */
   readonly leaveOrigin?: (address: string) => void;
+  /** Rules were removed, or ask visitors now: what `admits` says no of, and goes on, is to end. */
+  readonly endShut?: (admits: (entrance: Entrance) => boolean) => void;
   /** Passes of visitors at guarded ports, and the passwords that they give. */
   readonly accessProofs: AccessProofs;
   /** Before the registry that comes along; undefined: there is none. */

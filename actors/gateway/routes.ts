@@ -92,6 +92,19 @@ function isSameTarget(one: ContainerTarget, other: ContainerTarget): boolean {
   return hasSameEntries(guards, guardsNow, (before, now) => before.rule === now.rule && before.hash === now.hash);
 }
 
+/** Whether a port is open no more, or asks visitors for something else than before. */
+function isAnyShut(before: RouteSnapshot['containers'] | undefined, now: RouteSnapshot['containers']): boolean {
+  for (const [id, { ports, guards = NO_GUARDS }] of before ?? []) {
+    const is = now.get(id);
+    const guardsNow = is?.guards ?? NO_GUARDS;
+    for (const port of ports.keys())
+      if (is?.ports.has(port) !== true || guardsNow.get(port)?.rule !== guards.get(port)?.rule) return true;
+    // A mapped host leads to ports without a rule, too.
+    for (const port of guardsNow.keys()) if (!guards.has(port)) return true;
+  }
+  return false;
+}
+
 /** The containers whose readable name leads elsewhere than before, or that have it now. */
 function renamed(before: RouteSnapshot['containers'] | undefined, now: RouteSnapshot['containers']): Set<string> {
   const [was, is] = [namesIn(before), namesIn(now)];
@@ -147,6 +160,7 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
         snapshot?.mapped === mapped;
       if (!isSame) {
         routing.swap({ routes: new RouteTable(routes), containers, mapped });
+        if (isAnyShut(before, containers)) deps.endShut?.((entrance) => routing.admits(entrance));
         for (const id of renamed(before, containers)) forget(before?.get(id), containers.get(id));
         state.last = text;
       }

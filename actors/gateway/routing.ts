@@ -3,7 +3,7 @@
  * before as a whole, and no connection notices.
  */
 import { LRUCache } from 'lru-cache';
-import type { IngressListeners, NameDecision } from '../../proto/gateway/gateway-decider.ts';
+import type { Entrance, IngressListeners, NameDecision } from '../../proto/gateway/gateway-decider.ts';
 import type { PortGuard } from '../../proto/gateway/port-guard.ts';
 import {
   pathOf,
@@ -262,7 +262,19 @@ export class Routing {
     if (guard === undefined) return onward();
     if (guard.rule !== admitted) return { reply: CLOSED, guard };
     const decision = onward();
-    return 'forward' in decision ? { ...decision, isGuarded: true } : decision;
+    return 'forward' in decision ? { ...decision, isGuarded: true, rule: guard.rule } : decision;
+  }
+
+  /** Whether what came in by this way might still come in: its port is open, and asks for nothing else. */
+  admits({ host, port, isEncrypted, rule }: Entrance): boolean {
+    const id = this.#containerOf(host);
+    const mapped = id === undefined ? this.#mappedHost(host, port) : undefined;
+    const container = this.#snapshot?.containers.get(id ?? mapped?.containerId ?? '');
+    if (mapped !== undefined) return container?.guards?.get(mapped.targetPort)?.rule === rule;
+    if (id === undefined) return true;
+    const asked = this.#external(port);
+    const external = isEncrypted && asked === 80 && this.#endsTls(id, 443) ? 443 : asked;
+    return container?.ports.has(external) === true && container.guards?.get(external)?.rule === rule;
   }
 
   /** The origin of the console, as a browser reaches it that made this request. */

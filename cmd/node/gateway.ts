@@ -145,6 +145,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     forgetAnswers: (address) => cache?.forget(address),
     expectProgram: (address) => listening?.expectProgram(address),
     leaveOrigin: (address) => listening?.leaveOrigin(address),
+    endShut: (admits) => listening?.endShut(admits),
     metrics: async () => `${await processRegistry.metrics()}\n${await registry.metrics()}`,
   });
   const accounts = new PlatformAccounts({ domain, jwtSecret: options.jwtSecret, clock: CLOCK, log });

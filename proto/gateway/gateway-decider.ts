@@ -12,6 +12,17 @@ import type { ProxyDecision, ProxyRequest, UpstreamAddress } from './traffic.ts'
  */
 export type NameDecision = 'platform' | 'mapped' | 'challenge' | { readonly passTo: UpstreamAddress } | 'refuse';
 
+/** By which way something came in that goes on: a request, or TLS that is passed on. */
+export interface Entrance {
+  /** Host, or server name. */
+  readonly host: string;
+  /** Ours. */
+  readonly port: number;
+  readonly isEncrypted: boolean;
+  /** The rule that let the visitor in; undefined: nobody was asked. */
+  readonly rule: number | undefined;
+}
+
 /** A connection that outlives a request: TLS passed through, or another protocol after an upgrade. */
 export interface LongConnection {
   readonly kind: 'passthrough' | 'upgrade';

@@ -56,6 +56,8 @@ export interface ProxyForward {
   readonly tenantOf?: readonly string[];
   /** The visitor was let in at a guarded port: neither kept nor answered from what is kept. */
   readonly isGuarded?: true;
+  /** The rule that let the visitor in; undefined: nobody was asked. */
+  readonly rule?: number;
   /** A cookie for the answer, the value of a Set-Cookie. */
   readonly setsCookie?: string | undefined;
   /** `Authorization` is not for the origin. */

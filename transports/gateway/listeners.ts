@@ -5,6 +5,7 @@
 import type { Socket } from 'node:net';
 import { errorText } from '../../lib/errors.ts';
 import type {
+  Entrance,
   GatewayDecider,
   IngressListeners,
   LongConnection,
@@ -21,6 +22,7 @@ import type { ClientTimeouts, SwitchedRequest } from './h1/client-context.ts';
 import { LeftSockets } from './h1/left-sockets.ts';
 import { LoopGuard } from './h1/loop-detection.ts';
 import { HttpProxy } from './h1/server.ts';
+import { ShutWays } from './h1/shut-ways.ts';
 import { SocketDirection } from './h1/socket-direction.ts';
 import { type UpstreamLimits, Upstreams } from './h1/upstreams.ts';
 import type { SshGateway } from './ssh/gateway.ts';
@@ -99,6 +101,7 @@ export class GatewayListeners implements IngressListeners {
   readonly #ingress = new Map<number, RawListener>();
   readonly #long = new Map<() => void, LongConnection['kind']>();
   readonly #sockets: LeftSockets;
+  readonly #ways = new ShutWays();
   #http: RawListener | undefined;
   #https: RawListener | undefined;
   #ssh: RawListener | undefined;
@@ -231,11 +234,17 @@ export class GatewayListeners implements IngressListeners {
     this.#sockets.leaveOrigin(address);
   }
 
+  /** Rules were removed, or ask visitors now: what `admits` says no of ends within seconds. */
+  endShut(admits: (entrance: Entrance) => boolean): void {
+    this.#ways.end(admits, this.#proxy.connections);
+  }
+
   /** Takes no more connections, lets answers under way finish (at most `graceMs`), then ends everything. */
   async close(graceMs: number): Promise<void> {
     clearTimeout(this.#again);
     this.#turns.close();
     this.#sockets.close();
+    this.#ways.close();
     const closing = [this.#http, this.#https, this.#ssh, ...this.#ingress.values()].map((listener) =>
       listener?.close(),
     );
@@ -287,7 +296,7 @@ export class GatewayListeners implements IngressListeners {
           return this.#certified(decision, name);
         },
         onPlain: (socket, address, name) => this.#proxy.serve(socket, port, address, undefined, name),
-        onPass: (wire, address, hello, to, name) => this.#pass(wire, address, hello, to, name),
+        onPass: (wire, address, hello, to, name) => this.#pass(wire, { address, host: name, port }, hello, to),
       });
       this.#fronts.set(port, front);
     }
@@ -303,36 +312,55 @@ export class GatewayListeners implements IngressListeners {
     return decision === 'challenge' ? mapped.challenge(name) : mapped.certificate(name);
   }
 
-  #pass(wire: Wire, address: string, hello: Buffer, to: UpstreamAddress, host: string): void {
+  #pass(
+    wire: Wire,
+    { address, host, port }: Pick<LongConnection, 'address' | 'host'> & { readonly port: number },
+    hello: Buffer,
+    to: UpstreamAddress,
+  ): void {
     this.#upstreams.open(to, address).then(
       (borrowed) => {
         if (wire.isDestroyed) borrowed.release(false);
         else if (!borrowed.outlives()) {
           borrowed.release(false);
           wire.destroy();
-        } else
-          this.#join(wire, borrowed.own, { kind: 'passthrough', host, protocol: 'tls', address }, { first: hello });
+        } else {
+          const entrance = { host, port, isEncrypted: true, rule: undefined };
+          let [isOver, forget] = [false, () => {}];
+          const onEnd = () => {
+            isOver = true;
+            forget();
+          };
+          const about = { kind: 'passthrough', host, protocol: 'tls', address } as const;
+          const end = this.#join(wire, borrowed.own, about, { first: hello, onEnd });
+          if (!isOver) forget = this.#ways.add({ entrance, direction: undefined, end });
+        }
       },
       // TLS has no alert for an origin that cannot be reached.
       () => wire.destroy(),
     );
   }
 
-  #switch(client: Wire, origin: Wire, { rest, originHost, ...about }: SwitchedRequest): void {
+  #switch(client: Wire, origin: Wire, request: SwitchedRequest): void {
+    const { host, protocol, address, rest, originHost, entrance } = request;
     let direction: SocketDirection | undefined;
     const back = (...parts: ConstructorParameters<typeof SocketDirection>) => {
       direction = new SocketDirection(...parts);
       direction.begin(rest);
       return direction;
     };
-    let [isOver, forget] = [false, () => {}];
+    const forgets: (() => void)[] = [];
+    let isOver = false;
     const onEnd = () => {
       isOver = true;
-      forget();
+      for (const forget of forgets) forget();
     };
-    const isSocket = about.protocol.toLowerCase() === 'websocket';
-    const end = this.#join(client, origin, { kind: 'upgrade', ...about }, { back: isSocket ? back : undefined, onEnd });
-    if (direction !== undefined && !isOver) forget = this.#sockets.add(originHost, { direction, end });
+    const isSocket = protocol.toLowerCase() === 'websocket';
+    const about = { kind: 'upgrade', host, protocol, address } as const;
+    const end = this.#join(client, origin, about, { back: isSocket ? back : undefined, onEnd });
+    if (isOver) return;
+    if (direction !== undefined) forgets.push(this.#sockets.add(originHost, { direction, end }));
+    if (entrance !== undefined) forgets.push(this.#ways.add({ entrance, direction, end }));
   }
 
   #join(

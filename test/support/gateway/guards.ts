@@ -46,20 +46,30 @@ export interface Visit {
   readonly port?: number;
 }
 
-/** A rule as a test adds it: with a password, or for the owner. */
+/** A rule as a test adds it: with a password, for everybody, or else for the owner. */
 interface GuardedRule {
   readonly port?: number;
   readonly password?: string;
+  readonly isPublic?: boolean;
+  readonly tls?: 'container' | 'platform';
+}
+
+/** Removes the container's rule of a port. */
+async function remove(database: TestDatabase, id: string, port = 443): Promise<void> {
+  await database.db.tx(async (tx) => {
+    await deleteRule(tx, id, port);
+    await tellCompute(tx, { kind: 'ingress', containerId: id });
+  });
 }
 
 /** Puts a guarded rule in the place of the container's rule of that port, as the compute service does; its id. */
 async function guard(database: TestDatabase, id: string, origin: number, rule: GuardedRule): Promise<number> {
-  const { port = 443, password } = rule;
+  const { port = 443, password, isPublic = false, tls = 'platform' } = rule;
   const hash = password === undefined ? null : await hashPassword(password);
-  const access = password === undefined ? 'mine' : 'password';
+  const access = isPublic ? 'public' : password === undefined ? 'mine' : 'password';
   const row = await database.db.tx(async (tx) => {
     await deleteRule(tx, id, port);
-    const made = await insertRule(tx, id, { port, targetPort: origin, tls: 'platform', access, hash });
+    const made = await insertRule(tx, id, { port, targetPort: origin, tls, access, hash });
     await tellCompute(tx, { kind: 'ingress', containerId: id });
     return made;
   });
@@ -128,6 +138,7 @@ export async function openGuarded(
     ports: gateway.ports,
     proofs: new AccessProofs(SECRET),
     guard: (id: string, rule: GuardedRule = {}) => guard(database, id, origin, rule),
+    remove: (id: string, port?: number) => remove(database, id, port),
     stopAll: async () => {
       isRunning = false;
       await db.tx(async (tx) => {

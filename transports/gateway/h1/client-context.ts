@@ -1,6 +1,6 @@
 /** What all client connections of one listener share, and how their requests look from outside. */
 
-import type { GatewayDecider } from '../../../proto/gateway/gateway-decider.ts';
+import type { Entrance, GatewayDecider } from '../../../proto/gateway/gateway-decider.ts';
 import type { AccessEntry, ProxyDecision, ProxyForward, ProxyRequest } from '../../../proto/gateway/traffic.ts';
 import type { Deadlines, Timed } from '../../wire/deadlines.ts';
 import { valuesOf } from '../../wire/h1/fields.ts';
@@ -32,6 +32,8 @@ export interface SwitchedRequest {
   readonly originHost: string;
   /** What the origin said in it so far, and the client was sent. */
   readonly rest: Buffer;
+  /** By which way it came in; undefined for one that no container answers. */
+  readonly entrance: Entrance | undefined;
 }
 
 /** What all connections of one listener share. */

@@ -1,6 +1,8 @@
+import type { Entrance } from '../../../proto/gateway/gateway-decider.ts';
 import type { ProxyForward, ProxyReply } from '../../../proto/gateway/traffic.ts';
 import type { Timed } from '../../wire/deadlines.ts';
 import { ChunkError } from '../../wire/h1/body.ts';
+import type { RequestHead } from '../../wire/h1/request-head.ts';
 import { NOBODY, type Wire } from '../../wire/wire.ts';
 import type { ClientContext } from './client-context.ts';
 
@@ -34,6 +36,10 @@ export abstract class ClientWire implements Timed {
   #onOver: (() => void) | undefined;
   /** Told of its body. */
   #onBody: ProxyForward['onBody'];
+  /** How it was forwarded, and what it asked for. */
+  #underWay: ProxyForward | undefined;
+  #head: RequestHead | undefined;
+  #isEncrypted = false;
 
   constructor(wire: Wire, context: ClientContext) {
     this.wire = wire;
@@ -64,9 +70,27 @@ export abstract class ClientWire implements Timed {
   }
 
   /** A request is forwarded. */
-  protected begins({ onOver, onBody }: ProxyForward): void {
-    this.#onOver = onOver;
-    this.#onBody = onBody;
+  protected begins(forward: ProxyForward, head: RequestHead, isEncrypted: boolean): void {
+    this.#onOver = forward.onOver;
+    this.#onBody = forward.onBody;
+    this.#underWay = forward;
+    this.#head = head;
+    this.#isEncrypted = isEncrypted;
+  }
+
+  /** By which way the request under way came in; undefined for one that no container answers. */
+  get entrance(): Entrance | undefined {
+    const [forward, head] = [this.#underWay, this.#head];
+    if (forward?.tenantOf === undefined || head === undefined) return undefined;
+    return { host: head.host, port: this.context.port, isEncrypted: this.#isEncrypted, rule: forward.rule };
+  }
+
+  /** Returns what ends the request under way, unless it is over by then. */
+  ending(): () => void {
+    const forward = this.#underWay;
+    return () => {
+      if (forward !== undefined && this.#underWay === forward) this.abort();
+    };
   }
 
   /** So many bytes of its body are to go on. Throws what `refusalOf` reads when they may not. */
@@ -80,6 +104,8 @@ export abstract class ClientWire implements Timed {
     const onOver = this.#onOver;
     this.#onOver = undefined;
     this.#onBody = undefined;
+    this.#underWay = undefined;
+    this.#head = undefined;
     onOver?.();
   }
 

@@ -132,8 +132,8 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     const isReply = 'reply' in decision;
     if (this.#request !== head || this.#phase !== 'exchange') return void (isReply || decision.onOver?.());
     if (isReply) return void this.#answer(decision.reply);
-    this.begins(decision);
     const [{ forward, target }, { address, isEncrypted }] = [decision, this.#requester];
+    this.begins(decision, head, isEncrypted);
     const cache = decision.isGuarded === true ? undefined : this.context.cache;
     const asked = cache?.ask({ head, origin: forward, target, isEncrypted, address }) ?? FORWARD;
     if (asked instanceof Promise) void asked.then((later) => this.#asked(head, decision, later));
@@ -303,12 +303,12 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   }
 
   switched(origin: Wire, rest: Buffer, originHost: string): void {
-    const { host = '', upgrade: [protocol = ''] = [] } = this.#request ?? {};
+    const [{ host = '', upgrade: [protocol = ''] = [] }, { entrance }] = [this.#request ?? {}, this];
     this.#logSent();
     const wire = this.release();
     if (rest.length > 0) wire.write(rest);
     for (const chunk of this.#inflow.takeAll()) origin.write(chunk);
-    this.context.onSwitch(wire, origin, { host, protocol, address: this.#requester.address, originHost, rest });
+    this.context.onSwitch(wire, origin, { host, protocol, ...this.#requester, originHost, rest, entrance });
     this.context.onDone(this);
   }
 

@@ -47,6 +47,11 @@ export class HttpProxy {
     return this.#connections.size;
   }
 
+  /** Those of all clients. */
+  get connections(): Iterable<ClientConnection> {
+    return this.#connections;
+  }
+
   /** Serves HTTP on a connected socket; `first` was read from it. `port`: ours; `serverName`: TLS ended here for it. */
   serve(socket: Socket, port: number, address: string, first?: Buffer, serverName?: string): void {
     socket.setNoDelay(true);

@@ -1,19 +1,21 @@
 /**
  * What an origin says over a WebSocket, passed on as it is. Its frames are counted on the way (frame-borders.ts), so
- * that its client can be asked to come again between two of them.
+ * that it can be closed between two of them.
  */
 import type { Wire } from '../../wire/wire.ts';
 import { Direction } from '../tcp/splice.ts';
 import { FrameBorders } from './frame-borders.ts';
 
-/** Close with 1012, service restart (RFC 6455, section 7.4): clients come again. */
-const COME_AGAIN = Buffer.from([0x88, 2, 1012 >> 8, 1012 & 255]);
+/** Why a WebSocket is closed (RFC 6455, section 7.4): clients come again after the first. */
+const SERVICE_RESTART = 1012;
+export const POLICY_VIOLATION = 1008;
 
 export class SocketDirection extends Direction {
   readonly #client: Wire;
   readonly #borders = new FrameBorders();
   #onLeft: (() => void) | undefined;
   #hasLeft = false;
+  #code = SERVICE_RESTART;
 
   constructor(origin: Wire, client: Wire, moved: () => void, closed: () => void) {
     super(origin, client, moved, closed);
@@ -38,19 +40,20 @@ export class SocketDirection extends Direction {
   }
 
   /**
-   * Asks the client to come again once a frame ends, and calls `onLeft` then: what the client answers is the end for
-   * the origin, too. Where the ends of frames are not known, nothing is done.
+   * Closes with `code` once a frame ends, and calls `onLeft` then: what the client answers is the end for the origin,
+   * too. Where the ends of frames are not known, nothing is done.
    */
-  leave(onLeft: () => void): void {
+  leave(onLeft: () => void, code = SERVICE_RESTART): void {
     if (this.#onLeft !== undefined) return;
     this.#onLeft = onLeft;
+    this.#code = code;
     if (this.#borders.isAtBorder && !this.#borders.hasClosed) this.#leaveHere();
   }
 
   #leaveHere(): void {
     if (this.#hasLeft) return;
     this.#hasLeft = true;
-    this.#client.write(COME_AGAIN);
+    this.#client.write(Buffer.from([0x88, 2, this.#code >> 8, this.#code & 255]));
     this.#onLeft?.();
   }
 }
