@@ -43,6 +43,8 @@ export interface RegistryDeps {
   readonly issuer?: string | undefined;
   /** Without it tokens are signed with the shared secret. */
   readonly signer?: RegistrySigner | undefined;
+  /** Whether tokens say to whom they were given: the platform's own registry asks. */
+  readonly asksHolders?: boolean | undefined;
   /** What its disk takes now; undefined: that is not for the platform to know. */
   readonly room?: (() => Promise<RegistryRoom>) | undefined;
   /** What a user has there; undefined: that is not for the platform to know. */

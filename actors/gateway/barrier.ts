@@ -26,7 +26,7 @@ const CLOSED = refusal(
 const UNKNOWN = refusal(
   503,
   'UNAVAILABLE',
-  'The registry cannot tell how much room is left. Push again in a moment; the log of the platform says why.',
+  'The registry cannot tell whether there is room, or who pushes. Push again in a moment; the log says why.',
 );
 
 /** Has a request that is to be forwarded enter by the barrier, if it writes to what is behind it. */

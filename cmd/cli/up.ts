@@ -5,6 +5,7 @@ import { withTimeout } from '../../lib/waiting.ts';
 import { BusError } from '../../proto/ports/bus.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
+import type { DbConnection } from '../../storage/db.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { keepPrivateDockerd, privateDockerHost } from '../../transports/engines/docker/host/private-dockerd.ts';
 import { dockerMetrics } from '../../transports/engines/docker/stats/metrics.ts';
@@ -25,6 +26,7 @@ import { certificateOf, namedCertificate } from '../node/gateway.ts';
 import { openKubernetes, openKubernetesMetrics } from '../node/kubernetes.ts';
 import { type Platform, startPlatform } from '../node/platform.ts';
 import { registryBeside } from '../node/registry/beside.ts';
+import { holdersOver } from '../node/registry/holders.ts';
 import { pinnedImages } from '../node/registry/pinned.ts';
 import { type OwnRegistry, openOwnRegistry, whyNoRegistry } from '../node/registry/registry.ts';
 import { diskPathsOf, nodeName } from '../node/roles/monitor.ts';
@@ -81,9 +83,8 @@ export async function up(options: UpOptions): Promise<void> {
     if (!isKubernetes && environment.DEFAULT_IMAGE === undefined) await ensureImageTools(install, onProgress);
     const database = await databaseServer(environment, dataDir, log, onProgress);
     teardown.add('database server', () => database.release());
-    const pinned = () => pinnedImages(database.connection, environment.DEFAULT_IMAGE, log);
-    const parts = { environment, dockerHost, dataDir, domain, log, onProgress, pinned };
-    const own = await registryFor(options, parts, teardown);
+    const parts = { environment, dockerHost, dataDir, domain, log, onProgress };
+    const own = await registryFor(options, parts, database.connection, teardown);
     const registry = own ?? registryBeside(environment, domain);
     const certificate = await keepCertificate(() => certificateOf(options, dataDir, domains, log), log);
     teardown.add('certificate', async () => certificate.close());
@@ -151,15 +152,22 @@ export async function up(options: UpOptions): Promise<void> {
   }
 }
 
+type RegistryParts = Omit<Parameters<typeof openOwnRegistry>[0], 'port' | 'pinned' | 'holds'>;
+
 /** The registry that comes along; undefined where there is to be none, or its program is not there. */
 async function registryFor(
   { install = false, portOffset }: UpOptions,
-  { dockerHost, ...parts }: Omit<Parameters<typeof openOwnRegistry>[0], 'port'> & { dockerHost: string | undefined },
+  { dockerHost, ...parts }: RegistryParts & { readonly dockerHost: string | undefined },
+  connection: DbConnection,
   teardown: Teardown,
 ): Promise<OwnRegistry | undefined> {
   if (whyNoRegistry(parts.environment, dockerHost) !== undefined) return undefined;
   if (!(await ensureRegistry(install, parts.onProgress))) return undefined;
-  const registry = await openOwnRegistry({ ...parts, port: registryPort(portOffset) });
+  const { environment, log } = parts;
+  const { holds, close } = holdersOver(connection, log);
+  teardown.add('database of the image registry', close);
+  const pinned = () => pinnedImages(connection, environment.DEFAULT_IMAGE, log);
+  const registry = await openOwnRegistry({ ...parts, port: registryPort(portOffset), pinned, holds });
   teardown.add('image registry', () => registry.close());
   return registry;
 }

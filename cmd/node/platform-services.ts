@@ -68,7 +68,12 @@ export async function openServices(
   });
   const registry = await registryOf(options.environment, core.db);
   const auth = await openAuth(partsOf('auth'), placement, {
-    registry: { ...registry, room: options.registry?.room, usage: options.registry?.usage },
+    registry: {
+      ...registry,
+      asksHolders: options.registry?.barrier !== undefined,
+      room: options.registry?.room,
+      usage: options.registry?.usage,
+    },
   });
   const takenPorts = Object.values(options.ports);
   const { engine, keys } = core;

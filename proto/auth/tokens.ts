@@ -56,6 +56,21 @@ export type ChallengeClaims = z.input<typeof challengeClaimsSchema>;
 export const apiTokenClaimsSchema = z.object({ type: z.literal('api_token'), ...common, exp: z.number().optional() });
 export type ApiTokenClaims = z.output<typeof apiTokenClaimsSchema>;
 
+/**
+ * Who was given a registry token, so that it ends with what it was given for: an API token by its id, or a user with
+ * the session or the password that they showed.
+ */
+export type RegistryHolder =
+  | { readonly token: string }
+  | {
+      readonly user: string;
+      /** Id of the session; empty for a password. */
+      readonly session: string;
+      /** When it began, Unix seconds, and the user's epoch then. */
+      readonly since: number;
+      readonly epoch: number;
+    };
+
 /** Claims of a registry token (CNCF Distribution's token specification). Without a user id it opens nothing of ours. */
 export interface RegistryClaims {
   readonly type: 'registry';
@@ -69,6 +84,8 @@ export interface RegistryClaims {
   readonly iat: number;
   readonly jti: string;
   readonly access: readonly (RepositoryAccess | CatalogAccess)[];
+  /** Nobody: the platform itself, anybody, and nodes that pull. */
+  readonly holder?: RegistryHolder;
 }
 
 /** An API token as storage knows it now. */

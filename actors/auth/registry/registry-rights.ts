@@ -1,13 +1,15 @@
 /** Rights at the registry: what the platform pulls for its users, what they may see, and what operators make public. */
+import type { RegistryHolder } from '../../../proto/auth/tokens.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import type { RegistryAuth } from '../../../proto/ports/engine.ts';
 import { isRepository, parseImage } from '../../../proto/repositories.ts';
 import { audit } from '../../../storage/audit.ts';
 import { makePrivate, makePublic, publicAmong } from '../../../storage/auth/repositories.ts';
+import { tokenDirectory } from '../../../storage/auth/token-directory.ts';
 import { userByName, usernameById } from '../../../storage/auth/users.ts';
 import type { Db } from '../../../storage/db.ts';
 import type { AuthDeps } from '../deps.ts';
-import { accessFor, isLibrary, ownerOf, type RegistryIdentity } from './registry-rules.ts';
+import { accessFor, isLibrary, ownerOf, type RegistryIdentity, stillGrants } from './registry-rules.ts';
 import { DEFAULT_ISSUER, registryTokens } from './registry-tokens.ts';
 
 /** The platform's side of the registry at one host. All reject with StorageError when the database is away. */
@@ -59,6 +61,25 @@ export function registryRights(
       const catalog = { type: 'registry' as const, name: 'catalog' as const, actions: ['*'] as const };
       return (await issue({ subject: '', service: host, access: [catalog, ...pulls] })).token;
     },
+  };
+}
+
+/** Whether who got a registry token still has what it was given for, and may do this. */
+export type StillHolds = (holder: RegistryHolder, repository: string, action: 'push' | 'delete') => Promise<boolean>;
+
+/** Shown with the password, whenever that was: only a new one ends it. */
+const ALWAYS = 32_503_680_000;
+
+/** Says it as the database has it now; rejects with StorageError when that is away. */
+export function registryHolders(db: Db): StillHolds {
+  const directory = tokenDirectory(db);
+  return async (holder, repository, action) => {
+    if ('token' in holder) {
+      const grant = await directory.grant(holder.token);
+      return grant !== undefined && stillGrants(grant, repository, action);
+    }
+    const { user, session, since, epoch } = holder;
+    return directory.knowsUser(user, { tokenId: session, issuedAt: session === '' ? ALWAYS : since, epoch });
   };
 }
 

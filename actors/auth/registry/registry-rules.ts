@@ -10,6 +10,7 @@
  *   | pull pass     | of the one repository it names: pull                              |
  */
 import { REPOSITORY_ACTIONS, type RepositoryAccess, type RepositoryAction } from '../../../proto/auth/registry.ts';
+import type { RegistryHolder } from '../../../proto/auth/tokens.ts';
 import { isRepository, LIBRARY } from '../../../proto/repositories.ts';
 import { grants, type Scopes } from '../../../proto/scopes.ts';
 
@@ -19,11 +20,21 @@ export const MAX_REPOSITORIES = 100;
 /** What is asked for: repository -> actions. */
 type AskedAccess = ReadonlyMap<string, ReadonlySet<RepositoryAction>>;
 
+/** With what a token ends that is made for them; absent: with its own time. */
+interface WithHolder {
+  readonly holder?: RegistryHolder;
+}
+
 /** Who asks. `token`: an API token of the user or of their service account. `pull`: a node that pulls for the user. */
 export type RegistryIdentity =
   | { readonly kind: 'anonymous' }
-  | { readonly kind: 'user'; readonly username: string; readonly isAdmin: boolean }
-  | { readonly kind: 'token'; readonly username: string; readonly userId: string; readonly scopes: Scopes }
+  | (WithHolder & { readonly kind: 'user'; readonly username: string; readonly isAdmin: boolean })
+  | (WithHolder & {
+      readonly kind: 'token';
+      readonly username: string;
+      readonly userId: string;
+      readonly scopes: Scopes;
+    })
   | { readonly kind: 'pull'; readonly username: string; readonly repository: string };
 
 /**
@@ -71,6 +82,15 @@ function mayDo(who: RegistryIdentity, name: string, action: RepositoryAction, is
   if (action === 'pull' && owner !== undefined && isPublic()) return true;
   if (who.kind === 'anonymous' || who.username !== owner) return false;
   return who.kind !== 'token' || scopeKeys(who, name).some((key) => grants(who.scopes, key, action));
+}
+
+/** Whether a token with these scopes lets do it, to the repository of its user. */
+export function stillGrants(
+  grant: { readonly username: string; readonly userId: string; readonly scopes: Scopes },
+  name: string,
+  action: RepositoryAction,
+): boolean {
+  return mayDo({ kind: 'token', ...grant }, name, action, () => false);
 }
 
 /** Whose repository it is: the first part of its name. Undefined for a name of one part: it is not served. */

@@ -3,7 +3,7 @@ import { type KeyObject, randomUUID } from 'node:crypto';
 import { type JWTHeaderParameters, SignJWT } from 'jose';
 import type { CatalogAccess, RepositoryAccess } from '../../../proto/auth/registry.ts';
 import { type SharedSecret, tokenKeyring } from '../../../proto/auth/shared-secret.ts';
-import { REGISTRY_TOKEN_SECONDS, type RegistryClaims } from '../../../proto/auth/tokens.ts';
+import { REGISTRY_TOKEN_SECONDS, type RegistryClaims, type RegistryHolder } from '../../../proto/auth/tokens.ts';
 import type { Clock } from '../../../proto/ports/clock.ts';
 import type { RegistrySigner } from './registry-key.ts';
 
@@ -24,13 +24,15 @@ interface RegistryGrant {
   readonly subject: string;
   readonly service: string;
   readonly access: readonly (RepositoryAccess | CatalogAccess)[];
+  /** With whom it ends. */
+  readonly holder?: RegistryHolder | undefined;
 }
 
 /** Makes the issuer. A token is valid from now for five minutes. */
 export function registryTokens(options: RegistryTokenOptions) {
   const { clock, issuer } = options;
   const { header, key } = signing(options);
-  return async ({ subject, service, access }: RegistryGrant): Promise<{ token: string; issuedAt: Date }> => {
+  return async ({ subject, service, access, holder }: RegistryGrant): Promise<{ token: string; issuedAt: Date }> => {
     const iat = Math.floor(clock.now() / 1000);
     const claims = {
       type: 'registry',
@@ -42,6 +44,7 @@ export function registryTokens(options: RegistryTokenOptions) {
       iat,
       jti: randomUUID(),
       access,
+      ...(holder === undefined ? {} : { holder }),
     } satisfies RegistryClaims;
     return { token: await new SignJWT(claims).setProtectedHeader(header).sign(key), issuedAt: new Date(iat * 1000) };
   };

@@ -1,6 +1,6 @@
 /** The registry's token endpoint: who asks, what they may do, and the token that says so. */
 import { ownRegistryToken, type RepositoryAccess, registryToken, registryUsage } from '../../../proto/auth/registry.ts';
-import { API_TOKEN_PREFIX, REGISTRY_TOKEN_SECONDS } from '../../../proto/auth/tokens.ts';
+import { API_TOKEN_PREFIX, REGISTRY_TOKEN_SECONDS, type RegistryHolder } from '../../../proto/auth/tokens.ts';
 import type { Caller, CallOf, ReplyOf } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { publicAmong } from '../../../storage/auth/repositories.ts';
@@ -38,7 +38,7 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
         accessFor(who, asked, (name) => open.has(name)),
       );
       const subject = who.kind === 'anonymous' ? '' : who.username;
-      const { token, issuedAt } = await issue({ subject, service, access });
+      const { token, issuedAt } = await issue({ subject, service, access, holder: holderIn(registry, who) });
       return {
         token,
         expires_in: REGISTRY_TOKEN_SECONDS,
@@ -52,11 +52,12 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
       const caller = callerOf(call);
       const asked = askedFor(call.query.scope);
       const open = await publicAmong(db, [...asked.keys()]);
+      const who = identityOf(caller);
       const access = await withinRoom(
         registry,
-        accessFor(identityOf(caller), asked, (name) => open.has(name)),
+        accessFor(who, asked, (name) => open.has(name)),
       );
-      const { token } = await issue({ subject: caller.username, service, access });
+      const { token } = await issue({ subject: caller.username, service, access, holder: holderIn(registry, who) });
       return {
         token,
         expires_in: REGISTRY_TOKEN_SECONDS,
@@ -97,8 +98,16 @@ async function withinRoom(
 }
 
 /** Who calls with a token of the platform. */
-function identityOf({ kind, username, userId, isAdmin, scopes = {} }: Caller): RegistryIdentity {
-  return kind === 'session' ? { kind: 'user', username, isAdmin } : { kind: 'token', username, userId, scopes };
+function identityOf({ kind, username, userId, isAdmin, scopes = {}, tokenId, session }: Caller): RegistryIdentity {
+  if (kind !== 'session') return { kind: 'token', username, userId, scopes, holder: { token: tokenId } };
+  if (session === undefined) return { kind: 'user', username, isAdmin };
+  const { issuedAt: since, epoch } = session;
+  return { kind: 'user', username, isAdmin, holder: { user: userId, session: tokenId, since, epoch } };
+}
+
+function holderIn({ asksHolders }: RegistryDeps, who: RegistryIdentity): RegistryHolder | undefined {
+  if (asksHolders !== true) return undefined;
+  return who.kind === 'user' || who.kind === 'token' ? who.holder : undefined;
 }
 
 /** Makes the function that says who calls. It refuses as a login does. */
@@ -110,7 +119,7 @@ function identifier(deps: AuthDeps, provePassword: ProvePassword) {
     const holder = (await holderOf(deps, basic)) ?? (await pullerOf(deps, passes, basic));
     if (holder !== undefined) return holder;
     const claim = { ...basic, address, requestId, purpose: 'registry_token', isWhole: true } as const;
-    const { username } = await provePassword(claim).catch((error: unknown) => {
+    const user = await provePassword(claim).catch((error: unknown) => {
       if (!(error instanceof Refusal) || error.code !== 'invalid_credentials') throw error;
       // The same for all: who has only the password is not told that it is right.
       throw new Refusal('invalid_credentials', {
@@ -119,7 +128,9 @@ function identifier(deps: AuthDeps, provePassword: ProvePassword) {
           'account as the password.',
       });
     });
-    return { kind: 'user', username, isAdmin: username === deps.adminUsername };
+    const { username } = user;
+    const held = { user: user.id, session: '', since: 0, epoch: user.sessionsEpoch };
+    return { kind: 'user', username, isAdmin: username === deps.adminUsername, holder: held };
   };
 }
 
@@ -138,7 +149,7 @@ async function holderOf(
   const caller = await authenticate(given.slice(end + 1));
   if (caller?.kind !== 'api_token') return undefined;
   if (given.slice(0, end) !== (caller.serviceAccount?.name ?? caller.username)) return undefined;
-  return { kind: 'token', username: caller.username, userId: caller.userId, scopes: caller.scopes ?? {} };
+  return identityOf(caller);
 }
 
 /**

@@ -3,29 +3,54 @@ import { createPublicKey } from 'node:crypto';
 import { jwtVerify } from 'jose';
 import { z } from 'zod';
 import type { RegistryKey } from '../../../actors/auth/registry/registry-key.ts';
+import type { RegistryHolder } from '../../../proto/auth/tokens.ts';
 import type { MayPush } from './quota.ts';
 
+const holderSchema = z.union([
+  z.object({ token: z.string() }),
+  z.object({
+    user: z.string(),
+    session: z.string(),
+    since: z.number(),
+    epoch: z.number(),
+  }),
+]);
 const claimsSchema = z.object({
   access: z.array(z.object({ type: z.string(), name: z.string(), actions: z.array(z.string()) })),
+  holder: holderSchema.optional(),
 });
 
-/** Says it for tokens of this key, for the registry `host`. The registry itself checks what they let do. */
-export function pushTokens(key: Pick<RegistryKey, 'privateKey'>, host: string, issuer: string): MayPush {
+/** Reads tokens of this key, for the registry `host`. The registry itself checks what they let do. */
+function tokenReader(key: Pick<RegistryKey, 'privateKey'>, host: string, issuer: string) {
   const publicKey = createPublicKey(key.privateKey);
-  return async (authorization, owner) => {
+  return async (authorization: string | undefined) => {
     const token = /^bearer +([^\s,]+)/i.exec(authorization ?? '')?.[1];
-    if (token === undefined) return false;
+    if (token === undefined) return undefined;
     try {
       // The registry takes what is a minute from its time.
       const options = { algorithms: ['ES256'], audience: host, issuer, clockTolerance: 60 };
       const { payload } = await jwtVerify(token, publicKey, options);
-      const claims = claimsSchema.safeParse(payload);
-      const access = claims.data?.access ?? [];
-      return access.some(
-        ({ name, actions }) => name.startsWith(`${owner}/`) && actions.some((action) => action !== 'pull'),
-      );
+      return claimsSchema.safeParse(payload).data;
     } catch {
-      return false;
+      return undefined;
     }
   };
+}
+
+/** Says of such a token whether it lets push to repositories of a user, or delete there. */
+export function pushTokens(...of: Parameters<typeof tokenReader>): MayPush {
+  const read = tokenReader(...of);
+  return async (authorization, owner) => {
+    const { access = [] } = (await read(authorization)) ?? {};
+    return access.some(
+      ({ name, actions }) => name.startsWith(`${owner}/`) && actions.some((action) => action !== 'pull'),
+    );
+  };
+}
+
+/** Says to whom such a token was given. */
+export function tokenHolders(...of: Parameters<typeof tokenReader>) {
+  const read = tokenReader(...of);
+  return async (authorization: string | undefined): Promise<RegistryHolder | undefined> =>
+    (await read(authorization))?.holder;
 }

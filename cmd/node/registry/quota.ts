@@ -42,6 +42,9 @@ const MOST_MANIFESTS = 64 * 1024 * 1024;
 /** Users without a push that are remembered at most. */
 const MOST_KNOWN = 1000;
 
+/** Says whether there is room for a request, or why it is refused. */
+export type Admit = NonNullable<WriteBarrier['admit']>;
+
 /** Whether the token that came along lets push to repositories of this user, or delete there. */
 export type MayPush = (authorization: string | undefined, owner: string) => Promise<boolean>;
 
@@ -144,7 +147,7 @@ export class RegistryQuota {
   }
 
   /** Says whether there is room for a request. */
-  readonly admit: NonNullable<WriteBarrier['admit']> = async ({ method, target, field }) => {
+  readonly admit: Admit = async ({ method, target, field }) => {
     try {
       const part = partOf(method, target);
       const owner = part === undefined ? undefined : ownerIn(part.repository);

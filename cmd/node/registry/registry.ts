@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import type { RegistryKey } from '../../../actors/auth/registry/registry-key.ts';
+import type { StillHolds } from '../../../actors/auth/registry/registry-rights.ts';
 import { errorText } from '../../../lib/errors.ts';
 import type { HostedRegistry, LocalRegistry, RegistryRoom } from '../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../proto/ports/log.ts';
@@ -20,7 +21,8 @@ import {
   writeRegistryFiles,
   writtenPort,
 } from './files.ts';
-import { pushTokens } from './may-push.ts';
+import { heldFirst } from './holders.ts';
+import { pushTokens, tokenHolders } from './may-push.ts';
 import { endRegistry, keepRegistry, registryProgram, runningRegistry, startRegistry } from './process.ts';
 import { RegistryQuota } from './quota.ts';
 
@@ -60,6 +62,8 @@ interface OwnRegistryOptions {
   readonly onProgress: (line: string) => void;
   /** Asked before each collection. One that rejects puts it off. */
   readonly pinned: Pinned;
+  /** Asked before each write. */
+  readonly holds: StillHolds;
 }
 
 /**
@@ -67,7 +71,7 @@ interface OwnRegistryOptions {
  * tried again and again, and the platform goes on. Throws CliError for a damaged key.
  */
 export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnRegistry> {
-  const { environment, dataDir, log, onProgress, pinned } = options;
+  const { environment, dataDir, log, onProgress, pinned, holds } = options;
   const files = registryFiles(dataDir);
   const host = registryHostOf(options.domain);
   const { key, secret } = await registryKeyOf(files);
@@ -96,7 +100,7 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
     architecture: imageArchitecture(),
     environment: { ...environment, REGISTRY_HOST: host, REGISTRY_SIGNING_KEY: key },
   };
-  const parts = { environment, files, host, port, key, last, pinned, log };
+  const parts = { environment, files, host, port, key, last, pinned, holds, log };
   const { parts: seen, close } = bucket === undefined ? withStore(parts) : withoutStore(parts);
   return {
     ...own,
@@ -109,7 +113,7 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
 }
 
 /** What looks after a registry that runs. */
-interface StoreParts extends Pick<OwnRegistryOptions, 'environment' | 'pinned' | 'log'> {
+interface StoreParts extends Pick<OwnRegistryOptions, 'environment' | 'pinned' | 'holds' | 'log'> {
   readonly files: RegistryFiles;
   readonly host: string;
   readonly port: number;
@@ -119,7 +123,7 @@ interface StoreParts extends Pick<OwnRegistryOptions, 'environment' | 'pinned' |
 }
 
 /** One whose images are on this machine: its users have their room, and what has no name is collected. */
-function withStore({ environment, files, host, port, key, last, pinned, log }: StoreParts) {
+function withStore({ environment, files, host, port, key, last, pinned, holds, log }: StoreParts) {
   const room = async () => {
     const { bavail, blocks, bsize } = await statfs(files.folder);
     return roomOf(bavail * bsize, blocks * bsize);
@@ -136,7 +140,7 @@ function withStore({ environment, files, host, port, key, last, pinned, log }: S
     pinned,
     log,
   });
-  barrier.admit = quota.admit;
+  barrier.admit = heldFirst(tokenHolders(key, host, issuer), holds, quota.admit, log);
   const close = async () => {
     await collector.close();
     await keeper.close();
@@ -145,9 +149,12 @@ function withStore({ environment, files, host, port, key, last, pinned, log }: S
 }
 
 /** One whose images are elsewhere, and not seen from here. */
-function withoutStore({ files, port, log }: StoreParts) {
+function withoutStore({ environment, files, host, port, key, holds, log }: StoreParts) {
   const keeper = keepRegistry({ files, port, room: async () => 'enough', log });
-  return { parts: {}, close: () => keeper.close() };
+  const barrier = new RegistryBarrier({ host: LOOPBACK, port });
+  const holders = tokenHolders(key, host, environment.REGISTRY_ISSUER);
+  barrier.admit = heldFirst(holders, holds, async () => ({}), log);
+  return { parts: { barrier }, close: () => keeper.close() };
 }
 
 /**
