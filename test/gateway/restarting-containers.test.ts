@@ -79,6 +79,51 @@ describe('requests for a container that was just started', () => {
   });
 });
 
+/** A program that takes connections and breaks them off: it is ending, or just beginning. */
+async function breaking(t: TestContext, times: number) {
+  let count = 0;
+  const server = createRaw((socket) => {
+    count++;
+    const isUp = count > times;
+    socket.on('error', () => {});
+    socket.once('data', () => {
+      if (isUp) socket.end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nup');
+      else socket.resetAndDestroy();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => void server.close());
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  return { port: address.port, count: () => count };
+}
+
+describe('requests for a container that is known to start again, and takes connections only to break them off', () => {
+  test('wait until it answers, unless they change something', async (t) => {
+    const app = await breaking(t, 6);
+    const { ask, upstreams } = await behindProxy(t, app.port, { retryMs: 20 });
+    upstreams.expect('127.0.0.1');
+    assert.equal((await ask({ method: 'POST', body: 'x' })).status, 502);
+    assert.equal(app.count(), 1);
+    assert.deepEqual(await ask(), { status: 200, text: 'up', retry: null });
+    assert.equal(app.count(), 7);
+  });
+
+  test('are told so when that goes on for too long, and at the second time where nothing is known', async (t) => {
+    const app = await breaking(t, Number.POSITIVE_INFINITY);
+    const { ask, upstreams } = await behindProxy(t, app.port, { retryMs: 20, holdMs: 300 });
+    assert.equal((await ask()).status, 502);
+    assert.equal(app.count(), 2);
+    upstreams.expect('127.0.0.1');
+    // Even if it is started again and again.
+    const again = setInterval(() => upstreams.expect('127.0.0.1'), 50);
+    t.after(() => clearInterval(again));
+    assert.equal((await ask()).status, 502);
+    assert.ok(app.count() > 5, String(app.count()));
+  });
+});
+
 describe('requests for a container whose program starts again', () => {
   test('are what its kept answers are forgotten by', async (t) => {
     let release = 'one';

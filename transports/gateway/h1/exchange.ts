@@ -70,7 +70,8 @@ export class Exchange implements ResponseReader {
   #isBodySent: boolean;
   #hasBodyBegun = false;
   #hasAnswered = false;
-  #isSentAgain = false;
+  /** When a connection of its own broke off first. */
+  #brokeAt: number | undefined;
   #interim = 0;
   #response: ResponseHead | undefined;
   #framing: ClientFraming = 'as_is';
@@ -228,7 +229,7 @@ export class Exchange implements ResponseReader {
 
   onMoved(): void {
     if (this.#isOver) return;
-    this.#detach();
+    this.#borrowed?.detach();
     this.#borrowed = undefined;
     if (this.#client === GONE) {
       this.#isOver = true;
@@ -330,8 +331,9 @@ export class Exchange implements ResponseReader {
       return;
     }
     const isReused = this.#borrowed?.isReused === true;
+    const isLater = !isReused && this.#brokeAt !== undefined;
     if (
-      (isReused || (this.#forward.address.isContainer === true && !this.#isSentAgain)) &&
+      (isReused || this.#upstreams.mayAskAgain(this.#forward.address, this.#brokeAt)) &&
       this.#client !== GONE &&
       !this.#hasAnswered &&
       !this.#hasBodyBegun &&
@@ -339,11 +341,11 @@ export class Exchange implements ResponseReader {
       SAFE.has(head.method)
     ) {
       // It was closed while it was idle, or its program was ended; a connection of its own tells more.
-      this.#isSentAgain ||= !isReused;
-      this.#detach();
+      if (!isReused) this.#brokeAt ??= performance.now();
+      this.#borrowed?.detach();
       this.#borrowed?.release(false);
       this.#borrowed = undefined;
-      this.#open();
+      this.#open(isLater);
       return;
     }
     this.#fail(502, 'The service behind this address broke off before it answered.');
@@ -365,7 +367,7 @@ export class Exchange implements ResponseReader {
     this.sent.status = 101;
     this.#response = response;
     this.#isOver = true;
-    this.#detach();
+    this.#borrowed?.detach();
     this.#sink?.abort();
     wire.pause();
     this.#client.write(switchingFor(response, got));
@@ -389,11 +391,7 @@ export class Exchange implements ResponseReader {
   #end(keepOrigin: boolean): void {
     this.#isOver = true;
     this.#giveUp?.abort();
-    this.#detach();
-    this.#borrowed?.release(keepOrigin);
-  }
-
-  #detach(): void {
     this.#borrowed?.detach();
+    this.#borrowed?.release(keepOrigin);
   }
 }

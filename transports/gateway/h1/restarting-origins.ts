@@ -41,11 +41,31 @@ interface RestartingOrigin<T> {
 
 /** See above. `T`: a connection. */
 export class RestartingOrigins<T> {
+  /** Origins without a connection that took one lately, and when. */
+  readonly lately = new Map<string, number>();
   readonly #limits: HoldLimits;
   readonly #origins = new Map<string, RestartingOrigin<T>>();
+  /** Hosts whose program was just started, and when. */
+  readonly #started = new Map<string, number>();
 
   constructor(limits: HoldLimits) {
     this.#limits = limits;
+  }
+
+  /** The program at this host was just started. */
+  expect(host: string): void {
+    this.#started.set(host, performance.now());
+  }
+
+  /** When that was; -Infinity: nothing is known. */
+  startedAt(host: string): number {
+    return this.#started.get(host) ?? Number.NEGATIVE_INFINITY;
+  }
+
+  /** Forgets what was long ago. */
+  expire(): void {
+    const before = performance.now() - this.#limits.holdMs;
+    for (const known of [this.lately, this.#started]) for (const [key, at] of known) if (at < before) known.delete(key);
   }
 
   /** Whether requests for it wait, so that others should not pass them. */

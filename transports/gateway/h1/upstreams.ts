@@ -78,10 +78,6 @@ export class Upstreams {
   readonly #pipelined: ReadonlySet<string>;
   readonly #restarting: RestartingOrigins<ExclusiveConnection>;
   readonly #onRestart: (origin: UpstreamAddress) => void;
-  /** Origins without a connection that took one lately, and when. */
-  readonly #lately = new Map<string, number>();
-  /** Hosts whose program was just started, and when. */
-  readonly #started = new Map<string, number>();
   readonly #sweep: NodeJS.Timeout;
   readonly #rested = (connection: UpstreamConnection) => this.#rest(connection);
   #closed = false;
@@ -180,7 +176,7 @@ export class Upstreams {
 
   /** The program of the container at this host was just started: requests may wait until it takes connections. */
   expect(host: string): void {
-    this.#started.set(host, performance.now());
+    this.#restarting.expect(host);
   }
 
   /**
@@ -189,10 +185,20 @@ export class Upstreams {
    */
   mayWait(address: Destination): boolean {
     const key = keyOf(address);
-    const seenAt = this.#origins.get(key)?.seenAt ?? this.#lately.get(key) ?? Number.NEGATIVE_INFINITY;
-    const startedAt = this.#started.get(address.host) ?? Number.NEGATIVE_INFINITY;
-    const isLately = performance.now() - Math.max(seenAt, startedAt) < this.#limits.holdMs;
+    const seenAt = this.#origins.get(key)?.seenAt ?? this.#restarting.lately.get(key) ?? Number.NEGATIVE_INFINITY;
+    const isLately =
+      performance.now() - Math.max(seenAt, this.#restarting.startedAt(address.host)) < this.#limits.holdMs;
     return address.isContainer === true && !this.#closed && (isLately || this.#restarting.has(key));
+  }
+
+  /**
+   * Whether to ask a container's program again, which broke off before it answered: once, and, while it is known to be
+   * starting, for as long as a request may wait. `brokeAt`: when it did so first; undefined: just now.
+   */
+  mayAskAgain({ host, isContainer }: Destination, brokeAt: number | undefined): boolean {
+    if (isContainer !== true || brokeAt === undefined) return isContainer === true;
+    const since = Math.min(brokeAt, this.#restarting.startedAt(host));
+    return !this.#closed && performance.now() - since < this.#limits.holdMs;
   }
 
   /** As `open`, but waits while the container's program takes no connections. Rejects with UpstreamError. */
@@ -244,8 +250,8 @@ export class Upstreams {
         : undefined;
       const { maxPerService, maxPerOrigin, maxPerClient } = this.#limits;
       const places = new Places(limitsOf(address.isService === true ? maxPerService : maxPerOrigin, maxPerClient));
-      const seenAt = this.#lately.get(key) ?? Number.NEGATIVE_INFINITY;
-      this.#lately.delete(key);
+      const seenAt = this.#restarting.lately.get(key) ?? Number.NEGATIVE_INFINITY;
+      this.#restarting.lately.delete(key);
       origin = { key, address, connections: 0, seenAt, places, long: undefined, idle: [], pipes };
       this.#origins.set(key, origin);
     }
@@ -257,13 +263,12 @@ export class Upstreams {
     if (dead >= 0) origin.idle.splice(dead, 1);
     // Of the few with pipes it is remembered what they take.
     if (origin.connections > 0 || origin.pipes !== undefined || !this.#origins.delete(origin.key)) return;
-    if (origin.seenAt > performance.now() - this.#limits.holdMs) this.#lately.set(origin.key, origin.seenAt);
+    if (origin.seenAt > performance.now() - this.#limits.holdMs) this.#restarting.lately.set(origin.key, origin.seenAt);
   }
 
   #expire(): void {
     const now = performance.now();
-    for (const lately of [this.#lately, this.#started])
-      for (const [key, at] of lately) if (at < now - this.#limits.holdMs) lately.delete(key);
+    this.#restarting.expire();
     const before = now - this.#limits.idleMs;
     for (const origin of this.#origins.values()) {
       const { idle, pipes } = origin;
