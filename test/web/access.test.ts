@@ -5,7 +5,8 @@ import { z } from 'zod';
 import { request } from '../support/cluster/platform.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
 import { suiteCleanup } from '../support/suite.ts';
-import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
+import { PASSWORD } from '../support/web/served-console.ts';
 
 describe('keys and programs that act for somebody', {
   skip: withoutConsole,

@@ -6,7 +6,8 @@ import { request } from '../support/cluster/platform.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
 import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
+import { PASSWORD } from '../support/web/served-console.ts';
 
 describe('the console of the administrator', {
   skip: withoutConsole,

@@ -7,7 +7,8 @@ import { startMailServer } from '../support/notify/mail-server.ts';
 import { isSigned, startReceiver } from '../support/notify/receiver.ts';
 import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
+import { PASSWORD } from '../support/web/served-console.ts';
 
 /** Notices as they are made. */
 const SEEN = `

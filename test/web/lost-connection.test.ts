@@ -13,8 +13,9 @@ import { pause } from '../support/pause.ts';
 import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
 import { nextVersion } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
 import { makeContainer, type OwnContainer } from '../support/web/own-container.ts';
+import { PASSWORD } from '../support/web/served-console.ts';
 
 const SOCKETS = ['/compute/ws', '/ws/notifications', '/ws/pod-metrics'];
 /** Lines after which a stream goes on. */

@@ -4,7 +4,8 @@ import { before, describe, test } from 'node:test';
 import { request } from '../support/cluster/platform.ts';
 import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
+import { PASSWORD } from '../support/web/served-console.ts';
 
 const NEW = 'another fine password';
 
