@@ -58,7 +58,7 @@ describe('a link to set a password', {
     await dialog().getByRole('button', { name: 'Make link' }).click();
     const link = await shownLink('ann');
     assert.ok(link.startsWith(`${console.origin}/password#`), link);
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('dialog-link-once'), []);
     await dialog().getByRole('button', { name: 'Copy the link' }).click();
     await until(async () => (await page.evaluate('navigator.clipboard.readText()')) === link, {
       what: 'the link is in the clipboard',
