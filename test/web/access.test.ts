@@ -5,7 +5,8 @@ import { z } from 'zod';
 import { request } from '../support/cluster/platform.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
 import { suiteCleanup } from '../support/suite.ts';
-import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
+import { PASSWORD } from '../support/web/served-console.ts';
 
 describe('keys and programs that act for somebody', {
   skip: withoutConsole,
@@ -42,8 +43,12 @@ describe('keys and programs that act for somebody', {
     await inDialog('Let it log in').click();
     await exactly('opens your account').waitFor();
     await choose('More for laptop', 'Let it log in no more');
+    assert.deepEqual(await console.look('dialog-key-shut-out'), []);
     await inDialog('Let it in no more').click();
     await exactly('opens your account').waitFor({ state: 'detached' });
+    await choose('More for laptop', 'Delete');
+    assert.deepEqual(await console.look('dialog-delete-key'), []);
+    await inDialog('Cancel').click();
   });
 
   test('after an old login, the password is asked for where somebody is', async () => {
@@ -90,6 +95,7 @@ describe('keys and programs that act for somebody', {
     await dialog().getByLabel('Name').fill('ci');
     await inDialog('New token').click();
     await console.text('Keep the token now').waitFor();
+    assert.deepEqual(await console.look('dialog-token-once'), []);
     const token = (await dialog().locator('pre').textContent()) ?? '';
     await console.button('I have kept it').click();
     const { compute } = console.platform.ready.urls;
@@ -107,9 +113,13 @@ describe('keys and programs that act for somebody', {
     await console.text('The rights of deployment are changed').waitFor();
     assert.equal(await keys(), 200);
     assert.deepEqual(await console.look('tokens-some'), []);
+    await console.button('Revoke ci').click();
+    assert.deepEqual(await console.look('dialog-revoke-token'), []);
+    await inDialog('Cancel').click();
 
     await choose('More for deployment', 'Delete');
     await dialog().getByText('Its token is refused at once.').waitFor();
+    assert.deepEqual(await console.look('dialog-delete-account'), []);
     await inDialog('Delete').click();
     await console.text('No service account yet').waitFor();
     assert.equal(await keys(), 401);

@@ -6,7 +6,8 @@ import { request } from '../support/cluster/platform.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
 import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
+import { PASSWORD } from '../support/web/served-console.ts';
 
 describe('the console of the administrator', {
   skip: withoutConsole,
@@ -80,6 +81,7 @@ describe('the console of the administrator', {
     const dialog = page.getByRole('dialog');
     const last = dialog.getByRole('button', { name: 'Delete for ever' });
     assert.equal(await last.getAttribute('aria-disabled'), 'true', 'its name is not typed yet');
+    assert.deepEqual(await console.look('dialog-delete-for-another'), []);
     await dialog.getByLabel('Type its name: worker').fill('worker');
     await last.click();
     await page.getByText('Nobody has a container').waitFor();
@@ -100,6 +102,7 @@ describe('the console of the administrator', {
     await page.getByRole('heading', { name: 'The password of jonas' }).waitFor();
     const password = (await dialog.locator('pre').textContent()) ?? '';
     await page.keyboard.press('Escape');
+    assert.deepEqual(await console.look('dialog-password-once'), []);
     await console.button('I have kept it').click();
     const { auth } = console.platform.ready.urls;
     const enter = () => request('POST', `${auth}/api/login`, { body: { username: 'jonas', password } });
@@ -110,6 +113,14 @@ describe('the console of the administrator', {
     await dialog.getByRole('button', { name: 'End all sessions' }).click();
     await dialog.getByText('Logged in nowhere.').waitFor();
     await dialog.getByRole('button', { name: 'Close' }).click();
+    for (const [item, picture] of [
+      ['New password', 'dialog-new-password'],
+      ['Forget security keys', 'dialog-forget-keys'],
+    ] as const) {
+      await choose('More for jonas', item);
+      assert.deepEqual(await console.look(picture), []);
+      await dialog.getByRole('button', { name: 'Cancel' }).click();
+    }
     await choose('More for jonas', 'Disable');
     assert.deepEqual(await console.look('dialog-disable-user'), []);
     await dialog.getByRole('button', { name: 'Disable' }).click();
@@ -118,6 +129,7 @@ describe('the console of the administrator', {
     await choose('More for jonas', 'Enable');
     await row('jonas').getByText('Active').waitFor();
     await choose('More for jonas', 'Remove');
+    assert.deepEqual(await console.look('dialog-remove-user'), []);
     await dialog.getByLabel('Type its name: jonas').fill('jonas');
     await dialog.getByRole('button', { name: 'Remove' }).click();
     await until(

@@ -5,7 +5,8 @@ import { logIn, request } from '../support/cluster/platform.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
 import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
+import { PASSWORD } from '../support/web/served-console.ts';
 import { slowRegistry } from '../support/web/slow-registry.ts';
 
 describe('a container that does not run', {

@@ -7,7 +7,8 @@ import { startMailServer } from '../support/notify/mail-server.ts';
 import { isSigned, startReceiver } from '../support/notify/receiver.ts';
 import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
+import { PASSWORD } from '../support/web/served-console.ts';
 
 /** Notices as they are made. */
 const SEEN = `
@@ -76,6 +77,7 @@ describe('delivery in the console', {
       (await dialog()
         .getByText(/^whsec_/)
         .textContent()) ?? '';
+    assert.deepEqual(await console.look('dialog-webhook-secret'), []);
     await page.keyboard.press('Escape');
     assert.ok(await dialog().isVisible(), 'it stays until somebody says that it is kept');
     const download = page.waitForEvent('download');
@@ -102,6 +104,7 @@ describe('delivery in the console', {
   test('pausing says what it drops; a paused one is sent nothing, and goes on when asked', async () => {
     await choose('Pause');
     await dialog().getByText('1 waits to be sent').waitFor();
+    assert.deepEqual(await console.look('dialog-pause-webhook'), []);
     await dialog().getByRole('button', { name: 'Pause' }).click();
     await exactly('Paused').waitFor();
     assert.equal(await console.button('Send a test').getAttribute('aria-disabled'), 'true');
@@ -134,6 +137,7 @@ describe('delivery in the console', {
     const last = receiver.hooks.at(-1);
     assert.ok(last !== undefined && isSigned(last, fresh) && isSigned(last, secret));
     await choose('Delete');
+    assert.deepEqual(await console.look('dialog-delete-webhook'), []);
     await dialog().getByRole('button', { name: 'Delete' }).click();
     await console.text('No webhook yet').waitFor();
   });
@@ -151,6 +155,9 @@ describe('delivery in the console', {
     await page.getByLabel('Code from the mail').fill(code);
     await console.button('Confirm').click();
     await exactly('On').waitFor();
+    await console.button('Change').click();
+    assert.deepEqual(await console.look('dialog-change-mail'), []);
+    await dialog().getByRole('button', { name: 'Cancel' }).click();
     await console.button('Turn off').click();
     await page.getByLabel('Mail address').waitFor();
   });

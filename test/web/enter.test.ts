@@ -5,8 +5,9 @@ import type { Page } from 'playwright-core';
 import { request } from '../support/cluster/platform.ts';
 import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
 import { makeContainer, type OwnContainer } from '../support/web/own-container.ts';
+import { PASSWORD } from '../support/web/served-console.ts';
 
 describe('a page for its owner alone', {
   skip: withoutConsole,

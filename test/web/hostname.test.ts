@@ -94,6 +94,7 @@ describe('a container that is to be reached', {
     await row()
       .getByRole('button', { name: `Give up ${NAME}` })
       .click();
+    assert.deepEqual(await console.look('dialog-give-up-hostname'), []);
     await page.getByRole('dialog').getByRole('button', { name: 'Give it up' }).click();
     await console.text('No hostname yet').waitFor();
   });

@@ -13,14 +13,15 @@ import { pause } from '../support/pause.ts';
 import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
 import { nextVersion } from '../support/web/console-build.ts';
-import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
 import { makeContainer, type OwnContainer } from '../support/web/own-container.ts';
+import { PASSWORD } from '../support/web/served-console.ts';
 
 const SOCKETS = ['/compute/ws', '/ws/notifications', '/ws/pod-metrics'];
 /** Lines after which a stream goes on. */
 const SOME = 20;
-/** How long the network stays away once all pages have noticed. 20000 is the long form of the trial. */
-const CUT_MS = Number(process.env.TROUPE_TEST_CUT_MS ?? 0);
+/** How long the network stays away once all pages have noticed. */
+const CUT_MS = 20_000;
 
 const rows = (selector: string) =>
   `[...document.querySelectorAll('${selector}')].map(({ textContent }) => textContent)`;

@@ -59,7 +59,7 @@ describe('the palette and the approval of logins', {
   test('it opens by its key, finds by letters, and goes where its line leads', async () => {
     await console.open('/containers', 'Containers');
     await ask('');
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('palette'), []);
     await page.keyboard.type('tokn');
     assert.equal(await palette().getByRole('option', { selected: true }).textContent(), 'API tokensGT');
     await page.keyboard.press('Enter');

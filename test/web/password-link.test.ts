@@ -4,7 +4,8 @@ import { before, describe, test } from 'node:test';
 import { request } from '../support/cluster/platform.ts';
 import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
-import { type OpenedConsole, openConsole, PASSWORD, withoutConsole } from '../support/web/opened-console.ts';
+import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
+import { PASSWORD } from '../support/web/served-console.ts';
 
 const NEW = 'another fine password';
 
@@ -57,7 +58,7 @@ describe('a link to set a password', {
     await dialog().getByRole('button', { name: 'Make link' }).click();
     const link = await shownLink('ann');
     assert.ok(link.startsWith(`${console.origin}/password#`), link);
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('dialog-link-once'), []);
     await dialog().getByRole('button', { name: 'Copy the link' }).click();
     await until(async () => (await page.evaluate('navigator.clipboard.readText()')) === link, {
       what: 'the link is in the clipboard',

@@ -67,6 +67,7 @@ describe('a security key in the console', {
   test('is deleted, and then asked for no more', async () => {
     await page.goto(`${console.origin}/settings`);
     await console.button('Delete the blue one').click();
+    assert.deepEqual(await console.look('dialog-delete-security-key'), []);
     await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click();
     await console.text('The security key is deleted').waitFor();
     await logOut();

@@ -66,6 +66,7 @@ type LoginStep = { readonly done: true } | { readonly done: false; readonly chal
 export async function enterPassword(username: string, password: string): Promise<LoginStep> {
   const reply = await client.call('login', { body: { username, password } });
   if ('requires_2fa' in reply) return { done: false, challenge: reply.challenge_token };
+  await mustBeKept();
   begin(reply);
   tell();
   return { done: true };
@@ -80,8 +81,23 @@ export async function answerWithKey(challenge: string): Promise<void> {
   const credential = await navigator.credentials.get({ publicKey });
   if (!(credential instanceof PublicKeyCredential)) throw new TroupeError('cancelled', 'No security key answered.');
   await client.request('POST', '/api/webauthn/login/finish', { state, credential: credential.toJSON() });
+  await mustBeKept();
   await refreshSession();
   tell();
+}
+
+/**
+ * Rejects if the browser has thrown the session away that it was just given. WebKit keeps no Secure cookie that came
+ * over plain HTTP, from its own machine neither.
+ */
+async function mustBeKept(): Promise<void> {
+  if (location.protocol !== 'http:') return;
+  try {
+    await client.call('session');
+  } catch (error) {
+    if (!(error instanceof TroupeError && error.status === 401)) throw error;
+    throw new TroupeError('session_not_kept', 'The browser keeps no session over plain HTTP.', { cause: error });
+  }
 }
 
 /** Ends the session on the platform, here and in all tabs. */

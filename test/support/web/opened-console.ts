@@ -1,42 +1,23 @@
 /** The console of a real platform in a real Chromium, for the administrator and for the user `ann`. */
-import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:tls';
 import type { Locator, Page } from 'playwright-core';
-import { type Line, line } from '../client/line.ts';
 import { type BrowserPage, openBrowser } from '../clients/browser.ts';
-import { type RunningPlatform, startPlatform, troupe } from '../cluster/platform.ts';
-import { testDatabase } from '../database/database.ts';
-import { skipWithoutDocker, tinyImage } from '../engine/docker-client.ts';
 import { skipWithout } from '../require.ts';
-import { type Cleanup, tempDir } from '../temp.ts';
+import type { Cleanup } from '../temp.ts';
 import { findingsOf, type LookAt } from './accessibility.ts';
-import { buildOfConsole } from './console-build.ts';
 import { picturesOf } from './pictures.ts';
+import { PASSWORDS, type Scheme, type ServedConsole, serveConsole, withoutServedConsole } from './served-console.ts';
 
 /** Why there can be no console in a browser here; false: there can. */
-export const withoutConsole = buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium');
-
-/** The password of the user `ann`. */
-export const PASSWORD = 'the password of ann';
-
-/** Those of all who may log in. */
-const PASSWORDS = { ann: PASSWORD, admin: 'the admin of this test' } as const;
+export const withoutConsole = withoutServedConsole || skipWithout('chromium');
 
 /** An open console, with what tests find and do in it. */
-export interface OpenedConsole {
+export interface OpenedConsole extends ServedConsole {
   readonly browser: BrowserPage;
   /** The browser's first page. */
   readonly page: Page;
-  /** The one that runs now. */
-  readonly platform: RunningPlatform;
-  /** Between the browser and the platform. */
-  readonly line: Line;
-  /** Stops the platform and starts it again with its data, as another version if `program` is given. */
-  restart(program?: string[]): Promise<void>;
-  /** `http://troupe.localhost:<port of the line>`, or https. */
-  readonly origin: string;
   /** What the browser complained about in any tab of the console: refusals of the policy, and errors of scripts. */
   readonly complaints: string[];
   text(words: string | RegExp): Locator;
@@ -60,26 +41,15 @@ export interface OpenedConsole {
 export async function openConsole(
   cleanup: Cleanup,
   more: Record<string, string> = {},
-  scheme: 'http' | 'https' = 'http',
+  scheme: Scheme = 'http',
 ): Promise<OpenedConsole> {
-  const data = await tempDir(cleanup);
-  const database = await testDatabase();
-  cleanup.after(() => database.close());
-  const env = {
-    DATABASE_URL: database.url,
-    DEFAULT_IMAGE: more.DEFAULT_IMAGE ?? (await tinyImage()),
-    ADMIN_PASSWORD: PASSWORDS.admin,
-    ...more,
-  };
-  let platform = await startPlatform({ data, env });
-  cleanup.after(async () => {
-    await platform.stop();
-  });
-  const added = await troupe(['users', 'add', 'ann', '--data', data], { env, input: `${PASSWORD}\n` });
-  assert.equal(added.code, 0, added.stderr);
-  const wire = await line(cleanup, portOf(platform, scheme));
-  const origin = `${scheme}://${platform.ready.domain}:${wire.port}`;
-  const browser = await openBrowser(cleanup, 'about:blank', scheme === 'http' ? [] : [await trusting(wire.port)]);
+  const served = await serveConsole(cleanup, more, scheme);
+  const { origin } = served;
+  const browser = await openBrowser(
+    cleanup,
+    'about:blank',
+    scheme === 'http' ? [] : [await trusting(served.line.port)],
+  );
   const { page } = browser;
   await page.setViewportSize({ width: 1280, height: 860 });
   const complaints: string[] = [];
@@ -99,14 +69,10 @@ export async function openConsole(
     browser,
     page,
     get platform() {
-      return platform;
+      return served.platform;
     },
-    line: wire,
-    restart: async (program) => {
-      await platform.stop();
-      platform = await startPlatform({ data, env, program });
-      wire.mend(portOf(platform, scheme));
-    },
+    line: served.line,
+    restart: (program) => served.restart(program),
     origin,
     complaints,
     text: (words) => page.getByText(words).first(),
@@ -134,18 +100,12 @@ export async function openConsole(
   };
 }
 
-/** Where its gateway listens for browsers of this machine. */
-function portOf({ ready }: RunningPlatform, scheme: 'http' | 'https'): number {
-  assert.ok(ready.urls.console !== null, 'the console is not built');
-  return Number(new URL(scheme === 'http' ? ready.urls.console : ready.urls.https).port);
-}
-
 /** The flag of a Chromium that trusts the key at this port. It keeps files of such a site, as of any that is trusted. */
 async function trusting(port: number): Promise<string> {
   const socket = connect({ port, host: '127.0.0.1', servername: 'troupe.localhost', rejectUnauthorized: false });
   await once(socket, 'secureConnect');
   const key = socket.getPeerX509Certificate()?.publicKey.export({ type: 'spki', format: 'der' });
   socket.destroy();
-  assert.ok(key !== undefined, 'the gateway has no certificate');
+  if (key === undefined) throw new Error('The gateway has no certificate.');
   return `--ignore-certificate-errors-spki-list=${createHash('sha256').update(key).digest('base64')}`;
 }

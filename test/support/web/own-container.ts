@@ -6,7 +6,7 @@ import { logIn, request } from '../cluster/platform.ts';
 import { publicKey } from '../ssh/public-key.ts';
 import type { Cleanup } from '../temp.ts';
 import { until } from '../until.ts';
-import { type OpenedConsole, PASSWORD } from './opened-console.ts';
+import { PASSWORD, type ServedConsole } from './served-console.ts';
 
 /** A running container. */
 export interface OwnContainer {
@@ -22,7 +22,7 @@ export interface OwnContainer {
 /** Makes a container with this name and waits until it runs. */
 export async function makeContainer(
   t: Cleanup,
-  { platform }: Pick<OpenedConsole, 'platform'>,
+  { platform }: Pick<ServedConsole, 'platform'>,
   name: string,
 ): Promise<OwnContainer> {
   const { auth, compute } = platform.ready.urls;

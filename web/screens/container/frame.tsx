@@ -2,7 +2,7 @@
 import './frame.css';
 import { ChevronRight, CircleSlash, ExternalLink, Play, Square, Trash } from 'lucide';
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { addressOfSite, type Container, readableHost } from '../../../client/index.ts';
 import { now } from '../../core/clock.ts';
 import { span } from '../../core/format.ts';
@@ -54,7 +54,6 @@ const PARTS: readonly (readonly [end: string, name: string])[] = [
 function Known({ container, children }: { readonly container: Container; readonly children: ComponentChildren }) {
   const { id, name } = container;
   const heading = useTitle(name);
-  const { path } = place.value;
   return (
     <main class="page of-container" id="main">
       <header class="head">
@@ -75,18 +74,30 @@ function Known({ container, children }: { readonly container: Container; readonl
         </div>
         <Deeds container={container} />
       </header>
-      <nav class="tabs" aria-label={t.container.parts(name)}>
-        {PARTS.map(([end, part]) => {
-          const href = `/containers/${id}${end}`;
-          return (
-            <a key={href} href={href} aria-current={path === href ? 'page' : undefined}>
-              {part}
-            </a>
-          );
-        })}
-      </nav>
+      <Parts container={container} />
       {children}
     </main>
+  );
+}
+
+function Parts({ container: { id, name } }: { readonly container: Container }) {
+  const { path } = place.value;
+  const all = useRef<HTMLElement>(null);
+  // On a phone they do not all fit beside each other.
+  useEffect(() => {
+    all.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  }, [path]);
+  return (
+    <nav class="tabs" aria-label={t.container.parts(name)} ref={all}>
+      {PARTS.map(([end, part]) => {
+        const href = `/containers/${id}${end}`;
+        return (
+          <a key={href} href={href} aria-current={path === href ? 'page' : undefined}>
+            {part}
+          </a>
+        );
+      })}
+    </nav>
   );
 }
 

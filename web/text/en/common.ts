@@ -6,6 +6,8 @@ const SENTENCES: Readonly<Record<string, string>> = {
   timeout: 'The platform did not answer in time.',
   unauthorized: 'You are not logged in any more.',
   missing_scope: 'Your session does not allow this.',
+  session_not_kept:
+    'This browser keeps no session over plain HTTP. Use the HTTPS address: the platform prints it as Gateway.',
   internal: 'Something went wrong on the platform.',
 };
 
