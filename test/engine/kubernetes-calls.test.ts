@@ -183,7 +183,7 @@ test('a log is read until a time, which the server does not know of, and not by 
     metadata: { name: names.pod, uid: 'u', resourceVersion: '1' },
     status: { containerStatuses: [{ name: names.container, state: { running: {} } }] },
   });
-  const containers = { mustFind: async () => ({ namespace: 'n' }), pods: { of: async () => pod } };
+  const containers = { mustFind: async () => ({ namespace: 'n', pod: names.pod }), pods: { of: async () => pod } };
   const read = async (more: Partial<LogOptions>) => {
     const options = { tail: Number.POSITIVE_INFINITY, follow: false, signal: new AbortController().signal, ...more };
     const texts: string[] = [];

@@ -34,7 +34,9 @@ const spec = (egress?: readonly string[]): ContainerSpec => ({
 });
 
 function policyOf(egress?: readonly string[]): z.output<typeof policy>['spec'] {
-  const found = surroundings(kubeNaming('test'), spec(egress), {}).find(({ path }) => path.includes('networkpolicies'));
+  const found = surroundings(kubeNaming('test'), spec(egress), {}, undefined).find(({ path }) =>
+    path.includes('networkpolicies'),
+  );
   return policy.parse(found?.body).spec;
 }
 

@@ -49,7 +49,7 @@ async function fakeCluster(t: TestContext, answers: { metrics?: boolean; kubelet
       '/apis/metrics.k8s.io/v1beta1/pods': () => ({
         items: [
           {
-            metadata: { namespace: answers.unmeasured === true ? 'other' : 'compute-u1-a' },
+            metadata: { namespace: answers.unmeasured === true ? 'other' : 'compute-u1-a', name: 'container-0' },
             containers: [{ usage: { cpu: '100m', memory: '10Mi' } }],
           },
         ],
@@ -67,7 +67,7 @@ async function fakeCluster(t: TestContext, answers: { metrics?: boolean; kubelet
         },
         pods: [
           {
-            podRef: { namespace: 'compute-u1-a' },
+            podRef: { namespace: 'compute-u1-a', name: 'container-0' },
             containers: [
               {
                 cpu: answers.unmeasured === true ? {} : { usageNanoCores: 2e8 },

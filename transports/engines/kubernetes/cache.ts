@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { labels, names } from './naming.ts';
+import { formerPodName, labels, names, nextPodName, podNameOf } from './naming.ts';
 import { objectView, podView, serviceView } from './views.ts';
 
 /** A resource that makes up containers. */
@@ -81,6 +81,13 @@ export class ClusterCache {
     for (const done of [...(this.#waiting.get(key) ?? [])]) done();
   }
 
+  /** Where the pods of a container may be: its own, one that is to take its place, and the one whose place it took. */
+  #podNames(namespace: string): string[] {
+    const name = podNameOf(this.#objects.namespaces.get(`/${namespace}`)?.metadata.annotations ?? {});
+    const former = formerPodName(name);
+    return [name, nextPodName(name), ...(former === undefined ? [] : [former])];
+  }
+
   stands(resource: Resource, whether: boolean): void {
     if (whether) this.#standing.add(resource);
     else this.#standing.delete(resource);
@@ -98,8 +105,8 @@ export class ClusterCache {
     if (containers !== undefined) {
       const found = containers.flatMap((container) => this.#namespaces.get(container) ?? []);
       return {
-        namespaces: found.flatMap((name) => namespaces.get(`undefined/${name}`) ?? []),
-        pods: found.flatMap((name) => pods.get(`${name}/${names.pod}`) ?? []),
+        namespaces: found.flatMap((name) => namespaces.get(`/${name}`) ?? []),
+        pods: found.flatMap((name) => this.#podNames(name).flatMap((pod) => pods.get(`${name}/${pod}`) ?? [])),
         services: found.flatMap((name) => services.get(`${name}/${names.service}`) ?? []),
       };
     }

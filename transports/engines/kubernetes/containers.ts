@@ -6,7 +6,7 @@ import {
   type ContainerState,
   dataGone,
   EngineError,
-  type RegistryAuth,
+  ofSuccessor,
   type Workload,
 } from '../../../proto/ports/engine.ts';
 import type { ClusterCache, ClusterObjects } from './cache.ts';
@@ -20,24 +20,31 @@ import {
   keptSpec,
   keysHash,
   namespaceManifest,
-  type PodOptions,
-  podManifest,
-  pullSecretManifest,
   secretManifest,
   surroundings,
 } from './manifests.ts';
-import { KEYS_ANNOTATION, type KubeNaming, labels, names, RUN_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
-import { Pods } from './pods.ts';
+import {
+  KEYS_ANNOTATION,
+  type KubeNaming,
+  labels,
+  names,
+  nextPodName,
+  POD_ANNOTATION,
+  podNameOf,
+  RUN_ANNOTATION,
+  SPEC_ANNOTATION,
+} from './naming.ts';
+import { PodStarter, type PodStarterParts } from './pod-start.ts';
+import { type PodPlace, Pods, pathOf, placeOf } from './pods.ts';
+import { KubeSuccessors } from './successors.ts';
 import {
   externalAddressOf,
   hasEnded,
-  hasNoShell,
   type KeptSpec,
   keptSpecView,
   objectView,
   type PodView,
   podView,
-  problemOf,
   type Run,
   type ServiceView,
   serviceView,
@@ -50,11 +57,8 @@ const claimView = z.object({
 });
 const anything = z.unknown();
 
-/** How long namespaces may take to go, and pods to start, ms. */
+/** How long namespaces may take to go, ms. */
 const GONE_MS = 90_000;
-const START_MS = 4 * 60_000;
-/** A claim is bound, room is made, and a registry answers again, after a moment. */
-const PASSING_MS = 8_000;
 /** Containers that are written at a time: the rest waits, so that those which were begun get done. */
 const MOST_WRITTEN = 12;
 /** One that was made is started before the next is made. */
@@ -65,27 +69,30 @@ export interface KubeContainersOptions {
   readonly settings?: ClusterSettings;
   /** What a watch knows of the cluster, while one stands. */
   readonly cache?: () => ClusterCache | undefined;
-  /** What a node pulls an image with for a user; undefined when it takes nothing. Asked before each start. */
-  readonly pullAuth?: (pull: { readonly userId: string; readonly image: string }) => Promise<RegistryAuth | undefined>;
+  readonly pullAuth?: PodStarterParts['pullAuth'];
 }
 
 /** Containers of one installation in one cluster; the calls of `Engine` with the same names (proto/ports/engine.ts). */
 export class KubeContainers {
   readonly pods: Pods;
+  readonly starter: PodStarter;
+  readonly successors: KubeSuccessors;
   readonly #client: KubeClient;
   readonly #naming: KubeNaming;
   readonly #settings: ClusterSettings;
-  readonly #options: KubeContainersOptions;
   readonly #namespaces: NamespaceFinder;
   readonly #writes = new Semaphore(MOST_WRITTEN);
 
   constructor(client: KubeClient, naming: KubeNaming, options: KubeContainersOptions = {}) {
     this.#client = client;
     this.#naming = naming;
-    this.#options = options;
     this.#settings = options.settings ?? {};
     this.pods = new Pods(client, naming, () => options.cache?.());
     this.#namespaces = new NamespaceFinder(client, naming, () => options.cache?.());
+    const { pullAuth } = options;
+    const parts = { client, naming, settings: this.#settings, pods: this.pods, ...(pullAuth && { pullAuth }) };
+    this.starter = new PodStarter(parts);
+    this.successors = new KubeSuccessors({ ...parts, starter: this.starter, find: (id) => this.find(id) });
   }
 
   /**
@@ -99,11 +106,11 @@ export class KubeContainers {
     for (let wait = 100; ; wait = Math.min(1000, wait * 1.5)) {
       const written = await this.#writes.run(() => this.#write(namespace, spec, kept, fence));
       if (written !== 'going') {
-        const { pod } = written;
+        const { pod, place } = written;
         if (pod === undefined || workloadOf(pod)?.state.running !== undefined) return;
         if (pod.metadata.annotations[SPEC_ANNOTATION] === JSON.stringify(kept)) return;
         fence();
-        await this.pods.delete(namespace);
+        await this.pods.delete(place);
         return;
       }
       if (Date.now() > deadline) {
@@ -119,14 +126,15 @@ export class KubeContainers {
     spec: ContainerSpec,
     kept: KeptSpec,
     fence: () => void,
-  ): Promise<{ pod: PodView | undefined } | 'going'> {
+  ): Promise<{ pod: PodView | undefined; place: PodPlace } | 'going'> {
     const path = `/api/v1/namespaces/${namespace}`;
     const present = await getIfThere(this.#client, path, objectView);
     const isOurs = present === undefined || this.#naming.idOf(present.metadata.labels) === spec.id;
     if (!isOurs) throw new EngineError('refused', `The namespace ${namespace} belongs to somebody else.`);
     if (present?.metadata.deletionTimestamp != null) return 'going';
     fence();
-    const around = surroundings(this.#naming, spec, this.#settings).map(
+    const leadsTo = present?.metadata.annotations[POD_ANNOTATION];
+    const around = surroundings(this.#naming, spec, this.#settings, leadsTo).map(
       (one) => () => this.#client.apply(one.path, one.body, anything),
     );
     // The namespace says what it may reach: that must be so by then.
@@ -143,7 +151,8 @@ export class KubeContainers {
       ...around.map((apply) => apply()),
     ];
     const failed = (await Promise.allSettled(writes)).find((one) => one.status === 'rejected');
-    if (failed === undefined) return { pod: await this.pods.of(namespace) };
+    const place = { namespace, pod: podNameOf(made.metadata.annotations) };
+    if (failed === undefined) return { pod: await this.pods.of(place), place };
     if (failed.reason instanceof KubeReplyError && failed.reason.isTerminating) return 'going';
     throw failed.reason;
   }
@@ -152,6 +161,8 @@ export class KubeContainers {
     const path = `/api/v1/namespaces/${namespace}/persistentvolumeclaims/${names.claim}`;
     const present = await getIfThere(this.#client, path, claimView);
     if (present?.spec.resources.requests.storage === `${spec.storageGb}Gi`) return;
+    // There is nothing to keep, and two pods on two nodes could not both have it.
+    if (present === undefined && spec.mountPaths.length === 0) return;
     const held = spec.mountPaths.filter((one) => spec.dataPaths?.includes(one));
     if (present === undefined && held.length > 0) throw dataGone(held);
     try {
@@ -182,7 +193,7 @@ export class KubeContainers {
         const environment = environmentManifest(namespace, own, workload);
         await this.#client.apply(`${secrets}/${names.environment}`, environment, anything);
       }
-      return this.pods.of(namespace);
+      return this.pods.of(found);
     }, urgent);
     const isGoing = before !== undefined && before.metadata.deletionTimestamp != null;
     const keys = keysHash(authorizedKeys);
@@ -192,75 +203,21 @@ export class KubeContainers {
       if (found.run !== 'running') await this.#note(namespace, 'running');
       return;
     }
-    if (before !== undefined && (isGoing || hasEnded(before))) await this.pods.delete(namespace);
-    const hasPullSecret = await this.ensurePullSecret(found);
+    if (before !== undefined && (isGoing || hasEnded(before))) await this.pods.delete(found);
+    const hasPullSecret = await this.starter.ensurePullSecret(found);
     const pod = await this.#writes.run(async () => {
       if (found.run !== undefined) await this.#note(namespace, null);
-      return this.#applyPod(found, { prepares: true, hasPullSecret, keysHash: keys, workload });
+      return this.starter.apply(found, { prepares: true, hasPullSecret, keysHash: keys, workload });
     }, urgent);
-    await this.#untilRunning(found, pod, { hasPullSecret, keysHash: keys, workload });
+    await this.starter.untilRunning(found, pod, { hasPullSecret, keysHash: keys, workload });
     await this.#note(namespace, 'running');
   }
 
   /** Writes keys into a pod that runs. Whoever comes in between knows that nothing is known of them. */
   async #renewKeys(pod: PodView['metadata'], keys: string, renew: () => Promise<boolean>): Promise<void> {
-    const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}`;
+    const path = pathOf({ namespace: pod.namespace, pod: pod.name });
     await this.#annotate(path, { [KEYS_ANNOTATION]: null }, pod.uid);
     if (await renew()) await this.#annotate(path, { [KEYS_ANNOTATION]: keys }, pod.uid);
-  }
-
-  /** Writes what the node pulls the image with. Resolves with whether there is such a thing. */
-  async ensurePullSecret({ id, userId, namespace, spec }: Found): Promise<boolean> {
-    const auth = await this.#options.pullAuth?.({ userId, image: spec.image }).catch((cause: unknown) => {
-      throw new EngineError('unavailable', `There is no permission to pull ${spec.image} to be had.`, { cause });
-    });
-    if (auth === undefined || 'registryToken' in auth) return false;
-    const body = pullSecretManifest(namespace, this.#naming.labelsOf(userId, id), spec.image, auth);
-    await this.#client.apply(`/api/v1/namespaces/${namespace}/secrets/${names.pull}`, body, anything);
-    return true;
-  }
-
-  async #applyPod(found: Found, options: PodOptions): Promise<PodView> {
-    const body = podManifest(this.#naming, found, this.#settings, options);
-    const path = `/api/v1/namespaces/${found.namespace}/pods/${names.pod}`;
-    try {
-      return await this.#client.apply(path, body, podView);
-    } catch (error) {
-      // One that was made by another call meanwhile is as good, and cannot be changed.
-      const present = isReply(error, 422) ? await this.pods.of(found.namespace) : undefined;
-      if (present === undefined) throw error;
-      return present;
-    }
-  }
-
-  async #untilRunning(found: Found, made: PodView, options: Omit<PodOptions, 'prepares'>): Promise<void> {
-    const begun = Date.now();
-    let prepares = true;
-    let problem: EngineError | undefined;
-    let follower = this.pods.follow(made);
-    for (let pod: PodView | undefined = made; ; pod = await follower.next()) {
-      if (pod === undefined) throw new EngineError('unavailable', 'The container was removed while it started.');
-      const workload = workloadOf(pod);
-      if (workload?.state.running !== undefined) return;
-      const over = workload?.state.terminated;
-      if (over !== undefined && /^(ContainerCannotRun|StartError)$/.test(over.reason)) {
-        throw new EngineError('refused', `The container cannot be started: ${over.message || over.reason}`);
-      }
-      if (prepares && hasNoShell(pod)) {
-        // There is nobody to log in either: it runs without keys, on empty mount paths.
-        prepares = false;
-        await this.pods.delete(found.namespace);
-        follower = this.pods.follow(await this.#applyPod(found, { prepares, ...options }));
-        continue;
-      }
-      const now = problemOf(pod, found.spec.image);
-      // Between two tries a kubelet says only that it waits.
-      if (now === undefined) problem = undefined;
-      else if (!now.isVague || problem === undefined) problem = now.error;
-      if (problem !== undefined && (problem.code !== 'unavailable' || Date.now() - begun > PASSING_MS)) throw problem;
-      if (hasEnded(pod)) return;
-      if (Date.now() - begun > START_MS) throw new EngineError('unavailable', 'The container is not started yet.');
-    }
   }
 
   /**
@@ -270,8 +227,8 @@ export class KubeContainers {
   async stop(id: string, graceSeconds: number): Promise<void> {
     const found = await this.find(id);
     if (found === undefined) return;
-    const before = await this.pods.of(found.namespace);
-    const last = await this.pods.delete(found.namespace, graceSeconds);
+    const before = await this.pods.of(found);
+    const [last] = await Promise.all([this.pods.delete(found, graceSeconds), this.successors.end(found, graceSeconds)]);
     if (last === undefined && found.run !== 'running') return;
     // A kubelet may take the pod away before anybody saw the code, or forget when it began.
     const { exitCode, oomKilled, startedAt, endedAt } = stateOf(id, found.spec, last, undefined);
@@ -305,7 +262,8 @@ export class KubeContainers {
     if (found === undefined) return;
     const { namespace } = found;
     if (keepData) {
-      await this.pods.delete(namespace);
+      await this.successors.end(found, 0);
+      await this.pods.delete(found);
       await deleteIfThere(this.#client, `/api/v1/namespaces/${namespace}/services/${names.service}`);
       await this.#client.call('PATCH', `/api/v1/namespaces/${namespace}`, {
         body: { metadata: { labels: { [labels.state]: 'kept' } } },
@@ -314,7 +272,8 @@ export class KubeContainers {
       return;
     }
     // Sooner than the namespace's own end would.
-    await deleteIfThere(this.#client, `/api/v1/namespaces/${namespace}/pods/${names.pod}`, { gracePeriodSeconds: 1 });
+    await deleteIfThere(this.#client, pathOf(found), { gracePeriodSeconds: 1 });
+    await this.successors.drop(found);
     await deleteIfThere(this.#client, `/api/v1/namespaces/${namespace}`);
   }
 
@@ -322,7 +281,7 @@ export class KubeContainers {
     const found = await this.find(id);
     if (found === undefined) return undefined;
     const [pod, service] = await Promise.all([
-      this.pods.of(found.namespace),
+      this.pods.of(found),
       getIfThere(this.#client, `/api/v1/namespaces/${found.namespace}/services/${names.service}`, serviceView),
     ]);
     return this.#stateOf(found, pod, service);
@@ -339,14 +298,23 @@ export class KubeContainers {
       pods: await of('pods', podView),
       services: await of('services', serviceView),
     };
-    const podIn = new Map(pods.map((pod) => [pod.metadata.namespace, pod]));
+    const podAt = new Map(pods.map((pod) => [pathOf(placeOf(pod)), pod]));
     const serviceIn = new Map(services.map((service) => [service.metadata.namespace, service]));
     return namespaces
       .map((one) => foundOf(this.#naming, one))
       .filter((found): found is Found => found !== undefined && !found.isKept)
       .filter(({ id }) => wanted?.has(id) !== false)
-      .map((found) => this.#stateOf(found, podIn.get(found.namespace), serviceIn.get(found.namespace)))
+      .map((found) => this.#stateOf(found, podAt.get(pathOf(found)), serviceIn.get(found.namespace)))
       .filter((state) => state !== undefined);
+  }
+
+  /** The pods that are the containers, without those beside them. */
+  async ownPods(known?: Pick<ClusterObjects, 'namespaces' | 'pods'>): Promise<PodView[]> {
+    const query = { labelSelector: this.#naming.selector() };
+    const pods = known?.pods ?? (await this.pods.list());
+    const namespaces = known?.namespaces ?? (await listAll(this.#client, '/api/v1/namespaces', objectView, query));
+    const own = new Set(namespaces.map(({ metadata: { name, annotations } }) => `${name}/${podNameOf(annotations)}`));
+    return pods.filter(({ metadata: { namespace, name } }) => own.has(`${namespace}/${name}`));
   }
 
   /** The container, unless there is none, or it is on its way out, or only its data is left. */
@@ -362,18 +330,18 @@ export class KubeContainers {
     return found;
   }
 
-  /** The namespace of a container that runs. Rejects `not_found`, `not_running`. */
-  async mustRun(id: string): Promise<string> {
-    const { namespace } = await this.mustFind(id);
-    const pod = await this.pods.of(namespace);
+  /** As `mustFind`, of one that runs. Rejects `not_running`, too. */
+  async mustRun(id: string): Promise<Found> {
+    const found = await this.mustFind(id);
+    const pod = await this.pods.of(found);
     if (pod === undefined || workloadOf(pod)?.state.running === undefined)
       throw new EngineError('not_running', 'The container is not running.');
-    return namespace;
+    return found;
   }
 
   #stateOf(found: Found, pod: PodView | undefined, service: ServiceView | undefined): ContainerState | undefined {
     // It ran, and nobody here ended it: somebody removed its pod.
-    if (pod === undefined && found.run === 'running') return undefined;
+    if (pod === undefined && (found.run === 'running' || ofSuccessor(found.id) !== undefined)) return undefined;
     // A pod that runs may be of an earlier wish.
     const annotated = parseJson(pod?.metadata.annotations[SPEC_ANNOTATION], keptSpecView);
     const { storageGb, egress } = found.spec;
@@ -384,7 +352,12 @@ export class KubeContainers {
   }
 
   async #look(id: string): Promise<Found | undefined> {
-    const namespace = await this.#namespaces.find(id);
-    return namespace === undefined ? undefined : foundOf(this.#naming, namespace);
+    const of = ofSuccessor(id);
+    const namespace = await this.#namespaces.find(of ?? id);
+    const found = namespace && foundOf(this.#naming, namespace);
+    // What is known of the container is not of its successor.
+    return of === undefined || found === undefined
+      ? found
+      : { ...found, id, pod: nextPodName(found.pod), run: undefined };
   }
 }

@@ -12,11 +12,11 @@ import { KubeClient } from './client.ts';
 import { KubeContainers, type KubeContainersOptions } from './containers.ts';
 import { isReply } from './errors.ts';
 import { execInPod, runCommand, runInPod } from './exec.ts';
-import type { Found } from './find.ts';
 import { pullBeside } from './image-pull.ts';
 import { readKubeLogs } from './logs.ts';
 import { type ClusterSettings, keysText } from './manifests.ts';
 import { kubeNaming } from './naming.ts';
+import type { PodPlace } from './pods.ts';
 import { KubeUsage } from './usage.ts';
 import { defaultKubeWatchTimes, type KubeWatchTimes, watchCluster } from './watch.ts';
 
@@ -58,13 +58,13 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   const containers = new KubeContainers(client, naming, { settings, cache, ...(pullAuth && { pullAuth }) });
   // A moment old at most while somebody watches; whoever acts on it looks at the one container first.
   const known = () => cache()?.read();
-  const podsOf = async () => known()?.pods ?? containers.pods.list();
+  const podsOf = () => containers.ownPods(known());
   const usage = new KubeUsage(client, podsOf, naming, log, options.usageEveryMs ?? 15_000);
 
   /** Resolves with whether they are written. */
-  const writeKeys = async (found: Found, keys: readonly string[]): Promise<boolean> => {
+  const writeKeys = async (place: PodPlace, keys: readonly string[]): Promise<boolean> => {
     try {
-      await runCommand(client, found.namespace, ['/bin/sh', '-c', RENEW_SCRIPT, 'sh', keysText(keys)]);
+      await runCommand(client, place, ['/bin/sh', '-c', RENEW_SCRIPT, 'sh', keysText(keys)]);
       return true;
     } catch (error) {
       // It ended meanwhile: the next start brings them.
@@ -82,7 +82,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     runsBeside: false,
     shrinksStorage: false,
     hasPrivateNetworks: false,
-    hasSuccessors: false,
+    hasSuccessors: true,
     // A claim is one node's, and the other pod may be given another.
     sharesMountPaths: false,
     fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
@@ -107,13 +107,16 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     join: async (_id, network) => {
       if (network !== undefined) throw new EngineError('refused', 'Containers on Kubernetes have no private networks.');
     },
-    beginSuccessor: noSuccessors,
-    promote: noSuccessors,
-    endOthers: async () => {},
+    beginSuccessor: (spec, keys, workload) => containers.successors.begin(spec, keys, workload),
+    promote: (id) => containers.successors.promote(id),
+    endOthers: async (id, graceSeconds) => {
+      const found = await containers.find(id);
+      if (found !== undefined) await containers.successors.end(found, graceSeconds);
+    },
     renewKeys: async (id, keys) => {
-      const namespace = await containers.mustRun(id);
+      const place = await containers.mustRun(id);
       await start(id, keys);
-      await runCommand(client, namespace, ['/bin/sh', '-c', endSessionsScript]);
+      await runCommand(client, place, ['/bin/sh', '-c', endSessionsScript]);
     },
     stop: (id, graceSeconds) => containers.stop(id, graceSeconds),
     remove: async (id, { keepData = false } = {}) => {
@@ -144,10 +147,10 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     exec: (id, execOptions, signal) => execInPod(client, containers, id, execOptions, signal),
     run: (id, command, signal) => runInPod(client, containers, id, command, signal),
     hasSshServer: async (id) => {
-      const { namespace } = await containers.mustFind(id);
+      const place = await containers.mustFind(id);
       // An image without a shell is taken for one without a server.
       const script = 'for one; do [ -x "$one" ] && exit 0; done; exit 3';
-      const { code } = await runCommand(client, namespace, ['/bin/sh', '-c', script, 'sh', ...SSH_SERVERS]);
+      const { code } = await runCommand(client, place, ['/bin/sh', '-c', script, 'sh', ...SSH_SERVERS]);
       return code === 0;
     },
     usage: (id) => usage.usage(id),
@@ -157,8 +160,4 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       await usage.close();
     },
   };
-}
-
-async function noSuccessors(): Promise<never> {
-  throw new EngineError('refused', 'Containers on Kubernetes have no successors.');
 }

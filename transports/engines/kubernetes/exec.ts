@@ -9,6 +9,7 @@ import type { KubeClient } from './client.ts';
 import type { KubeContainers } from './containers.ts';
 import { KubeReplyError } from './errors.ts';
 import { names } from './naming.ts';
+import { type PodPlace, pathOf } from './pods.ts';
 
 /** Channels of the remote command protocol (v4.channel.k8s.io). */
 const channel = { stdin: 0, stdout: 1, stderr: 2, status: 3, resize: 4 } as const;
@@ -93,7 +94,7 @@ export class RemoteProcess extends Readable {
 /** Connects to a new process, with the `ways` of its input and output. Rejects with EngineError. */
 async function connectExec(
   client: KubeClient,
-  namespace: string,
+  place: PodPlace,
   command: readonly string[],
   ways: readonly string[],
   heard: (from: number, data: Buffer) => void,
@@ -102,7 +103,7 @@ async function connectExec(
   const query = new URLSearchParams({ container: names.container });
   for (const way of ways) query.append(way, 'true');
   for (const word of command) query.append('command', word);
-  const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}/exec?${query}`;
+  const path = `${pathOf(place)}/exec?${query}`;
   try {
     const { handler } = new Exec(await client.credentials.config());
     return await handler.connect(path, null, (from, data) => {
@@ -120,12 +121,12 @@ async function connectExec(
 /** Runs a command to its end; resolves with its code (undefined: lost) and the first 64 KiB of output. */
 export async function runCommand(
   client: KubeClient,
-  namespace: string,
+  place: PodPlace,
   command: readonly string[],
 ): Promise<{ code: number | undefined; output: string }> {
   const process = new RemoteProcess();
   const ways = ['stdout', 'stderr'];
-  process.attach(await connectExec(client, namespace, command, ways, (from, data) => process.heard(from, data)));
+  process.attach(await connectExec(client, place, command, ways, (from, data) => process.heard(from, data)));
   let output = '';
   try {
     for await (const chunk of process) if (output.length < 65_536) output += String(chunk);
@@ -146,9 +147,9 @@ export async function runInPod(
   command: readonly string[],
   signal: AbortSignal,
 ): Promise<RunningCommand> {
-  const namespace = await containers.mustRun(id);
+  const place = await containers.mustRun(id);
   const words = runCommandWords(command, `export HOME="\${HOME:-/root}"; `);
-  const begun = beginCommand(client, namespace, words, 'command');
+  const begun = beginCommand(client, place, words, 'command');
   return commandThatRuns(
     begun.then(({ streams }) => streams),
     signal,
@@ -158,7 +159,7 @@ export async function runInPod(
 /** Begins a command, on a terminal if it is a shell. `resize` is for that. */
 async function beginCommand(
   client: KubeClient,
-  namespace: string,
+  place: PodPlace,
   words: readonly string[],
   what: 'command' | 'shell',
 ): Promise<{ streams: CommandStreams; resize: (cols: number, rows: number) => void }> {
@@ -183,11 +184,11 @@ async function beginCommand(
       socket?.terminate();
     },
     howItEnded: async () => code,
-    hangUp: (pid: number) => hangUp(client, namespace, pid),
+    hangUp: (pid: number) => hangUp(client, place, pid),
   };
   const streams = new CommandStreams(connection, what);
   const ways = what === 'shell' ? ['stdin', 'stdout', 'tty'] : ['stdin', 'stdout', 'stderr'];
-  socket = await connectExec(client, namespace, words, ways, (from, data) => {
+  socket = await connectExec(client, place, words, ways, (from, data) => {
     if (from === channel.stdout || from === channel.stderr) streams.take(from, data);
     if (from !== channel.status) return;
     const end = endOf(data);
@@ -215,17 +216,17 @@ export async function execInPod(
   options: ExecOptions,
   signal: AbortSignal,
 ): Promise<Shell> {
-  const namespace = await containers.mustRun(id);
+  const place = await containers.mustRun(id);
   const before = `export TERM="$1" HOME="\${HOME:-/root}"; shift; `;
-  const begun = beginCommand(client, namespace, shellCommand(options, before, [terminalType(options.term)]), 'shell');
+  const begun = beginCommand(client, place, shellCommand(options, before, [terminalType(options.term)]), 'shell');
   const command = await commandThatRuns(
     begun.then(({ streams }) => streams),
     signal,
   );
   const { resize } = await begun;
-  return shellOn(command, async () => hangUp(client, namespace, await command.pid), resize, options);
+  return shellOn(command, async () => hangUp(client, place, await command.pid), resize, options);
 }
 
-async function hangUp(client: KubeClient, namespace: string, pid: number): Promise<void> {
-  await runCommand(client, namespace, ['/bin/sh', '-c', hangUpScript(pid)]);
+async function hangUp(client: KubeClient, place: PodPlace, pid: number): Promise<void> {
+  await runCommand(client, place, ['/bin/sh', '-c', hangUpScript(pid)]);
 }

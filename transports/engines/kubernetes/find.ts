@@ -3,7 +3,7 @@ import { jsonOf } from '../../../lib/input.ts';
 import { listOf } from '../common/calls.ts';
 import type { ClusterCache } from './cache.ts';
 import type { KubeClient } from './client.ts';
-import { type KubeNaming, labels, RUN_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
+import { type KubeNaming, labels, POD_ANNOTATION, podNameOf, RUN_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
 import { type KeptSpec, keptSpecView, objectView, type Run, runView } from './views.ts';
 
 type Namespace = z.output<typeof objectView>;
@@ -105,7 +105,13 @@ export interface Found {
   readonly id: string;
   readonly userId: string;
   readonly namespace: string;
+  /** The name of the pod that is the container, or would be. */
+  readonly pod: string;
+  /** Its namespace names its pod: it had a successor once. */
+  readonly isMarked: boolean;
   readonly spec: KeptSpec;
+  /** As it is written. */
+  readonly specText: string;
   /** How far it was when it was last told to start or to stop; undefined: it never ran, or is being started. */
   readonly run: Run | undefined;
   /** Only its data is left. */
@@ -115,11 +121,15 @@ export interface Found {
 /** What a namespace says of its container; undefined when it is not of this installation, or on its way out. */
 export function foundOf(naming: KubeNaming, { metadata }: z.output<typeof objectView>): Found | undefined {
   const id = naming.idOf(metadata.labels);
-  const spec = parseJson(metadata.annotations[SPEC_ANNOTATION], keptSpecView);
+  const specText = metadata.annotations[SPEC_ANNOTATION] ?? '';
+  const spec = parseJson(specText, keptSpecView);
   if (id === undefined || spec === undefined || metadata.deletionTimestamp != null) return undefined;
   const userId = metadata.labels[labels.user] ?? '';
   const run = parseJson(metadata.annotations[RUN_ANNOTATION], runView);
-  return { id, userId, namespace: metadata.name, spec, run, isKept: metadata.labels[labels.state] === 'kept' };
+  const isKept = metadata.labels[labels.state] === 'kept';
+  const isMarked = metadata.annotations[POD_ANNOTATION] !== undefined;
+  const at = { namespace: metadata.name, pod: podNameOf(metadata.annotations), isMarked };
+  return { id, userId, ...at, spec, specText, run, isKept };
 }
 
 /** JSON of that shape; undefined for anything else. */

@@ -31,10 +31,10 @@ export async function pullBeside(
   { always, signal, onProgress }: EnsureImageOptions,
 ): Promise<void> {
   const found = await containers.find(id);
-  const { nodeName = '' } = (found && (await containers.pods.of(found.namespace)))?.spec ?? {};
+  const { nodeName = '' } = (found && (await containers.pods.of(found)))?.spec ?? {};
   if (found === undefined || nodeName === '') return;
   const { namespace } = found;
-  const hasPullSecret = await containers.ensurePullSecret({ ...found, spec: { ...found.spec, image } });
+  const hasPullSecret = await containers.starter.ensurePullSecret({ ...found, spec: { ...found.spec, image } });
   const path = `/api/v1/namespaces/${namespace}/pods/${NAME}`;
   const remove = (): Promise<void> => deleteIfThere(client, path, { gracePeriodSeconds: 0 });
   // One that was left by a platform that ended.

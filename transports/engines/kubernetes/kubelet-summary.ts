@@ -18,7 +18,7 @@ const summary = z.object({
     .prefault({}),
   pods: listOf(
     z.object({
-      podRef: z.object({ namespace: z.string() }),
+      podRef: z.object({ namespace: z.string(), name: z.string() }),
       containers: listOf(z.object({ cpu: podCpu, memory, rootfs: z.object({ usedBytes: number }).prefault({}) })),
       volume: listOf(z.object({ name: z.string(), usedBytes: number })),
     }),
@@ -32,7 +32,7 @@ export interface Used {
   readonly diskBytes: number;
 }
 
-/** What a kubelet measured of its node, and of its pods by namespace; without those not measured yet. */
+/** What a kubelet measured of its node, and of its pods by `namespace/name`; without those not measured yet. */
 export interface KubeletSummary {
   readonly node: Used & { readonly diskCapacityBytes: number };
   readonly pods: ReadonlyMap<string, Used>;
@@ -56,7 +56,7 @@ export async function kubeletSummary(
     if (rates.length < own.length || own.length === 0) continue;
     // Volumes that live in memory or come from the API are no disk.
     const data = volume.filter(({ name }) => name === 'data').map(({ usedBytes }) => usedBytes);
-    pods.set(podRef.namespace, {
+    pods.set(`${podRef.namespace}/${podRef.name}`, {
       cpuMillis: millis(sum(rates)),
       memoryBytes: sum(own.map((one) => one.memory.workingSetBytes)),
       diskBytes: sum([...own.map((one) => one.rootfs.usedBytes), ...data]),

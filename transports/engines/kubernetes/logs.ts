@@ -4,9 +4,8 @@ import { EngineError, type LogOptions } from '../../../proto/ports/engine.ts';
 import { afterStamp, checkedTail, LineAssembler } from '../common/log-lines.ts';
 import type { KubeClient } from './client.ts';
 import { isReply } from './errors.ts';
-import type { Found } from './find.ts';
 import { names } from './naming.ts';
-import type { Pods } from './pods.ts';
+import { type PodPlace, type Pods, pathOf } from './pods.ts';
 import { workloadOf } from './views.ts';
 
 const BATCH_LINES = 1000;
@@ -15,7 +14,7 @@ const BACKOFF = { minMs: 100, maxMs: 5000 };
 
 /** Where the pod of a container is found. */
 interface LoggedPods {
-  mustFind(id: string): Promise<Pick<Found, 'namespace'>>;
+  mustFind(id: string): Promise<PodPlace>;
   readonly pods: Pick<Pods, 'of'>;
 }
 
@@ -36,12 +35,12 @@ export async function* readKubeLogs(
   if (options.stream !== undefined)
     throw new EngineError('refused', 'Kubernetes does not tell what was written to stdout from what was to stderr.');
   const until = options.until === undefined ? undefined : normal(options.until);
-  const { namespace } = await containers.mustFind(id);
-  const pod = await containers.pods.of(namespace);
+  const place = await containers.mustFind(id);
+  const pod = await containers.pods.of(place);
   const begun = pod && workloadOf(pod);
   if (begun === undefined || (begun.state.running === undefined && begun.state.terminated === undefined)) return;
-  const place = new LogPlace(options.since);
-  const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}/log`;
+  const read = new LogPlace(options.since);
+  const path = `${pathOf(place)}/log`;
   let tail = checkedTail(options.tail);
   for (let failures = 0; ; ) {
     try {
@@ -51,7 +50,7 @@ export async function* readKubeLogs(
           timestamps: true,
           follow: options.follow,
           tailLines: tail,
-          sinceTime: place.stamp?.replace(/\.\d+Z$/, 'Z'),
+          sinceTime: read.stamp?.replace(/\.\d+Z$/, 'Z'),
         },
         accept: '*/*',
         signal: options.signal,
@@ -59,7 +58,7 @@ export async function* readKubeLogs(
       try {
         for await (const lines of assembled(stream)) {
           const over = until === undefined ? -1 : lines.findIndex((line) => line.slice(0, until.length) >= until);
-          const fresh = (over < 0 ? lines : lines.slice(0, over)).filter((line) => place.takes(line));
+          const fresh = (over < 0 ? lines : lines.slice(0, over)).filter((line) => read.takes(line));
           if (fresh.length > 0) {
             failures = 0;
             yield fresh;
@@ -78,7 +77,7 @@ export async function* readKubeLogs(
     if (!options.follow || options.signal.aborted) return;
     await delay(backoffMs(failures, BACKOFF), undefined, { signal: options.signal }).catch(() => undefined);
     if (options.signal.aborted) return;
-    const now = await containers.pods.of(namespace).catch((error: unknown) => {
+    const now = await containers.pods.of(place).catch((error: unknown) => {
       if (error instanceof EngineError && error.code === 'unavailable' && failures <= RESUME_TRIES)
         return 'away' as const;
       throw error;
@@ -88,8 +87,8 @@ export async function* readKubeLogs(
     if (workload === undefined || workload.containerID !== begun.containerID) return;
     // It ended: what it said last was read, unless the connection broke before.
     if (workload.state.running === undefined && failures === 0) return;
-    if (place.stamp !== undefined) tail = undefined;
-    place.again();
+    if (read.stamp !== undefined) tail = undefined;
+    read.again();
   }
 }
 

@@ -3,6 +3,7 @@ import type { ContainerSpec, RegistryAuth, Workload } from '../../../proto/ports
 import { checkedMountPaths, egressBlocks, keptCapabilities } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { environmentScript } from '../common/workload.ts';
+import type { Found } from './find.ts';
 import { folderOf, KEYS_ANNOTATION, type KubeNaming, labels, names, SPEC_ANNOTATION } from './naming.ts';
 import type { KeptSpec } from './views.ts';
 
@@ -58,12 +59,43 @@ export function namespaceManifest(naming: KubeNaming, spec: ContainerSpec, kept:
   };
 }
 
-/** What a namespace holds besides pod and secret, with the path each is applied at. */
+/** Where an object is applied, and what it is to be. */
+interface Applied {
+  readonly path: string;
+  readonly body: object;
+}
+
+/** The service by which the outside reaches a container. `leadsTo`: the pod; undefined: it never had more than one. */
+export function serviceManifest(
+  naming: KubeNaming,
+  { id, userId }: Pick<ContainerSpec, 'id' | 'userId'>,
+  { serviceType = 'LoadBalancer' }: ClusterSettings,
+  leadsTo: string | undefined,
+): Applied {
+  const namespace = naming.namespace(userId, id);
+  const one = leadsTo === undefined ? {} : { [labels.pod]: leadsTo };
+  return {
+    path: `/api/v1/namespaces/${namespace}/services/${names.service}`,
+    body: {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name: names.service, namespace, labels: naming.labelsOf(userId, id) },
+      spec: {
+        type: serviceType,
+        selector: { [labels.container]: id, ...one },
+        ports: [{ name: 'ssh', protocol: 'TCP', port: 22, targetPort: 22 }],
+      },
+    },
+  };
+}
+
+/** What a namespace holds besides pod and secret. `leadsTo` as of `serviceManifest`. */
 export function surroundings(
   naming: KubeNaming,
   spec: ContainerSpec,
   settings: ClusterSettings,
-): readonly { path: string; body: object }[] {
+  leadsTo: string | undefined,
+): readonly Applied[] {
   const namespace = naming.namespace(spec.userId, spec.id);
   const metadata = (name: string): object => ({ name, namespace, labels: naming.labelsOf(spec.userId, spec.id) });
   const podSelector = { matchLabels: { [labels.container]: spec.id } };
@@ -71,21 +103,8 @@ export function surroundings(
     settings.platformNamespace === undefined
       ? { podSelector: { matchLabels: { 'app.kubernetes.io/part-of': 'troupe' } }, namespaceSelector: {} }
       : { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': settings.platformNamespace } } };
-  const core = `/api/v1/namespaces/${namespace}`;
   return [
-    {
-      path: `${core}/services/${names.service}`,
-      body: {
-        apiVersion: 'v1',
-        kind: 'Service',
-        metadata: metadata(names.service),
-        spec: {
-          type: settings.serviceType ?? 'LoadBalancer',
-          selector: { [labels.container]: spec.id },
-          ports: [{ name: 'ssh', protocol: 'TCP', port: 22, targetPort: 22 }],
-        },
-      },
-    },
+    serviceManifest(naming, spec, settings, leadsTo),
     {
       path: `/apis/networking.k8s.io/v1/namespaces/${namespace}/networkpolicies/${names.policy}`,
       body: {
@@ -243,11 +262,12 @@ function runOf({ entrypoint, command, workingDir }: Workload): object {
 /** The workload. Never restarted by Kubernetes: the platform decides. */
 export function podManifest(
   naming: KubeNaming,
-  found: { readonly namespace: string; readonly id: string; readonly userId: string; readonly spec: KeptSpec },
+  found: Pick<Found, 'namespace' | 'pod' | 'id' | 'userId' | 'spec'>,
   settings: ClusterSettings,
   { prepares, hasPullSecret, keysHash: keys, workload }: PodOptions,
 ): object {
-  const { namespace, id, userId, spec } = found;
+  const { namespace, pod, id, userId, spec } = found;
+  const isStateless = spec.mountPaths.length === 0;
   const data = spec.mountPaths.map((path) => ({ name: 'data', mountPath: path, subPath: folderOf(path) }));
   const limits = {
     cpu: `${Math.max(10, Math.round(spec.cpus * 1000))}m`,
@@ -277,9 +297,9 @@ export function podManifest(
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: {
-      name: names.pod,
+      name: pod,
       namespace,
-      labels: naming.labelsOf(userId, id),
+      labels: { ...naming.labelsOf(userId, id), [labels.pod]: pod },
       annotations: { [SPEC_ANNOTATION]: JSON.stringify(spec), [KEYS_ANNOTATION]: keys },
     },
     spec: {
@@ -313,7 +333,7 @@ export function podManifest(
               volumeMounts: [
                 { name: 'secret', mountPath: '/troupe/secret', readOnly: true },
                 { name: 'keys', mountPath: '/troupe/keys' },
-                { name: 'data', mountPath: '/troupe/data' },
+                ...(isStateless ? [] : [{ name: 'data', mountPath: '/troupe/data' }]),
               ],
             },
           ],
@@ -328,7 +348,7 @@ export function podManifest(
         },
       ],
       volumes: [
-        { name: 'data', persistentVolumeClaim: { claimName: names.claim } },
+        ...(isStateless ? [] : [{ name: 'data', persistentVolumeClaim: { claimName: names.claim } }]),
         { name: 'keys', emptyDir: { medium: 'Memory', sizeLimit: '4Mi' } },
         { name: 'secret', secret: { secretName: names.secret, defaultMode: 0o400 } },
       ],

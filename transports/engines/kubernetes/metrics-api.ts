@@ -43,14 +43,14 @@ const usage = z.object({ cpu: z.string().default('0'), memory: z.string().defaul
 const podMetrics = z.object({
   items: listOf(
     z.object({
-      metadata: z.object({ namespace: z.string() }),
+      metadata: z.object({ namespace: z.string(), name: z.string() }),
       containers: z.array(z.object({ usage })).default([]),
     }),
   ),
 });
 const nodeMetrics = z.object({ items: listOf(z.object({ metadata: z.object({ name: z.string() }), usage })) });
 
-/** CPU and memory, by namespace of pods and by name of nodes. Disk is not known there. */
+/** CPU and memory, of pods by `namespace/name` and of nodes by name. Disk is not known there. */
 type MetricsAnswer = ReadonlyMap<string, Omit<Used, 'diskBytes'>>;
 
 const ROOT = '/apis/metrics.k8s.io/v1beta1';
@@ -71,7 +71,7 @@ export function podsOfMetricsApi(
     const { items } = await client.json('GET', `${ROOT}/pods`, podMetrics, { ...asked, query });
     return new Map(
       items.map(({ metadata, containers }) => [
-        metadata.namespace,
+        `${metadata.namespace}/${metadata.name}`,
         {
           cpuMillis: containers.reduce((total, one) => total + millisOf(one.usage.cpu), 0),
           memoryBytes: containers.reduce((total, one) => total + bytesOf(one.usage.memory), 0),

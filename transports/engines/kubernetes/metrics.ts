@@ -101,8 +101,9 @@ export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSou
         const { id, userId, namespace, pod } = life;
         const runs = pod !== undefined && workloadOf(pod)?.state.running !== undefined;
         if (!runs && !life.hasCrashed) return [];
-        const measured: Partial<Used> = kubelets.of(pod?.spec.nodeName ?? '')?.pods.get(namespace) ?? {};
-        const used = runs ? (podUse?.get(namespace) ?? measured) : undefined;
+        const at = `${namespace}/${pod?.metadata.name ?? ''}`;
+        const measured: Partial<Used> = kubelets.of(pod?.spec.nodeName ?? '')?.pods.get(at) ?? {};
+        const used = runs ? (podUse?.get(at) ?? measured) : undefined;
         // The source answers, but not of this one yet: it comes with its first real numbers, unless there is a crash to
         // tell of.
         const isSource = podUse !== undefined || kubelets.of(pod?.spec.nodeName ?? '') !== undefined;

@@ -6,6 +6,8 @@ export const labels = {
   installation: 'troupe.dev/installation',
   container: 'troupe.dev/container',
   user: 'troupe.dev/user',
+  /** On pods: their own name, by which a service leads to one of two. */
+  pod: 'troupe.dev/pod',
   /** On namespaces: `kept` when only the data is left of a container. */
   state: 'troupe.dev/state',
   managedBy: 'app.kubernetes.io/managed-by',
@@ -17,11 +19,15 @@ export const SPEC_ANNOTATION = 'troupe.dev/spec';
 /** On the namespace: `"running"` since its start, or how it ended when stopped: what tells a stop from a loss. */
 export const RUN_ANNOTATION = 'troupe.dev/run';
 
+/** On the namespace: the name of the pod that is the container. Absent until it first has a successor: `names.pod`. */
+export const POD_ANNOTATION = 'troupe.dev/pod';
+
 /** On the pod: a hash of the keys in it; absent while they are being changed. */
 export const KEYS_ANNOTATION = 'troupe.dev/keys';
 
 /** Names within a container's namespace. */
 export const names = {
+  /** The first pod. Each that takes the place of another has the next number. */
   pod: 'container-0',
   container: 'container',
   prepare: 'prepare',
@@ -59,6 +65,33 @@ export function kubeNaming(installation: string) {
     idOf: (found: Readonly<Record<string, string>> | null | undefined): string | undefined =>
       found?.[labels.installation] === installation ? found[labels.container] : undefined,
   };
+}
+
+/** The name of the pod that is the container, as the annotations of its namespace say. */
+export function podNameOf(annotations: Readonly<Record<string, string>>): string {
+  const name = annotations[POD_ANNOTATION];
+  return name !== undefined && numberOfPod(name) !== undefined ? name : names.pod;
+}
+
+/** The name of the pod that is to take the place of this one. */
+export function nextPodName(name: string): string {
+  return `container-${(numberOfPod(name) ?? 0) + 1}`;
+}
+
+/** The name of the pod whose place this one took; undefined: it is the first. */
+export function formerPodName(name: string): string | undefined {
+  const number = numberOfPod(name) ?? 0;
+  return number === 0 ? undefined : `container-${number - 1}`;
+}
+
+/** Whether a pod was begun after another, to take its place. */
+export function isLaterPod(name: string, than: string): boolean {
+  return (numberOfPod(name) ?? 0) > (numberOfPod(than) ?? 0);
+}
+
+function numberOfPod(name: string): number | undefined {
+  const number = /^container-(0|[1-9]\d{0,8})$/.exec(name)?.[1];
+  return number === undefined ? undefined : Number(number);
 }
 
 /** The folder of a mount path in the container's claim: the same path finds the same data again. */

@@ -2,7 +2,7 @@ import { errorText } from '../../../lib/errors.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { KubeClient } from './client.ts';
 import { type KubeNaming, labels } from './naming.ts';
-import { hasEnded, type PodView, podView, workloadOf } from './views.ts';
+import { hasEnded, objectView, type PodView, podView, workloadOf } from './views.ts';
 import { type KubeWatchTimes, ResourceWatch } from './watch.ts';
 
 /** A container's pod as it is now, and what happened to the container since somebody watches. */
@@ -19,6 +19,8 @@ interface PodLife {
   oomAt: number | undefined;
   /** Of the last pod. */
   uid: string;
+  /** Another pod of it, which takes the place of this one when this one goes. */
+  beside: PodView | undefined;
   hasCrashed: boolean;
   isCounted: boolean;
 }
@@ -97,11 +99,19 @@ export class PodHistory {
 
   #all(items: readonly unknown[]): void {
     const present = new Set<string>();
+    const uids = new Set<string>();
     for (const item of items) {
       const id = this.#one(item, false);
       if (id !== undefined) present.add(id);
+      uids.add(objectView.safeParse(item).data?.metadata.uid ?? '');
     }
-    for (const [id, life] of this.#lives) if (!present.has(id)) this.#gone(id, life);
+    for (const [id, life] of this.#lives) {
+      const { beside } = life;
+      life.beside = undefined;
+      if (!present.has(id)) this.#gone(id, life);
+      else if (beside !== undefined && !uids.has(life.uid)) this.#take(life, beside);
+      else if (beside !== undefined && uids.has(beside.metadata.uid)) life.beside = beside;
+    }
   }
 
   /** A pod that is there, or was. Returns whose it is. */
@@ -115,16 +125,35 @@ export class PodHistory {
     const pod = parsed.data;
     const life = this.#lives.get(id) ?? this.#born(id, pod);
     if (life.uid !== pod.metadata.uid) {
-      if (isGone) return id;
-      if (life.hasCrashed) life.restarts += 1;
-      life.hasCrashed = false;
-      life.isCounted = false;
-      life.uid = pod.metadata.uid;
+      if (isGone) {
+        if (life.beside?.metadata.uid === pod.metadata.uid) life.beside = undefined;
+        return id;
+      }
+      if (isBeside(life.pod, pod)) {
+        life.beside = pod;
+        return id;
+      }
+      this.#take(life, pod);
     }
     life.pod = pod;
     this.#count(life, pod);
-    if (isGone) this.#gone(id, life);
+    const { beside } = life;
+    const isEnding = isGone || pod.metadata.deletionTimestamp != null;
+    if (isEnding && beside !== undefined) {
+      life.beside = undefined;
+      this.#take(life, beside);
+    } else if (isGone) this.#gone(id, life);
     return id;
+  }
+
+  /** Another pod is the container's from now on. */
+  #take(life: PodLife, pod: PodView): void {
+    if (life.hasCrashed) life.restarts += 1;
+    life.hasCrashed = false;
+    life.isCounted = false;
+    life.uid = pod.metadata.uid;
+    life.pod = pod;
+    this.#count(life, pod);
   }
 
   #born(id: string, pod: PodView): PodLife {
@@ -134,6 +163,7 @@ export class PodHistory {
       namespace: pod.metadata.namespace,
       pod: undefined,
       uid: pod.metadata.uid,
+      beside: undefined,
       isCounted: false,
       hasCrashed: false,
       restarts: 0,
@@ -164,4 +194,10 @@ export class PodHistory {
     if (life.hasCrashed) life.pod = undefined;
     else this.#lives.delete(id);
   }
+}
+
+/** Whether a pod stands beside another, and does not come after its end: names are unique. */
+function isBeside(present: PodView | undefined, pod: PodView): boolean {
+  if (present === undefined || present.metadata.deletionTimestamp != null) return false;
+  return present.metadata.name !== pod.metadata.name;
 }

@@ -17,7 +17,7 @@ export class KubeUsage extends UsageSamples {
   readonly #naming: KubeNaming;
   readonly #log: Log;
 
-  /** `podsOf`: all pods of the installation. */
+  /** `podsOf`: the pods that are the containers of the installation. */
   constructor(
     client: KubeClient,
     podsOf: () => Promise<readonly PodView[]>,
@@ -43,12 +43,14 @@ export class KubeUsage extends UsageSamples {
 
   async #measure(): Promise<void> {
     const pods = await this.#podsOf();
-    const ids = new Map(pods.map(({ metadata }) => [metadata.namespace, this.#naming.idOf(metadata.labels)]));
+    const ids = new Map(
+      pods.map(({ metadata }) => [`${metadata.namespace}/${metadata.name}`, this.#naming.idOf(metadata.labels)]),
+    );
     const nodes = new Set(pods.filter(({ status }) => status.phase === 'Running').map(({ spec }) => spec.nodeName));
     nodes.delete('');
     const measured = new Set<string>();
-    const note = (namespace: string, memoryBytes: number, storageBytes?: number): void => {
-      const id = ids.get(namespace);
+    const note = (pod: string, memoryBytes: number, storageBytes?: number): void => {
+      const id = ids.get(pod);
       const sample = id === undefined ? undefined : this.samples.get(id);
       if (id === undefined || sample === undefined) return;
       measured.add(id);
@@ -68,13 +70,13 @@ export class KubeUsage extends UsageSamples {
     for (const [id, sample] of this.samples) if (!measured.has(id)) sample.memoryBytes = 0;
   }
 
-  async #askNode(node: string, note: (ns: string, memory: number, storage?: number) => void): Promise<void> {
+  async #askNode(node: string, note: (pod: string, memory: number, storage?: number) => void): Promise<void> {
     const { pods } = await kubeletSummary(this.#client, node, { timeoutMs: 10_000 });
-    for (const [namespace, { memoryBytes, diskBytes }] of pods) note(namespace, memoryBytes, diskBytes);
+    for (const [pod, { memoryBytes, diskBytes }] of pods) note(pod, memoryBytes, diskBytes);
   }
 
-  async #askMetrics(note: (ns: string, memory: number) => void): Promise<void> {
+  async #askMetrics(note: (pod: string, memory: number) => void): Promise<void> {
     const pods = await podsOfMetricsApi(this.#client, this.#naming.selector(), {});
-    for (const [namespace, { memoryBytes }] of pods ?? []) note(namespace, memoryBytes);
+    for (const [pod, { memoryBytes }] of pods ?? []) note(pod, memoryBytes);
   }
 }

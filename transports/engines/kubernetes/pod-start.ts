@@ -1,0 +1,92 @@
+import { z } from 'zod';
+import { EngineError, type RegistryAuth } from '../../../proto/ports/engine.ts';
+import type { KubeClient } from './client.ts';
+import { isReply } from './errors.ts';
+import type { Found } from './find.ts';
+import { type ClusterSettings, type PodOptions, podManifest, pullSecretManifest } from './manifests.ts';
+import { type KubeNaming, names } from './naming.ts';
+import { type Pods, pathOf } from './pods.ts';
+import { hasEnded, hasNoShell, type PodView, podView, problemOf, workloadOf } from './views.ts';
+
+const anything = z.unknown();
+/** How long pods may take to start, ms. */
+const START_MS = 4 * 60_000;
+/** A claim is bound, room is made, and a registry answers again, after a moment. */
+const PASSING_MS = 8_000;
+
+/** What pods are started with. */
+export interface PodStarterParts {
+  readonly client: KubeClient;
+  readonly naming: KubeNaming;
+  readonly settings: ClusterSettings;
+  readonly pods: Pods;
+  /** What a node pulls an image with for a user; undefined when it takes nothing. Asked before each start. */
+  readonly pullAuth?: (pull: { readonly userId: string; readonly image: string }) => Promise<RegistryAuth | undefined>;
+}
+
+/** Starts the pods of containers. */
+export class PodStarter {
+  readonly #parts: PodStarterParts;
+
+  constructor(parts: PodStarterParts) {
+    this.#parts = parts;
+  }
+
+  /** Writes what the node pulls the image with. Resolves with whether there is such a thing. */
+  async ensurePullSecret({ id, userId, namespace, spec }: Found): Promise<boolean> {
+    const { client, naming, pullAuth } = this.#parts;
+    const auth = await pullAuth?.({ userId, image: spec.image }).catch((cause: unknown) => {
+      throw new EngineError('unavailable', `There is no permission to pull ${spec.image} to be had.`, { cause });
+    });
+    if (auth === undefined || 'registryToken' in auth) return false;
+    const body = pullSecretManifest(namespace, naming.labelsOf(userId, id), spec.image, auth);
+    await client.apply(`/api/v1/namespaces/${namespace}/secrets/${names.pull}`, body, anything);
+    return true;
+  }
+
+  /** Makes a pod, or adopts one that another call made meanwhile. */
+  async apply(found: Found, options: PodOptions): Promise<PodView> {
+    const { client, naming, settings } = this.#parts;
+    const body = podManifest(naming, found, settings, options);
+    try {
+      return await client.apply(pathOf(found), body, podView);
+    } catch (error) {
+      // One that was made by another call meanwhile is as good, and cannot be changed.
+      const present = isReply(error, 422) ? await this.#parts.pods.of(found) : undefined;
+      if (present === undefined) throw error;
+      return present;
+    }
+  }
+
+  /** Waits until a pod that was made runs or has ended, and resolves with it. Rejects with what is in its way. */
+  async untilRunning(found: Found, made: PodView, options: Omit<PodOptions, 'prepares'>): Promise<PodView> {
+    const { pods } = this.#parts;
+    const begun = Date.now();
+    let prepares = true;
+    let problem: EngineError | undefined;
+    let follower = pods.follow(made);
+    for (let pod: PodView | undefined = made; ; pod = await follower.next()) {
+      if (pod === undefined) throw new EngineError('unavailable', 'The container was removed while it started.');
+      const workload = workloadOf(pod);
+      if (workload?.state.running !== undefined) return pod;
+      const over = workload?.state.terminated;
+      if (over !== undefined && /^(ContainerCannotRun|StartError)$/.test(over.reason)) {
+        throw new EngineError('refused', `The container cannot be started: ${over.message || over.reason}`);
+      }
+      if (prepares && hasNoShell(pod)) {
+        // There is nobody to log in either: it runs without keys, on empty mount paths.
+        prepares = false;
+        await pods.delete(found);
+        follower = pods.follow(await this.apply(found, { prepares, ...options }));
+        continue;
+      }
+      const now = problemOf(pod, found.spec.image);
+      // Between two tries a kubelet says only that it waits.
+      if (now === undefined) problem = undefined;
+      else if (!now.isVague || problem === undefined) problem = now.error;
+      if (problem !== undefined && (problem.code !== 'unavailable' || Date.now() - begun > PASSING_MS)) throw problem;
+      if (hasEnded(pod)) return pod;
+      if (Date.now() - begun > START_MS) throw new EngineError('unavailable', 'The container is not started yet.');
+    }
+  }
+}

@@ -1,0 +1,196 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
+import { STOP_GRACE_SECONDS } from '../../../proto/compute/workload.ts';
+import { type ContainerSpec, EngineError, type Workload } from '../../../proto/ports/engine.ts';
+import { deleteIfThere, type KubeClient } from './client.ts';
+import { isReply } from './errors.ts';
+import { type Found, parseJson } from './find.ts';
+import {
+  type ClusterSettings,
+  environmentManifest,
+  keptSpec,
+  keysHash,
+  secretManifest,
+  serviceManifest,
+  surroundings,
+} from './manifests.ts';
+import { isLaterPod, type KubeNaming, labels, names, nextPodName, POD_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
+import type { PodStarter } from './pod-start.ts';
+import { type Pods, pathOf, placeOf } from './pods.ts';
+import { keptSpecView, type PodView, workloadOf } from './views.ts';
+
+/** What `KubeSuccessors` works with. */
+interface KubeSuccessorParts {
+  readonly client: KubeClient;
+  readonly naming: KubeNaming;
+  readonly settings: ClusterSettings;
+  readonly pods: Pods;
+  readonly starter: Pick<PodStarter, 'ensurePullSecret' | 'apply' | 'untilRunning'>;
+  /** The container; undefined: there is none. */
+  find(id: string): Promise<Found | undefined>;
+}
+
+const anything = z.unknown();
+const MERGE = 'application/merge-patch+json';
+/** A spec that changes at the moment of a promotion is read again so often. */
+const TRIES = 10;
+
+/**
+ * A second pod beside the one of a container, in the same namespace and with the same keys: first its successor, which
+ * takes its place, then its predecessor, whose place was taken. An annotation of the namespace names the pod that is
+ * the container. It is written in one step, together with what the container is from then on. Each pod has a number:
+ * the successor has the one after that of the container's pod, so whoever finds pods knows what each of them is,
+ * whatever was begun before by a platform that was killed.
+ *
+ * The service of a container leads to the pod of that name. It follows a moment later: until the predecessor is ended,
+ * both serve.
+ */
+export class KubeSuccessors {
+  readonly #parts: KubeSuccessorParts;
+  /** The pods that were begun here, by container: nobody else's is promoted in their place. */
+  readonly #begun = new Map<string, string>();
+
+  constructor(parts: KubeSuccessorParts) {
+    this.#parts = parts;
+  }
+
+  /** As `Engine.beginSuccessor`. */
+  async begin(spec: ContainerSpec, authorizedKeys: readonly string[], workload: Workload | undefined): Promise<void> {
+    const { client, naming, settings, starter } = this.#parts;
+    const { id, userId, mountPaths, stopGraceSeconds = STOP_GRACE_SECONDS } = spec;
+    if (mountPaths.length > 0)
+      throw new EngineError('refused', 'A container with mount paths has no successor: two would write to them.');
+    const kept = keptSpec(spec);
+    const found = await this.#mustFind(id);
+    const { namespace } = found;
+    const present = await this.#parts.pods.of(found);
+    if (present === undefined || workloadOf(present)?.state.running === undefined)
+      throw new EngineError('not_running', 'The container is not running.');
+    await this.end(found, stopGraceSeconds);
+    await this.#mark(found, present);
+    const next = { ...found, pod: nextPodName(found.pod), spec: kept };
+    const own = naming.labelsOf(userId, id);
+    const secrets = `/api/v1/namespaces/${namespace}/secrets`;
+    const secret = secretManifest(namespace, own, authorizedKeys, workload);
+    const environment = workload && environmentManifest(namespace, own, workload);
+    await Promise.all([
+      client.apply(`${secrets}/${names.secret}`, secret, anything),
+      ...(environment === undefined ? [] : [client.apply(`${secrets}/${names.environment}`, environment, anything)]),
+      // The two share what they may reach.
+      ...surroundings(naming, spec, settings, found.pod).map(({ path, body }) => client.apply(path, body, anything)),
+    ]);
+    const hasPullSecret = await starter.ensurePullSecret(next);
+    const how = { hasPullSecret, keysHash: keysHash(authorizedKeys), workload };
+    const made = await starter.apply(next, { prepares: true, ...how });
+    if (made.metadata.annotations[SPEC_ANNOTATION] !== JSON.stringify(kept) || isGoing(made))
+      throw new EngineError('unavailable', 'Another successor is being made.');
+    const { metadata } = await starter.untilRunning(next, made, how);
+    this.#begun.set(id, metadata.uid);
+  }
+
+  /** As `Engine.promote`. */
+  async promote(id: string): Promise<void> {
+    let target: string | undefined;
+    for (let tries = 1; ; tries += 1) {
+      const found = await this.#mustFind(id);
+      // The answer to a try before was lost.
+      if (found.pod === target) break;
+      const successor = await this.#parts.pods.of({ ...found, pod: nextPodName(found.pod) });
+      const begun = this.#begun.get(id);
+      const isOther = begun !== undefined && begun !== successor?.metadata.uid;
+      if (successor === undefined || isGoing(successor) || isOther)
+        throw new EngineError('not_found', `There is no successor of ${id}.`);
+      target = successor.metadata.name;
+      if (await this.#give(found, successor)) break;
+      if (tries === TRIES) throw new EngineError('unavailable', 'The container is changed by somebody else.');
+      await delay(50 * tries);
+    }
+    this.#begun.delete(id);
+    // It is the container now, whatever follows. Before the predecessor is ended, this is done again.
+    const found = await this.#mustFind(id);
+    await this.#lead(found).catch(() => undefined);
+  }
+
+  /** As `Engine.endOthers`. */
+  async end(found: Found, graceSeconds: number): Promise<void> {
+    const { pods } = this.#parts;
+    const { id, pod } = found;
+    this.#begun.delete(id);
+    const others = await this.#others(found);
+    if (others.length === 0) return;
+    // A platform that was killed in a promotion left it, and whoever asks would meet one that ends.
+    await this.#lead(found);
+    await Promise.all(
+      others.map((one) => pods.delete(placeOf(one), isLaterPod(one.metadata.name, pod) ? 0 : graceSeconds)),
+    );
+  }
+
+  /** Deletes what is beside a container that is removed, and waits for none of it. */
+  async drop(found: Found): Promise<void> {
+    this.#begun.delete(found.id);
+    for (const one of await this.#others(found))
+      await deleteIfThere(this.#parts.client, pathOf(placeOf(one)), { gracePeriodSeconds: 1 });
+  }
+
+  async #others(found: Found): Promise<PodView[]> {
+    // It never had any.
+    if (!found.isMarked) return [];
+    const all = await this.#parts.pods.allOf(found.id, found.namespace);
+    return all.filter(({ metadata }) => metadata.name !== found.pod);
+  }
+
+  /** The pod that runs is told by its name from the one that comes: by the namespace, and by the service. */
+  async #mark(found: Found, present: PodView): Promise<void> {
+    const { client } = this.#parts;
+    if (present.metadata.labels[labels.pod] !== found.pod) {
+      const body = { metadata: { labels: { [labels.pod]: found.pod }, uid: present.metadata.uid } };
+      await client.call('PATCH', pathOf(found), { body, contentType: MERGE });
+    }
+    if (found.isMarked) return;
+    const body = { metadata: { annotations: { [POD_ANNOTATION]: found.pod } } };
+    await client.call('PATCH', `/api/v1/namespaces/${found.namespace}`, { body, contentType: MERGE });
+  }
+
+  /** Writes that the successor is the container. Resolves with false when the container is another than was thought. */
+  async #give({ namespace, pod, spec, specText }: Found, successor: PodView): Promise<boolean> {
+    const own = parseJson(successor.metadata.annotations[SPEC_ANNOTATION], keptSpecView);
+    const { egress: _, ...rest } = own ?? spec;
+    // What may have been changed meanwhile counts for both.
+    const { storageGb, egress } = spec;
+    const next = { ...rest, storageGb, ...(egress === undefined ? {} : { egress }) };
+    const [atPod, atSpec] = [POD_ANNOTATION, SPEC_ANNOTATION].map(
+      (name) => `/metadata/annotations/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`,
+    );
+    const body = [
+      { op: 'test', path: atPod, value: pod },
+      { op: 'test', path: atSpec, value: specText },
+      { op: 'replace', path: atPod, value: successor.metadata.name },
+      { op: 'replace', path: atSpec, value: JSON.stringify(next) },
+    ];
+    try {
+      const path = `/api/v1/namespaces/${namespace}`;
+      await this.#parts.client.call('PATCH', path, { body, contentType: 'application/json-patch+json' });
+      return true;
+    } catch (error) {
+      if (isReply(error, 422)) return false;
+      throw error;
+    }
+  }
+
+  /** The service leads to the pod that is the container. */
+  async #lead({ id, userId, pod }: Found): Promise<void> {
+    const { client, naming, settings } = this.#parts;
+    const { path, body } = serviceManifest(naming, { id, userId }, settings, pod);
+    await client.apply(path, body, anything);
+  }
+
+  async #mustFind(id: string): Promise<Found> {
+    const found = await this.#parts.find(id);
+    if (found === undefined) throw new EngineError('not_found', `There is no container ${id}.`);
+    return found;
+  }
+}
+
+function isGoing({ metadata }: PodView): boolean {
+  return metadata.deletionTimestamp != null;
+}
