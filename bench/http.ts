@@ -240,6 +240,7 @@ const emptyEngine: Engine = {
   hasPrivateNetworks: false,
   hasSuccessors: false,
   sharesMountPaths: false,
+  joinsSuccessors: false,
   baseImage: 'bench',
   builtIns: [],
   isBuilt: async () => false,

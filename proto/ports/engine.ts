@@ -92,6 +92,8 @@ export interface ContainerState {
   readonly network?: PrivateNetwork | null;
   /** As in its spec; `any` without it, `unknown` while the engine cannot tell; absent when the engine does not say. */
   readonly egress?: readonly string[] | 'any' | 'unknown';
+  /** A successor or a predecessor is beside it; absent when there is none, or the engine does not say. */
+  readonly hasOthers?: true;
   /** What it may use; absent when the engine does not say. */
   readonly limits?: {
     readonly cpus: number;
@@ -197,6 +199,8 @@ export interface Engine {
   readonly hasSuccessors: boolean;
   /** Whether a container with mount paths can have one, too: both have the same files there. */
   readonly sharesMountPaths: boolean;
+  /** Whether a successor can be in a private network. */
+  readonly joinsSuccessors: boolean;
   readonly fileAccess: ContainerFiles;
   /** The reference under which the built-in base image goes. */
   readonly baseImage: string;
@@ -233,7 +237,7 @@ export interface Engine {
    * from its start on, whose alias stays that of the one that runs. Both have the same files at the mount paths. Others
    * that are there are ended first. It is known as `successorId` to `inspect`, `dial`, `run`, `logs` and
    * `hasSshServer`, and nowhere else. Rejects as `create`, `join` and `start`, and `refused` where there is none, or
-   * none with mount paths.
+   * none with mount paths, or in a private network.
    */
   beginSuccessor(
     spec: ContainerSpec,

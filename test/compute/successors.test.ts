@@ -161,6 +161,20 @@ describe('a container without mount paths gets another image', () => {
     assert.deepEqual([count(compute, `stop ${id}`), compute.engine.specOf(id)?.image], [1, ONE]);
   });
 
+  test('and what a platform that ended left beside it is ended, when nothing waits any more', async (t) => {
+    const compute = await open(t);
+    const id = await compute.running(ann, { ...stateless, stop_grace: 7 });
+    const before = await compute.engine.inspect(id);
+    await compute.stop();
+    const spec = compute.engine.specOf(id) ?? assert.fail('it is not there');
+    await compute.engine.beginSuccessor(spec, [], undefined, undefined);
+    assert.equal((await compute.engine.inspect(id))?.hasOthers, true);
+    await compute.start();
+    await until(async () => (await compute.engine.inspect(successorId(id))) === undefined, { what: 'it is ended' });
+    assert.deepEqual(await compute.engine.inspect(id), before);
+    assert.equal(count(compute, `stop ${id}`), 0);
+  });
+
   for (const call of ['beginSuccessor', 'promote'] as const) {
     test(`with the settings of a change that comes while the engine is at ${call}`, async (t) => {
       const compute = await open(t);
@@ -274,13 +288,15 @@ describe('a container without mount paths gets another image', () => {
     await refused('invalid_request', change(compute, id, { overlap: true }));
   });
 
-  test('by a restart where it has mount paths, or where the engine has no successors', async (t) => {
+  test('by a restart where it has mount paths, or where the engine has no successors, or none in networks', async (t) => {
     for (const [body, more] of [
       [{ image: ONE }, {}],
       [stateless, { hasSuccessors: false }],
+      [{ ...stateless, network: 'shop' }, { joinsSuccessors: false }],
     ] as const) {
       const compute = await open(t, more);
       const id = await compute.running(ann, body);
+      assert.equal((await compute.view(ann, id)).changes_without_pause, false);
       await change(compute, id, { image: TWO });
       await noImageWaits(compute, id);
       await compute.reaches(ann, id, 'running');

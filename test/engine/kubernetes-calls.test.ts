@@ -134,6 +134,27 @@ test('events that come twice count once', () => {
   assert.equal(cache.read()?.namespaces.length, 0);
 });
 
+test('containers that are named are read with the pods beside them, and with no others', () => {
+  const cache = new ClusterCache();
+  for (const resource of ['namespaces', 'pods', 'services'] as const) cache.stands(resource, true);
+  const { metadata } = namespace('a');
+  const annotations = { 'troupe.dev/pod': 'container-4' };
+  cache.listed('namespaces', [{ metadata: { ...metadata, annotations } }, namespace('b')]);
+  const podOf = (id: string, name: string) => ({
+    metadata: { name, namespace: naming.namespace('u1', id), uid: name },
+  });
+  cache.listed('pods', [
+    ...[2, 3, 4, 5, 6].map((number) => podOf('a', `container-${number}`)),
+    podOf('b', 'container-0'),
+  ]);
+  const found = cache.read(['a', 'missing']);
+  assert.deepEqual(
+    found?.namespaces.map((one) => one.metadata.name),
+    ['compute-u1-a'],
+  );
+  assert.deepEqual(found?.pods.map((one) => one.metadata.name).sort(), ['container-3', 'container-4', 'container-5']);
+});
+
 const pod = (uid: string, phase: string) => ({
   metadata: { name: 'container-0', namespace: 'n', uid, resourceVersion: '1' },
   status: { phase },

@@ -211,6 +211,37 @@ test('crashes, restarts and memory kills are counted from the watch, stops are n
   await eventually(async () => assert.deepEqual((await read(source)).pods, []));
 });
 
+test('of two pods of a container the one that was there is measured, until it goes', async (t) => {
+  const { source, tell } = await fakeCluster(t, { kubelet: true });
+  const beside = { name: 'container-1' };
+  const seen = async () => (await read(source)).pods?.map(({ cpuMillis, crashedAt }) => [cpuMillis, crashedAt.length]);
+  assert.deepEqual(await seen(), [[200, 0]]);
+  tell('ADDED', podOf('a', '2', runs, beside));
+  tell('MODIFIED', podOf('a', '2', died('Error'), beside));
+  tell('ADDED', podOf('b', '9', died('Error')));
+  // What ends before it has the place is no crash of the container.
+  await eventually(async () =>
+    assert.deepEqual((await seen())?.sort(), [
+      [0, 1],
+      [200, 0],
+    ]),
+  );
+  tell('DELETED', podOf('a', '2', died('Error'), beside));
+  tell('ADDED', podOf('a', '3', runs, beside));
+  tell('MODIFIED', podOf('a', '1', runs, { deletionTimestamp: 'x' }));
+  tell('MODIFIED', podOf('a', '1', died('Error'), { deletionTimestamp: 'x' }));
+  tell('DELETED', podOf('a', '1', died('Error'), { deletionTimestamp: 'x' }));
+  // Not measured yet: it comes with its first numbers.
+  await eventually(async () => assert.deepEqual(await seen(), [[0, 1]]));
+  tell('MODIFIED', podOf('a', '3', died('Error'), beside));
+  await eventually(async () =>
+    assert.deepEqual(await seen(), [
+      [0, 1],
+      [0, 1],
+    ]),
+  );
+});
+
 test('while the pods are not known, a read says what keeps them from being so', async (t) => {
   const { source } = await fakeCluster(t, {});
   const elsewhere = kubernetesMetrics({

@@ -13,7 +13,6 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { backoffMs } from '../../../lib/waiting.ts';
-import { builtInName } from '../../../proto/built-in-images.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { isFenced } from '../../../proto/ports/placement.ts';
 import { dropNextImage, makeAnew, promoteNextImage, takeNextImage } from '../../../storage/compute/changes.ts';
@@ -41,7 +40,7 @@ import type {
 } from './state.ts';
 import { type Succession, succeed } from './successor.ts';
 import { wayBack } from './update-rules.ts';
-import { authFor } from './work.ts';
+import { authFor, pullsAlways } from './work.ts';
 
 /** Longest time for which a pull that may work later is tried again. */
 const PULL_LIMIT_MS = 10 * 60_000;
@@ -162,7 +161,7 @@ export class ImageChanges {
     const auth = authFor(this.#deps, row, image);
     const { self } = ctx;
     const pulling = engine.ensureImage(image, {
-      always: row.pullPolicy === 'Always' && image !== engine.baseImage && builtInName(image) === undefined,
+      always: pullsAlways(engine, row, image),
       signal: pull.abort.signal,
       forContainer: row.id,
       onProgress: (line) => {

@@ -47,6 +47,7 @@ import {
   endOf,
   isMakingFor,
   isStarting,
+  isTendedElsewhere,
   isTooLate,
   MAKING,
   MAX_CRASHES,
@@ -270,8 +271,7 @@ export class ContainerReconciler {
     if (actual !== undefined) await this.#status.noteRun(state, actual);
     if (runs) noteDrift(state, actual, this.#deps.log);
     const step = nextStep(state.row, actual, state.tolerated);
-    // What waits in the row is tended elsewhere (image-change.ts, health.ts, successor.ts).
-    if (step === 'settled' || step === 'image' || step === 'health' || step === 'predecessor') return;
+    if (isTendedElsewhere(step) || (step === 'others' && state.successions.size > 0)) return;
     if (step === 'restart') {
       // The end that follows is our doing.
       state.countedStart = actual?.startedAt ?? state.countedStart;

@@ -38,7 +38,9 @@ const BACKOFF = { minMs: 500, maxMs: 30_000 };
  * `resume`: it was frozen. `adjust`: its limits are others, or what it may reach. `join`: it is in another private
  * network than it should be. `keys`: others may log in. `image`: another one is to be pulled for it (image-change.ts),
  * or, of one that does not run, is its image now. `health`: it is not known yet whether it is well (health.ts).
- * `predecessor`: the one whose place it took is to be ended (successor.ts). `settled`: nothing differs.
+ * `predecessor`: the one whose place it took is to be ended (predecessor.ts). `others`: another one is beside it, for
+ * which there is no reason any more: a platform that ended may leave it. A change that was taken back ends its own.
+ * `settled`: nothing differs.
  */
 export type Step =
   | 'launch'
@@ -53,6 +55,7 @@ export type Step =
   | 'image'
   | 'health'
   | 'predecessor'
+  | 'others'
   | 'settled';
 
 /** The next step from what is wanted to what is. Drift that is `tolerated` (`driftOf`) could not be mended before. */
@@ -78,10 +81,16 @@ export function nextStep(row: ContainerOutline, actual: ContainerState | undefin
   if (row.status !== 'running') return 'probe';
   if (row.address === actual.address && row.externalAddress === (actual.externalAddress ?? null)) {
     if (settled === 'settled' && row.healthState === 'starting') return 'health';
-    return settled === 'settled' && row.predecessorSince !== null ? 'predecessor' : settled;
+    if (settled === 'settled' && row.predecessorSince !== null) return 'predecessor';
+    return settled === 'settled' && actual.hasOthers === true ? 'others' : settled;
   }
   // Without an address it was taken from its network, and finds back when it is started.
   return actual.address === null ? 'restart' : 'probe';
+}
+
+/** Whether nothing is to be done, or it waits in the row (image-change.ts, health.ts, successor.ts). */
+export function isTendedElsewhere(step: Step): step is 'settled' | 'image' | 'health' | 'predecessor' {
+  return step === 'settled' || step === 'image' || step === 'health' || step === 'predecessor';
 }
 
 /**
@@ -127,10 +136,15 @@ function isConfined({ egress }: Pick<ContainerOutline, 'egress'>, { egress: actu
 
 /** Whether its next image begins beside it. */
 export function hasSuccessor(
-  { mountPaths, overlap }: Pick<ContainerRow, 'mountPaths' | 'overlap'>,
-  { hasSuccessors, sharesMountPaths }: Pick<Engine, 'hasSuccessors' | 'sharesMountPaths'>,
+  { mountPaths, network, overlap }: Pick<ContainerRow, 'mountPaths' | 'network' | 'overlap'>,
+  {
+    hasSuccessors,
+    sharesMountPaths,
+    joinsSuccessors,
+  }: Pick<Engine, 'hasSuccessors' | 'sharesMountPaths' | 'joinsSuccessors'>,
 ): boolean {
-  return hasSuccessors && (mountPaths.length === 0 || (overlap && sharesMountPaths));
+  if (!hasSuccessors || (network !== undefined && !joinsSuccessors)) return false;
+  return mountPaths.length === 0 || (overlap && sharesMountPaths);
 }
 
 function hasMounts({ mountPaths }: Pick<ContainerOutline, 'mountPaths'>, actual: ContainerState): boolean {

@@ -19,7 +19,7 @@ import { hostnameOf } from '../views.ts';
 import { workloadOf } from '../workload-rules.ts';
 import { listeningPorts, overSentence, problemOf } from './health-look.ts';
 import { boundedSentence } from './rules.ts';
-import { keysOf, lastLines, ownEngine, probe, wantedSpec } from './work.ts';
+import { keysOf, lastLines, ownEngine, probe, pullsAlways, wantedSpec } from './work.ts';
 
 /** How long a new one may take until it is ready, unless a check of its health has a grace of its own. */
 const READY_MS = 120_000;
@@ -53,7 +53,9 @@ export async function succeed(
   const secrets = Object.values(settings.secrets);
   const { workload, isConfigured = false } = workloadOf(settings);
   const { keys, revision } = await keysOf(deps, row);
-  const spec = wantedSpec(deps, next, keys);
+  const wanted = wantedSpec(deps, next, keys);
+  // Where machines pull by themselves, another one may have an older image of the name.
+  const spec = pullsAlways(engine, next, wanted.image) ? { ...wanted, followImage: true } : wanted;
   const network = await db.tx((tx) => placeBeside(tx, row));
   try {
     await engine.beginSuccessor(isConfigured ? { ...spec, isConfigured } : spec, keys, workload, network);

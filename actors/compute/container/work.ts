@@ -166,6 +166,9 @@ export async function work(
     case 'stop':
       await engine.stop(row.id, row.stopGrace);
       return { type: 'done' };
+    case 'others':
+      await engine.endOthers(row.id, row.stopGrace);
+      return { type: 'done' };
     case 'remove':
       await engine.remove(row.id);
       return { type: 'removed' };
@@ -196,11 +199,11 @@ async function launch(
   const { log } = deps;
   const image = imageOf(row, deps);
   const isBuiltHere = builtInName(image) !== undefined;
-  const pullsAlways = row.pullPolicy === 'Always' && image !== engine.baseImage && !isBuiltHere;
+  const asksAlways = pullsAlways(engine, row, image);
   if (isBuiltHere && !(await engine.isBuilt(image))) progress({ type: 'building' });
   const auth = authFor(deps, row, image);
   await engine.ensureImage(image, {
-    always: pullsAlways,
+    always: asksAlways,
     signal,
     onProgress: (line) => {
       log.debug({ containerId: row.id, image }, line);
@@ -215,7 +218,7 @@ async function launch(
   const wanted = {
     ...wantedSpec(deps, row, keys),
     ...(isConfigured ? { isConfigured } : {}),
-    ...(pullsAlways ? { followImage: true } : {}),
+    ...(asksAlways ? { followImage: true } : {}),
   };
   progress({ type: 'making' });
   await engine.create(wanted);
@@ -225,6 +228,15 @@ async function launch(
   await engine.start(row.id, keys, workload);
   // Written with the next status: until then nothing is lost but a repetition.
   return { type: 'started', keysRevision: revision };
+}
+
+/** Whether the registry is asked for an image although it is there. */
+export function pullsAlways(
+  { baseImage }: Pick<Engine, 'baseImage'>,
+  { pullPolicy }: Pick<ContainerRow, 'pullPolicy'>,
+  image: string,
+): boolean {
+  return pullPolicy === 'Always' && image !== baseImage && builtInName(image) === undefined;
 }
 
 /** The engine's form of the private network it is to be in. */

@@ -112,9 +112,22 @@ export function successorsConformance(suite: () => Suite): void {
     await engine.remove(id);
   });
 
+  it('runs on when the image of a successor cannot be had', async () => {
+    const { engine, under } = suite();
+    const id = await suite().started({ mountPaths: [] });
+    const before = await engine.inspect(id);
+    const image = under.missingImage ?? 'never/heard-of:it';
+    await rejectsWith(begin(suite().again({ id, mountPaths: [], image })), 'image_not_found');
+    await engine.endOthers(id, 0);
+    assert.equal(await engine.inspect(successorId(id)), undefined);
+    assert.deepEqual(await engine.inspect(id), before);
+    await suite().answers(id);
+    await engine.remove(id);
+  });
+
   it('has a successor in the private network of its container, at a place of its own', async () => {
     const { engine, under } = suite();
-    if (!engine.hasPrivateNetworks || under.connects === undefined) return;
+    if (!engine.hasPrivateNetworks || !engine.joinsSuccessors || under.connects === undefined) return;
     const member = { owner: 'u1', name: 'shop', alias: null, place: 1 };
     const [id, other] = [await suite().started({ mountPaths: [] }), await suite().started()];
     await engine.join(id, member);
@@ -133,7 +146,7 @@ export function successorsConformance(suite: () => Suite): void {
 
   it('has an alias lead to one that is ready, at each moment of a change, and keeps connections in the network', async () => {
     const { engine, under } = suite();
-    if (!engine.hasPrivateNetworks || !under.runsScripts) return;
+    if (!engine.hasPrivateNetworks || !engine.joinsSuccessors || !under.runsScripts) return;
     const member = { owner: 'u1', name: 'shop', alias: 'web', place: 1 };
     const next = { ...member, place: 13 };
     const [id, other] = [await suite().started({ mountPaths: [] }), await suite().started()];

@@ -98,6 +98,8 @@ export interface MemoryEngineOptions {
   readonly hasSuccessors?: boolean;
   /** What `Engine.sharesMountPaths` says. Default true. */
   readonly sharesMountPaths?: boolean;
+  /** What `Engine.joinsSuccessors` says. Default true. */
+  readonly joinsSuccessors?: boolean;
 }
 
 /** An Engine in this process, and hands to play the world outside with. */
@@ -226,6 +228,12 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     if (held.delete(id)) changed(id);
   };
 
+  const stateOf = (id: string): ContainerState | undefined => {
+    const state = held.get(id)?.state;
+    const isBeside = state?.phase === 'running' && (held.has(successorId(id)) || held.has(predecessorId(id)));
+    return isBeside ? { ...state, hasOthers: true } : state;
+  };
+
   const engine: MemoryEngine = {
     kind: 'memory',
     keepsFiles: options.keepsFiles ?? true,
@@ -235,6 +243,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     hasPrivateNetworks: options.hasPrivateNetworks ?? true,
     hasSuccessors: options.hasSuccessors ?? false,
     sharesMountPaths: options.sharesMountPaths ?? true,
+    joinsSuccessors: options.joinsSuccessors ?? true,
     baseImage: base,
     builtIns,
     isBuilt: async (reference) => {
@@ -398,11 +407,11 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     },
     inspect: async (id) => {
       await begin('inspect', id);
-      return held.get(id)?.state;
+      return stateOf(id);
     },
     list: async (ids = [...held.keys()].filter((id) => !id.includes('.'))) => {
       await begin('list');
-      return ids.flatMap((id) => held.get(id)?.state ?? []);
+      return ids.flatMap((id) => stateOf(id) ?? []);
     },
     watch: (onChange) => {
       const watcher = (id: string | undefined): void => onChange(id);

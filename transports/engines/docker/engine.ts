@@ -96,6 +96,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     hasPrivateNetworks: true,
     hasSuccessors: true,
     sharesMountPaths: true,
+    joinsSuccessors: true,
     fileAccess: dockerFiles(client, containers, (...asked) => runInContainer(client, containers, ...asked)),
     baseImage: base.reference,
     builtIns: catalog.map(({ name, title, reference }) => ({ name, title, reference })),

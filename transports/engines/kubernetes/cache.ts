@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { formerPodName, labels, names, nextPodName, podNameOf } from './naming.ts';
+import { besides, labels, names, podNameOf } from './naming.ts';
 import { objectView, podView, serviceView } from './views.ts';
 
 /** A resource that makes up containers. */
@@ -84,8 +84,7 @@ export class ClusterCache {
   /** Where the pods of a container may be: its own, one that is to take its place, and the one whose place it took. */
   #podNames(namespace: string): string[] {
     const name = podNameOf(this.#objects.namespaces.get(`/${namespace}`)?.metadata.annotations ?? {});
-    const former = formerPodName(name);
-    return [name, nextPodName(name), ...(former === undefined ? [] : [former])];
+    return [name, ...besides(name)];
   }
 
   stands(resource: Resource, whether: boolean): void {

@@ -24,6 +24,7 @@ import {
   surroundings,
 } from './manifests.ts';
 import {
+  besides,
   KEYS_ANNOTATION,
   type KubeNaming,
   labels,
@@ -80,6 +81,7 @@ export class KubeContainers {
   readonly #client: KubeClient;
   readonly #naming: KubeNaming;
   readonly #settings: ClusterSettings;
+  readonly #cache: () => ClusterCache | undefined;
   readonly #namespaces: NamespaceFinder;
   readonly #writes = new Semaphore(MOST_WRITTEN);
 
@@ -87,8 +89,9 @@ export class KubeContainers {
     this.#client = client;
     this.#naming = naming;
     this.#settings = options.settings ?? {};
-    this.pods = new Pods(client, naming, () => options.cache?.());
-    this.#namespaces = new NamespaceFinder(client, naming, () => options.cache?.());
+    this.#cache = () => options.cache?.();
+    this.pods = new Pods(client, naming, this.#cache);
+    this.#namespaces = new NamespaceFinder(client, naming, this.#cache);
     const { pullAuth } = options;
     const parts = { client, naming, settings: this.#settings, pods: this.pods, ...(pullAuth && { pullAuth }) };
     this.starter = new PodStarter(parts);
@@ -284,7 +287,8 @@ export class KubeContainers {
       this.pods.of(found),
       getIfThere(this.#client, `/api/v1/namespaces/${found.namespace}/services/${names.service}`, serviceView),
     ]);
-    return this.#stateOf(found, pod, service);
+    // What a watch does not know is looked for when all containers are compared.
+    return this.#stateOf(found, pod, service, (place) => this.#cache()?.pod(place.namespace, place.pod));
   }
 
   /** All containers, or those of `ids`: from `known`, or by asking. */
@@ -304,7 +308,10 @@ export class KubeContainers {
       .map((one) => foundOf(this.#naming, one))
       .filter((found): found is Found => found !== undefined && !found.isKept)
       .filter(({ id }) => wanted?.has(id) !== false)
-      .map((found) => this.#stateOf(found, podAt.get(pathOf(found)), serviceIn.get(found.namespace)))
+      .map((found) => {
+        const at = (place: PodPlace): PodView | undefined => podAt.get(pathOf(place));
+        return this.#stateOf(found, at(found), serviceIn.get(found.namespace), at);
+      })
       .filter((state) => state !== undefined);
   }
 
@@ -339,7 +346,12 @@ export class KubeContainers {
     return found;
   }
 
-  #stateOf(found: Found, pod: PodView | undefined, service: ServiceView | undefined): ContainerState | undefined {
+  #stateOf(
+    found: Found,
+    pod: PodView | undefined,
+    service: ServiceView | undefined,
+    at: (place: PodPlace) => PodView | undefined,
+  ): ContainerState | undefined {
     // It ran, and nobody here ended it: somebody removed its pod.
     if (pod === undefined && (found.run === 'running' || ofSuccessor(found.id) !== undefined)) return undefined;
     // A pod that runs may be of an earlier wish.
@@ -348,7 +360,11 @@ export class KubeContainers {
     const { egress: _, ...rest } = annotated ?? found.spec;
     const spec = { ...rest, storageGb, ...(egress === undefined ? {} : { egress }) };
     const state = stateOf(found.id, spec, pod, found.run === 'running' ? undefined : found.run);
-    return state.phase === 'running' ? { ...state, externalAddress: externalAddressOf(service) } : state;
+    if (state.phase !== 'running') return state;
+    const isBeside =
+      ofSuccessor(found.id) === undefined && besides(found.pod).some((name) => at({ ...found, pod: name }));
+    const more = isBeside ? { hasOthers: true as const } : {};
+    return { ...state, externalAddress: externalAddressOf(service), ...more };
   }
 
   async #look(id: string): Promise<Found | undefined> {

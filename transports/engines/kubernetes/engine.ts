@@ -85,6 +85,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     hasSuccessors: true,
     // A claim is one node's, and the other pod may be given another.
     sharesMountPaths: false,
+    joinsSuccessors: false,
     fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
     baseImage: options.baseImage,
     // Nothing is built here.
@@ -107,7 +108,11 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     join: async (_id, network) => {
       if (network !== undefined) throw new EngineError('refused', 'Containers on Kubernetes have no private networks.');
     },
-    beginSuccessor: (spec, keys, workload) => containers.successors.begin(spec, keys, workload),
+    beginSuccessor: async (spec, keys, workload, network) => {
+      if (network !== undefined)
+        throw new EngineError('refused', 'A container in a private network has no successor on Kubernetes.');
+      await containers.successors.begin(spec, keys, workload);
+    },
     promote: (id) => containers.successors.promote(id),
     endOthers: async (id, graceSeconds) => {
       const found = await containers.find(id);

@@ -78,10 +78,10 @@ export function nextPodName(name: string): string {
   return `container-${(numberOfPod(name) ?? 0) + 1}`;
 }
 
-/** The name of the pod whose place this one took; undefined: it is the first. */
-export function formerPodName(name: string): string | undefined {
+/** The names of the pods that may be beside this one: the one to take its place, and the one whose place it took. */
+export function besides(name: string): readonly string[] {
   const number = numberOfPod(name) ?? 0;
-  return number === 0 ? undefined : `container-${number - 1}`;
+  return [nextPodName(name), ...(number === 0 ? [] : [`container-${number - 1}`])];
 }
 
 /** Whether a pod was begun after another, to take its place. */

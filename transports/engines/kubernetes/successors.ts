@@ -17,7 +17,7 @@ import {
 import { isLaterPod, type KubeNaming, labels, names, nextPodName, POD_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
 import type { PodStarter } from './pod-start.ts';
 import { type Pods, pathOf, placeOf } from './pods.ts';
-import { keptSpecView, type PodView, workloadOf } from './views.ts';
+import { keptSpecView, NO_ROOM, type PodView, workloadOf } from './views.ts';
 
 /** What `KubeSuccessors` works with. */
 interface KubeSuccessorParts {
@@ -84,7 +84,9 @@ export class KubeSuccessors {
     const made = await starter.apply(next, { prepares: true, ...how });
     if (made.metadata.annotations[SPEC_ANNOTATION] !== JSON.stringify(kept) || isGoing(made))
       throw new EngineError('unavailable', 'Another successor is being made.');
-    const { metadata } = await starter.untilRunning(next, made, how);
+    const { metadata } = await starter.untilRunning(next, made, how).catch((error: unknown) => {
+      throw forSecond(error);
+    });
     this.#begun.set(id, metadata.uid);
   }
 
@@ -189,6 +191,15 @@ export class KubeSuccessors {
     if (found === undefined) throw new EngineError('not_found', `There is no container ${id}.`);
     return found;
   }
+}
+
+/** What is in the way of a second pod, and what to do. */
+function forSecond(error: unknown): unknown {
+  if (!(error instanceof EngineError) || !error.message.startsWith(NO_ROOM)) return error;
+  const said = error.message.slice(NO_ROOM.length).replace(/\.?$/, '.');
+  const what = 'No node of the cluster has room for a second pod beside the one that runs';
+  const todo = 'Make room, or stop the container, change its image, and start it';
+  return new EngineError('unavailable', `${what}${said} ${todo}.`, { cause: error });
 }
 
 function isGoing({ metadata }: PodView): boolean {

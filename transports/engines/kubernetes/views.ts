@@ -179,6 +179,9 @@ interface PodProblem {
   readonly isVague: boolean;
 }
 
+/** How the sentence begins that no node can take a pod. */
+export const NO_ROOM = 'No node of the cluster has room for it';
+
 const VAGUE = /^back-off pulling image "[^"]*"$/i;
 
 /** What keeps a pod from running, in words for its user; undefined while nothing is known to be wrong. */
@@ -205,9 +208,7 @@ export function problemOf(pod: PodView, image: string): PodProblem | undefined {
   }
   const scheduled = pod.status.conditions.find(({ type }) => type === 'PodScheduled');
   if (scheduled?.status === 'False' && scheduled.reason === 'Unschedulable') {
-    return plain(
-      new EngineError('unavailable', `No node of the cluster has room for it: ${cleanReason(scheduled.message)}`),
-    );
+    return plain(new EngineError('unavailable', `${NO_ROOM}: ${cleanReason(scheduled.message)}`));
   }
   return undefined;
 }
