@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import WebSocket from 'ws';
 import { z } from 'zod';
 import { type TarEntry, tar } from '../../../lib/tar.ts';
+import type { DockerClient } from '../../../transports/engines/docker/api/client.ts';
 import { importImage } from '../../../transports/engines/docker/image/base-image.ts';
 import { testDatabase } from '../database/database.ts';
 import { docker } from '../engine/docker-client.ts';
@@ -101,12 +102,44 @@ export interface RevisionsOutcome {
   readonly inside?: z.output<typeof askedView>;
   /** With what a WebSocket was closed that was opened before the last change, and what answered it then. */
   readonly socket?: { readonly code: number; readonly before: string; readonly after: string };
-  /** How many containers of it Docker has at the end. */
+  /** How many containers of it there are at the end. */
   readonly left: number;
 }
 
+/** Where the containers of a trial run. */
+export interface RevisionsWorld {
+  /** Has the images, and runs them. */
+  readonly client: DockerClient;
+  /** The host of the registry whose images they are. */
+  readonly registry: string;
+  /** Brings an image that `client` has to where it is had from; absent where that is the same. */
+  readonly push?: (image: string) => Promise<void>;
+  /** More of the platform's environment. */
+  readonly env: Readonly<Record<string, string>>;
+  /** All of it ends with the test: nothing has to be deleted. */
+  readonly endsByItself?: true;
+  /** How many containers there are of one, whatever they are. */
+  left(id: string): Promise<number>;
+}
+
+/** The Docker Engine of the tests. */
+const onDocker: RevisionsWorld = {
+  get client() {
+    return docker();
+  },
+  registry: REGISTRY,
+  env: {},
+  left: async (id) => {
+    const filters = JSON.stringify({ label: [`troupe.container=${id}`] });
+    return (await docker().json('GET', '/containers/json', z.array(z.unknown()), { query: { all: true, filters } }))
+      .length;
+  },
+};
+
 /** What is tried. */
 export interface RevisionsTrial {
+  /** Default: the Docker Engine of the tests. */
+  readonly world?: RevisionsWorld;
   readonly changes: number;
   readonly perSecond: number;
   /** `/data` is where the program writes. */
@@ -115,12 +148,22 @@ export interface RevisionsTrial {
   readonly alias?: string;
   /** A WebSocket is opened before the last change. */
   readonly hasSocket?: boolean;
+  /** The end of what ran before is not waited for, which is half a minute later. */
+  readonly leavesOthers?: boolean;
 }
 
 /** Changes the image so many times under so many requests a second, every tenth a POST. */
 export async function tryRevisions(
   t: Cleanup,
-  { changes, perSecond, mountPaths = [], alias, hasSocket = false }: RevisionsTrial,
+  {
+    changes,
+    perSecond,
+    mountPaths = [],
+    alias,
+    hasSocket = false,
+    leavesOthers = false,
+    world = onDocker,
+  }: RevisionsTrial,
 ): Promise<RevisionsOutcome> {
   const ends: (() => unknown)[] = [];
   t.after(async () => {
@@ -131,22 +174,23 @@ export async function tryRevisions(
   const database = await testDatabase();
   inTurn.after(() => database.close());
   const images = [0, 1, ...(alias === undefined ? [] : [2])].map(
-    (each) => `${REGISTRY}/admin/revisions-${process.pid}:${each}`,
+    (each) => `${world.registry}/admin/revisions-${process.pid}:${each}`,
   );
   for (const [each, image] of images.entries()) {
     const settings = [`CMD ["${await realpath(process.execPath)}","/app.js"]`, `ENV VERSION=${each}`];
     // It has no shell, which settings of a container need.
     if (each === 2) settings.push(`ENV ASK=http://${alias}:8080/`);
-    await importImage(docker(), image, await nodeImage(String(each)), settings);
+    await importImage(world.client, image, await nodeImage(String(each)), settings);
+    await world.push?.(image);
     inTurn.after(async () => {
-      await docker().call('DELETE', `/images/${image}`, { query: { force: true } });
+      await world.client.call('DELETE', `/images/${image}`, { query: { force: true } });
     });
   }
-  const env = { DATABASE_URL: database.url, ADMIN_PASSWORD: PASSWORD, REGISTRY_HOST: REGISTRY };
-  const platform = await startPlatform({ data, env });
+  const env = { DATABASE_URL: database.url, ADMIN_PASSWORD: PASSWORD, REGISTRY_HOST: world.registry };
+  const platform = await startPlatform({ data, env: { ...env, ...world.env } });
   const token = await logIn(platform.ready.urls.auth, 'admin', PASSWORD);
   inTurn.after(async () => {
-    await deleteAll(platform.ready.urls.compute, token);
+    if (world.endsByItself !== true) await deleteAll(platform.ready.urls.compute, token);
     await platform.stop();
   });
   const api = callsOf(platform, token);
@@ -187,14 +231,12 @@ export async function tryRevisions(
   } finally {
     await load.end();
   }
-  const filters = JSON.stringify({ label: [`troupe.container=${id}`] });
-  const found = z.array(z.unknown());
-  const left = () => docker().json('GET', '/containers/json', found, { query: { all: true, filters } });
-  await until(async () => (await left()).length === 1, { what: 'the others are ended', timeoutMs: 90_000 });
+  if (!leavesOthers)
+    await until(async () => (await world.left(id)) === 1, { what: 'the others are ended', timeoutMs: 90_000 });
   const inside = asker && askedView.parse(JSON.parse(await asker.ask('GET', '/asked')));
   await asker?.end();
   const wrongPosts = mountPaths.length === 0 ? [] : load.wrongPosts(await load.ask('GET', '/posts'));
-  const outcome = { ...load.outcome, changesMs, wrongPosts, left: (await left()).length };
+  const outcome = { ...load.outcome, changesMs, wrongPosts, left: await world.left(id) };
   const closed = await socket;
   const after = closed && (await load.openSocket(true)).said;
   return {
