@@ -1,4 +1,5 @@
 /** A container that serves requests while its image is changed again and again. */
+import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, realpath } from 'node:fs/promises';
@@ -201,6 +202,8 @@ export async function tryRevisions(
     ...(alias === undefined ? {} : { network: 'trial', alias }),
   });
   const id = idOf(made);
+  const { changes_without_pause } = containerView.parse(made);
+  assert.equal(changes_without_pause, mountPaths.length === 0);
   const served = async (container: string): Promise<Load> => {
     await api('POST', `/compute/containers/${container}/ingress`, { port: 80, target_port: 8080 });
     return new Load(Number(new URL(platform.ready.urls.http).port), `${container}.compute.troupe.localhost`);
@@ -257,7 +260,10 @@ async function begunAsker(api: ReturnType<typeof callsOf>, image: string | undef
   );
 }
 
-const containerView = z.object({ status: z.string(), image: z.string(), next_image: z.string().optional() });
+const containerView = z.object({
+  ...{ status: z.string(), image: z.string(), next_image: z.string().optional() },
+  changes_without_pause: z.boolean().optional(),
+});
 
 function callsOf(platform: RunningPlatform, token: string) {
   return async (method: string, path: string, body?: object): Promise<unknown> => {
