@@ -237,7 +237,7 @@ const emptyEngine: Engine = {
   resizesRunning: true,
   runsBeside: true,
   shrinksStorage: true,
-  hasPrivateNetworks: false,
+  reservedAliases: [],
   hasSuccessors: false,
   sharesMountPaths: false,
   joinsSuccessors: false,

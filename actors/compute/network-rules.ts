@@ -3,7 +3,7 @@
 import { ofContainer } from '../../proto/compute/fields.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import { EngineError, MAX_PLACE, type PrivateNetwork } from '../../proto/ports/engine.ts';
+import { type Engine, EngineError, MAX_PLACE, type PrivateNetwork } from '../../proto/ports/engine.ts';
 import { grants } from '../../proto/scopes.ts';
 import { invalidField } from '../../proto/validation-messages.ts';
 import type { ContainerRow, NetworkMembership } from '../../storage/compute/containers.ts';
@@ -21,12 +21,12 @@ interface NetworkCall {
   readonly caller: Caller;
   /** Undefined: one that is about to be made. */
   readonly containerId?: string;
-  readonly hasPrivateNetworks: boolean;
+  readonly engine: Pick<Engine, 'reservedAliases'>;
 }
 
 /**
- * The membership after a call. Throws Refusal `invalid_request` for an alias outside of a network, and where the engine
- * has no networks; otherwise as `placeIn`.
+ * The membership after a call. Throws Refusal `invalid_request` for an alias outside of a network, and for one that
+ * the engine cannot give; otherwise as `placeIn`.
  */
 export async function wantedMembership(
   tx: Tx,
@@ -41,8 +41,8 @@ export async function wantedMembership(
   }
   const alias = fields.alias === undefined ? (before?.alias ?? null) : fields.alias;
   if (before !== undefined && name === before.name && alias === before.alias) return before;
-  if (!asked.hasPrivateNetworks)
-    throw invalidField('network', 'cannot be had: containers on Kubernetes have no private networks');
+  if (alias !== null && asked.engine.reservedAliases.includes(alias))
+    throw invalidField('alias', `must not be "${alias}", which the cluster uses beside each container`);
   const members = await membersOf(tx, asked.caller.userId, name);
   const place = placeIn(members, { name, alias }, asked);
   return { name, alias, place };

@@ -75,7 +75,7 @@ export function creationHandler(
       const looked = (isChecked && (await expectHealth(tx, inserted.id, { isChecked, runsOn: false }))) || inserted;
       const network = await wantedMembership(tx, undefined, body, {
         caller: callerOf(call),
-        hasPrivateNetworks: deps.engine.hasPrivateNetworks,
+        engine: deps.engine,
       });
       const joined = network === undefined ? looked : await setMembership(tx, inserted.id, network);
       const asked = { caller: callerOf(call), now: deps.clock.now() };

@@ -201,6 +201,10 @@ const variables = z.object({
   KUBECONFIG: text,
   KUBERNETES_NAMESPACE: text,
   KUBERNETES_STORAGE_CLASS: text,
+  KUBERNETES_CLUSTER_DOMAIN: matching(
+    /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*$/,
+    'must be a domain, such as cluster.local',
+  ).default('cluster.local'),
   KUBERNETES_ARCHITECTURE: z.enum(['type', 'any']).default('type'),
   KUBERNETES_USER_NAMESPACES: z.enum(['off', 'on']).default('off'),
   KUBERNETES_SERVICE_TYPE: z.enum(['LoadBalancer', 'ClusterIP']).default('LoadBalancer'),

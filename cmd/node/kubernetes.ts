@@ -54,6 +54,7 @@ export async function openKubernetes(
       ...(platformNamespace === undefined ? {} : { platformNamespace }),
       hasUserNamespaces: environment.KUBERNETES_USER_NAMESPACES === 'on',
       egressAllow: environment.EGRESS_ALLOW,
+      clusterDomain: environment.KUBERNETES_CLUSTER_DOMAIN,
     },
   });
   try {

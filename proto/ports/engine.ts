@@ -36,7 +36,8 @@ export interface ContainerSpec {
   readonly isConfigured?: boolean;
   /**
    * Networks, `a.b.c.d/n`, of which it reaches what containers may reach at all, and nothing else: with none of them no
-   * names either but those of its private network. It is reached as ever. Undefined: whatever containers may reach.
+   * names either but those of its private network, and what a cluster's DNS answers where that has them. It is reached
+   * as ever. Undefined: whatever containers may reach.
    */
   readonly egress?: readonly string[];
 }
@@ -193,8 +194,8 @@ export interface Engine {
   readonly shrinksStorage: boolean;
   /** Whether its own images run a `command` beside their SSH server, and not in its place. */
   readonly runsBeside: boolean;
-  /** Whether it has private networks (`join`). */
-  readonly hasPrivateNetworks: boolean;
+  /** What it cannot give as an alias in a private network (`join`). */
+  readonly reservedAliases: readonly string[];
   /** Whether it has successors (`beginSuccessor`). */
   readonly hasSuccessors: boolean;
   /** Whether a container with mount paths can have one, too: both have the same files there. */
@@ -229,7 +230,7 @@ export interface Engine {
   /**
    * Puts a container, running or not, into a private network under a name, or into none; it is in no other from then
    * on. It goes on running, and is in it again whenever it is started. A network is made for its first member and
-   * removed with its last. Rejects `not_found`, `unavailable`, and `refused` where the engine has no private networks.
+   * removed with its last. Rejects `not_found`, `unavailable`, and `refused` for one of `reservedAliases`.
    */
   join(id: string, network: PrivateNetwork | undefined): Promise<void>;
   /**

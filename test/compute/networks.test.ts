@@ -221,13 +221,13 @@ describe('a network is refused', () => {
     assert.equal((await change(compute, own, { network: 'shop' }, token(own, db))).network, 'shop');
   });
 
-  test('where the engine has none, with a sentence', async (t) => {
-    const compute = await openCompute(t, { engine: { hasPrivateNetworks: false } });
-    await refused('invalid_request', compute.create(ann, { network: 'shop' }));
-    const id = await compute.running(ann);
-    await refused('invalid_request', change(compute, id, { network: 'shop' }));
-    // Whoever leaves it as it is, or says that there is to be none, is not in the way.
-    await change(compute, id, { network: null, name: 'other' });
+  test('an alias that the engine cannot give, with a sentence', async (t) => {
+    const compute = await openCompute(t, { engine: { reservedAliases: ['container'] } });
+    await refused('invalid_request', compute.create(ann, { network: 'shop', alias: 'container' }));
+    const id = await compute.running(ann, { network: 'shop', alias: 'db' });
+    await refused('invalid_request', change(compute, id, { alias: 'container' }));
+    // A name of a network is none of a member.
+    assert.equal((await change(compute, id, { network: 'container' })).network, 'container');
   });
 });
 

@@ -219,8 +219,7 @@ async function changeRow(tx: Tx, plan: Plan): Promise<boolean> {
 
 /** Its private network, and its name there. Resolves with its membership, the same object if nothing is another. */
 async function changeNetwork({ engine }: ComputeDeps, tx: Tx, { call, row }: Plan): Promise<ContainerRow['network']> {
-  const { hasPrivateNetworks } = engine;
-  const asked = { caller: callerOf(call), containerId: row.id, hasPrivateNetworks };
+  const asked = { caller: callerOf(call), containerId: row.id, engine };
   const network = await wantedMembership(tx, row.network, call.body, asked);
   if (network !== row.network) await setMembership(tx, row.id, network);
   return network;

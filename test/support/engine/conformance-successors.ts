@@ -127,7 +127,7 @@ export function successorsConformance(suite: () => Suite): void {
 
   it('has a successor in the private network of its container, at a place of its own', async () => {
     const { engine, under } = suite();
-    if (!engine.hasPrivateNetworks || !engine.joinsSuccessors || under.connects === undefined) return;
+    if (!engine.joinsSuccessors || under.connects === undefined) return;
     const member = { owner: 'u1', name: 'shop', alias: null, place: 1 };
     const [id, other] = [await suite().started({ mountPaths: [] }), await suite().started()];
     await engine.join(id, member);
@@ -146,7 +146,7 @@ export function successorsConformance(suite: () => Suite): void {
 
   it('has an alias lead to one that is ready, at each moment of a change, and keeps connections in the network', async () => {
     const { engine, under } = suite();
-    if (!engine.hasPrivateNetworks || !engine.joinsSuccessors || !under.runsScripts) return;
+    if (!engine.joinsSuccessors || !under.runsScripts) return;
     const member = { owner: 'u1', name: 'shop', alias: 'web', place: 1 };
     const next = { ...member, place: 13 };
     const [id, other] = [await suite().started({ mountPaths: [] }), await suite().started()];

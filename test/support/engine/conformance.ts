@@ -104,7 +104,7 @@ export function engineConformance(
         mountPaths: spec.mountPaths,
         egress: 'any',
         limits: { cpus: spec.cpus, memoryMb: spec.memoryMb, ...storage },
-        ...(engine.hasPrivateNetworks ? { network: null } : {}),
+        network: null,
       });
       await engine.start(spec.id, keys);
       const running = await engine.inspect(spec.id);

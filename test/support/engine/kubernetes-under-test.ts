@@ -6,6 +6,7 @@ import type { DockerClient } from '../../../transports/engines/docker/api/client
 import { type KubernetesEngineOptions, kubernetesEngine } from '../../../transports/engines/kubernetes/engine.ts';
 import { startCutter } from '../kubernetes/breaking-proxy.ts';
 import { type Cluster, startCluster } from '../kubernetes/cluster.ts';
+import { clusterDomain } from '../kubernetes/cluster-names.ts';
 import { startEmptyRegistry } from '../kubernetes/empty-registry.ts';
 import { applyAll, kubeconfigOf, manifestsOf } from '../kubernetes/manifests.ts';
 import { provideVolumes, testStorageClass } from '../kubernetes/volumes.ts';
@@ -27,9 +28,11 @@ export interface KubernetesUnderTest extends EngineUnderTest {
   exec(id: string, script: string): Promise<Buffer>;
 }
 
-/** Starts a cluster with the tiny image on its node, which has perl if that is asked for. */
-export async function kubernetesUnderTest(options: { perl?: boolean } = {}): Promise<KubernetesUnderTest> {
-  const cluster = await startCluster();
+/** Starts a cluster with the tiny image on its node, which has perl if that is asked for; `names`: with a DNS. */
+export async function kubernetesUnderTest(
+  options: { readonly perl?: boolean; readonly names?: boolean } = {},
+): Promise<KubernetesUnderTest> {
+  const cluster = await startCluster({ answersNames: options.names === true });
   const { docker } = cluster;
   if (docker === undefined) throw new Error('a cluster without a node');
   const { client } = docker;
@@ -52,7 +55,7 @@ export async function kubernetesUnderTest(options: { perl?: boolean } = {}): Pro
       installation: 'test',
       baseImage: base.reference,
       log: silentLog,
-      settings: { storageClass: testStorageClass },
+      settings: { storageClass: testStorageClass, clusterDomain },
       usageEveryMs: 1000,
       ...more,
     });
@@ -61,13 +64,11 @@ export async function kubernetesUnderTest(options: { perl?: boolean } = {}): Pro
   const proxied = join(cluster.folder, 'proxied.kubeconfig');
   await writeFile(proxied, config.replace(cluster.server, `https://127.0.0.1:${cutter.port}`));
   const engine = open({ access: { kubeconfig: proxied } });
-  // The suite's containers are all of one user.
+  // The suite's containers are of one user, but for some in private networks.
   const namespaceOf = (id: string): string => `compute-u1-${id}`;
   const dockerId = async (id: string): Promise<string> => {
-    const found = await find(client, [
-      'io.kubernetes.container.name=container',
-      `io.kubernetes.pod.namespace=${namespaceOf(id)}`,
-    ]);
+    const found =
+      (await find(client, 'container', namespaceOf(id))) ?? (await find(client, 'container', `compute-u2-${id}`));
     if (found === undefined) throw new Error(`no container of ${id} runs`);
     return found;
   };
@@ -86,6 +87,10 @@ export async function kubernetesUnderTest(options: { perl?: boolean } = {}): Pro
     namespaceOf,
     open,
     exec,
+    connects: async (id, host, port) => {
+      const said = await exec(id, `nc -w 1 ${host} ${port} < /dev/null > /tmp/said 2>&1; cat /tmp/said`);
+      return /SSH-2\.0/.test(said.toString());
+    },
     kill: async (id) => void (await client.call('POST', `/containers/${await dockerId(id)}/kill`)),
     removeContainer: async (id) => {
       await cluster.call('DELETE', podPath(id), { gracePeriodSeconds: 1 });
@@ -119,7 +124,8 @@ export async function kubernetesUnderTest(options: { perl?: boolean } = {}): Pro
   };
 }
 
-async function find(client: DockerClient, label: readonly string[]): Promise<string | undefined> {
+async function find(client: DockerClient, name: string, namespace: string): Promise<string | undefined> {
+  const label = [`io.kubernetes.container.name=${name}`, `io.kubernetes.pod.namespace=${namespace}`];
   const filters = JSON.stringify({ label, status: ['running'] });
   const found = await client.json('GET', '/containers/json', listed, { query: { filters } });
   return found[0]?.Id;

@@ -92,8 +92,8 @@ export interface MemoryEngineOptions {
   /** What `Engine.runsBeside` says. Default true. */
   readonly runsBeside?: boolean;
   readonly shrinksStorage?: boolean;
-  /** What `Engine.hasPrivateNetworks` says. Default true. */
-  readonly hasPrivateNetworks?: boolean;
+  /** What `Engine.reservedAliases` says. Default none. */
+  readonly reservedAliases?: readonly string[];
   /** What `Engine.hasSuccessors` says. Default false: a change of the image stops what runs first. */
   readonly hasSuccessors?: boolean;
   /** What `Engine.sharesMountPaths` says. Default true. */
@@ -240,7 +240,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     resizesRunning: options.resizesRunning ?? true,
     runsBeside: options.runsBeside ?? true,
     shrinksStorage: options.shrinksStorage ?? true,
-    hasPrivateNetworks: options.hasPrivateNetworks ?? true,
+    reservedAliases: options.reservedAliases ?? [],
     hasSuccessors: options.hasSuccessors ?? false,
     sharesMountPaths: options.sharesMountPaths ?? true,
     joinsSuccessors: options.joinsSuccessors ?? true,
@@ -347,7 +347,8 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     join: async (id, network) => {
       await begin('join', id);
       const one = mustHave(id);
-      if (network !== undefined && !engine.hasPrivateNetworks) throw new EngineError('refused', 'There are none.');
+      if (network !== undefined && engine.reservedAliases.includes(network.alias ?? ''))
+        throw new EngineError('refused', 'That is no alias here.');
       one.state = { ...one.state, network: network ?? null };
       changed(id);
     },

@@ -11,6 +11,7 @@ import { z } from 'zod';
 import { guard } from '../guard.ts';
 import { freePort } from '../temp.ts';
 import { until } from '../until.ts';
+import { clusterDomain, startClusterNames } from './cluster-names.ts';
 import { endArguments, endCluster, endOfCluster } from './leftovers.ts';
 import { type NodeDocker, startNodeDocker } from './node-docker.ts';
 import { type Part, part } from './programs.ts';
@@ -27,6 +28,8 @@ export interface ClusterOptions {
   readonly controllerFlags?: readonly string[];
   /** Service accounts are given the API server's certificate, as pods that call it need. */
   readonly tellsAuthority?: boolean;
+  /** Pods find services by their names, and reach each other. */
+  readonly answersNames?: boolean;
 }
 
 /** A cluster that runs. */
@@ -127,6 +130,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
 
   let docker: NodeDocker | undefined;
   let kubelet: Part | undefined;
+  let names: { close(): Promise<void> } | undefined;
   const call: Cluster['call'] = (method, path, body, contentType = 'application/json') =>
     new Promise((resolve, reject) => {
       const sent = request(
@@ -173,6 +177,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   };
 
   const stop = async (): Promise<void> => {
+    await names?.close();
     await kubelet?.kill();
     await Promise.all([controllers.kill(), scheduler.kill(), apiServer.kill()]);
     await etcd.kill();
@@ -191,7 +196,11 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     isUp = true;
     docker = await dockerUp;
     if (docker !== undefined) {
-      kubelet = part('kubelet', kubeletFlags(folder, kubeconfig, docker, kubeletPort), logOf('kubelet'));
+      if (options.answersNames === true) {
+        names = await startClusterNames(docker.address, call);
+        await docker.joinPods();
+      }
+      kubelet = part('kubelet', kubeletFlags(folder, kubeconfig, docker, kubeletPort, options), logOf('kubelet'));
       kubelet.start();
       await upOr(kubelet, 'the node is ready', async () => isReady((await call('GET', '/api/v1/nodes/node1')).json));
     }
@@ -211,7 +220,13 @@ function isReady(node: unknown): boolean {
   return status.conditions.some((one) => one.type === 'Ready' && one.status === 'True');
 }
 
-function kubeletFlags(folder: string, kubeconfig: string, docker: NodeDocker, port: number): string[] {
+function kubeletFlags(
+  folder: string,
+  kubeconfig: string,
+  docker: NodeDocker,
+  port: number,
+  { answersNames = false }: ClusterOptions,
+): string[] {
   const config = {
     apiVersion: 'kubelet.config.k8s.io/v1beta1',
     kind: 'KubeletConfiguration',
@@ -229,7 +244,8 @@ function kubeletFlags(folder: string, kubeconfig: string, docker: NodeDocker, po
     authentication: { webhook: { enabled: false }, anonymous: { enabled: true } },
     authorization: { mode: 'AlwaysAllow' },
     makeIPTablesUtilChains: false,
-    clusterDNS: [],
+    clusterDNS: answersNames ? [docker.address] : [],
+    clusterDomain,
     oomScoreAdj: 0,
     maxPods: 250,
     nodeStatusUpdateFrequency: '1s',

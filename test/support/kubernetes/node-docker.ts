@@ -19,6 +19,8 @@ export interface NodeDocker {
   /** The machine's address on the bridge that pods are on. */
   readonly address: string;
   readonly sandboxImage: string;
+  /** Lets pods reach each other, as a network plugin would, where the machine's firewall keeps all apart. */
+  joinPods(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -31,7 +33,7 @@ export async function startNodeDocker(folder: string): Promise<NodeDocker> {
     [
       ...['--host', `unix://${socket}`, '--data-root', join(folder, 'd'), '--exec-root', join(folder, 'x')],
       ...['--pidfile', join(folder, 'd.pid'), '--config-file', emptyConfig(folder), '--bridge', bridge],
-      // Pods talk to the machine only: nothing of its firewall is touched.
+      // Pods talk to the machine only, unless they are joined: nothing of its firewall is touched.
       ...['--iptables=false', '--ip6tables=false', '--ip-masq=false', '--userland-proxy=false'],
       ...runtimeFlags(folder),
     ],
@@ -47,7 +49,11 @@ export async function startNodeDocker(folder: string): Promise<NodeDocker> {
     await answers(client, dockerd);
     const sandboxImage = 'troupe/sandbox:1';
     await importImage(client, sandboxImage, await sandbox(), ['CMD ["/bin/sh", "/pause"]']);
-    return { client, socket, address, sandboxImage, stop };
+    const joinPods = async (): Promise<void> => {
+      // It goes with the bridge (leftovers.ts).
+      await run('iptables', ['-w', '-I', 'FORWARD', '-i', bridge, '-o', bridge, '-j', 'ACCEPT']);
+    };
+    return { client, socket, address, sandboxImage, joinPods, stop };
   } catch (error) {
     await stop();
     throw error;

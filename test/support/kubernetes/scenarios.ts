@@ -76,6 +76,10 @@ export const containersScenario: Scenario = async ({ kubeconfig, id }) => {
     await tried(missed, () => engine.create(spec));
     await tried(missed, () => engine.start(id, spec.authorizedKeys));
     if (missed.length === 0) await heard();
+    const network = { owner: 'u1', name: `n-${id}`, alias: 'db', place: 1 };
+    await tried(missed, () => engine.join(id, network));
+    await tried(missed, () => engine.join(id, { ...network, alias: 'store' }));
+    await tried(missed, () => engine.join(id, undefined));
     await tried(missed, () => engine.inspect(id));
     await tried(missed, () => engine.list());
     const signal = AbortSignal.timeout(30_000);

@@ -93,7 +93,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     resizesRunning: true,
     runsBeside: true,
     shrinksStorage: true,
-    hasPrivateNetworks: true,
+    reservedAliases: [],
     hasSuccessors: true,
     sharesMountPaths: true,
     joinsSuccessors: true,

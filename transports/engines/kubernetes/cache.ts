@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import { besides, labels, names, podNameOf } from './naming.ts';
+import { askerOf, isMember } from './network-objects.ts';
 import { objectView, podView, serviceView } from './views.ts';
 
 /** A resource that makes up containers. */
@@ -14,6 +15,14 @@ export interface ClusterObjects {
   readonly services: readonly z.output<typeof serviceView>[];
 }
 
+/** What private networks are made of. */
+export interface NetworkObjects {
+  /** Namespaces of their members. */
+  readonly members: readonly z.output<typeof objectView>[];
+  /** Services by which a member finds others, by its namespace. */
+  readonly names: ReadonlyMap<string, ReadonlyMap<string, z.output<typeof serviceView>>>;
+}
+
 /** What watches know of the cluster: asking for all containers costs the API server nothing while they stand. */
 export class ClusterCache {
   readonly #objects = {
@@ -24,12 +33,15 @@ export class ClusterCache {
   readonly #standing = new Set<Resource>();
   /** Names of namespaces by container. */
   readonly #namespaces = new Map<string, string>();
+  readonly #members = new Map<string, z.output<typeof objectView>>();
+  readonly #names = new Map<string, Map<string, z.output<typeof serviceView>>>();
   readonly #waiting = new Map<string, Set<() => void>>();
 
   /** Replaces all of a resource. Objects that cannot be read are as if they were not there. */
   listed(resource: Resource, items: readonly unknown[]): void {
     this.#objects[resource].clear();
-    if (resource === 'namespaces') this.#namespaces.clear();
+    if (resource === 'namespaces') for (const known of [this.#namespaces, this.#members]) known.clear();
+    if (resource === 'services') this.#names.clear();
     for (const item of items) this.changed(resource, 'ADDED', item);
     if (resource === 'pods') for (const key of this.#waiting.keys()) this.#tell(key);
   }
@@ -39,11 +51,17 @@ export class ClusterCache {
     if (!success) return;
     const { namespace, name } = data.metadata;
     const key = `${namespace}/${name}`;
+    if (resource === 'services' && askerOf(data.metadata.labels) !== undefined) {
+      this.#nameChanged(type, serviceView.parse(object));
+      return;
+    }
     if (type === 'DELETED') this.#objects[resource].delete(key);
     else if (resource === 'pods') this.#objects.pods.set(key, podView.parse(object));
     else if (resource === 'services') this.#objects.services.set(key, serviceView.parse(object));
     else this.#objects.namespaces.set(key, data);
     if (resource === 'pods') this.#tell(key);
+    if (resource === 'namespaces' && type !== 'DELETED' && isMember(data)) this.#members.set(key, data);
+    else if (resource === 'namespaces') this.#members.delete(key);
     const container = resource === 'namespaces' ? data.metadata.labels[labels.container] : undefined;
     if (container === undefined) return;
     if (type === 'DELETED') this.#namespaces.delete(container);
@@ -75,6 +93,20 @@ export class ClusterCache {
       const timer = setTimeout(done, mostMs);
       waiting.add(done);
     });
+  }
+
+  #nameChanged(type: string, service: z.output<typeof serviceView>): void {
+    const { namespace, name } = service.metadata;
+    const known = this.#names.get(namespace) ?? new Map<string, z.output<typeof serviceView>>();
+    if (type === 'DELETED') known.delete(name);
+    else known.set(name, service);
+    if (known.size > 0) this.#names.set(namespace, known);
+    else this.#names.delete(namespace);
+  }
+
+  /** What private networks are made of; undefined while a watch does not stand. */
+  networks(): NetworkObjects | undefined {
+    return this.#standing.size < 3 ? undefined : { members: [...this.#members.values()], names: this.#names };
   }
 
   #tell(key: string): void {

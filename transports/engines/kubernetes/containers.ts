@@ -37,6 +37,7 @@ import {
 } from './naming.ts';
 import { PodStarter, type PodStarterParts } from './pod-start.ts';
 import { type PodPlace, Pods, pathOf, placeOf } from './pods.ts';
+import { KubePrivateNetworks } from './private-networks.ts';
 import { KubeSuccessors } from './successors.ts';
 import {
   externalAddressOf,
@@ -78,6 +79,7 @@ export class KubeContainers {
   readonly pods: Pods;
   readonly starter: PodStarter;
   readonly successors: KubeSuccessors;
+  readonly networks: KubePrivateNetworks;
   readonly #client: KubeClient;
   readonly #naming: KubeNaming;
   readonly #settings: ClusterSettings;
@@ -96,6 +98,7 @@ export class KubeContainers {
     const parts = { client, naming, settings: this.#settings, pods: this.pods, ...(pullAuth && { pullAuth }) };
     this.starter = new PodStarter(parts);
     this.successors = new KubeSuccessors({ ...parts, starter: this.starter, find: (id) => this.find(id) });
+    this.networks = new KubePrivateNetworks(client, naming, this.#settings, this.#cache);
   }
 
   /**
@@ -264,6 +267,7 @@ export class KubeContainers {
     const found = await this.#look(id);
     if (found === undefined) return;
     const { namespace } = found;
+    await this.networks.leave(found);
     if (keepData) {
       await this.successors.end(found, 0);
       await this.pods.delete(found);
@@ -283,12 +287,13 @@ export class KubeContainers {
   async inspect(id: string): Promise<ContainerState | undefined> {
     const found = await this.find(id);
     if (found === undefined) return undefined;
-    const [pod, service] = await Promise.all([
+    const [network, pod, service] = await Promise.all([
+      this.networks.look(found),
       this.pods.of(found),
       getIfThere(this.#client, `/api/v1/namespaces/${found.namespace}/services/${names.service}`, serviceView),
     ]);
     // What a watch does not know is looked for when all containers are compared.
-    return this.#stateOf(found, pod, service, (place) => this.#cache()?.pod(place.namespace, place.pod));
+    return this.#stateOf({ ...found, network }, pod, service, (place) => this.#cache()?.pod(place.namespace, place.pod));
   }
 
   /** All containers, or those of `ids`: from `known`, or by asking. */
@@ -303,6 +308,7 @@ export class KubeContainers {
       services: await of('services', serviceView),
     };
     const podAt = new Map(pods.map((pod) => [pathOf(placeOf(pod)), pod]));
+    const networks = this.#cache()?.networks();
     const serviceIn = new Map(services.map((service) => [service.metadata.namespace, service]));
     return namespaces
       .map((one) => foundOf(this.#naming, one))
@@ -310,7 +316,8 @@ export class KubeContainers {
       .filter(({ id }) => wanted?.has(id) !== false)
       .map((found) => {
         const at = (place: PodPlace): PodView | undefined => podAt.get(pathOf(place));
-        return this.#stateOf(found, at(found), serviceIn.get(found.namespace), at);
+        const network = this.networks.seen(found, networks);
+        return this.#stateOf({ ...found, network }, at(found), serviceIn.get(found.namespace), at);
       })
       .filter((state) => state !== undefined);
   }
@@ -359,7 +366,8 @@ export class KubeContainers {
     const { storageGb, egress } = found.spec;
     const { egress: _, ...rest } = annotated ?? found.spec;
     const spec = { ...rest, storageGb, ...(egress === undefined ? {} : { egress }) };
-    const state = stateOf(found.id, spec, pod, found.run === 'running' ? undefined : found.run);
+    const { network } = found;
+    const state = { ...stateOf(found.id, spec, pod, found.run === 'running' ? undefined : found.run), network };
     if (state.phase !== 'running') return state;
     const isBeside =
       ofSuccessor(found.id) === undefined && besides(found.pod).some((name) => at({ ...found, pod: name }));

@@ -16,6 +16,7 @@ import { pullBeside } from './image-pull.ts';
 import { readKubeLogs } from './logs.ts';
 import { type ClusterSettings, keysText } from './manifests.ts';
 import { kubeNaming } from './naming.ts';
+import { reservedAliases } from './network-objects.ts';
 import type { PodPlace } from './pods.ts';
 import { KubeUsage } from './usage.ts';
 import { defaultKubeWatchTimes, type KubeWatchTimes, watchCluster } from './watch.ts';
@@ -45,8 +46,8 @@ printf %s "$1" > /etc/troupe/.authorized_keys && mv -f /etc/troupe/.authorized_k
 
 /**
  * `Engine` on a Kubernetes cluster (proto/ports/engine.ts): a namespace for each container, with a pod, a claim, a
- * secret, a service and a network policy. Does not connect yet: `check` says whether the cluster answers. Throws
- * `refused` for an installation name that cannot be.
+ * secret, a service and a network policy; a private network is of labels, policies and services. Does not connect yet:
+ * `check` says whether the cluster answers. Throws `refused` for an installation name that cannot be.
  */
 export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   const { log } = options;
@@ -81,7 +82,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     resizesRunning: false,
     runsBeside: false,
     shrinksStorage: false,
-    hasPrivateNetworks: false,
+    reservedAliases,
     hasSuccessors: true,
     // A claim is one node's, and the other pod may be given another.
     sharesMountPaths: false,
@@ -105,9 +106,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       await start(id, keys, workload);
       usage.usage(id);
     },
-    join: async (_id, network) => {
-      if (network !== undefined) throw new EngineError('refused', 'Containers on Kubernetes have no private networks.');
-    },
+    join: async (id, network) => containers.networks.join(await containers.mustFind(id), network),
     beginSuccessor: async (spec, keys, workload, network) => {
       if (network !== undefined)
         throw new EngineError('refused', 'A container in a private network has no successor on Kubernetes.');

@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import { jsonOf } from '../../../lib/input.ts';
+import type { PrivateNetwork } from '../../../proto/ports/engine.ts';
 import { listOf } from '../common/calls.ts';
 import type { ClusterCache } from './cache.ts';
 import type { KubeClient } from './client.ts';
 import { type KubeNaming, labels, POD_ANNOTATION, podNameOf, RUN_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
-import { type KeptSpec, keptSpecView, objectView, type Run, runView } from './views.ts';
-
-type Namespace = z.output<typeof objectView>;
+import { membershipOf } from './network-objects.ts';
+import { type KeptSpec, keptSpecView, type NamespaceView, objectView, type Run, runView } from './views.ts';
 
 const PAGE_SIZE = 500;
 /** Names that are remembered: about 100 bytes each. */
@@ -44,7 +44,7 @@ export class NamespaceFinder {
   readonly #cache: () => ClusterCache | undefined;
   readonly #names = new Map<string, string>();
   #asking = new Set<string>();
-  #next: Promise<Map<string, Namespace>> | undefined;
+  #next: Promise<Map<string, NamespaceView>> | undefined;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(client: KubeClient, naming: KubeNaming, cache: () => ClusterCache | undefined) {
@@ -62,7 +62,7 @@ export class NamespaceFinder {
   }
 
   /** The container's namespace, also one that is on its way out; undefined when there is none. */
-  async find(id: string): Promise<Namespace | undefined> {
+  async find(id: string): Promise<NamespaceView | undefined> {
     const labelSelector = this.#naming.selector(id);
     const name = this.#names.get(id) ?? this.#cache()?.namespaceOf(id);
     if (name !== undefined) {
@@ -77,7 +77,7 @@ export class NamespaceFinder {
   }
 
   /** One search at a time; who asks while one runs may know of what it does not see, and so waits for the next. */
-  #search(id: string): Promise<Map<string, Namespace>> {
+  #search(id: string): Promise<Map<string, NamespaceView>> {
     this.#asking.add(id);
     if (this.#next !== undefined) return this.#next;
     const next = this.#last.then(async () => {
@@ -86,7 +86,7 @@ export class NamespaceFinder {
       this.#next = undefined;
       const labelSelector = this.#naming.selector(others.length === 0 ? only : undefined);
       const all = await listAll(this.#client, '/api/v1/namespaces', objectView, { labelSelector });
-      const found = new Map<string, Namespace>();
+      const found = new Map<string, NamespaceView>();
       for (const one of all) {
         const of = this.#naming.idOf(one.metadata.labels);
         // Labels may have been copied to another namespace, too.
@@ -114,12 +114,15 @@ export interface Found {
   readonly specText: string;
   /** How far it was when it was last told to start or to stop; undefined: it never ran, or is being started. */
   readonly run: Run | undefined;
+  /** As `ContainerState.network`. */
+  readonly network: PrivateNetwork | null;
   /** Only its data is left. */
   readonly isKept: boolean;
 }
 
 /** What a namespace says of its container; undefined when it is not of this installation, or on its way out. */
-export function foundOf(naming: KubeNaming, { metadata }: z.output<typeof objectView>): Found | undefined {
+export function foundOf(naming: KubeNaming, namespace: NamespaceView): Found | undefined {
+  const { metadata } = namespace;
   const id = naming.idOf(metadata.labels);
   const specText = metadata.annotations[SPEC_ANNOTATION] ?? '';
   const spec = parseJson(specText, keptSpecView);
@@ -129,7 +132,7 @@ export function foundOf(naming: KubeNaming, { metadata }: z.output<typeof object
   const isKept = metadata.labels[labels.state] === 'kept';
   const isMarked = metadata.annotations[POD_ANNOTATION] !== undefined;
   const at = { namespace: metadata.name, pod: podNameOf(metadata.annotations), isMarked };
-  return { id, userId, ...at, spec, specText, run, isKept };
+  return { id, userId, ...at, spec, specText, run, network: membershipOf(namespace), isKept };
 }
 
 /** JSON of that shape; undefined for anything else. */

@@ -21,6 +21,8 @@ export interface ClusterSettings {
   readonly hasUserNamespaces?: boolean;
   /** Networks that containers may reach although they are closed by default (common/confinement.ts). */
   readonly egressAllow?: readonly string[];
+  /** The domain of the cluster's names. Default `cluster.local`. */
+  readonly clusterDomain?: string;
 }
 
 /** Seconds between SIGTERM and SIGKILL when a pod is told to stop. */
@@ -122,19 +124,21 @@ export function surroundings(
   ];
 }
 
+/** Where the cluster's names are answered. */
+export const clusterNames = {
+  to: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } } }],
+  ports: [
+    { protocol: 'UDP', port: 53 },
+    { protocol: 'TCP', port: 53 },
+  ],
+};
+
 /** What a container may reach: of the world what it is let, but not the insides of clusters and clouds, and names. */
 function egressOf({ egress }: ContainerSpec, { egressAllow = [] }: ClusterSettings): readonly object[] {
   if (egress?.length === 0) return [];
-  const dns = {
-    to: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } } }],
-    ports: [
-      { protocol: 'UDP', port: 53 },
-      { protocol: 'TCP', port: 53 },
-    ],
-  };
   const to = egressBlocks(egressAllow, egress).map((ipBlock) => ({ ipBlock }));
   // A rule without destinations would lead everywhere.
-  return to.length === 0 ? [dns] : [{ to }, dns];
+  return to.length === 0 ? [clusterNames] : [{ to }, clusterNames];
 }
 
 /** The claim of a container's data. */

@@ -58,6 +58,8 @@ export function kubeNaming(installation: string) {
       [labels.container]: checkedId(id),
       [labels.user]: checkedId(userId),
     }),
+    /** A label selector for what is ours, also what is not of one container. */
+    selectorOfAll: `${labels.installation}=${installation}`,
     /** A label selector for what is ours, or what is ours of one container. */
     selector: (id?: string) =>
       `${labels.installation}=${installation},${labels.container}${id === undefined ? '' : `=${checkedId(id)}`}`,
@@ -100,7 +102,7 @@ export function folderOf(mountPath: string): string {
 }
 
 /** Ids go into names and selectors: anything but a part of a DNS label is refused. */
-function checkedId(id: string): string {
+export function checkedId(id: string): string {
   if (!/^[a-z0-9](?:[a-z0-9-]{0,24}[a-z0-9])?$/.test(id)) {
     throw new EngineError('refused', 'This is not a container id.');
   }

@@ -48,6 +48,7 @@ export const metadataView = z.object({
   annotations: strings,
 });
 export const objectView = z.object({ metadata: metadataView });
+export type NamespaceView = z.output<typeof objectView>;
 
 const terminated = z.object({
   exitCode: z.number(),
@@ -100,6 +101,9 @@ export type PodView = z.output<typeof podView>;
 /** What we read of a service. */
 export const serviceView = z.object({
   metadata: metadataView,
+  spec: z
+    .object({ type: z.string().default('ClusterIP'), externalName: z.string().default(''), selector: strings })
+    .prefault({}),
   status: z
     .object({
       loadBalancer: z

@@ -9,6 +9,7 @@ import type { ClusterCache, Resource } from './cache.ts';
 import { type KubeClient, kubeStatus } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 import type { KubeNaming } from './naming.ts';
+import { askerOf } from './network-objects.ts';
 import { metadataView } from './views.ts';
 
 /** Times of a watch, ms. */
@@ -50,7 +51,7 @@ export function watchCluster(
     resources.map((resource) =>
       new ResourceWatch(client, {
         path: `/api/v1/${resource}`,
-        selector: naming.selector(),
+        selector: resource === 'services' ? naming.selectorOfAll : naming.selector(),
         log,
         times,
         signal: stop.signal,
@@ -64,7 +65,7 @@ export function watchCluster(
         lost: () => cache.stands(resource, false),
         changed: (type, { metadata, object }) => {
           cache.changed(resource, type, object);
-          const id = naming.idOf(metadata.labels);
+          const id = naming.idOf(metadata.labels) ?? askerOf(metadata.labels);
           if (id !== undefined && !stop.signal.aborted) onChange(id);
         },
       }).run(),
