@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { besides, labels, names, podNameOf } from './naming.ts';
 import { askerOf, isMember } from './network-objects.ts';
-import { objectView, podView, serviceView } from './views.ts';
+import { type NamespaceView, objectView, podView, type ServiceView, serviceView } from './views.ts';
 
 /** A resource that makes up containers. */
 export type Resource = 'namespaces' | 'pods' | 'services';
@@ -17,10 +17,10 @@ export interface ClusterObjects {
 
 /** What private networks are made of. */
 export interface NetworkObjects {
-  /** Namespaces of their members. */
-  readonly members: readonly z.output<typeof objectView>[];
-  /** Services by which a member finds others, by its namespace. */
-  readonly names: ReadonlyMap<string, ReadonlyMap<string, z.output<typeof serviceView>>>;
+  /** Namespaces of a user's containers that are in one. */
+  members(userId: string): readonly NamespaceView[];
+  /** Services by which the member in a namespace finds others. */
+  names(namespace: string): readonly ServiceView[];
 }
 
 /** What watches know of the cluster: asking for all containers costs the API server nothing while they stand. */
@@ -33,8 +33,10 @@ export class ClusterCache {
   readonly #standing = new Set<Resource>();
   /** Names of namespaces by container. */
   readonly #namespaces = new Map<string, string>();
-  readonly #members = new Map<string, z.output<typeof objectView>>();
-  readonly #names = new Map<string, Map<string, z.output<typeof serviceView>>>();
+  /** By user. */
+  readonly #members = new Groups<NamespaceView>();
+  /** By namespace. */
+  readonly #names = new Groups<ServiceView>();
   readonly #waiting = new Map<string, Set<() => void>>();
 
   /** Replaces all of a resource. Objects that cannot be read are as if they were not there. */
@@ -52,7 +54,8 @@ export class ClusterCache {
     const { namespace, name } = data.metadata;
     const key = `${namespace}/${name}`;
     if (resource === 'services' && askerOf(data.metadata.labels) !== undefined) {
-      this.#nameChanged(type, serviceView.parse(object));
+      if (type === 'DELETED') this.#names.remove(namespace, name);
+      else this.#names.put(namespace, name, serviceView.parse(object));
       return;
     }
     if (type === 'DELETED') this.#objects[resource].delete(key);
@@ -60,8 +63,9 @@ export class ClusterCache {
     else if (resource === 'services') this.#objects.services.set(key, serviceView.parse(object));
     else this.#objects.namespaces.set(key, data);
     if (resource === 'pods') this.#tell(key);
-    if (resource === 'namespaces' && type !== 'DELETED' && isMember(data)) this.#members.set(key, data);
-    else if (resource === 'namespaces') this.#members.delete(key);
+    const user = data.metadata.labels[labels.user] ?? '';
+    if (resource === 'namespaces' && type !== 'DELETED' && isMember(data)) this.#members.put(user, name, data);
+    else if (resource === 'namespaces') this.#members.remove(user, name);
     const container = resource === 'namespaces' ? data.metadata.labels[labels.container] : undefined;
     if (container === undefined) return;
     if (type === 'DELETED') this.#namespaces.delete(container);
@@ -95,18 +99,10 @@ export class ClusterCache {
     });
   }
 
-  #nameChanged(type: string, service: z.output<typeof serviceView>): void {
-    const { namespace, name } = service.metadata;
-    const known = this.#names.get(namespace) ?? new Map<string, z.output<typeof serviceView>>();
-    if (type === 'DELETED') known.delete(name);
-    else known.set(name, service);
-    if (known.size > 0) this.#names.set(namespace, known);
-    else this.#names.delete(namespace);
-  }
-
   /** What private networks are made of; undefined while a watch does not stand. */
   networks(): NetworkObjects | undefined {
-    return this.#standing.size < 3 ? undefined : { members: [...this.#members.values()], names: this.#names };
+    if (this.#standing.size < 3) return undefined;
+    return { members: (userId) => this.#members.of(userId), names: (namespace) => this.#names.of(namespace) };
   }
 
   #tell(key: string): void {
@@ -146,5 +142,29 @@ export class ClusterCache {
       pods: [...pods.values()],
       services: [...services.values()],
     };
+  }
+}
+
+/** Objects by the group they are in and their name. */
+class Groups<T> {
+  readonly #groups = new Map<string, Map<string, T>>();
+
+  put(group: string, name: string, object: T): void {
+    const members = this.#groups.get(group) ?? new Map<string, T>();
+    this.#groups.set(group, members.set(name, object));
+  }
+
+  remove(group: string, name: string): void {
+    const members = this.#groups.get(group);
+    members?.delete(name);
+    if (members?.size === 0) this.#groups.delete(group);
+  }
+
+  of(group: string): readonly T[] {
+    return [...(this.#groups.get(group)?.values() ?? [])];
+  }
+
+  clear(): void {
+    this.#groups.clear();
   }
 }

@@ -184,6 +184,7 @@ export function isMember({ metadata }: NamespaceView): boolean {
 
 /** Whether a service is as it should be. */
 export function isAs({ metadata, spec }: ServiceView, wanted: AliasService): boolean {
+  if (metadata.name !== wanted.name || metadata.namespace !== wanted.namespace) return false;
   if (!isOfKind({ spec }, wanted) || metadata.labels[marks.leadsTo] !== wanted.leadsTo) return false;
   return wanted.externalName === undefined
     ? spec.selector[labels.container] === wanted.leadsTo

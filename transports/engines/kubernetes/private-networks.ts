@@ -5,7 +5,7 @@ import { deleteIfThere, type KubeClient } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 import { type Found, listAll } from './find.ts';
 import type { ClusterSettings } from './manifests.ts';
-import { type KubeNaming, labels } from './naming.ts';
+import type { KubeNaming } from './naming.ts';
 import {
   type AliasService,
   aliasServices,
@@ -69,11 +69,15 @@ export class KubePrivateNetworks {
       wanted?.name === found.network?.name &&
       wanted?.alias === found.network?.alias &&
       wanted?.place === found.network?.place;
-    if (!isSame || !isSettled(found.network)) await this.#mark(found, begun(wanted));
+    const isDone = isSame && isSettled(found.network);
+    if (!isDone) await this.#mark(found, begun(wanted));
     const policy = memberPolicy(this.#naming, found, wanted);
     await this.#client.apply(policy.path, policy.body, anything);
+    const known = this.#cache()?.networks();
+    // Each start joins again: while a watch knows that nothing is missing, it asks for no list.
+    if (isDone && known !== undefined && isSettled(this.seen(found, known))) return;
     await this.#settleNames(found.userId);
-    if (!isSame || !isSettled(found.network)) await this.#mark(found, settled(wanted));
+    if (!isDone) await this.#mark(found, settled(wanted));
   }
 
   /**
@@ -87,26 +91,19 @@ export class KubePrivateNetworks {
     const { members, names } = selectorsOf(this.#naming, found.userId);
     const namesOf = `/api/v1/namespaces/${found.namespace}/services`;
     const services = await listAll(this.#client, namesOf, serviceView, { labelSelector: names });
-    const known = new Map(services.map((service) => [service.metadata.name, service]));
-    return this.seen(found, {
-      members: await listAll(this.#client, '/api/v1/namespaces', objectView, { labelSelector: members }),
-      names: new Map([[found.namespace, known]]),
-    });
+    const namespaces = await listAll(this.#client, '/api/v1/namespaces', objectView, { labelSelector: members });
+    return this.seen(found, { members: () => namespaces, names: () => services });
   }
 
   /** The same, by what is known. */
   seen({ id, userId, namespace, network }: Found, known: NetworkObjects | undefined): PrivateNetwork | null {
     if (network === null || known === undefined || !isSettled(network)) return network;
-    const own = known.members.filter(({ metadata }) => metadata.labels[labels.user] === userId);
-    const members = membersIn(this.#naming, own);
+    const members = membersIn(this.#naming, known.members(userId));
     const self = members.find((member) => member.id === id);
     const wanted = self === undefined ? [] : aliasServices(this.#naming, self, members, this.#clusterDomain);
-    const names = known.names.get(namespace);
-    const fits = wanted.every((one) => {
-      const is = names?.get(one.name);
-      return is !== undefined && isAs(is, one);
-    });
-    return self !== undefined && fits && (names?.size ?? 0) === wanted.length ? network : unsettled(network);
+    const names = known.names(namespace);
+    const fits = names.length === wanted.length && wanted.every((one) => names.some((is) => isAs(is, one)));
+    return self !== undefined && fits ? network : unsettled(network);
   }
 
   /** Takes a container out of its network before it is removed: the others do not find it from then on. */
