@@ -10,6 +10,7 @@ import { type TestSocket, websocket } from '../support/clients/websocket.ts';
 import { logIn, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { buildTinyImage, tinyImageMissing } from '../support/engine/tiny-image.ts';
 import { startCluster } from '../support/kubernetes/cluster.ts';
+import { clusterDomain } from '../support/kubernetes/cluster-names.ts';
 import { skipWithoutKubernetes } from '../support/kubernetes/programs.ts';
 import { provideVolumes, testStorageClass } from '../support/kubernetes/volumes.ts';
 import { findProgram } from '../support/require.ts';
@@ -37,7 +38,7 @@ test('a person runs a container on a Kubernetes cluster and is inside it', {
   const data = await tempDir(t);
   const keyFile = join(data, 'key');
   await run(findProgram('ssh-keygen') ?? 'ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', keyFile]);
-  const cluster = await startCluster();
+  const cluster = await startCluster({ answersNames: true });
   t.after(() => cluster.stop());
   const volumes = provideVolumes(cluster);
   t.after(() => volumes.close());
@@ -51,6 +52,7 @@ test('a person runs a container on a Kubernetes cluster and is inside it', {
       KUBECONFIG: cluster.kubeconfig,
       KUBERNETES_STORAGE_CLASS: testStorageClass,
       KUBERNETES_ARCHITECTURE: 'any',
+      KUBERNETES_CLUSTER_DOMAIN: clusterDomain,
       DEFAULT_IMAGE: image.reference,
     },
   });
@@ -114,6 +116,25 @@ test('a person runs a container on a Kubernetes cluster and is inside it', {
   const again = await websocket(t, `${ws}/terminal`, { headers });
   again.send(Buffer.from('cat /root/kept; echo re""ad\n'));
   assert.match(await read(again, /read\r/), /kept\r/);
+
+  // The person is still inside when the container joins a private network, and finds the other by its name.
+  const network = { network: 'shop', alias: 'db' };
+  const other = await request('POST', `${compute}/containers`, {
+    token,
+    body: { name: 'second', ssh_key_ids: [key.json.id], ...network },
+  });
+  assert.equal(other.status, 200, JSON.stringify(other.json));
+  const change = (of: string, body: object) => request('PATCH', `${compute}/containers/${of}`, { token, body });
+  const joined = await change(id, { network: 'shop' });
+  assert.equal(joined.status, 200, JSON.stringify(joined.json));
+  again.send(Buffer.from('until nc -w 1 db 22 < /dev/null | grep -q SSH-2; do sleep 0.2; done; echo fo""und\n'));
+  await read(again, /found\r/);
+  const refused = await change(id, { alias: 'container' });
+  assert.equal(refused.status, 400, JSON.stringify(refused.json));
+  assert.match(JSON.stringify(refused.json), /must not be \\"container\\"/);
+  assert.equal((await change(container.parse(other.json).id, { network: null })).status, 200);
+  again.send(Buffer.from('while nc -w 1 db 22 < /dev/null | grep -q SSH-2; do sleep 0.2; done; echo lo""st\n'));
+  await read(again, /lost\r/);
 
   const deleted = await request('DELETE', `${compute}/containers/${id}`, { token });
   assert.equal(deleted.status, 200, JSON.stringify(deleted.json));
