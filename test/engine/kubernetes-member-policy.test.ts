@@ -113,6 +113,15 @@ test('a name leads to its own pod, and from the other members to where it is; us
   ]);
 });
 
+test('a name leads to the one pod that is the container, once it had another beside it', () => {
+  const { metadata } = namespaceOf('a', settled(shop));
+  const annotations = { ...metadata.annotations, 'troupe.dev/pod': 'container-3' };
+  const [self] = membersIn(naming, [{ metadata: { ...metadata, annotations } }]);
+  assert.ok(self);
+  const [own] = aliasServices(naming, self, [self], 'cluster.local');
+  assert.deepEqual(own?.selector, { 'troupe.dev/container': 'a', 'troupe.dev/pod': 'container-3' });
+});
+
 test('an alias that is still of one member is not yet that of another', () => {
   const aliases = (...changes: readonly object[]): (string | null)[] =>
     membersIn(

@@ -293,7 +293,9 @@ export class KubeContainers {
       getIfThere(this.#client, `/api/v1/namespaces/${found.namespace}/services/${names.service}`, serviceView),
     ]);
     // What a watch does not know is looked for when all containers are compared.
-    return this.#stateOf({ ...found, network }, pod, service, (place) => this.#cache()?.pod(place.namespace, place.pod));
+    return this.#stateOf({ ...found, network }, pod, service, (place) =>
+      this.#cache()?.pod(place.namespace, place.pod),
+    );
   }
 
   /** All containers, or those of `ids`: from `known`, or by asking. */

@@ -5,6 +5,7 @@ import { parseImageReference } from '../common/image-reference.ts';
 import { environmentScript } from '../common/workload.ts';
 import type { Found } from './find.ts';
 import { folderOf, KEYS_ANNOTATION, type KubeNaming, labels, names, SPEC_ANNOTATION } from './naming.ts';
+import { clusterNames } from './network-objects.ts';
 import type { KeptSpec } from './views.ts';
 
 /** What an operator chooses for all containers of a cluster. */
@@ -123,15 +124,6 @@ export function surroundings(
     },
   ];
 }
-
-/** Where the cluster's names are answered. */
-export const clusterNames = {
-  to: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } } }],
-  ports: [
-    { protocol: 'UDP', port: 53 },
-    { protocol: 'TCP', port: 53 },
-  ],
-};
 
 /** What a container may reach: of the world what it is let, but not the insides of clusters and clouds, and names. */
 function egressOf({ egress }: ContainerSpec, { egressAllow = [] }: ClusterSettings): readonly object[] {

@@ -1,8 +1,8 @@
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { jsonOf } from '../../../lib/input.ts';
 import { EngineError, type PrivateNetwork } from '../../../proto/ports/engine.ts';
-import { clusterNames } from './manifests.ts';
-import { checkedId, type KubeNaming, labels, names } from './naming.ts';
+import { checkedId, type KubeNaming, labels, names, POD_ANNOTATION } from './naming.ts';
 import type { NamespaceView, ServiceView } from './views.ts';
 
 /** What is written on a namespace and on services for the sake of private networks. */
@@ -19,6 +19,15 @@ const marks = {
 
 /** Cannot be an alias: a service of that name is in each namespace. */
 export const reservedAliases: readonly string[] = [names.service];
+
+/** Where the cluster's names are answered. */
+export const clusterNames = {
+  to: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } } }],
+  ports: [
+    { protocol: 'UDP', port: 53 },
+    { protocol: 'TCP', port: 53 },
+  ],
+};
 
 /** The policy of members, beside the one that each container has. */
 const POLICY = 'private-network';
@@ -43,6 +52,8 @@ interface Member {
   readonly namespace: string;
   readonly network: string;
   readonly alias: string | null;
+  /** The pod that is the container; undefined: it never had more than one. */
+  readonly pod: string | undefined;
 }
 
 /** A service by which a member finds another: its path, and what it should be. */
@@ -51,6 +62,8 @@ export interface AliasService {
   readonly namespace: string;
   readonly name: string;
   readonly leadsTo: string;
+  /** Of its pod. */
+  readonly selector: Readonly<Record<string, string>>;
   /** Of another namespace; undefined: of the namespace's own pod. */
   readonly externalName: string | undefined;
   readonly body: object;
@@ -120,7 +133,8 @@ export function membersIn(naming: KubeNaming, namespaces: readonly NamespaceView
     const found = writtenIn(metadata.annotations[marks.membership]);
     const alias = found?.name === network ? found.alias : null;
     const userId = metadata.labels[labels.user] ?? '';
-    return [{ id, userId, namespace: metadata.name, network, alias, isSettled: found?.isSettled === true }];
+    const pod = metadata.annotations[POD_ANNOTATION];
+    return [{ id, userId, namespace: metadata.name, network, alias, pod, isSettled: found?.isSettled === true }];
   });
   const holders = new Map<string, string>();
   for (const { id, userId, network, alias } of members.toSorted((a, b) => Number(b.isSettled) - Number(a.isSettled))) {
@@ -141,7 +155,7 @@ export function aliasServices(
   clusterDomain: string,
 ): readonly AliasService[] {
   return members.flatMap((member) => {
-    const { id, alias } = member;
+    const { id, alias, pod } = member;
     if (alias === null || member.userId !== asking.userId || member.network !== asking.network) return [];
     const { namespace } = asking;
     const externalName = id === asking.id ? undefined : `${alias}.${member.namespace}.svc.${clusterDomain}`;
@@ -155,9 +169,10 @@ export function aliasServices(
     // A service has a port, and one without an address of its own is found for all of them. Found is a pod that runs:
     // one that prepares, ends or has ended is not.
     const ports = [{ name: 'ssh', protocol: 'TCP', port: 22, targetPort: 22 }];
+    const selector = { [labels.container]: id, ...(pod === undefined ? {} : { [labels.pod]: pod }) };
     const spec =
       externalName === undefined
-        ? { type: 'ClusterIP', clusterIP: 'None', selector: { [labels.container]: id }, ports }
+        ? { type: 'ClusterIP', clusterIP: 'None', selector, ports }
         : { type: 'ExternalName', externalName };
     return [
       {
@@ -165,6 +180,7 @@ export function aliasServices(
         namespace,
         name: alias,
         leadsTo: id,
+        selector,
         externalName,
         body: { apiVersion: 'v1', kind: 'Service', metadata, spec },
       },
@@ -187,7 +203,7 @@ export function isAs({ metadata, spec }: ServiceView, wanted: AliasService): boo
   if (metadata.name !== wanted.name || metadata.namespace !== wanted.namespace) return false;
   if (!isOfKind({ spec }, wanted) || metadata.labels[marks.leadsTo] !== wanted.leadsTo) return false;
   return wanted.externalName === undefined
-    ? spec.selector[labels.container] === wanted.leadsTo
+    ? isDeepStrictEqual(spec.selector, wanted.selector)
     : spec.externalName === wanted.externalName;
 }
 
