@@ -4,9 +4,9 @@
  * In a run of everything, up to MAX_REPEATED files that failed run once more, with nothing beside them; those that pass then are
  * named as unsteady at the end: the machine was too slow for them, or they have a race, and somebody should look.
  *
- * Tests on a Kubernetes cluster run last, and in a run of everything only with TROUPE_TEST_KUBERNETES=on: their programs take long to
- * build. TROUPE_TEST_BUILDING names a folder in which such a build (scripts/kubernetes-build.sh), begun before, writes its `log` and in
- * the end its exit code as `result`: they wait for it.
+ * Tests on a Kubernetes cluster run beside the others, and in a run of everything only with TROUPE_TEST_KUBERNETES=on: their programs take
+ * long to build. TROUPE_TEST_BUILDING names a folder in which such a build (scripts/kubernetes-build.sh), begun before, writes its `log` and
+ * in the end its exit code as `result`: they wait for it.
  *
  * TROUPE_TEST_REAL=required makes a skipped test a failure, and ends a run of everything at once when a shared part does not start. TROUPE_TEST_CACHE names a folder where slow parts keep their
  * data between runs.
@@ -14,7 +14,7 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, constants, tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -39,7 +39,7 @@ const isRequired = process.env.TROUPE_TEST_REAL === 'required';
 
 /** Set by the first SIGINT, SIGTERM or loss of the output: nothing new begins, everything is ended. */
 let interrupted;
-let running;
+const running = new Set();
 for (const signal of ['SIGINT', 'SIGTERM']) {
   process.on(signal, () => {
     if (interrupted) process.exit(128 + constants.signals[signal]); // Asked twice: do not tidy up.
@@ -75,35 +75,37 @@ async function main(args) {
     const ran = [];
     const onCluster = files.filter((file) => NEEDS_CLUSTER.test(file));
     const rest = files.filter((file) => !onCluster.includes(file));
-    for (const some of [rest, onCluster]) {
-      if (interrupted || some.length === 0) continue;
-      if (some === onCluster && isWhole && process.env.TROUPE_TEST_KUBERNETES !== 'on') {
-        notes.push(
-          `${some.length} files of tests need a Kubernetes cluster: \`npm test -- kubernetes\` (docs/engineering/trials.md)`,
-        );
-        continue;
-      }
-      const isBuilt = some !== onCluster || (await built(process.env.TROUPE_TEST_BUILDING));
-      if (interrupted) continue;
-      if (!isBuilt) {
-        const lack = `WITHOUT KUBERNETES: its programs could not be built, ${some.length} files of tests did not run`;
-        (isRequired ? problems : notes).push(lack);
-        continue;
-      }
+    const run = async (some, own, output) => {
+      if (interrupted || some.length === 0) return;
       ran.push(...some);
-      // One cluster is enough for a machine.
-      const own = some === rest ? [] : ['--test-concurrency=1', '--test-timeout=600000'];
-      const part = await runTests(some, [...own, ...flags], parts.env, join(scratch, 'results'));
+      const part = await runTests(some, [...own, ...flags], parts.env, scratch, output);
       for (const key of ['skipped', 'failures', 'problems', 'left', 'durations']) result[key].push(...part[key]);
       result.summary.push(...part.summary);
       if (part.summary.length === 0) result.problems.push('the tests gave no summary');
-    }
+    };
+    const output = rest.length === 0 ? undefined : join(scratch, 'on-cluster');
+    const runOnCluster = async () => {
+      if (onCluster.length === 0) return;
+      const many = `${onCluster.length} files of tests`;
+      if (isWhole && process.env.TROUPE_TEST_KUBERNETES !== 'on') {
+        notes.push(`${many} need a Kubernetes cluster: \`npm test -- kubernetes\` (docs/engineering/trials.md)`);
+      } else if (await built(process.env.TROUPE_TEST_BUILDING)) {
+        // One cluster is enough for a machine.
+        await run(onCluster, ['--test-concurrency=1', '--test-timeout=600000'], output);
+      } else if (!interrupted) {
+        const lack = `WITHOUT KUBERNETES: its programs could not be built, ${many} did not run`;
+        (isRequired ? problems : notes).push(lack);
+      }
+    };
+    // The nodes of a cluster mostly wait: those tests run beside the others, and are shown after them.
+    await Promise.all([run(rest, []), runOnCluster()]);
+    if (output !== undefined && existsSync(output)) process.stdout.write(readFileSync(output));
     result.summary = summed(result.summary);
     if (isWhole && !interrupted) reportSlowest(result.durations);
     const failed = isWhole && !interrupted ? filesOfFailures(root, ran, result.failures) : [];
     if (failed.length > 0 && failed.length <= MAX_REPEATED) {
       print(`\nonce more, with nothing beside them: ${failed.join(', ')}`);
-      const again = await runTests(failed, ['--test-concurrency=1'], parts.env, join(scratch, 'results-again'));
+      const again = await runTests(failed, ['--test-concurrency=1'], parts.env, scratch);
       // What was left running the first time stays a problem.
       problems.push(...result.left, ...again.problems);
       const isWell = again.problems.length === 0;
@@ -124,7 +126,14 @@ async function main(args) {
 
 function interrupt(signal) {
   interrupted ??= signal;
-  running?.kill('SIGTERM');
+  for (const child of running) child.kill('SIGTERM');
+}
+
+/** A child that is ended when this process is. */
+function begun(child) {
+  running.add(child);
+  child.once('exit', () => running.delete(child));
+  return child;
 }
 
 /** Waits until the build that writes into `folder` is over, and shows its log when it failed. Resolves with whether the programs are there. */
@@ -138,9 +147,13 @@ async function built(folder) {
   return false;
 }
 
-/** Runs node's test runner over the files. Resolves with its summary, the skipped tests and what went wrong. */
-async function runTests(files, flags, partsEnv, resultsFile) {
+/**
+ * Runs node's test runner over the files, which prints to the file `output` if that is given. Keeps its files in `scratch`.
+ * Resolves with its summary, the skipped tests and what went wrong.
+ */
+async function runTests(files, flags, partsEnv, scratch, output) {
   const id = randomUUID();
+  const resultsFile = join(scratch, id);
   const reporter = pathToFileURL(join(root, 'scripts/results-reporter.mjs')).href;
   const reporters = ['spec', 'stdout', reporter, resultsFile].map((value, i) =>
     i % 2 === 0 ? `--test-reporter=${value}` : `--test-reporter-destination=${value}`,
@@ -158,14 +171,17 @@ async function runTests(files, flags, partsEnv, resultsFile) {
     TROUPE_TEST_PROCESSOR_TIME: `${resultsFile}-processor-time`,
     NODE_V8_COVERAGE: join(coverageDir, 'tmp'),
   };
-  running = spawn(process.execPath, ['--enable-source-maps', '--test', ...own, ...flags, ...files], {
-    cwd: root,
-    env,
-    stdio: ['ignore', 'inherit', 'inherit'],
-  });
-  const processes = watchProcesses(running.pid, `TROUPE_TEST_RUN=${id}`);
-  const [code, signal] = await once(running, 'exit');
-  running = undefined;
+  const to = output === undefined ? 'inherit' : openSync(output, 'w');
+  const child = begun(
+    spawn(process.execPath, ['--enable-source-maps', '--test', ...own, ...flags, ...files], {
+      cwd: root,
+      env,
+      stdio: ['ignore', to, to],
+    }),
+  );
+  if (to !== 'inherit') closeSync(to);
+  const processes = watchProcesses(child.pid, `TROUPE_TEST_RUN=${id}`);
+  const [code, signal] = await once(child, 'exit');
 
   const ending = code === 0 || interrupted ? undefined : `the tests ended with ${signal ?? `exit code ${code}`}`;
   const results = readResults(resultsFile, env.TROUPE_TEST_PROCESSOR_TIME);
@@ -233,9 +249,8 @@ async function reportCoverage() {
     ...[`--temp-directory=${join(coverageDir, 'tmp')}`, `--reports-dir=${coverageDir}`],
     ...['--reporter=text', '--reporter=lcovonly', '--check-coverage', `--lines=${MIN_LINES_PERCENT}`],
   ];
-  running = spawn(process.execPath, [c8, 'report', ...options], { cwd: root, stdio: 'inherit' });
-  const [code] = await once(running, 'exit');
-  running = undefined;
+  const child = begun(spawn(process.execPath, [c8, 'report', ...options], { cwd: root, stdio: 'inherit' }));
+  const [code] = await once(child, 'exit');
   return code === 0;
 }
 
