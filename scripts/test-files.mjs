@@ -22,6 +22,12 @@ export function findTests(root, patterns) {
   });
 }
 
+/** Those of `files` (built test files) that need the programs of a Kubernetes cluster. */
+export function findOnCluster(root, files) {
+  const programs = join(root, 'dist/test/support/kubernetes/programs.js');
+  return files.filter((file) => loads(join(root, file), programs));
+}
+
 /**
  * Which of `files` (built test files) hold these failures, each a name and the path it was declared at. A test that is declared in a
  * shared file is looked for in all that load it. All of `files` when one cannot be found.

@@ -20,7 +20,7 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { watchProcesses } from './processes.mjs';
 import { startSharedParts } from './shared-parts.mjs';
-import { COVERED, filesOfFailures, findTests, findTypeOnly } from './test-files.mjs';
+import { COVERED, filesOfFailures, findOnCluster, findTests, findTypeOnly } from './test-files.mjs';
 
 const FILE_TIMEOUT_MS = 600_000;
 /** One more than there are processors: about half of the time, a file waits for an engine, a broker or a deadline. */
@@ -28,9 +28,6 @@ const CONCURRENCY = availableParallelism() + 1;
 const MIN_LINES_PERCENT = 90;
 const MAX_REPEATED = 6;
 const SLOWEST_SHOWN = 30;
-/** Files whose tests need the programs of a Kubernetes cluster. */
-const NEEDS_CLUSTER =
-  /test\/(kubernetes\/(deploy|hazards|trial|leftovers)|engine\/kubernetes(-more)?\.|e2e\/kubernetes)/;
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const coverageDir = join(root, 'coverage');
@@ -73,7 +70,7 @@ async function main(args) {
     const notes = [];
     const result = { skipped: [], summary: [], failures: [], problems: [], left: [], durations: [] };
     const ran = [];
-    const onCluster = files.filter((file) => NEEDS_CLUSTER.test(file));
+    const onCluster = findOnCluster(root, files);
     const rest = files.filter((file) => !onCluster.includes(file));
     const run = async (some, own, output) => {
       if (interrupted || some.length === 0) return;
