@@ -9,7 +9,15 @@ import { z } from 'zod';
 import { registryFiles } from '../../cmd/node/registry/files.ts';
 import { runningRegistry } from '../../cmd/node/registry/process.ts';
 import { tar } from '../../lib/tar.ts';
-import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
+import {
+  addUsers,
+  deleteAll,
+  logIn,
+  type RunningPlatform,
+  request,
+  startPlatform,
+  troupe,
+} from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { docker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
 import { proxyTo } from '../support/engine/outside.ts';
@@ -56,10 +64,7 @@ describe('the registry that comes along', { skip, timeout: 240_000 }, () => {
     };
     await start();
     cleanup.after(() => platform.stop());
-    for (const [name, password] of [ANN, BOB]) {
-      const added = await troupe(['users', 'add', name, '--data', data], { env, input: password });
-      assert.equal(added.code, 0, added.stderr);
-    }
+    await addUsers([ANN, BOB], data, env);
     // What a client needs of the platform: its authority, and its name.
     trusted = join(folder, 'trusted');
     await mkdir(trusted);

@@ -11,6 +11,7 @@ import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import {
+  addUsers,
   firstLine,
   logIn,
   type RunningPlatform,
@@ -102,10 +103,7 @@ describe('the registry of deploy/kubernetes', { skip, timeout: 240_000 }, () => 
     const data = join(folder, 'data');
     platform = await startPlatform({ data, env, args: ['--domain', DOMAIN] });
     cleanup.after(() => platform.stop());
-    for (const [name, password] of [ANN, BOB]) {
-      const added = await troupe(['users', 'add', name, '--data', data], { env, input: password });
-      assert.equal(added.code, 0, added.stderr);
-    }
+    await addUsers([ANN, BOB], data, env);
     trusted = join(folder, 'trusted');
     await mkdir(trusted);
     const roles = await database.serviceRoles();

@@ -88,7 +88,7 @@ export function nextStep(row: ContainerOutline, actual: ContainerState | undefin
   return actual.address === null ? 'restart' : 'probe';
 }
 
-/** Whether nothing is to be done, or it waits in the row (image-change.ts, health.ts, successor.ts). */
+/** Whether nothing is to be done, or it waits in the row (image-change.ts, health.ts, predecessor.ts). */
 export function isTendedElsewhere(step: Step): step is 'settled' | 'image' | 'health' | 'predecessor' {
   return step === 'settled' || step === 'image' || step === 'health' || step === 'predecessor';
 }
@@ -332,18 +332,8 @@ export function isTooLate({ row, triedSince, makingSince }: StartTimes, now: num
 const shown = (row: ContainerRow) => [
   ...[row.name, row.status, row.statusReason, row.address, row.externalAddress, row.sshEnabled, row.sshKeyIds],
   ...[row.mountPaths, row.ports, row.pullPolicy, row.startedAt, row.endedAt, row.exitCode, row.restarts],
-  ...[
-    row.image,
-    row.nextImage,
-    row.instanceType,
-    row.memoryMb,
-    row.storageGb,
-    row.network,
-    row.expiresAt,
-    row.egress,
-    row.overlap,
-  ],
-  ...[row.healthState, row.healthReason, row.givenUp, row.addressName],
+  ...[row.image, row.nextImage, row.instanceType, row.memoryMb, row.storageGb, row.network, row.expiresAt],
+  ...[row.egress, row.overlap, row.healthState, row.healthReason, row.givenUp, row.addressName],
 ];
 
 /** Whether a view is another than before, or is gone; undefined: it is the same. */

@@ -56,6 +56,18 @@ export function spawnTroupe(args: readonly string[], env: Record<string, string>
   });
 }
 
+/** Adds users, each a name and a password, to the platform whose data is in `data`. */
+export async function addUsers(
+  users: readonly (readonly [name: string, password: string])[],
+  data: string,
+  env: Record<string, string>,
+): Promise<void> {
+  for (const [name, password] of users) {
+    const added = await troupe(['users', 'add', name, '--data', data], { env, input: password });
+    assert.equal(added.code, 0, added.stderr);
+  }
+}
+
 /** The first line of a program's output; undefined when it ended before, or said nothing for `timeoutMs`. */
 export async function firstLine(
   child: { readonly stdout: Readable },
