@@ -24,6 +24,8 @@ describe('a terminal that is pasted into', {
   let page: Page;
   let box: OwnContainer;
 
+  const rows = () => page.locator('.xterm-rows');
+
   before(async () => {
     console = await openConsole(cleanup);
     ({ page } = console);
@@ -32,9 +34,13 @@ describe('a terminal that is pasted into', {
     await console.open(`/containers/${box.id}`, 'Log in to troupe.localhost');
     await console.logIn();
     await page.locator('.terminal-pane .status.ok').first().waitFor();
+    // What is typed before the shell reads is shown twice.
+    await rows()
+      .locator('> div', { hasText: /[#$]\s*$/ })
+      .first()
+      .waitFor();
   });
 
-  const rows = () => page.locator('.xterm-rows');
   const paste = async (text: string) => {
     await console.browser.run(COPY, text);
     await page.locator('.xterm-helper-textarea').focus();
