@@ -245,8 +245,13 @@ well() {
   return 1
 }
 
+# As lines of a log are stamped.
+stamp() { date -u +%Y-%m-%dT%H:%M:%S.%NZ; }
+
+# Prints from when to when the release was tried: what it said in the log is from then.
 back() {
   trap '' HUP INT TERM
+  tried="$since $(stamp)"
   if [ -n "$old" ]; then
     lead "$old"
     again
@@ -258,6 +263,7 @@ back() {
   fi
   # One that has run before stays.
   [ "$isnew" = no ] || rm -rf "$root/releases/${1:?}"
+  echo "$tried"
   exit 10
 }
 
@@ -265,6 +271,7 @@ back() {
 switch() {
   new=$1
   old=$(current)
+  since=$(stamp)
   trap 'say Interrupted.; back "$new"' HUP INT TERM
   echo "$old" >"$root/pending.new"
   mv -f "$root/pending.new" "$root/pending"

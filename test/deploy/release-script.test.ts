@@ -189,8 +189,13 @@ describe('a release of an app', {
     const { send, deploy, answer, run, releases, port, at } = await machine(t);
     const failing = async (source: string, grace: number, start?: string) => {
       const { dir } = await send({ 'app.pl': source }, { grace, ...(start && { start }) });
-      const { code, said } = await run(['activate', dir]);
+      const began = new Date().toISOString();
+      const { code, out, said } = await run(['activate', dir]);
       assert.equal(code, 10, said);
+      // From when to when it was tried: what it said in the container's log.
+      const [since = '', until = ''] = out.trim().split(' ');
+      assert.match(out, /^\S+Z \S+Z\n$/);
+      assert.ok(began < since && since < until && until < new Date().toISOString(), out);
       return said;
     };
     // Nothing to go back to: nothing runs, and nothing is left.

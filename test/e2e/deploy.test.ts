@@ -140,6 +140,13 @@ describe('an app from a folder', { skip: skip(), timeout: 1_500_000 }, () => {
     assert.equal(failed.code, 1);
     assert.match(failed.stderr, /node listens on 127\.0\.0\.1:8080\n/);
     assert.match(failed.stderr, /Release 1 runs again\.[\s\S]*troupe: shop is not changed: see above\.\n$/);
+    await put('server.js', 'console.error("no DATABASE_URL"); process.exit(3)');
+    const crashed = await run(['deploy', folder]);
+    assert.match(crashed.stderr, /ended with exit code 3\.[\s\S]*The end of its log:[\s\S]*no DATABASE_URL/);
+    await put('server.js', '');
+    const ended = await run(['deploy', folder, '--grace', '3']);
+    assert.match(ended.stderr, /it must stay in the foreground\.[\s\S]*The end of its log:/);
+    assert.ok(!ended.stderr.includes('DATABASE_URL'), 'what another release said is not told of this one');
     const broken = await run(['deploy', folder, '--build', 'false']);
     assert.equal(broken.code, 1);
     assert.match(broken.stderr, /The build failed with exit code 1\./);

@@ -64,6 +64,8 @@ const GUARD = `[ -f ${SCRIPT_PATH} ] || exit 9; exec /bin/sh ${SCRIPT_PATH} "$@"
 const STATE = 6;
 const NOTHING = 9;
 const UNHEALTHY = 10;
+/** From when to when a release was tried that is not well. Scripts of older versions do not say it. */
+const TRIED = /^(?<since>\d{4}-\S{1,30}Z) (?<until>\d{4}-\S{1,30}Z)\n$/;
 /** Lines of a failed step, and of the container's log, that a person is told. */
 const TOLD_LINES = 20;
 
@@ -89,7 +91,7 @@ export async function runStep(
   if (code === 0) return output;
   if (code === STATE) throw new ClientFailure('state', clean(output.trim()));
   if (code === NOTHING) throw new ClientFailure('state', `Nothing is deployed to ${name}: \`troupe deploy\`.`);
-  if (code === UNHEALTHY) await lastLines(session, id);
+  if (code === UNHEALTHY) await lastLines(session, id, TRIED.exec(output));
   const isTold = options.onLine !== undefined && said.length > 0 && !session.out.json;
   const why = isTold ? `${name} is not changed: see above.` : said.join('\n');
   throw new ClientFailure('failed', why === '' ? `It failed with exit code ${code}.` : why);
@@ -113,11 +115,16 @@ export async function runSwitch(
   }
 }
 
-/** What the container printed last. */
-async function lastLines({ client, out }: ClientSession, id: string): Promise<void> {
+/** What the container printed last, of the time in which the release was tried: earlier ones said other things. */
+async function lastLines({ client, out }: ClientSession, id: string, tried: RegExpExecArray | null): Promise<void> {
   if (out.json) return;
-  const lines = await client.readLog({ id, tail: TOLD_LINES });
-  out.note('The end of its log:');
+  const lines = await client.readLog({
+    id,
+    tail: TOLD_LINES,
+    since: tried?.groups?.since,
+    until: tried?.groups?.until,
+  });
+  out.note(lines.length === 0 ? 'It printed nothing.' : 'The end of its log:');
   for (const { text } of lines) out.note(out.paint(`  ${clean(text)}`, 'dim'));
 }
 
