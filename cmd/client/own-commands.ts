@@ -49,9 +49,13 @@ export function addOwnImages(program: Command): void {
   clientCommand(
     image,
     'import <source> [name]',
-    'copy an image that anybody may pull, such as nginx:1.27, to the registry (default name: the same without owner)',
+    'copy an image of another registry, such as nginx:1.27 (default name: the same without owner)',
   )
     .summary('copy an image of another registry')
+    .option(
+      '--username <name>',
+      'your name at the other registry; the password is typed, or piped in (default: as `docker login` kept it)',
+    )
     .action(inImages((of) => of.importImage));
   clientCommand(image, 'rm <name>', 'remove NAME:TAG from the registry').action(inImages((of) => of.removeImage));
 }

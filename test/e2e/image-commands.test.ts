@@ -154,7 +154,10 @@ describe('images of one’s own at the command line', { skip, timeout: 240_000 }
     assert.match(library.stderr, /You may not push at library\/web/);
     const none = await as('ann', 'image', 'import', `${other.host}/shop/none:1`);
     assert.equal(none.code, 5, none.stderr);
-    assert.match(none.stderr, /has no .*shop\/none:1 that anybody may pull.*`troupe image push`/);
+    assert.match(none.stderr, /has no .*shop\/none:1 that anybody may pull.*--username NAME/);
+    const named = await as('ann', 'image', 'import', `${other.host}/shop/none:1`, '--username', 'bob');
+    assert.equal(named.code, 5, named.stderr);
+    assert.match(named.stderr, /shop\/none:1 that bob may pull/);
   });
 
   test('a stranger is refused', async () => {

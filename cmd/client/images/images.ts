@@ -13,6 +13,7 @@ import type { ClientCommandOptions } from '../session.ts';
 import { type ArchivedImage, ImageArchive, MEDIA } from './archive.ts';
 import { digestOf, imageName, Repository, referenceOf, registryOf } from './registry.ts';
 import { ImageSource, sourceName } from './source.ts';
+import { askedLogin, keptLogin } from './source-login.ts';
 
 /** A blob, as a manifest names it. */
 interface ImageBlob {
@@ -60,17 +61,27 @@ export async function pushImage(file: string, text: string, options: ClientComma
   );
 }
 
+export interface ImportOptions extends ClientCommandOptions {
+  /** Of the other registry. */
+  readonly username?: string;
+}
+
 /**
  * Copies an image of another registry, by way of this machine: it, and not the platform, asks the other registry. What
  * is there is not copied again.
  */
-export async function importImage(text: string, to: string | undefined, options: ClientCommandOptions): Promise<void> {
+export async function importImage(text: string, to: string | undefined, options: ImportOptions): Promise<void> {
   const from = sourceName(text);
   const session = openFiles(options);
   const { host, url, architecture } = await registryOf(session);
   const tag = from.version.startsWith('sha256:') ? 'latest' : from.version;
   const name = imageName(to ?? `${from.repository.split('/').at(-1)}:${tag}`, host, await usernameOf(session));
-  const source = new ImageSource(from);
+  const { machine } = session.out.place;
+  const login =
+    options.username !== undefined
+      ? await askedLogin(session.out, options.username, from.host)
+      : machine && keptLogin(machine, from.host);
+  const source = new ImageSource(from, login);
   const image = await source.image(architecture);
   const repository = new Repository(session, url, name, ['pull', 'push']);
   const digest = digestOf(image.bytes);

@@ -1,4 +1,4 @@
-/** An image in a registry elsewhere, as anybody may pull it (OCI distribution specification; token specification). */
+/** An image in a registry elsewhere (OCI distribution specification; token specification). */
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { errorText } from '../../../lib/errors.ts';
@@ -7,6 +7,7 @@ import { ClientFailure } from '../failure.ts';
 import { MEDIA } from './archive.ts';
 import { archivedConfig, archivedIndex, archivedManifest, type Descriptor } from './archive-json.ts';
 import { ACCEPTED, digestOf } from './registry.ts';
+import type { SourceLogin } from './source-login.ts';
 
 const MOST_JSON_BYTES = 4 * 1024 * 1024;
 /** How long an answer may take to begin, ms. */
@@ -51,14 +52,16 @@ interface SourceImage {
   readonly blobs: readonly Descriptor[];
 }
 
-/** See above. Nothing but the name of the image is told to the registry. */
+/** See above. Nothing but the name of the image, and the login if there is one, is told to the registry. */
 export class ImageSource {
   readonly #name: SourceName;
   readonly #base: string;
-  #token: string | undefined;
+  readonly #login: SourceLogin | undefined;
+  #authorization: string | undefined;
 
-  constructor(name: SourceName) {
+  constructor(name: SourceName, login?: SourceLogin) {
     this.#name = name;
+    this.#login = login;
     const host = name.host === HUB ? 'registry-1.docker.io' : name.host;
     // As Docker does it: registries on this machine speak plain HTTP.
     const scheme = isLoopback(host.replace(/:\d+$/, '')) ? 'http' : 'https';
@@ -130,11 +133,11 @@ export class ImageSource {
 
   async #get(path: string): Promise<Response> {
     const { host, repository, version } = this.#name;
-    let response = await this.#ask(`${this.#base}/${path}`, this.#token);
+    let response = await this.#ask(`${this.#base}/${path}`, this.#authorization);
     if (response.status === 401) {
       await response.body?.cancel();
-      this.#token = await this.#newToken(response.headers.get('www-authenticate') ?? '');
-      response = await this.#ask(`${this.#base}/${path}`, this.#token);
+      this.#authorization = await this.#authorized(response.headers.get('www-authenticate') ?? '');
+      response = await this.#ask(`${this.#base}/${path}`, this.#authorization);
     }
     if (response.ok) return response;
     await response.body?.cancel();
@@ -142,30 +145,45 @@ export class ImageSource {
     if (response.status === 429)
       throw new ClientFailure('limit', `${host} lets nobody pull so much at once: try it again later.`);
     if ([401, 403, 404].includes(response.status))
-      throw new ClientFailure(
-        'missing',
-        `${host} has no ${what} that anybody may pull. Of a private one make an archive: \`docker pull\`, ` +
-          '`docker save`, and `troupe image push`.',
-      );
+      throw this.#login === undefined
+        ? new ClientFailure(
+            'missing',
+            `${host} has no ${what} that anybody may pull. For a private one log in there: --username NAME, or ` +
+              `\`docker login ${host}\` before.`,
+          )
+        : new ClientFailure(
+            'missing',
+            `${host} has no ${what} that ${this.#login.username} may pull, or the password is another. --username ` +
+              'names another user.',
+          );
     throw new ClientFailure('unreachable', `${host} answered with status ${response.status}: try it again later.`);
   }
 
-  /** A token for anybody, from where the registry says. */
-  async #newToken(challenge: string): Promise<string | undefined> {
+  /** What a request carries from now on: a token from where the registry says, or the login itself. */
+  async #authorized(challenge: string): Promise<string | undefined> {
+    const basic = this.#login === undefined ? undefined : basicOf(this.#login);
+    if (/^basic /i.test(challenge)) return basic;
     const field = (name: string) => new RegExp(`${name}="([^"]*)"`).exec(challenge)?.[1];
     const realm = URL.canParse(field('realm') ?? '') ? new URL(field('realm') ?? '') : undefined;
     if (realm === undefined || !/^bearer /i.test(challenge)) return undefined;
-    if (realm.protocol !== 'https:' && !isLoopback(realm.hostname)) return undefined;
+    // A password goes over plain HTTP only to this machine, and only if the registry is there, too.
+    const isPlainHere = isLoopback(realm.hostname) && (basic === undefined || this.#base.startsWith('http:'));
+    if (realm.protocol !== 'https:' && !isPlainHere) return undefined;
     const service = field('service');
     if (service !== undefined) realm.searchParams.set('service', service);
     realm.searchParams.set('scope', `repository:${this.#name.repository}:pull`);
-    const response = await this.#ask(realm.href, undefined);
-    const text = (await this.#whole(response)).toString('utf8');
-    return tokenSchema.safeParse(jsonOf(text)).data;
+    // A login that is over must not stand in the way of what anybody may pull.
+    for (const login of basic === undefined ? [undefined] : [basic, undefined]) {
+      const text = (await this.#whole(await this.#ask(realm.href, login))).toString('utf8');
+      const token = tokenSchema.safeParse(jsonOf(text)).data;
+      if (token !== undefined) return `Bearer ${token}`;
+    }
+    return undefined;
   }
 
-  async #ask(url: string, token: string | undefined): Promise<Response> {
-    const headers = { accept: ACCEPTED, ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) };
+  async #ask(url: string, authorization: string | undefined): Promise<Response> {
+    // Where it is led to another host, `fetch` leaves the authorization out.
+    const headers = { accept: ACCEPTED, ...(authorization === undefined ? {} : { authorization }) };
     const late = new AbortController();
     const timer = setTimeout(() => late.abort(new Error('there was no answer in time')), ANSWER_MS);
     try {
@@ -180,3 +198,6 @@ export class ImageSource {
 }
 
 const isLoopback = (host: string): boolean => /^(localhost|127\.\d+\.\d+\.\d+)$/.test(host);
+
+const basicOf = ({ username, password }: SourceLogin): string =>
+  `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
