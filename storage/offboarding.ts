@@ -106,6 +106,8 @@ export async function isUserActive(tx: Tx, userId: string): Promise<boolean> {
 export interface Left {
   readonly containers: number;
   readonly mappings: number;
+  /** The registry may have images of theirs, which go last. */
+  readonly images?: true;
 }
 
 /** What a user has. Containers that are being deleted count until nothing is left of them. */
@@ -126,13 +128,14 @@ export function forgetOffboarded(
   return db.tx(async (tx) => {
     // Whoever began something has committed by now (`isUserActive`).
     const user = await tx.one(
-      offboardedRow,
-      `select id, username, leaving from users where id = $1 and leaving = 'remove' for update`,
+      offboardedRow.extend({ hasImages: z.boolean() }),
+      `select id, username, leaving, has_images as "hasImages" from users
+       where id = $1 and leaving = 'remove' for update`,
       [userId],
     );
     if (user === undefined) return undefined;
     const left = await leftOf(tx, userId);
-    if (left.containers + left.mappings > 0) return left;
+    if (left.containers + left.mappings > 0 || user.hasImages) return user.hasImages ? { ...left, images: true } : left;
     for (const forget of [deleteOwnedOfUser, deleteKeysOfUser, deleteNotificationsOfUser]) await forget(tx, userId);
     await tx.run(`delete from public_repositories where starts_with(name, $1)`, [`${user.username}/`]);
     await tx.run('delete from users where id = $1', [userId]);
@@ -141,6 +144,17 @@ export function forgetOffboarded(
     await also(tx, user);
     return undefined;
   });
+}
+
+/** The name of a user who is being removed, and of whom the registry may have images; undefined for all others. */
+export function nameOfImages(db: Queries, userId: string): Promise<string | undefined> {
+  const waiting = `select username from users where id = $1 and leaving = 'remove' and has_images`;
+  return oneValue(db, z.string(), waiting, [userId]);
+}
+
+/** The registry has no images of the user any more. */
+export async function noteNoImages(tx: Tx, userId: string): Promise<void> {
+  await tx.run('update users set has_images = false where id = $1', [userId]);
 }
 
 /** The id of the user of this name who was removed last, and not followed by another; undefined when there was none. */

@@ -681,6 +681,7 @@ create table users (
   leaving text,
   sessions_epoch integer not null default 0,
   kept_session text,
+  has_images boolean not null default false,
   constraint users_pkey PRIMARY KEY (id),
   constraint users_display_name_check CHECK (((length(display_name) >= 1) AND (length(display_name) <= 128))),
   constraint users_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),

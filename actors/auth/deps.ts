@@ -3,7 +3,7 @@ import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../../proto/auth/tokens.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
-import type { RegistryRoom, RegistryUsage } from '../../proto/ports/local-registry.ts';
+import type { RegistryRoom, RegistryUsage, RemovedImages } from '../../proto/ports/local-registry.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
 import type { Placement } from '../service/placement.ts';
@@ -49,4 +49,6 @@ export interface RegistryDeps {
   readonly room?: (() => Promise<RegistryRoom>) | undefined;
   /** What a user has there; undefined: that is not for the platform to know. */
   readonly usage?: ((username: string) => Promise<RegistryUsage>) | undefined;
+  /** Removes the images of a user, as far as tags lead to them; again goes on. Undefined: there is no registry. */
+  readonly removeImages?: ((username: string) => Promise<RemovedImages>) | undefined;
 }

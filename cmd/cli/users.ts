@@ -207,7 +207,8 @@ export async function usersRemove(username: string, options: RemoveOptions): Pro
   const state = isDone ? 'removed' : 'leaving';
   print(options, { id, username, state, ...(isDone ? {} : left) }, () => {
     if (isDone) return `${username} is removed, with all that was theirs.`;
-    const rest = `${count(left?.containers, 'container')} and ${count(left?.mappings, 'hostname')} are still to go`;
+    const counts = [count(left?.containers, 'container'), count(left?.mappings, 'hostname')];
+    const rest = `${left?.images ? `${counts.join(', ')} and images` : counts.join(' and ')} are still to go`;
     return isServed
       ? `${username} is being removed: ${rest}. The platform goes on by itself; run this again to see.`
       : `${username} is being removed: ${rest}, as soon as a platform runs on this database.`;

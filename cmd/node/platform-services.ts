@@ -2,6 +2,7 @@
  * The services of `troupe up`, and the listeners of authentication, compute, the monitor and notifications; that of the
  * networking API is beside the gateway.
  */
+import type { RegistryDeps } from '../../actors/auth/deps.ts';
 import { reachableAddress } from '../../lib/ip-address.ts';
 import { runtimeEndpoints } from '../../proto/auth/actors.ts';
 import type { Service } from '../../proto/endpoint.ts';
@@ -19,7 +20,7 @@ import { ActorOperations, withOperations, withProblem } from './operations.ts';
 import { DRAIN_MS, type PlatformCore, type PlatformOptions } from './platform-core.ts';
 import { platformFacts } from './platform-facts.ts';
 import { platformOperations } from './platform-operations.ts';
-import { openAuth } from './roles/auth.ts';
+import { imagesRemoval, openAuth } from './roles/auth.ts';
 import { openCompute } from './roles/compute.ts';
 import { DEFAULT_REFRESH_MS, openMonitor } from './roles/monitor.ts';
 import { openNotify } from './roles/notify.ts';
@@ -66,15 +67,8 @@ export async function openServices(
     metrics,
     ...core.callers,
   });
-  const registry = await registryOf(options.environment, core.db);
-  const auth = await openAuth(partsOf('auth'), placement, {
-    registry: {
-      ...registry,
-      asksHolders: options.registry?.barrier !== undefined,
-      room: options.registry?.room,
-      usage: options.registry?.usage,
-    },
-  });
+  const registry = await registryDeps(partsOf('auth'), options.registry);
+  const auth = await openAuth(partsOf('auth'), placement, { registry });
   const takenPorts = Object.values(options.ports);
   const { engine, keys } = core;
   const { encryptionKey: sealKey } = secrets;
@@ -161,6 +155,18 @@ export async function openServices(
   };
   teardown.add('streams of the monitor', async () => monitor.service.drain());
   return { ...listeners, network, tools, mapped, addressOf };
+}
+
+/** What the authentication service is told of the image registry; `own`: of the one that is asked past its name. */
+async function registryDeps(parts: RoleParts, own: PlatformOptions['registry']): Promise<RegistryDeps> {
+  const registry = await registryOf(parts.environment, parts.db);
+  return {
+    ...registry,
+    asksHolders: own?.barrier !== undefined,
+    room: own?.room,
+    usage: own?.usage,
+    removeImages: imagesRemoval(parts, registry, own?.address),
+  };
 }
 
 function factsOf({ environment, domain, registry }: PlatformOptions, gatewayAddress: () => GatewayAddress | undefined) {

@@ -17,6 +17,9 @@ export interface RegistryUsage {
   readonly limit: number | undefined;
 }
 
+/** What became of the images of a user: `kept`, where the registry lets nobody delete. */
+export type RemovedImages = 'gone' | 'kept';
+
 /** What is known besides of one whose images this process keeps. */
 export interface HostedRegistry {
   /** Of the images that run on its machine; undefined where that is not known. */

@@ -83,6 +83,11 @@ export async function insertUser(
   }
 }
 
+/** The registry may have images of users of these names. */
+export async function noteImages(db: Queries, usernames: readonly string[]): Promise<void> {
+  await db.run('update users set has_images = true where username = any($1) and not has_images', [usernames]);
+}
+
 /**
  * Changes the display name; the user as it is now, or undefined when nothing changed: that was the name, or there is no
  * such user.

@@ -192,3 +192,41 @@ test('the administrator is not removed, nobody who is being removed comes back, 
   await until(async () => (await offboardedUsers(auth.db)).length === 0, { what: 'the service forgets her' });
   await until(async () => (await auth.db.run('select from entity_timers')) === 0, { what: 'no timer is left' });
 });
+
+test('whoever could push is forgotten once the registry has no images of theirs, however often that fails', async (t) => {
+  const asked: string[] = [];
+  let answer: 'away' | 'gone' | 'kept' = 'away';
+  const auth = await openAuth(t, {
+    registry: {
+      removeImages: async (username) => {
+        asked.push(username);
+        if (answer === 'away') throw new Error('the registry is away');
+        return answer;
+      },
+    },
+  });
+  const pushes = async (name: string, scope: string) => {
+    if (name !== 'ann') await addUser(auth.outside, name, PASSWORD);
+    const person = await auth.enter(name);
+    const basic = { username: name, password: PASSWORD };
+    await auth.call(registryToken, undefined, { query: { service: 'r.test', scope }, basic });
+    return person.userId;
+  };
+  const [ann, bob, eve] = [
+    await pushes('ann', 'repository:ann/app:pull,push'),
+    await pushes('bob', 'repository:bob/app:pull'),
+    await pushes('eve', 'repository:ann/app:push repository:eve/app:push'),
+  ];
+  const isGone = (id: string) => until(async () => (await forgetUser(auth.db, id)) === undefined, { what: 'gone' });
+  for (const name of ['ann', 'bob']) await beginRemoval(auth.db, name, 'admin');
+  // Who only pulled has none.
+  await isGone(bob);
+  await until(() => asked.length > 1, { what: 'it is tried again', timeoutMs: 10_000 });
+  assert.deepEqual(await forgetUser(auth.db, ann), { containers: 0, mappings: 0, images: true });
+  answer = 'gone';
+  await isGone(ann);
+  answer = 'kept';
+  await beginRemoval(auth.db, 'eve', 'admin');
+  await isGone(eve);
+  assert.deepEqual([...new Set(asked)], ['ann', 'eve']);
+});

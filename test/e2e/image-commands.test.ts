@@ -16,7 +16,11 @@ import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
 import { freePort, tempDir } from '../support/temp.ts';
 
-const PASSWORDS: Readonly<Record<string, string>> = { ann: 'the password of ann', bob: 'the password of bob' };
+const PASSWORDS: Readonly<Record<string, string>> = {
+  ann: 'the password of ann',
+  bob: 'the password of bob',
+  eve: 'that of eve',
+};
 const skip = skipWithoutDocker() || skipWithout('docker', 'docker-registry', 'script', 'skopeo');
 
 const pushedSchema = z.strictObject({
@@ -30,7 +34,7 @@ describe('images of one’s own at the command line', { skip, timeout: 240_000 }
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let folder: string;
-  let platform: RunningPlatform;
+  let platform: RunningPlatform & { readonly data: string; readonly env: Readonly<Record<string, string>> };
   let host: string;
   let saved: string;
 
@@ -40,7 +44,7 @@ describe('images of one’s own at the command line', { skip, timeout: 240_000 }
     cleanup.after(() => database.close());
     const data = join(folder, 'data');
     const env = { DATABASE_URL: database.url, DEFAULT_IMAGE: image, REGISTRY: 'auto', REGISTRY_USER_MB: '40' };
-    platform = await startPlatform({ data, env });
+    platform = { ...(await startPlatform({ data, env })), data, env };
     cleanup.after(() => platform.stop());
     const keyFile = join(folder, 'key.pub');
     await writeFile(keyFile, `${publicKey()}\n`);
@@ -218,6 +222,26 @@ describe('images of one’s own at the command line', { skip, timeout: 240_000 }
     cleanup.after(person.stop);
     assert.equal(await person.ended, 0, person.screen());
     assert.match(person.screen(), /Your images hold 24\.\d MiB of 40\.0 MiB in the registry\./);
+  });
+
+  test('the images of a removed user go with them, and a new user of the name has none', async () => {
+    await push('eve', saved, 'app:1');
+    await push('eve', saved, 'app:2');
+    await push('eve', await layout(), 'eve/deep/er:1');
+    await push('ann', saved, 'app:1');
+    assert.equal((await listed('eve')).length, 3);
+    const operator = (words: string[], input = '') =>
+      troupe([...words, '--data', platform.data], { env: platform.env, input });
+    const removed = await operator(['users', 'remove', 'eve', '--yes']);
+    assert.equal(removed.stdout, 'eve is removed, with all that was theirs.\n', removed.stderr);
+    const added = await operator(['users', 'add', 'eve'], PASSWORDS.eve);
+    assert.equal(added.code, 0, added.stderr);
+    const login = await as('eve', 'login', '--data', platform.data, '--user', 'eve', '--password-stdin');
+    assert.equal(login.code, 0, login.stderr);
+    assert.deepEqual(await listed('eve'), []);
+    const gone = await as('eve', 'image', 'rm', 'eve/deep/er:1');
+    assert.equal(gone.code, 5, gone.stderr);
+    assert.ok((await listed('ann')).includes(`${host}/ann/app:1`), 'those of others stay');
   });
 
   test('what is no image for this platform is refused with a sentence', async () => {

@@ -1,4 +1,5 @@
 /** Rights at the registry: what the platform pulls for its users, what they may see, and what operators make public. */
+import type { RepositoryAccess } from '../../../proto/auth/registry.ts';
 import type { RegistryHolder } from '../../../proto/auth/tokens.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import type { RegistryAuth } from '../../../proto/ports/engine.ts';
@@ -20,6 +21,8 @@ interface RegistryRights {
   readonly mayPull: (username: string, repositories: readonly string[]) => Promise<string[]>;
   /** The platform's own token: for the list of repositories, and to pull (hence list the tags of) `repositories`. */
   readonly ownToken: (repositories: readonly string[]) => Promise<string>;
+  /** The same, which also lets delete there. */
+  readonly removalToken: (repositories: readonly string[]) => Promise<string>;
 }
 
 /** Makes it for the registry at `host`. */
@@ -41,6 +44,12 @@ export function registryRights(
     return accessFor(who, asked, (name) => open.has(name));
   };
 
+  const own = async (repositories: readonly string[], actions: RepositoryAccess['actions']) => {
+    const access = repositories.map((name) => ({ type: 'repository' as const, name, actions }));
+    const catalog = { type: 'registry' as const, name: 'catalog' as const, actions: ['*'] as const };
+    return (await issue({ subject: '', service: host, access: [catalog, ...access] })).token;
+  };
+
   return {
     auth: async ({ userId, image }) => {
       const username = await usernameById(db, userId);
@@ -56,11 +65,8 @@ export function registryRights(
       const who: RegistryIdentity = { kind: 'user', username, isAdmin: username === adminUsername };
       return (await accessOf(who, repositories)).map(({ name }) => name);
     },
-    ownToken: async (repositories) => {
-      const pulls = repositories.map((name) => ({ type: 'repository' as const, name, actions: ['pull' as const] }));
-      const catalog = { type: 'registry' as const, name: 'catalog' as const, actions: ['*'] as const };
-      return (await issue({ subject: '', service: host, access: [catalog, ...pulls] })).token;
-    },
+    ownToken: (repositories) => own(repositories, ['pull']),
+    removalToken: (repositories) => own(repositories, ['pull', 'delete']),
   };
 }
 

@@ -4,12 +4,12 @@ import { API_TOKEN_PREFIX, REGISTRY_TOKEN_SECONDS, type RegistryHolder } from '.
 import type { Caller, CallOf, ReplyOf } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { publicAmong } from '../../../storage/auth/repositories.ts';
-import { userById } from '../../../storage/auth/users.ts';
+import { noteImages, userById } from '../../../storage/auth/users.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
 import type { AuthDeps, RegistryDeps } from '../deps.ts';
 import type { ProvePassword } from '../login/prove-password.ts';
 import { pullCredentials } from './pull-credential.ts';
-import { accessFor, askedFor, type RegistryIdentity } from './registry-rules.ts';
+import { accessFor, askedFor, ownerOf, type RegistryIdentity } from './registry-rules.ts';
 import { DEFAULT_ISSUER, registryTokens } from './registry-tokens.ts';
 
 /** The handlers. */
@@ -37,6 +37,7 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
         registry,
         accessFor(who, asked, (name) => open.has(name)),
       );
+      await notePushes(deps, access);
       const subject = who.kind === 'anonymous' ? '' : who.username;
       const { token, issuedAt } = await issue({ subject, service, access, holder: holderIn(registry, who) });
       return {
@@ -57,6 +58,7 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
         registry,
         accessFor(who, asked, (name) => open.has(name)),
       );
+      await notePushes(deps, access);
       const { token } = await issue({ subject: caller.username, service, access, holder: holderIn(registry, who) });
       return {
         token,
@@ -95,6 +97,13 @@ async function withinRoom(
   throw new Refusal('no_space', {
     message: 'The disk of the image registry is almost full: remove images, or ask the administrator for room.',
   });
+}
+
+/** Writes down, before a token lets push, that its owners may have images from now on. */
+async function notePushes({ db }: AuthDeps, access: readonly RepositoryAccess[]): Promise<void> {
+  const owners = new Set<string>();
+  for (const { name, actions } of access) if (actions.includes('push')) owners.add(ownerOf(name) ?? '');
+  if (owners.size > 0) await noteImages(db, [...owners]);
 }
 
 /** Who calls with a token of the platform. */

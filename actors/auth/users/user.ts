@@ -26,6 +26,7 @@ import { hashPassword } from '../login/passwords.ts';
 import type { ProvePassword } from '../login/prove-password.ts';
 import { apiTokenHandlers } from '../tokens/api-tokens.ts';
 import { serviceAccountHandlers } from '../tokens/service-accounts.ts';
+import { removeImages } from './images.ts';
 import { AUTH_USER, type AuthUserMessage } from './placed.ts';
 import { securityKeyHandlers } from './security-keys.ts';
 import { sessionHandlers } from './sessions.ts';
@@ -128,6 +129,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): Answerin
 
   /** Ends the removal of a user, if nothing is left that another service has to end; else tries again later. */
   async function forget(state: AuthUserState, tries: number): Promise<void> {
+    await removeImages(deps, state);
     const left = await forgetUser(db, state.row.id);
     if (left === undefined) return;
     const at = deps.clock.now() + backoffMs(tries, FORGET_PAUSE);

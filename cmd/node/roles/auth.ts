@@ -1,9 +1,11 @@
 /** `troupe auth`: the authentication service alone. Several share the users: each user is awake in one of them. */
 import type { AuthDeps } from '../../../actors/auth/deps.ts';
+import { registryRights } from '../../../actors/auth/registry/registry-rights.ts';
 import { startAuth } from '../../../actors/auth/service.ts';
 import { ensureAdmin } from '../../../actors/auth/users/users.ts';
 import type { Placement } from '../../../actors/service/placement.ts';
 import type { Service } from '../../../proto/endpoint.ts';
+import { registryRemoval } from '../../../transports/clients/registry/removal.ts';
 import { containersDomain } from '../../config/containers-domain.ts';
 import { auditMetrics } from '../../observability/metrics.ts';
 import { placementOf, type Role, type RoleParts, registryOf } from './role.ts';
@@ -31,6 +33,7 @@ export async function openAuth(
   overrides: Partial<AuthDeps> = {},
 ): Promise<Service> {
   const { environment, domain, db, bus, log, clock, jwtSecret, authenticate, tokensChanged } = parts;
+  const registry = await registryOf(environment, db);
   return startAuth(parts.system, {
     db,
     bus,
@@ -41,7 +44,7 @@ export async function openAuth(
     authenticate,
     tokensChanged,
     adminUsername: environment.ADMIN_USERNAME,
-    registry: await registryOf(environment, db),
+    registry: { ...registry, removeImages: imagesRemoval(parts, registry, undefined) },
     sessionTtlSeconds: environment.SESSION_TTL,
     domain: domain.toLowerCase(),
     relyingParty: {
@@ -51,4 +54,16 @@ export async function openAuth(
     },
     ...overrides,
   });
+}
+
+/** What removes the images of a user; undefined without a registry. `address`: where it is asked past its name. */
+export function imagesRemoval(
+  { environment, db, clock, jwtSecret }: Pick<RoleParts, 'environment' | 'db' | 'clock' | 'jwtSecret'>,
+  registry: Awaited<ReturnType<typeof registryOf>>,
+  address: string | undefined,
+) {
+  const { service: host } = registry;
+  if (host === undefined) return undefined;
+  const deps = { db, clock, jwtSecret, adminUsername: environment.ADMIN_USERNAME, registry };
+  return registryRemoval({ host, address, token: registryRights(deps, host).removalToken });
 }
