@@ -19,6 +19,10 @@ export interface SettingOptions extends ClientCommandOptions, HealthOptions {
   readonly storage?: number;
   readonly key?: readonly string[];
   readonly restart?: 'always' | 'on-failure' | 'no';
+  readonly stopGrace?: number;
+  /** False, of a change: what the image says. */
+  readonly workingDir?: string | false;
+  readonly entrypoint?: readonly string[] | false;
   readonly pull?: 'always' | 'missing';
   readonly expires?: string;
   /** `none`, of a change: it has none any more. */
@@ -110,7 +114,7 @@ export async function runContainer(
 
 /** What a new container and a change of one say alike. Throws ClientFailure. */
 export function settingsOf(command: readonly string[], options: SettingOptions) {
-  const { memory, storage, pull, restart, egress, overlap } = options;
+  const { memory, storage, pull, restart, stopGrace, workingDir, entrypoint, egress, overlap } = options;
   const size = sizeOf(options.size);
   const health = healthOf(options);
   return {
@@ -119,6 +123,9 @@ export function settingsOf(command: readonly string[], options: SettingOptions) 
     ...(storage === undefined ? undefined : { storage_gb: storage }),
     ...(pull === undefined ? undefined : { pull_policy: PULL_POLICIES[pull] }),
     ...(restart === undefined ? undefined : { restart }),
+    ...(stopGrace === undefined ? undefined : { stop_grace: stopGrace }),
+    ...(workingDir === undefined ? undefined : { working_dir: workingDir || null }),
+    ...(entrypoint === undefined ? undefined : { entrypoint: entrypoint ? [...entrypoint] : null }),
     ...(egress === undefined ? undefined : { egress: egressOf(egress) }),
     ...(overlap === undefined ? undefined : { overlap }),
     ...(command.length === 0 ? undefined : { command: [...command] }),

@@ -10,7 +10,6 @@ import { expiryOf } from './times.ts';
 import { waitFor } from './wait.ts';
 
 export interface UpdateOptions extends SettingOptions {
-  readonly stopGrace?: number;
   /** False: what the image says. */
   readonly command?: boolean;
   readonly name?: string;
@@ -26,7 +25,7 @@ export async function updateContainer(name: string, command: readonly string[], 
   const session = openSession(options);
   const { client, out } = session;
   const settings = settingsOf(command, options);
-  const { image, key, stopGrace, address } = options;
+  const { image, key, address } = options;
   const keys = key === undefined ? undefined : (await client.call('listSshKeys')).ssh_keys;
   const expires_at = expiryOf(options.expires);
   const body: ContainerUpdate = {
@@ -34,7 +33,6 @@ export async function updateContainer(name: string, command: readonly string[], 
     ...(options.name === undefined ? undefined : { name: options.name }),
     ...(image === undefined ? undefined : { image: image === 'default' ? null : image }),
     ...(keys === undefined ? undefined : { ssh_key_ids: key?.map((text) => pick(keys, text, 'SSH key').id) }),
-    ...(stopGrace === undefined ? undefined : { stop_grace: stopGrace }),
     ...(options.command === false ? { command: null } : undefined),
     ...(expires_at === undefined ? undefined : { expires_at }),
     ...(address === undefined ? undefined : { address_name: address === 'none' ? null : address }),
@@ -101,6 +99,8 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
     egressText(before) === egressText(now) ? '' : `what it may reach (${egressText(now)})`,
     before.overlap === now.overlap ? '' : `whether another image begins beside it (${now.overlap ? 'yes' : 'no'})`,
     before.alias === now.alias ? '' : `the name in the network (${now.alias ?? 'none'})`,
+    body.entrypoint === undefined ? '' : `the entrypoint${body.entrypoint === null ? ' (as the image says)' : ''}`,
+    body.working_dir === undefined ? '' : `the folder where it begins (${body.working_dir ?? 'as the image says'})`,
     body.restart === undefined && body.stop_grace === undefined ? '' : 'how it ends',
     body.health === undefined ? '' : 'how its health is looked at',
   ].filter((each) => each !== '');
