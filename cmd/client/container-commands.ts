@@ -58,6 +58,9 @@ function addRun(program: Command): void {
     .addOption(
       new Option('--restart <when>', 'what follows when it ends by itself').choices(['always', 'on-failure', 'no']),
     )
+    .option('--stop-grace <seconds>', 'how long it may take to stop (default: 10)', count)
+    .option('--working-dir <path>', 'the folder where its program begins (default: as the image says)')
+    .option('--entrypoint <word>', 'runs in the place of the ENTRYPOINT of an image of yours; once for each word', each)
     .option('--health <check>', 'how it is known to be well: http:8080/path, tcp:5432 or none')
     .option('--health-command <command>', 'a command line that ends with 0 when it is well')
     .option('--health-grace <seconds>', 'how long the first good answer may take (default: 60)', count)
@@ -88,6 +91,10 @@ function addUpdate(program: Command): void {
     'change a container, or behind -- what it runs, and wait until it runs with the change',
   )
     .option('--no-command', 'run what the image says')
+    .option('--working-dir <path>', 'the folder where its program begins')
+    .option('--no-working-dir', 'it begins where the image says')
+    .option('--entrypoint <word>', 'runs in the place of the ENTRYPOINT of an image of yours; once for each word', each)
+    .option('--no-entrypoint', 'the ENTRYPOINT of the image runs')
     .option('--image <image>', 'another image, which is pulled first (`default`: Debian)')
     .option('--size <size>', 'nano, micro, mini, tiny, small or medium')
     .option('--memory <size>', 'such as 512M or 2G', megabytes)
@@ -204,7 +211,9 @@ function addPorts(program: Command): void {
     .action(inPorts((of) => of.setMounts));
 
   const image = program.command('image').description('images that containers can be made from');
-  listCommand(image, 'ls', 'list them').action(inContainers((of) => of.listOwnImages));
+  listCommand(image, 'ls', 'list them, at a terminal with how much each of yours holds, and what it holds alone')
+    .option('-w, --wide', 'with that also where it is no terminal')
+    .action(inContainers((of) => of.listOwnImages));
   clientCommand(program, 'pull-policy', 'whether each start pulls the image, or only when it is missing')
     .argument('<container>')
     .addArgument(new Argument('<policy>', 'when').choices(['always', 'missing']))

@@ -1,6 +1,7 @@
 /** `troupe ps`, `show`, `start`, `stop`, `restart`, `rm`, `image ls`. */
 import { type Container, readableHost, type TroupeClient, TroupeError } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
+import type { TagSizes } from './images/sizes.ts';
 import { containerOf, containersOf } from './names.ts';
 import { age, type Output } from './output.ts';
 import { outlookOf, pageOf } from './outside.ts';
@@ -208,16 +209,43 @@ async function all(
 }
 
 /** Lists the images that a container can be made from. */
-export async function listOwnImages(options: ClientCommandOptions): Promise<void> {
+export async function listOwnImages(options: OwnListOptions): Promise<void> {
   const { client, out } = openSession(options);
   const images = await client.call('listImages');
-  const rows = images.map(({ name, source, image, alias, built }) => [
-    name,
-    built === false ? `${source} (not built yet)` : source,
-    alias ?? image,
-  ]);
-  out.table(images, ['NAME', 'SOURCE', 'IMAGE'], rows, 'There are no images.');
+  const isWide = options.wide === true || (out.isTerminal && !out.json && options.quiet !== true);
+  const sizes = isWide ? await sizesOf(images, options, out) : undefined;
+  const rows = images.map(({ name, source, image, alias, built }) => {
+    const { bytes, own_bytes: own } = sizes?.get(image) ?? {};
+    return [
+      name,
+      built === false ? `${source} (not built yet)` : source,
+      bytes === undefined ? '' : sizeText(bytes),
+      own === undefined ? '' : sizeText(own),
+      alias ?? image,
+    ];
+  });
+  const answer = images.map((image) => Object.assign({}, image, sizes?.get(image.image)));
+  const hidden = sizes === undefined ? ['SIZE', 'ALONE'] : [];
+  out.table(answer, ['NAME', 'SOURCE', 'SIZE', 'ALONE', 'IMAGE'], rows, 'There are no images.', hidden);
   if (!out.json && out.isTerminal) await noteUsage(client, out);
+}
+
+/** How much the tags of one's own hold; undefined where there are none, and where that is not to be had. */
+async function sizesOf(
+  images: readonly { readonly image: string; readonly source: string }[],
+  options: ClientCommandOptions,
+  out: Output,
+): Promise<ReadonlyMap<string, TagSizes> | undefined> {
+  // By SSH there is no way to the registry.
+  if (out.place.machine === undefined || images.every(({ source }) => source !== 'registry')) return undefined;
+  const { tagSizes } = await import('./images/sizes.ts');
+  try {
+    const sizes = await tagSizes(images, options);
+    return sizes.size === 0 ? undefined : sizes;
+  } catch (error) {
+    out.note(`How much each image holds cannot be told: ${error instanceof Error ? error.message : String(error)}`);
+    return undefined;
+  }
 }
 
 /** What the images of one's own hold, where the platform tells it. */

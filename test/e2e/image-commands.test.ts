@@ -125,6 +125,13 @@ describe('images of one’s own at the command line', { skip, timeout: 240_000 }
   test('rm removes one tag, and no other of the same image', async () => {
     await push('ann', saved, 'two:1');
     await push('ann', saved, 'two:2');
+    const tagged = z.array(z.object({ image: z.string(), bytes: z.int().optional(), own_bytes: z.int().optional() }));
+    const wide = await as('ann', 'image', 'ls', '--wide', '--json');
+    const shown = tagged.parse(JSON.parse(wide.stdout)).filter(({ image }) => image.startsWith(`${host}/ann/two:`));
+    assert.ok(
+      shown.length === 2 && shown.every(({ bytes = 0, own_bytes }) => bytes > 1e6 && own_bytes === 0),
+      wide.stdout,
+    );
     const removed = await as('ann', 'image', 'rm', 'two:1');
     assert.equal(removed.code, 0, removed.stderr);
     const left = await listed('ann');
@@ -217,10 +224,13 @@ describe('images of one’s own at the command line', { skip, timeout: 240_000 }
     assert.equal(removed.code, 0, removed.stderr);
     await push('bob', other, 'other:1');
     assert.deepEqual(await listed('bob'), [`${host}/bob/other:1`]);
+    const table = (await as('bob', 'image', 'ls', '--wide')).stdout;
+    assert.match(table, /^NAME\tSOURCE\tSIZE\tALONE\tIMAGE\n[\s\S]*other:1\tregistry\t24\.0 MiB\t24\.0 MiB\t/);
     const env = { XDG_CONFIG_HOME: join(folder, 'bob'), NO_COLOR: '1' };
     const person = await atTerminal(['image', 'ls'], { folder, env });
     cleanup.after(person.stop);
     assert.equal(await person.ended, 0, person.screen());
+    assert.match(person.screen(), /SIZE +ALONE +IMAGE/);
     assert.match(person.screen(), /Your images hold 24\.\d MiB of 40\.0 MiB in the registry\./);
   });
 
