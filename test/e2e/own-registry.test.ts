@@ -163,6 +163,37 @@ describe('the registry that comes along', { skip, timeout: 240_000 }, () => {
     assert.equal(allowed.code, 0, allowed.output);
   });
 
+  test('an image for another kind of machine is refused where a container is made of it, and is not kept', async () => {
+    const file = (path: string, data: Buffer | string) =>
+      ({ kind: 'file', path, mode: 0o644, data: Buffer.from(data) }) as const;
+    const layer = tar([file('data', 'some')]);
+    const diff = `sha256:${createHash('sha256').update(layer).digest('hex')}`;
+    // Which no emulator runs that is there.
+    const config = { architecture: 's390x', os: 'linux', rootfs: { type: 'layers', diff_ids: [diff] } };
+    const manifest = [{ Config: 'c.json', Layers: ['l.tar'] }];
+    const other = join(data, '..', 'other.tar');
+    const entries = [file('manifest.json', JSON.stringify(manifest)), file('c.json', JSON.stringify(config))];
+    await writeFile(other, tar([...entries, file('l.tar', layer)]));
+    const pushed = await skopeo(ANN, 'copy', `docker-archive:${other}`, `docker://${HOST}/ann/other:1`);
+    assert.equal(pushed.code, 0, pushed.output);
+    const { auth, compute } = platform.ready.urls;
+    const session = await logIn(auth, ...ANN);
+    const keyed = { name: 'second', public_key: publicKey() };
+    const key = await request('POST', `${compute}/compute/ssh-keys`, { token: session, body: keyed });
+    const body = { name: 'other', ssh_key_ids: [key.json.id], image: `${HOST}/ann/other:1` };
+    const made = await request('POST', `${compute}/compute/containers?wait=running`, { token: session, body });
+    assert.equal(made.json.status, 'failed', JSON.stringify(made.json));
+    assert.match(String(made.json.status_reason), /is for linux\/s390x, and the platform runs linux\/\w+: build it/);
+    const kept = await docker()
+      .call('GET', `/images/${HOST}/ann/other:1/json`)
+      .then(
+        () => true,
+        () => false,
+      );
+    assert.equal(kept, false);
+    await deleteAll(compute, session);
+  });
+
   test('a wrong password is refused, and counts for the address of the client and not of the gateway', async () => {
     const wrong = await skopeo(['ann', 'a wrong password'], 'inspect', `docker://${HOST}/ann/app:1`);
     assert.notEqual(wrong.code, 0);

@@ -7,6 +7,7 @@ import type { Log } from '../../../../proto/ports/log.ts';
 import { cleanReason, jsonLines, listOf, toEngineError } from '../../common/calls.ts';
 import { type ImageReference, parseImageReference, pullError } from '../../common/image-reference.ts';
 import { type DockerClient, DockerReplyError, isReply, unlessReply } from '../api/client.ts';
+import { unfitProblem } from './architecture.ts';
 import { type BaseImage, progressLine } from './base-image.ts';
 import type { BuiltIns } from './built-ins.ts';
 
@@ -17,6 +18,8 @@ const QUIET_MS = 4000;
 /** Progress lines come at most this often, in milliseconds. */
 const PROGRESS_MS = 500;
 
+const kindView = z.object({ Os: z.string().default(''), Architecture: z.string().default('') });
+const versionView = z.object({ Arch: z.string() });
 const digestsView = z.object({ RepoDigests: listOf(z.string()) });
 
 /** Makes images present: builds the built-in ones, pulls the others. */
@@ -163,7 +166,10 @@ export class Images {
         const percent = current !== undefined && total ? ` ${Math.floor((100 * current) / total)}%` : '';
         onProgress(cleanReason(`${id === undefined ? '' : `${id}: `}${status}${percent}`));
       }
-      if (source !== reference.repository) await this.#rename(source, reference);
+      if (source !== reference.repository) {
+        await this.#rename(source, reference);
+        await this.#mustFit(reference);
+      }
       onProgress(`${reference.full} is present`);
     } catch (error) {
       if (silence.signal.aborted && !signal.aborted) {
@@ -176,6 +182,19 @@ export class Images {
       signal.removeEventListener('abort', end);
       silence.abort();
     }
+  }
+
+  /**
+   * Throws EngineError `refused` for an image of the registry beside, on this very machine, whose programs the machine
+   * does not run: its container would crash without a word that helps. It is not kept.
+   */
+  async #mustFit(reference: ImageReference): Promise<void> {
+    const found = await unlessReply(this.#client.json('GET', `/images/${reference.full}/json`, kindView), 404);
+    const { Arch: machine } = await this.#client.json('GET', '/version', versionView);
+    const problem = found && unfitProblem(reference.full, found, machine);
+    if (problem === undefined) return;
+    await unlessReply(this.#client.call('DELETE', `/images/${reference.full}`), 404, 409);
+    throw new EngineError('refused', problem);
   }
 
   /** The repository by the name under which Docker is to ask for it. */
