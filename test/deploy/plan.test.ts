@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { excluding, manifestOf, walk } from '../../cmd/client/deploy/files.ts';
 import { planOf, type TellingTexts } from '../../cmd/client/deploy/plan.ts';
-import { type FolderSettings, settingsOf } from '../../cmd/client/deploy/settings.ts';
+import { type FolderSettings, settingsOf, withStart } from '../../cmd/client/deploy/settings.ts';
 import { tempDir } from '../support/temp.ts';
 
 const plan = (texts: TellingTexts, settings: FolderSettings = {}, typed: FolderSettings = {}) =>
@@ -74,6 +74,13 @@ describe('a folder that is deployed', () => {
     await assert.rejects(settingsOf('port = '), /troupe\.toml cannot be read: /);
     assert.deepEqual(await settingsOf('address = "shop"'), { address: 'shop' });
     assert.deepEqual(await settingsOf('port = 80\nexclude = ["a"]'), { port: 80, exclude: ['a'] });
+  });
+
+  test('says how it starts once somebody was asked for it', async () => {
+    for (const start of ['perl server.pl', 'echo "a\\b" \'c\' # $PORT', 'a\tb\x7f\u00e9']) {
+      assert.deepEqual(await settingsOf(withStart('', start)), { start });
+      assert.deepEqual(await settingsOf(withStart('# mine\nport = 80\n', start)), { start, port: 80 });
+    }
   });
 
   test('leaves behind what is made anew, what is excluded, and what looks like a secret', async (t) => {

@@ -1,5 +1,5 @@
 /** `troupe deploy`: a folder becomes the next release of an app in a container. */
-import { stat } from 'node:fs/promises';
+import { stat, writeFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import type { Container } from '../../../client/index.ts';
 import { ClientFailure } from '../failure.ts';
@@ -12,7 +12,7 @@ import { manifestOf, walk } from './files.ts';
 import { runStep } from './inside.ts';
 import { guardOfPorts, install, openPorts, portOf, type ReleasePlan } from './install.ts';
 import { type DeployPlan, planOf, TELLING_FILES, type TellingFile } from './plan.ts';
-import { checked, type FolderSettings, SETTINGS_FILE, settingsOf } from './settings.ts';
+import { checked, type FolderSettings, SETTINGS_FILE, settingsOf, withStart } from './settings.ts';
 import { sendFiles } from './upload.ts';
 
 export interface DeployOptions extends ClientCommandOptions {
@@ -44,7 +44,7 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
   const root = resolve(folder ?? '.');
   const found = await stat(root).catch(() => undefined);
   if (!found?.isDirectory()) throw new ClientFailure('missing', `There is no folder ${root}.`);
-  const { settings, plan } = await planFor(session, root, options);
+  const { settings, plan, asked } = await planFor(session, root, options);
   const files = await filesOf(session, root, plan, options);
   const container = await containerFor(session, plan, { ...settings, ...typedOf(options) }, options);
   const { name, id } = container;
@@ -65,6 +65,7 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
   };
   const { release, port } = await install(session, container, { fill, say });
   const place = await openPorts(session, container, port, guard);
+  if (asked !== undefined) await keepStart(session, root, asked);
   const { url } = place;
   out.done({ container_id: id, name, release: Number(release), url }, `${name} runs release ${release}.`);
   if (out.json) return;
@@ -92,7 +93,7 @@ async function planFor(session: FileSession, root: string, options: DeployOption
     if (content !== undefined) texts[name] = content;
   }
   const plan = planOf(basename(root), texts, settings, typedOf(options));
-  if (plan.start !== undefined) return { settings, plan: { ...plan, start: plan.start } };
+  if (plan.start !== undefined) return { settings, plan: { ...plan, start: plan.start }, asked: undefined };
   const hint = `It must listen on the port in PORT. Name it with --start, or in ${SETTINGS_FILE}: start = "..."`;
   const dockerfile =
     texts.Dockerfile === undefined ? '' : ' A Dockerfile is not built: push its image, or say how it starts.';
@@ -101,7 +102,21 @@ async function planFor(session: FileSession, root: string, options: DeployOption
   out.note(`${root} has ${plan.found}.${dockerfile}`);
   const start = await out.place.ask('Which command starts it, listening on $PORT? ');
   if (start === '') throw new ClientFailure('usage', hint);
-  return { settings, plan: { ...plan, start } };
+  return { settings, plan: { ...plan, start }, asked: { start, toml } };
+}
+
+/** Writes down what was answered, now that it has proven good: the next deployment asks nobody, as in CI. */
+async function keepStart(
+  { out }: FileSession,
+  root: string,
+  { start, toml }: { readonly start: string; readonly toml: string | undefined },
+): Promise<void> {
+  const kept = await writeFile(join(root, SETTINGS_FILE), withStart(toml ?? '', start)).then(
+    () => true,
+    () => false,
+  );
+  if (kept) out.note(`${SETTINGS_FILE} has the command now: nobody is asked for it again.`);
+  else out.note(`${SETTINGS_FILE} cannot be written: --start says the command the next time.`);
 }
 
 /** The text of a file of the folder; undefined if it is not there. */

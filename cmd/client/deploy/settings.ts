@@ -89,3 +89,9 @@ export function checked(table: Readonly<Record<string, unknown>>, called: (name:
   }
   return { ...table };
 }
+
+/** The text of the file with how the app starts, which it does not say yet. */
+export function withStart(text: string, start: string): string {
+  // A JSON text is a basic string of TOML, but for one character.
+  return `start = ${JSON.stringify(start).replaceAll('\x7f', '\\u007f')}\n${text}`;
+}
