@@ -4,12 +4,13 @@ import { test } from 'node:test';
 import { tryRevisions } from '../support/cluster/revisions.ts';
 import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 
-test('no request fails while the image of a container without mount paths is changed', {
+test('no request fails while the image of a container without mount paths is changed, and no socket of another ends', {
   skip: skipWithoutDocker(),
   timeout: 240_000,
 }, async (t) => {
-  const { requests, failures, versions, changesMs, left } = await tryRevisions(t, { changes: 2, perSecond: 100 });
-  assert.deepEqual(failures, []);
+  const trial = { changes: 2, perSecond: 100, hasNeighbour: true };
+  const { requests, failures, versions, changesMs, left, neighbourLives } = await tryRevisions(t, trial);
+  assert.deepEqual([failures, neighbourLives], [[], true]);
   assert.ok(requests > 100, String(requests));
   assert.deepEqual(versions, ['0', '1']);
   assert.equal(changesMs.length, 2);

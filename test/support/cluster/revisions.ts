@@ -103,6 +103,8 @@ export interface RevisionsOutcome {
   readonly inside?: z.output<typeof askedView>;
   /** With what a WebSocket was closed that was opened before the last change, and what answered it then. */
   readonly socket?: { readonly code: number; readonly before: string; readonly after: string };
+  /** Whether a WebSocket of another container lived through all changes; with a neighbour only. */
+  readonly neighbourLives?: boolean;
   /** How many containers of it there are at the end. */
   readonly left: number;
 }
@@ -149,6 +151,8 @@ export interface RevisionsTrial {
   readonly alias?: string;
   /** A WebSocket is opened before the last change. */
   readonly hasSocket?: boolean;
+  /** Another container has a WebSocket open all the time. */
+  readonly hasNeighbour?: boolean;
   /** The end of what ran before is not waited for, which is half a minute later. */
   readonly leavesOthers?: boolean;
 }
@@ -162,6 +166,7 @@ export async function tryRevisions(
     mountPaths = [],
     alias,
     hasSocket = false,
+    hasNeighbour = false,
     leavesOthers = false,
     world = onDocker,
   }: RevisionsTrial,
@@ -211,6 +216,9 @@ export async function tryRevisions(
   const load = await served(id);
   await until(async () => (await load.ask('GET').catch(() => '')) === '0', { what: 'it is served', timeoutMs: 60_000 });
   const asker = alias === undefined ? undefined : await served(await begunAsker(api, images[2], key));
+  const neighbour = hasNeighbour
+    ? await (await served(await begunNeighbour(api, images[0], key))).keepSocket()
+    : undefined;
   load.begin(perSecond);
   let socket: ReturnType<Load['openSocket']> | undefined;
   const changesMs: number[] = [];
@@ -242,8 +250,10 @@ export async function tryRevisions(
   const outcome = { ...load.outcome, changesMs, wrongPosts, left: await world.left(id) };
   const closed = await socket;
   const after = closed && (await load.openSocket(true)).said;
+  const neighbourLives = await neighbour?.end();
   return {
     ...outcome,
+    ...(neighbourLives === undefined ? {} : { neighbourLives }),
     ...(inside === undefined ? {} : { inside }),
     ...(closed === undefined ? {} : { socket: { code: closed.code, before: closed.said, after: after ?? '' } }),
   };
@@ -258,6 +268,16 @@ async function begunAsker(api: ReturnType<typeof callsOf>, image: string | undef
       ...{ name: 'asker', ssh_key_ids: [Number(key)], image, stateless: true, network: 'trial' },
     }),
   );
+}
+
+/** The id of another container, which has nothing to do with the first. */
+async function begunNeighbour(
+  api: ReturnType<typeof callsOf>,
+  image: string | undefined,
+  key: string,
+): Promise<string> {
+  const body = { name: 'neighbour', ssh_key_ids: [Number(key)], image, stateless: true };
+  return idOf(await api('POST', '/compute/containers?wait=running', body));
 }
 
 const containerView = z.object({
@@ -325,6 +345,29 @@ class Load {
     });
     const [code]: unknown[] = await once(socket, 'close');
     return { said, code: Number(code) };
+  }
+
+  /** A WebSocket that is kept open. `end` says whether it still was, and went on. */
+  async keepSocket(): Promise<{ end(): Promise<boolean> }> {
+    await until(async () => (await this.ask('GET').catch(() => '')) !== '', {
+      what: 'it is served',
+      timeoutMs: 60_000,
+    });
+    const { port, host } = this.#options;
+    const socket = new WebSocket(`ws://127.0.0.1:${port}/`, { headers: { host } });
+    let said = 0;
+    socket.on('message', () => (said += 1));
+    await once(socket, 'open');
+    return {
+      end: async () => {
+        const before = said;
+        await pause(500, 'pace');
+        const lives = socket.readyState === WebSocket.OPEN && said > before;
+        socket.terminate();
+        this.#agent.destroy();
+        return lives;
+      },
+    };
   }
 
   /** What of the program's lines is there twice, and what it answered and has not. */
