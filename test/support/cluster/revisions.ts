@@ -23,6 +23,8 @@ const PASSWORD = 'the admin of this trial';
 /** Nobody answers there: what is on the machine is not pulled. */
 const REGISTRY = '127.0.0.1:1';
 const MOST_OPEN = 2000;
+/** How many were begun: images of each have names of their own, and are removed with it. */
+let trials = 0;
 
 /**
  * Answers with its version, from some time after its start on; ends what it had begun when it is told to end. What is
@@ -179,8 +181,9 @@ export async function tryRevisions(
   const data = await tempDir(inTurn);
   const database = await testDatabase();
   inTurn.after(() => database.close());
+  trials += 1;
   const images = [0, 1, ...(alias === undefined ? [] : [2])].map(
-    (each) => `${world.registry}/admin/revisions-${process.pid}:${each}`,
+    (each) => `${world.registry}/admin/revisions-${process.pid}-${trials}:${each}`,
   );
   for (const [each, image] of images.entries()) {
     const settings = [`CMD ["${await realpath(process.execPath)}","/app.js"]`, `ENV VERSION=${each}`];
