@@ -70,7 +70,7 @@ export async function openServices(
   const auth = await openAuth(partsOf('auth'), placement, {
     registry: {
       ...registry,
-      asksHolders: options.registry?.barrier !== undefined,
+      asksHolders: options.registry?.asksHolders,
       room: options.registry?.room,
       usage: options.registry?.usage,
     },

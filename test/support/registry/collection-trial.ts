@@ -7,6 +7,7 @@ import { registryFiles, registryKeyOf, writeRegistryFiles } from '../../../cmd/n
 import { pushTokens } from '../../../cmd/node/registry/may-push.ts';
 import { endRegistry, startRegistry } from '../../../cmd/node/registry/process.ts';
 import { RegistryQuota } from '../../../cmd/node/registry/quota.ts';
+import { ownKeys } from '../../../cmd/node/registry/token-keys.ts';
 import { registryRoute } from '../../../proto/service-paths.ts';
 import { testDatabase } from '../database/database.ts';
 import { startGateway } from '../gateway/gateway.ts';
@@ -39,7 +40,7 @@ export async function openTrialRegistry(t: Cleanup, repositories: readonly strin
   t.after(async () => void (await endRegistry(files)));
   const barrier = new RegistryBarrier({ host: '127.0.0.1', port });
   const { bytes, pinned = NO_PINS } = quota;
-  const mayPush = pushTokens(key, HOST, ISSUER);
+  const mayPush = pushTokens(ownKeys(key), HOST, ISSUER);
   const limit = (owner: string) => (owner === 'library' ? undefined : bytes);
   const limits = new RegistryQuota({ files, barrier, limit, mayPush, pinned, log: silentLog });
   if (bytes !== undefined) barrier.admit = limits.admit;
