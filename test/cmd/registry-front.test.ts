@@ -15,6 +15,8 @@ import {
   RegistryKeyError,
 } from '../../actors/auth/registry/registry-key.ts';
 import { registryTokens } from '../../actors/auth/registry/registry-tokens.ts';
+import { readEnvironment } from '../../cmd/config/config.ts';
+import { registryBeside } from '../../cmd/node/registry/beside.ts';
 import { registryFiles, registryKeyOf, writeRegistryFiles } from '../../cmd/node/registry/files.ts';
 import { type FrontOptions, openFront } from '../../cmd/node/registry/front/front.ts';
 import { askFront } from '../../cmd/node/registry/front/questions.ts';
@@ -209,6 +211,22 @@ test('who no longer holds what a token was given for writes nothing, with a buck
     const { status } = await fetch(`${at}blobs/uploads/`, { method: 'POST', headers });
     assert.deepEqual([status, isAsked], [403, true]);
   }
+});
+
+test('core asks a front for what it can tell, and no other registry', async () => {
+  const key = parseRegistryKey(await newRegistryKey());
+  const log = keptLog();
+  const beside = (front: 'none' | 'store' | 'bucket') => {
+    const given = readEnvironment({ REGISTRY_ADDRESS: 'troupe-registry:5000', REGISTRY_FRONT: front });
+    return registryBeside({ ...given, REGISTRY_SIGNING_KEY: key }, 'cloud.test', log);
+  };
+  const known = (front: 'none' | 'store' | 'bucket') => {
+    const { room, usage, asksHolders } = beside(front) ?? {};
+    return [room !== undefined, usage !== undefined, asksHolders];
+  };
+  assert.deepEqual(known('none'), [false, false, undefined]);
+  assert.deepEqual(known('store'), [true, true, true]);
+  assert.deepEqual(known('bucket'), [false, false, true]);
 });
 
 test('keys are those of certificates of the bundle, and of chains that end there', async () => {

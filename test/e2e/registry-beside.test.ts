@@ -24,6 +24,8 @@ import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
 import { proxyTo } from '../support/engine/outside.ts';
 import { client } from '../support/engine/troupe-registry.ts';
+import { mountSkip, mountSmall } from '../support/monitor/small-disk.ts';
+import { pause } from '../support/pause.ts';
 import { isWell, registryManifests, startRegistryPod } from '../support/registry/pod.ts';
 import { plainImage, RefusedPush, RegistryClient } from '../support/registry/registry-client.ts';
 import { skipWithout } from '../support/require.ts';
@@ -263,25 +265,31 @@ describe('the registry of deploy/kubernetes', { skip, timeout: 240_000 }, () => 
   });
 
   test('a front that is killed amid a push leaves nothing locked, and what was pushed is whole', async () => {
-    const session = await logIn(platform.ready.urls.auth, ...ANN);
-    const ann = await clientOf(session, 'ann/killed');
+    // Who has no limit: uploads that were broken off count for a while.
+    const session = await logIn(platform.ready.urls.auth, 'admin', ADMIN_PASSWORD);
+    const admin = await clientOf(session, 'admin/killed');
     const kept = imageOf(1);
-    await ann.push('ann/killed', kept, 'kept');
-    const broken = imageOf(4);
-    const pushing = ann.push('ann/killed', broken, 'broken').then(
-      () => 'whole',
-      () => 'failed',
-    );
-    const uploads = join(pod.store, 'docker/registry/v2/repositories/ann/killed/_uploads');
-    await until(async () => (await readdir(uploads).catch(() => [])).length > 0, { everyMs: 1, what: 'it has begun' });
-    await pod.stop('front', 'SIGKILL');
-    const outcome = await pushing;
-    await pod.startFront();
-    if (outcome === 'whole') assert.deepEqual(await ann.wrongIn('ann/killed', broken.digest), []);
-    else assert.equal((await ann.ask('GET', '/v2/ann/killed/manifests/broken')).status, 404);
-    assert.deepEqual(await ann.wrongIn('ann/killed', kept.digest), []);
-    await ann.push('ann/killed', broken, 'broken');
-    assert.deepEqual(await ann.wrongIn('ann/killed', broken.digest), []);
+    await admin.push('admin/killed', kept, 'kept');
+    const uploads = join(pod.store, 'docker/registry/v2/repositories/admin/killed/_uploads');
+    const begun = async () => new Set(await readdir(uploads).catch(() => []));
+    for (const afterMs of [0, 20, 60]) {
+      const image = imageOf(4);
+      const before = await begun();
+      const pushing = admin.push('admin/killed', image, `at${afterMs}`).then(
+        () => 'whole',
+        () => 'failed',
+      );
+      const isNew = async () => [...(await begun())].some((name) => !before.has(name));
+      await Promise.race([until(isNew, { everyMs: 1, what: 'it has begun' }), pushing]);
+      await pause(afterMs, 'fault');
+      await pod.stop('front', 'SIGKILL');
+      const outcome = await pushing;
+      await pod.startFront();
+      if (outcome === 'whole') assert.deepEqual(await admin.wrongIn('admin/killed', image.digest), []);
+      assert.deepEqual(await admin.wrongIn('admin/killed', kept.digest), []);
+      await admin.push('admin/killed', image, `at${afterMs}`);
+      assert.deepEqual(await admin.wrongIn('admin/killed', image.digest), []);
+    }
   });
 
   test('while the registry or its front is away pushes fail, tokens are given, and both are well again after', async () => {
@@ -305,6 +313,28 @@ describe('the registry of deploy/kubernetes', { skip, timeout: 240_000 }, () => 
     await pod.startFront();
     assert.deepEqual(await ann.wrongIn('ann/away', image.digest), []);
     await ann.push('ann/away', imageOf(1), '2');
+  });
+
+  test('core gives no token to push with while the disk of the front is full', { skip: mountSkip() }, async (t) => {
+    const { auth } = platform.ready.urls;
+    const session = await logIn(auth, ...ANN);
+    const small = await mountSmall(t, '100m');
+    await pod.stop('front');
+    await pod.startFront(small);
+    t.after(async () => {
+      await pod.stop('front');
+      await pod.startFront();
+    });
+    const ask = (actions: string) =>
+      request('GET', `${auth}/api/registry/token?scope=${encodeURIComponent(`repository:ann/full:${actions}`)}`, {
+        token: session,
+      });
+    const refused = await ask('pull,push');
+    assert.equal(refused.status, 507);
+    assert.match(JSON.stringify(refused.json), /The disk of the image registry is almost full: remove images/);
+    assert.equal((await ask('pull')).status, 200);
+    const both = await ask('push,delete');
+    assert.deepEqual([both.status, both.json.access], [200, [{ repository: 'ann/full', actions: ['delete'] }]]);
   });
 
   test('without the key, and beside a registry of another name, the start is refused with a sentence', async () => {

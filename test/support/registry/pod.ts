@@ -102,12 +102,13 @@ export async function startRegistryPod(t: Cleanup, { folder, domain, databaseUrl
     );
     await until(() => isWell(`http://127.0.0.1:${behind}/`), { what: 'the registry serves' });
   };
-  const startFront = async () => {
+  /** `seen`: the folder that it takes for that of the images. */
+  const startFront = async (seen = store) => {
     const variables = variablesOf(front, { PLATFORM_DOMAIN: domain, DATABASE_URL: databaseUrl, ...settings });
     const words = front.args.map((word) =>
       word
         .replace(/\$\((\w+)\)/g, (_, of: string) => variables[of] ?? '')
-        .replace(STORE, store)
+        .replace(STORE, seen)
         .replace(/^\/etc\/.*certificate\.pem$/, certificate),
     );
     const at = ['--addr', `127.0.0.1:${port}`, '--registry', `127.0.0.1:${behind}`];

@@ -64,7 +64,7 @@ export async function serveRegistry(options: RegistryServeOptions): Promise<void
         throw new CliError(`Cannot listen on ${options.addr}: ${errorText(cause)}.`, { cause });
       },
     );
-    teardown.add('listener', () => listener.close(DRAIN_MS));
+    teardown.add('listener', () => listener.close(0));
     void lookAtDatabase(connection, log);
     if (store === undefined) log.info({}, 'the images are in a bucket: there is no limit of a user and no collection');
     process.stdout.write(
@@ -77,6 +77,8 @@ export async function serveRegistry(options: RegistryServeOptions): Promise<void
     front.drain();
     await told.promise;
     log.info({}, 'stopping');
+    // Longer than a part of the end may take.
+    await listener.close(DRAIN_MS);
   } finally {
     await teardown.run();
     await shipped.close();
