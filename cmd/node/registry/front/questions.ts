@@ -20,7 +20,7 @@ const TYPE = 'registry-question';
 const TOKEN_SECONDS = 30;
 /** How long core waits for its room: whoever logs in waits with it. And for what a user has, which is counted. ms */
 const ROOM_MS = 1500;
-const USAGE_MS = 10_000;
+const USAGE_MS = 5000;
 
 const roomSchema = z.object({ room: z.enum(['enough', 'little', 'none']) });
 const usageSchema = z.object({ used: z.number(), limit: z.number().nullable() });
