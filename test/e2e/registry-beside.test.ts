@@ -71,12 +71,10 @@ describe('the registry of deploy/kubernetes', { skip, timeout: 240_000 }, () => 
       databaseUrl: roles.urlOf('registry'),
       settings: { REGISTRY_USER_MB: String(USER_MB), DEFAULT_IMAGE: image },
     });
-    const { core } = registryManifests();
-    const setting = (name: string) => core.env.find((one) => one.name === name)?.value ?? assert.fail(name);
     env = {
       ...{ DATABASE_URL: database.url, DEFAULT_IMAGE: image, ADMIN_PASSWORD, JWT_SECRET, REGISTRY: 'auto' },
       ...{ REGISTRY_ADDRESS: pod.address, REGISTRY_SIGNING_KEY: pod.signingKey, REGISTRY_USER_MB: String(USER_MB) },
-      ...{ REGISTRY_FRONT: setting('REGISTRY_FRONT'), ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64') },
+      ...{ REGISTRY_FRONT: pod.frontSetting, ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64') },
     };
     const data = join(folder, 'data');
     platform = await startPlatform({ data, env, args: ['--domain', DOMAIN] });

@@ -32,8 +32,8 @@ const STORE = '/var/lib/registry';
 type Container = z.output<typeof containerView>;
 
 /** What the manifests say of the registry. */
-export function registryManifests() {
-  const objects = manifestsOf('example', ['registry']);
+export function registryManifests(components: readonly string[] = ['registry']) {
+  const objects = manifestsOf('example', components);
   const find = (kind: string, name: string) =>
     objects.find((one) => one.kind === kind && one.metadata.name === name) ?? assert.fail(`${kind} ${name}`);
   const container = (deployment: string, name: string): Container =>
@@ -65,11 +65,14 @@ interface PodOptions {
   readonly databaseUrl: string;
   /** What the config map of the platform has besides. */
   readonly settings: Readonly<Record<string, string>>;
+  /** What the secret of a bucket has; without it the images are in a folder. */
+  readonly bucket?: Readonly<Record<string, string>>;
 }
 
 /** Starts it; all of it ends with `t`. */
-export async function startRegistryPod(t: Cleanup, { folder, domain, databaseUrl, settings }: PodOptions) {
-  const { config, registry, front } = registryManifests();
+export async function startRegistryPod(t: Cleanup, { folder, domain, databaseUrl, settings, bucket }: PodOptions) {
+  const components = bucket === undefined ? ['registry'] : ['registry', 'registry-s3'];
+  const { config, registry, front, core } = registryManifests(components);
   // As the guide makes them.
   const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')];
   await promisify(execFile)('openssl', [
@@ -95,7 +98,7 @@ export async function startRegistryPod(t: Cleanup, { folder, domain, databaseUrl
           ...variablesOf(registry, { PLATFORM_DOMAIN: domain, REGISTRY_HTTP_SECRET: 'ab'.repeat(32) }),
           REGISTRY_HTTP_ADDR: `127.0.0.1:${behind}`,
           REGISTRY_AUTH_TOKEN_ROOTCERTBUNDLE: certificate,
-          REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY: store,
+          ...(bucket ?? { REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY: store }),
         },
         stdio: 'ignore',
       },
@@ -139,6 +142,8 @@ export async function startRegistryPod(t: Cleanup, { folder, domain, databaseUrl
     behind: { host: '127.0.0.1', port: behind },
     store,
     certificate,
+    /** What core is told of it. */
+    frontSetting: core.env.find(({ name }) => name === 'REGISTRY_FRONT')?.value ?? '',
     signingKey: (await readFile(key, 'utf8')) + (await readFile(certificate, 'utf8')),
     log: () => log,
     startRegistry,
