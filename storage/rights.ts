@@ -6,7 +6,7 @@
 import { FUNCTIONS, OWNED, RELATIONS, type Relation, SEQUENCES } from './ownership.ts';
 
 /** Services that have a role. */
-export const SERVICES = ['auth', 'compute', 'gateway', 'monitor', 'notify'] as const;
+export const SERVICES = ['auth', 'compute', 'gateway', 'monitor', 'notify', 'registry'] as const;
 
 /** One of them. */
 export type ServiceWithRole = (typeof SERVICES)[number];
@@ -133,11 +133,21 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
     },
   ],
   notify: [...COMMON, ...MEMBER, AUDIT, KEPT_ANSWERS, allOf(OWNED.notify), { known_users: READ }],
+  // Which images may not go, and whether who pushes still may.
+  registry: [
+    {
+      containers: { select: 'image, next_image, former_image' },
+      users: { select: 'id, username, disabled_at, sessions_from, sessions_epoch, kept_session' },
+      api_tokens: { select: 'id, user_id, service_account_id, scopes, expires_at' },
+      service_accounts: { select: 'id, name, scopes' },
+      ended_sessions: { select: 'token_id' },
+    },
+  ],
 };
 
 /** What some have besides, by service. */
 const USAGE: Readonly<Record<(typeof SEQUENCES)[number] | (typeof FUNCTIONS)[number], readonly ServiceWithRole[]>> = {
-  bus_kv_revisions: SERVICES,
+  bus_kv_revisions: ['auth', 'compute', 'gateway', 'monitor', 'notify'],
   notifications_id_seq: ['notify'],
   static_routes_id_seq: ['auth'],
   entity_hash: ['auth', 'compute', 'monitor', 'notify'],

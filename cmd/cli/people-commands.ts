@@ -1,7 +1,17 @@
 /** The commands for people and what is theirs: `users`, `containers`, `routes`, `registry`, `domains`. */
 import { Argument, type Command, Option } from 'commander';
 import { actionsOf } from '../config/actions.ts';
-import { DATA, dataCommand, integer, PRINT_JSON } from '../config/options.ts';
+import {
+  DATA,
+  DOMAIN,
+  dataCommand,
+  integer,
+  LOG_SERVICE,
+  LOG_SOURCE,
+  PRINT_JSON,
+  READY_JSON,
+} from '../config/options.ts';
+import type { RegistryServeOptions } from '../node/registry/front/serve.ts';
 import type { CommandOptions } from './command.ts';
 
 const inUsers = actionsOf(() => import('./users.ts'));
@@ -109,4 +119,21 @@ function addRegistry(program: Command): void {
     'certificate',
     "print the certificate of REGISTRY_SIGNING_KEY, for the registry's rootcertbundle",
   ).action(inRegistry((of) => of.registryCertificate));
+  registry
+    .command('serve')
+    .description(
+      'run the registry front of a cluster, on DATABASE_URL: the only way to a registry beside the platform, where ' +
+        'writes are counted and wait while its store is collected (docs/reference/registry.md)',
+    )
+    .option('--addr <address>', 'address it listens on, host:port or :port', ':5000')
+    .option('--registry <address>', 'address of the registry behind it', '127.0.0.1:5001')
+    .requiredOption('--certificate <file>', 'certificates of the keys of its tokens, as its rootcertbundle has them')
+    .option('--store <dir>', "the registry's folder of images; without it they are in a bucket")
+    .option(...DOMAIN)
+    .option(...READY_JSON)
+    .option(...LOG_SERVICE)
+    .option(...LOG_SOURCE)
+    .action(async (options: RegistryServeOptions) =>
+      (await import('../node/registry/front/serve.ts')).serveRegistry(options),
+    );
 }

@@ -63,7 +63,7 @@ export async function up(options: UpOptions): Promise<void> {
 
   const teardown = new Teardown(log);
   try {
-    await checkOptions(options, environment, domain);
+    await checkOptions(options, environment, domain, log);
     const taken = await takenPorts(options.listen, ports);
     // Where this very folder's platform has them, the lock says so better.
     if (!existsSync(options.data)) refuseTaken(taken);
@@ -85,7 +85,7 @@ export async function up(options: UpOptions): Promise<void> {
     teardown.add('database server', () => database.release());
     const parts = { environment, dockerHost, dataDir, domain, log, onProgress };
     const own = await registryFor(options, parts, database.connection, teardown);
-    const registry = own ?? registryBeside(environment, domain);
+    const registry = own ?? registryBeside(environment, domain, log);
     const certificate = await keepCertificate(() => certificateOf(options, dataDir, domains, log), log);
     teardown.add('certificate', async () => certificate.close());
     const platform = await startPlatform({
@@ -173,9 +173,9 @@ async function registryFor(
 }
 
 /** What can be wrong with the options alone is said before anything is started or made. Throws CliError. */
-async function checkOptions(options: UpOptions, environment: Environment, domain: string): Promise<void> {
+async function checkOptions(options: UpOptions, environment: Environment, domain: string, log: Log): Promise<void> {
   const { listen } = options;
-  registryBeside(environment, domain);
+  registryBeside(environment, domain, log);
   namedCertificate(options);
   try {
     await ownAddress(listen);

@@ -188,6 +188,7 @@ const variables = z.object({
   REGISTRY: z.enum(['auto', 'off']).default('auto'),
   REGISTRY_HOST: matching(/^[a-z0-9.-]+(:[0-9]{1,5})?$/, 'must be a host name, with :port if it needs one').optional(),
   REGISTRY_ADDRESS: matching(/^[a-z0-9.-]+:[0-9]{1,5}$/, 'must be host:port, as in troupe-registry:5000').optional(),
+  REGISTRY_FRONT: z.enum(['none', 'store', 'bucket']).default('none'),
   REGISTRY_ISSUER: matching(/^[\x21-\x7e]{1,256}$/, 'must be 1 to 256 visible characters').default('troupe'),
   REGISTRY_SIGNING_KEY: registryKey.optional(),
   REGISTRY_S3_BUCKET: matching(/^[a-z0-9][a-z0-9._-]{1,62}$/, 'must be the name of a bucket').optional(),

@@ -162,7 +162,7 @@ async function registryDeps(parts: RoleParts, own: PlatformOptions['registry']):
   const registry = await registryOf(parts.environment, parts.db);
   return {
     ...registry,
-    asksHolders: own?.barrier !== undefined,
+    asksHolders: own?.asksHolders,
     room: own?.room,
     usage: own?.usage,
     removeImages: imagesRemoval(parts, registry, own?.address),

@@ -13,6 +13,7 @@ import { ListenError, listen } from '../../transports/http/index.ts';
 import { CliError } from '../config/cli-error.ts';
 import { DEFAULT_DOMAIN, type Environment, readEnvironment } from '../config/config.ts';
 import { proxiesOf } from '../config/gateway-options.ts';
+import { addressIn } from '../config/listen-address.ts';
 import { sharedSecret } from '../config/shared-secrets.ts';
 import { servicePages } from '../observability/pages.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
@@ -47,7 +48,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
   const environment = readEnvironment(variables);
   const { name, title, holds } = role;
   const { database: connection, secret: jwtSecret } = sharedWithPlatform(title, environment, role.needs);
-  const address = listenAddress(options.addr);
+  const address = addressIn('--addr', options.addr);
   const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
   const proxies = proxiesOf({}, environment);
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, role.logName);
@@ -169,13 +170,4 @@ function sharedWithPlatform(
     throw new CliError(`${service} needs ${list}, the same as the platform has.`);
   }
   return { database, secret: sharedSecret(JWT_SECRET, environment) };
-}
-
-/** `:port` on all addresses, `host:port`, or `[address]:port`. Throws CliError for anything else. */
-function listenAddress(text: string): { host: string; port: number } {
-  const [, bracketed, plain, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]*)):([0-9]{1,5})$/.exec(text) ?? [];
-  const port = Number(digits);
-  if (digits === undefined || port > 65_535)
-    throw new CliError(`--addr is ${text}, but must be host:port, or :port for all addresses.`);
-  return { host: bracketed ?? (plain || '0.0.0.0'), port };
 }

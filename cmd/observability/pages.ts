@@ -147,7 +147,9 @@ export function servicePages(service: Service, registry: Registry, { METRICS_TOK
  * Lets in whoever asks from this machine, and whoever has `token` (METRICS_TOKEN, as `Authorization: Bearer`). Through
  * a proxy, the gateway for one, there is no such page.
  */
-export function metricsAccess(token: string | undefined): (request: HttpRequest) => Refusal | undefined {
+export function metricsAccess(
+  token: string | undefined,
+): (request: Pick<HttpRequest, 'header' | 'remoteAddress'>) => Refusal | undefined {
   const known = token === undefined ? undefined : digest(token);
   return (request) => {
     if (request.header('x-forwarded-for') !== undefined) return new Refusal('not_found');

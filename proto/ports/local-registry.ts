@@ -20,7 +20,7 @@ export interface RegistryUsage {
 /** What became of the images of a user: `kept`, where the registry lets nobody delete. */
 export type RemovedImages = 'gone' | 'kept';
 
-/** What is known besides of one whose images this process keeps. */
+/** What is known besides of one whose images this process, or the registry front of a cluster, watches over. */
 export interface HostedRegistry {
   /** Of the images that run on its machine; undefined where that is not known. */
   readonly architecture: string | undefined;
@@ -30,4 +30,6 @@ export interface HostedRegistry {
   usage(username: string): Promise<RegistryUsage>;
   /** Through which the gateway lets writes in: it is closed while the space of removed images is collected. */
   readonly barrier: WriteBarrier;
+  /** Whether to whom a token was given is asked at each write, by that barrier or by one of another process. */
+  readonly asksHolders: boolean;
 }

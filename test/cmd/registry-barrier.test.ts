@@ -65,7 +65,7 @@ test('it opens again when writes go on for too long, and when the work fails', o
 const asked = (method: string) => ({ method, field: () => undefined });
 
 test('reads pass, writes elsewhere pass, and who waits for too long is told to come again', options, async () => {
-  const barrier = new RegistryBarrier(AT, 20);
+  const barrier = new RegistryBarrier(AT, { heldMs: 20 });
   const end = new AbortController();
   const work = barrier.closedFor(30_000, () => until(() => end.signal.aborted));
   const elsewhere = { forward: { host: '127.0.0.1', port: 7001 }, target: '/v2/token' };

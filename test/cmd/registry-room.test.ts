@@ -1,7 +1,7 @@
 /** What the disk of the platform's own registry takes, by how much of it is free. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { roomOf } from '../../cmd/node/registry/registry.ts';
+import { roomOf } from '../../cmd/node/registry/room.ts';
 
 const GIB = 2 ** 30;
 

@@ -1,14 +1,14 @@
 /**
- * The registry of deploy/kubernetes: the real docker-registry with the configuration and the variables of the manifest,
- * a platform that is told of it as core is, and a gateway in a process of its own, as they are in the cluster.
+ * The registry of deploy/kubernetes: the real docker-registry and the registry front with the configuration and the
+ * variables of the manifest, a platform that is told of them as core is, and a gateway in a process of its own, as they
+ * are in the cluster.
  */
 import assert from 'node:assert/strict';
-import { execFile, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { promisify } from 'node:util';
 import { z } from 'zod';
 import {
   addUsers,
@@ -24,9 +24,12 @@ import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
 import { proxyTo } from '../support/engine/outside.ts';
 import { client } from '../support/engine/troupe-registry.ts';
-import { manifestsOf } from '../support/kubernetes/manifests.ts';
-import { findProgram, skipWithout } from '../support/require.ts';
-import { freePort, tempDir } from '../support/temp.ts';
+import { mountSkip, mountSmall } from '../support/monitor/small-disk.ts';
+import { pause } from '../support/pause.ts';
+import { isWell, registryManifests, startRegistryPod } from '../support/registry/pod.ts';
+import { plainImage, RefusedPush, RegistryClient } from '../support/registry/registry-client.ts';
+import { skipWithout } from '../support/require.ts';
+import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
 const DOMAIN = 'cloud.test';
@@ -35,38 +38,10 @@ const ADMIN_PASSWORD = 'the admin of this test';
 const JWT_SECRET = 'the shared secret of this test, long enough';
 const ANN: readonly [string, string] = ['ann', 'the password of ann'];
 const BOB: readonly [string, string] = ['bob', 'the password of bob'];
+/** Of the images of a user, MiB. */
+const USER_MB = 16;
+const MIB = 2 ** 20;
 const ports = z.object({ ports: z.object({ https: z.number() }) });
-
-const variable = z.object({ name: z.string(), value: z.string().optional(), valueFrom: z.unknown().optional() });
-const workload = z.object({
-  spec: z.object({
-    template: z.object({
-      spec: z.object({
-        containers: z.array(z.object({ args: z.array(z.string()), env: z.array(variable) })).length(1),
-      }),
-    }),
-  }),
-});
-
-/** What the manifest says: the configuration, and the variables as a node fills them in. */
-function manifest() {
-  const objects = manifestsOf('example', ['registry']);
-  const find = (kind: string, name: string) =>
-    objects.find((one) => one.kind === kind && one.metadata.name === name) ?? assert.fail(`${kind} ${name}`);
-  const config = z
-    .object({ data: z.object({ 'config.yml': z.string() }) })
-    .parse(find('ConfigMap', 'troupe-registry')).data;
-  const [container] = workload.parse(find('Deployment', 'troupe-registry')).spec.template.spec.containers;
-  const [core] = workload.parse(find('Deployment', 'troupe-core')).spec.template.spec.containers;
-  assert.ok(container && core);
-  const service = z
-    .object({
-      metadata: z.object({ name: z.string() }),
-      spec: z.object({ ports: z.array(z.object({ port: z.number() })) }),
-    })
-    .parse(find('Service', 'troupe-registry'));
-  return { config: config['config.yml'], container, core, service };
-}
 
 const skip = skipWithoutDocker() || skipWithout('docker', 'docker-registry', 'skopeo', 'openssl');
 
@@ -76,6 +51,9 @@ describe('the registry of deploy/kubernetes', { skip, timeout: 240_000 }, () => 
   let folder: string;
   let env: Record<string, string>;
   let platform: RunningPlatform;
+  let pod: Awaited<ReturnType<typeof startRegistryPod>>;
+  /** HTTPS port of the gateway that runs alone. */
+  let gateway: number;
   let trusted: string;
   let archive: string;
   /** Leads to the gateway that runs alone. */
@@ -86,19 +64,17 @@ describe('the registry of deploy/kubernetes', { skip, timeout: 240_000 }, () => 
     const image = await tinyImage();
     const database = await testDatabase();
     cleanup.after(() => database.close());
-    // As the guide makes them.
-    const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')];
-    await promisify(execFile)('openssl', [
-      ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '36500'],
-      ...['-subj', '/CN=Troupe registry tokens', '-keyout', key, '-out', certificate],
-    ]);
-    const signingKey = (await readFile(key, 'utf8')) + (await readFile(certificate, 'utf8'));
-    const port = await freePort();
-    await startAsInPod(port, certificate);
+    const roles = await database.serviceRoles();
+    pod = await startRegistryPod(cleanup, {
+      folder,
+      domain: DOMAIN,
+      databaseUrl: roles.urlOf('registry'),
+      settings: { REGISTRY_USER_MB: String(USER_MB), DEFAULT_IMAGE: image },
+    });
     env = {
       ...{ DATABASE_URL: database.url, DEFAULT_IMAGE: image, ADMIN_PASSWORD, JWT_SECRET, REGISTRY: 'auto' },
-      ...{ REGISTRY_ADDRESS: `127.0.0.1:${port}`, REGISTRY_SIGNING_KEY: signingKey },
-      ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'),
+      ...{ REGISTRY_ADDRESS: pod.address, REGISTRY_SIGNING_KEY: pod.signingKey, REGISTRY_USER_MB: String(USER_MB) },
+      ...{ REGISTRY_FRONT: pod.frontSetting, ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64') },
     };
     const data = join(folder, 'data');
     platform = await startPlatform({ data, env, args: ['--domain', DOMAIN] });
@@ -106,8 +82,8 @@ describe('the registry of deploy/kubernetes', { skip, timeout: 240_000 }, () => 
     await addUsers([ANN, BOB], data, env);
     trusted = join(folder, 'trusted');
     await mkdir(trusted);
-    const roles = await database.serviceRoles();
-    proxy = await proxyTo(cleanup, await gatewayAlone(roles.urlOf('gateway')));
+    gateway = await gatewayAlone(roles.urlOf('gateway'));
+    proxy = await proxyTo(cleanup, gateway);
     await copyFile(join(folder, 'gateway', 'ca.pem'), join(trusted, 'ca.crt'));
     archive = join(folder, 'image.tar');
     const saved = await client('docker', ['--host', process.env.DOCKER_HOST ?? '', 'save', '-o', archive, image]);
@@ -117,43 +93,6 @@ describe('the registry of deploy/kubernetes', { skip, timeout: 240_000 }, () => 
   after(async () => {
     for (const end of ends) await end();
   });
-
-  /** Only folders and the port are this test's. */
-  async function startAsInPod(port: number, certificate: string): Promise<void> {
-    const { config, container } = manifest();
-    const file = join(folder, 'config.yml');
-    await writeFile(file, config);
-    const given: Record<string, string> = { PLATFORM_DOMAIN: DOMAIN, REGISTRY_HTTP_SECRET: 'ab'.repeat(32) };
-    for (const { name, value } of container.env)
-      if (value !== undefined) given[name] = value.replace(/\$\((\w+)\)/g, (_, of: string) => given[of] ?? '');
-    assert.deepEqual(
-      container.env.filter(({ name }) => given[name] === undefined),
-      [],
-    );
-    const child = spawn(
-      findProgram('docker-registry') ?? 'docker-registry',
-      container.args.map((word) => (word.startsWith('/') ? file : word)),
-      {
-        env: {
-          ...{ PATH: process.env.PATH, ...given },
-          ...{ REGISTRY_HTTP_ADDR: `127.0.0.1:${port}`, REGISTRY_AUTH_TOKEN_ROOTCERTBUNDLE: certificate },
-          REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY: join(folder, 'store'),
-        },
-        stdio: 'ignore',
-      },
-    );
-    cleanup.after(async () => {
-      child.kill('SIGTERM');
-      if (child.exitCode === null) await once(child, 'exit');
-    });
-    // The probes of the manifest ask for this path.
-    const answers = () =>
-      fetch(`http://127.0.0.1:${port}/`).then(
-        ({ status }) => status === 200,
-        () => false,
-      );
-    await until(answers, { what: 'the registry serves' });
-  }
 
   async function gatewayAlone(url: string): Promise<number> {
     const free = ['http', 'https', 'ssh', 'net'].flatMap((name) => [`--${name}-port`, '0']);
@@ -189,7 +128,7 @@ describe('the registry of deploy/kubernetes', { skip, timeout: 240_000 }, () => 
     skopeo(as, 'copy', `docker-archive:${archive}`, `docker://${HOST}/${name}`);
 
   test('the manifest leads core to the service of the registry', () => {
-    const { core, service } = manifest();
+    const { core, service } = registryManifests();
     const address = core.env.find(({ name }) => name === 'REGISTRY_ADDRESS')?.value;
     assert.equal(address, `${service.metadata.name}:${service.spec.ports[0]?.port}`);
   });
@@ -233,12 +172,178 @@ describe('the registry of deploy/kubernetes', { skip, timeout: 240_000 }, () => 
     assert.notEqual((await push(as, 'ann/other:1')).code, 0);
   });
 
+  /** With tokens that are got as programs of the platform get them, and go through the gateway that runs alone. */
+  const clientOf = async (session: string, repository: string, isKept = false) => {
+    const ca = await readFile(join(trusted, 'ca.crt'), 'utf8');
+    const scope = encodeURIComponent(`repository:${repository}:pull,push,delete`);
+    const token = async () => {
+      const url = `${platform.ready.urls.auth}/api/registry/token?scope=${scope}`;
+      const { status, json } = await request('GET', url, { token: session });
+      assert.equal(status, 200, JSON.stringify(json));
+      return z.string().parse(json.token);
+    };
+    const kept = isKept ? await token() : undefined;
+    const one = new RegistryClient({ port: gateway, host: HOST, ca, token: async () => kept ?? token() });
+    cleanup.after(() => one.close());
+    return one;
+  };
+  const usageOf = async (session: string) => {
+    const { status, json } = await request('GET', `${platform.ready.urls.auth}/api/registry/usage`, { token: session });
+    return { status, json };
+  };
+  const imageOf = (mib: number) => plainImage([randomBytes(mib * MIB)], 'oci');
+
+  test('a push past the limit is refused with a sentence, the usage is told, and a removed name makes room', async () => {
+    const session = await logIn(platform.ready.urls.auth, ...BOB);
+    const bob = await clientOf(session, 'bob/app');
+    const first = imageOf(10);
+    await bob.push('bob/app', first, '1');
+    // It is counted anew every three seconds at most.
+    await until(async () => Number((await usageOf(session)).json.used_bytes) >= 10 * MIB, { what: 'it is counted' });
+    const { json } = await usageOf(session);
+    assert.equal(json.limit_bytes, USER_MB * MIB);
+    assert.ok(Number(json.used_bytes) < 10.1 * MIB, JSON.stringify(json));
+    const second = imageOf(10);
+    await assert.rejects(bob.push('bob/app', second, '2'), (error) => {
+      assert.ok(error instanceof RefusedPush);
+      assert.equal(error.status, 403);
+      assert.match(error.message, /DENIED.*The images of bob hold [0-9,]+ of 16,777,216 bytes.*`troupe image rm/s);
+      return true;
+    });
+    assert.equal((await bob.ask('DELETE', `/v2/bob/app/manifests/${first.digest}`)).status, 202);
+    await bob.push('bob/app', second, '2');
+    assert.deepEqual(await bob.wrongIn('bob/app', second.digest), []);
+    assert.match(pod.log(), /images without a name were collected for a user who needs room/);
+    const facts = await request('GET', `${platform.ready.urls.auth}/api/platform/facts`, { token: session });
+    assert.equal(z.object({ images_mb: z.number() }).parse(facts.json.limits).images_mb, USER_MB);
+  });
+
+  test('the front tells nobody but the platform what users have, and shows clients of gateways no page of its own', async () => {
+    const session = await logIn(platform.ready.urls.auth, ...BOB);
+    const query = encodeURIComponent('repository:bob/app:pull,push');
+    const { json } = await request('GET', `${platform.ready.urls.auth}/api/registry/token?scope=${query}`, {
+      token: session,
+    });
+    const front = `http://${pod.address}`;
+    for (const path of ['/troupe/room', '/troupe/usage?user=bob'])
+      for (const bearer of [undefined, session, String(json.token)]) {
+        const headers = bearer === undefined ? {} : { authorization: `Bearer ${bearer}` };
+        assert.equal((await fetch(front + path, { headers })).status, 401, path);
+      }
+    assert.ok(await isWell(`${front}/healthz`));
+    assert.match(
+      await (await fetch(`${front}/metrics`)).text(),
+      /^troupe_registry_replies_total\{status="403"\} [1-9]/m,
+    );
+    const bob = await clientOf(session, 'bob/app');
+    for (const path of ['/troupe/room', '/metrics', '/readyz', '/healthz'])
+      assert.equal((await bob.ask('GET', path)).status, 404, path);
+  });
+
+  test('a token is refused for pushes at once when its session ends, and reads on', async () => {
+    const { auth } = platform.ready.urls;
+    const session = await logIn(auth, ...ANN);
+    const kept = await clientOf(session, 'ann/held', true);
+    await kept.push('ann/held', imageOf(1), '1');
+    const image = imageOf(1);
+    const location = await kept.beginUpload('ann/held');
+    const another = await logIn(auth, ...ANN);
+    const ended = await request('DELETE', `${auth}/api/settings/sessions`, { token: another });
+    assert.ok(ended.status < 300, `${ended.status}`);
+    for (const [method, path] of [
+      ['POST', '/v2/ann/held/blobs/uploads/'],
+      ['PATCH', location],
+      ['PUT', '/v2/ann/held/manifests/2'],
+    ] as const) {
+      const { status, body } = await kept.ask(method, path, image.text, image.type);
+      assert.equal(status, 403, `${method} ${body.toString()}`);
+      assert.match(body.toString(), /DENIED.*no longer valid: it was revoked/);
+    }
+    assert.equal((await kept.ask('GET', '/v2/ann/held/tags/list')).status, 200);
+  });
+
+  test('a front that is killed amid a push leaves nothing locked, and what was pushed is whole', async () => {
+    // Who has no limit: uploads that were broken off count for a while.
+    const session = await logIn(platform.ready.urls.auth, 'admin', ADMIN_PASSWORD);
+    const admin = await clientOf(session, 'admin/killed');
+    const kept = imageOf(1);
+    await admin.push('admin/killed', kept, 'kept');
+    const uploads = join(pod.store, 'docker/registry/v2/repositories/admin/killed/_uploads');
+    const begun = async () => new Set(await readdir(uploads).catch(() => []));
+    for (const afterMs of [0, 20, 60]) {
+      const image = imageOf(4);
+      const before = await begun();
+      const pushing = admin.push('admin/killed', image, `at${afterMs}`).then(
+        () => 'whole',
+        () => 'failed',
+      );
+      const isNew = async () => [...(await begun())].some((name) => !before.has(name));
+      await Promise.race([until(isNew, { everyMs: 1, what: 'it has begun' }), pushing]);
+      await pause(afterMs, 'fault');
+      await pod.stop('front', 'SIGKILL');
+      const outcome = await pushing;
+      await pod.startFront();
+      if (outcome === 'whole') assert.deepEqual(await admin.wrongIn('admin/killed', image.digest), []);
+      assert.deepEqual(await admin.wrongIn('admin/killed', kept.digest), []);
+      await admin.push('admin/killed', image, `at${afterMs}`);
+      assert.deepEqual(await admin.wrongIn('admin/killed', image.digest), []);
+    }
+  });
+
+  test('while the registry or its front is away pushes fail, tokens are given, and both are well again after', async () => {
+    const session = await logIn(platform.ready.urls.auth, ...ANN);
+    const ann = await clientOf(session, 'ann/away');
+    await pod.stop('registry');
+    await assert.rejects(ann.push('ann/away', imageOf(1), '1'), /50[234]/);
+    assert.equal((await fetch(`http://${pod.address}/readyz`)).status, 503);
+    assert.ok(await isWell(`http://${pod.address}/healthz`));
+    await pod.startRegistry();
+    const image = imageOf(1);
+    await ann.push('ann/away', image, '1');
+    await pod.stop('front');
+    const from = performance.now();
+    await assert.rejects(ann.push('ann/away', imageOf(1), '2'), /50[234]/);
+    const ms = performance.now() - from;
+    assert.ok(ms < 20_000, `${ms} ms`);
+    const { status, json } = await usageOf(session);
+    assert.equal(status, 503);
+    assert.match(JSON.stringify(json), /The image registry does not answer now\. Try again in a moment\./);
+    await pod.startFront();
+    assert.deepEqual(await ann.wrongIn('ann/away', image.digest), []);
+    await ann.push('ann/away', imageOf(1), '2');
+  });
+
+  test('core gives no token to push with while the disk of the front is full', { skip: mountSkip() }, async (t) => {
+    const { auth } = platform.ready.urls;
+    const session = await logIn(auth, ...ANN);
+    const small = await mountSmall(t, '100m');
+    await pod.stop('front');
+    await pod.startFront(small);
+    t.after(async () => {
+      await pod.stop('front');
+      await pod.startFront();
+    });
+    const ask = (actions: string) =>
+      request('GET', `${auth}/api/registry/token?scope=${encodeURIComponent(`repository:ann/full:${actions}`)}`, {
+        token: session,
+      });
+    const refused = await ask('pull,push');
+    assert.equal(refused.status, 507);
+    assert.match(JSON.stringify(refused.json), /The disk of the image registry is almost full: remove images/);
+    assert.equal((await ask('pull')).status, 200);
+    const both = await ask('push,delete');
+    assert.deepEqual([both.status, both.json.access], [200, [{ repository: 'ann/full', actions: ['delete'] }]]);
+  });
+
   test('without the key, and beside a registry of another name, the start is refused with a sentence', async () => {
     const start = (more: Record<string, string>) =>
       troupe(['up', '--domain', DOMAIN, '--data', join(folder, 'refused')], { env: { ...env, ...more } });
     const without = await start({ REGISTRY_SIGNING_KEY: '' });
     assert.equal(without.code, 1);
     assert.match(without.stderr, /REGISTRY_SIGNING_KEY is not set: nobody could log in there/);
+    const lonely = await start({ REGISTRY_ADDRESS: '' });
+    assert.equal(lonely.code, 1);
+    assert.match(lonely.stderr, /REGISTRY_FRONT is store, and REGISTRY_ADDRESS is not set/);
     const another = await start({ REGISTRY_HOST: 'registry.example.com' });
     assert.equal(another.code, 1);
     assert.match(another.stderr, /registry\.cloud\.test, and REGISTRY_HOST names registry\.example\.com/);

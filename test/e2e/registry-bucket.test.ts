@@ -1,24 +1,23 @@
 /** The platform's registry with its images in a bucket: the one that `up` runs, and the manifest of deploy/kubernetes. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { registryFiles } from '../../cmd/node/registry/files.ts';
-import { logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
+import { addUsers, logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
-import { manifestsOf } from '../support/kubernetes/manifests.ts';
 import { serveBucket } from '../support/registry/bucket.ts';
-import { digestOf, plainImage, RegistryClient } from '../support/registry/registry-client.ts';
-import { findProgram, skipWithout } from '../support/require.ts';
-import { freePort, tempDir } from '../support/temp.ts';
-import { until } from '../support/until.ts';
+import { startRegistryPod } from '../support/registry/pod.ts';
+import { plainImage, RegistryClient } from '../support/registry/registry-client.ts';
+import { skipWithout } from '../support/require.ts';
+import { inReverse } from '../support/suite.ts';
+import { tempDir } from '../support/temp.ts';
 
 const HOST = 'registry.cloud.test';
+const ANN: readonly [string, string] = ['ann', 'the password of ann'];
 const [ACCESS, SECRET] = ['THEACCESSKEY', 'the-canary-of-the-bucket'];
 
 test('images are in the bucket of the operator, and are there after a restart on another folder', {
@@ -88,62 +87,64 @@ test('images are in the bucket of the operator, and are there after a restart on
   assert.deepEqual(bucket.unknown, []);
 });
 
-const workload = z.object({
-  spec: z.object({
-    template: z.object({
-      spec: z.object({
-        containers: z.array(z.object({ env: z.array(z.object({ name: z.string(), value: z.string().optional() })) })),
-      }),
-    }),
-  }),
-});
-
-test('the manifest for a bucket has Distribution write there', { skip: skipWithout('docker-registry') }, async (t) => {
-  const bucket = await serveBucket(t, 'images', ACCESS);
-  const folder = await tempDir(t);
-  const port = await freePort();
-  const objects = manifestsOf('example', ['registry', 'registry-s3']);
-  const config = objects.find(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === 'troupe-registry');
-  const text = z.object({ data: z.object({ 'config.yml': z.string() }) }).parse(config).data['config.yml'];
-  // Who may push is tried elsewhere.
-  await writeFile(join(folder, 'config.yml'), text.slice(0, text.indexOf('auth:')));
-  const found = objects.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'troupe-registry');
-  const [container] = workload.parse(found).spec.template.spec.containers;
-  const given = Object.fromEntries((container?.env ?? []).map(({ name, value }) => [name, value]));
-  assert.equal(given.REGISTRY_STORAGE, 's3');
-  for (const name of Object.keys(given))
-    if (given[name] === undefined || name.startsWith('REGISTRY_AUTH')) delete given[name];
-  const child = spawn(findProgram('docker-registry') ?? 'docker-registry', ['serve', join(folder, 'config.yml')], {
-    env: {
-      ...{ ...given, PATH: process.env.PATH, REGISTRY_HTTP_ADDR: `127.0.0.1:${port}` },
-      // As the guide names them in the secret.
+test('the registry of a cluster keeps its images in a bucket, and its front asks for who pushes alone', {
+  skip: skipWithoutDocker() || skipWithout('docker-registry', 'openssl'),
+  timeout: 180_000,
+}, async (t) => {
+  const cleanup = inReverse(t);
+  const bucket = await serveBucket(cleanup, 'images', ACCESS);
+  const database = await testDatabase();
+  cleanup.after(() => database.close());
+  const folder = await tempDir(cleanup);
+  const pod = await startRegistryPod(cleanup, {
+    folder,
+    domain: 'cloud.test',
+    databaseUrl: (await database.serviceRoles()).urlOf('registry'),
+    // Nobody counts there.
+    settings: { REGISTRY_USER_MB: '1' },
+    // As the guide names them in the secret.
+    bucket: {
       ...{ REGISTRY_STORAGE_S3_BUCKET: 'images', REGISTRY_STORAGE_S3_REGION: 'us-east-1' },
       ...{ REGISTRY_STORAGE_S3_ACCESSKEY: ACCESS, REGISTRY_STORAGE_S3_SECRETKEY: SECRET },
       REGISTRY_STORAGE_S3_REGIONENDPOINT: bucket.endpoint,
     },
-    stdio: 'ignore',
   });
-  t.after(async () => {
-    child.kill('SIGTERM');
-    if (child.exitCode === null) await once(child, 'exit');
+  const env = {
+    ...{ DATABASE_URL: database.url, DEFAULT_IMAGE: await tinyImage(), ADMIN_PASSWORD: 'the admin of this test' },
+    ...{ REGISTRY: 'auto', REGISTRY_ADDRESS: pod.address, REGISTRY_SIGNING_KEY: pod.signingKey },
+    REGISTRY_FRONT: pod.frontSetting,
+  };
+  const data = join(folder, 'data');
+  const platform = await startPlatform({ data, env, args: ['--domain', 'cloud.test'] });
+  cleanup.after(() => platform.stop());
+  await addUsers([ANN], data, env);
+  const { auth, https } = platform.ready.urls;
+  const session = await logIn(auth, ...ANN);
+  const scope = encodeURIComponent('repository:ann/app:pull,push,delete');
+  const given = await request('GET', `${auth}/api/registry/token?scope=${scope}`, { token: session });
+  const client = new RegistryClient({
+    port: Number(new URL(https).port),
+    host: HOST,
+    ca: await readFile(join(data, 'ca.pem'), 'utf8'),
+    token: async () => z.string().parse(given.json.token),
   });
-  const at = `http://127.0.0.1:${port}/v2`;
-  const begin = () => fetch(`${at}/ann/app/blobs/uploads/`, { method: 'POST' });
-  const location = await until(
-    () =>
-      begin().then(
-        ({ status, headers }) => (status === 202 ? (headers.get('location') ?? '') : undefined),
-        () => undefined,
-      ),
-    { what: 'the registry serves' },
-  );
-  const content = 'of a manifest for a bucket';
-  const upload = new URL(location, at);
-  upload.searchParams.set('digest', digestOf(content));
-  assert.equal((await fetch(upload, { method: 'PUT', body: content })).status, 201);
-  const read = await fetch(`${at}/ann/app/blobs/${digestOf(content)}`, { redirect: 'manual' });
-  assert.deepEqual([read.status, await read.text()], [200, content], 'it comes by the registry, not by the bucket');
-  const removed = await fetch(`${at}/ann/app/blobs/${digestOf(content)}`, { method: 'DELETE' });
+  cleanup.after(() => client.close());
+  const image = plainImage([Buffer.alloc(11 * 2 ** 20, 'layer')], 'oci');
+  await client.push('ann/app', image, '1');
+  assert.deepEqual(await client.wrongIn('ann/app', image.digest), [], 'it comes by the registry, not by the bucket');
+  assert.ok([...bucket.objects.keys()].some((key) => key.includes('repositories/ann/app/_manifests/tags/1/')));
+  assert.ok(!existsSync(pod.store), 'nothing is on the disk');
+  const usage = await request('GET', `${auth}/api/registry/usage`, { token: session });
+  assert.equal(usage.status, 404, 'nobody counts what is in a bucket');
+  assert.match(pod.log(), /the images are in a bucket/);
+
+  const removed = await client.ask('DELETE', `/v2/ann/app/manifests/${image.digest}`);
   assert.equal(removed.status, 202);
+  const another = await logIn(auth, ...ANN);
+  const ended = await request('DELETE', `${auth}/api/settings/sessions`, { token: another });
+  assert.ok(ended.status < 300, `${ended.status}`);
+  const refused = await client.ask('POST', '/v2/ann/app/blobs/uploads/');
+  assert.equal(refused.status, 403);
+  assert.match(refused.body.toString(), /DENIED.*no longer valid: it was revoked/);
   assert.deepEqual(bucket.unknown, []);
 });

@@ -26,6 +26,15 @@ test('a push that says success while the store is collected is whole', options, 
   assert.ok(report.freedBytes > 0 && report.reads > 0, JSON.stringify(report));
 });
 
+test('the same through two gateways and the front of a cluster', options, async (t) => {
+  // A front collects nothing in its first ten seconds.
+  const trial = { pushers: 20, seconds: 20, everyMs: 3000, layerBytes: 50_000, isFronted: true };
+  const report = await collectionTrial(inReverse(t), trial);
+  assert.deepEqual(report.wrong, []);
+  assert.ok(report.pushed > 20 && report.again > 0 && report.collections > 0, JSON.stringify(report));
+  assert.ok(report.freedBytes > 0 && report.reads > 0, JSON.stringify(report));
+});
+
 test('a manifest of any kind is refused when a part of it was collected that its client found', options, async (t) => {
   const { client, collect } = await openTrialRegistry(inReverse(t), ['ann/app']);
   const pusher = client();

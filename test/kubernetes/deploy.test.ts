@@ -111,15 +111,51 @@ test('the registry is asked by the gateways and core alone, and core alone has t
   ]);
   assert.deepEqual(policySchema.parse(find('NetworkPolicy', 'troupe', plain)).spec.podSelector, {});
   const { spec } = policySchema.parse(find('NetworkPolicy', 'troupe-registry'));
-  assert.deepEqual([spec.policyTypes, spec.egress], [['Ingress', 'Egress'], []]);
+  assert.deepEqual(spec.policyTypes, ['Ingress', 'Egress']);
+  const ports = z.array(z.object({ ports: z.array(z.object({ port: z.number() })) })).parse(spec.egress);
+  assert.deepEqual(
+    ports.map((one) => one.ports.map(({ port }) => port)),
+    [[5432], [53, 53]],
+    'it reaches the database, and asks for its name',
+  );
   assert.match(JSON.stringify(spec.ingress), /"values":\["troupe-core","troupe-gateway"\]/);
+});
+
+test('the registry listens on loopback, and its front beside it has the same user, the same folder and a role of its own', () => {
+  const objects = manifestsOf('example', ['registry']);
+  const find = (kind: string, name: string) =>
+    objects.find((one) => one.kind === kind && one.metadata.name === name) ?? assert.fail(name);
+  assert.match(JSON.stringify(find('ConfigMap', 'troupe-registry')), /addr: 127\.0\.0\.1:5001/);
+  const { containers } = podSchema.parse(find('Deployment', 'troupe-registry')).spec.template.spec;
+  const [registry, front, ...more] = containers;
+  assert.ok(registry && front);
+  assert.deepEqual([registry.name, front.name, more.length], ['registry', 'front', 0]);
+  // Both are the pod's user, who owns the files.
+  for (const { securityContext } of containers) assert.equal(securityContext.runAsUser, undefined);
+  const folders = containers.map(({ volumeMounts }) => volumeMounts.find(({ name }) => name === 'store')?.mountPath);
+  const store = front.env.find(({ name }) => name === 'REGISTRY_STORE')?.value;
+  assert.deepEqual(folders, [store, store]);
+  assert.ok(registry.env.every(({ name }) => name !== 'DATABASE_URL'));
+  assert.deepEqual(registry.ports, []);
+  const [role] = initSchema
+    .parse(find('Deployment', 'troupe-core'))
+    .spec.template.spec.initContainers.filter(({ args }) => args.includes('registry'));
+  assert.deepEqual(role?.args, ['database', 'roles', 'registry', '--apply']);
+  assert.deepEqual(role.envFrom, [{ secretRef: { name: 'troupe-core' } }]);
+  const bucket = manifestsOf('example', ['registry', 'registry-s3']);
+  const of = bucket.filter(({ kind }) => kind === 'Deployment').map((one) => podSchema.parse(one).spec.template.spec);
+  const settings = of.flatMap((one) => one.containers.flatMap(({ env }) => env));
+  const settingOf = (name: string) => settings.find((one) => one.name === name)?.value;
+  assert.deepEqual([settingOf('REGISTRY_STORE'), settingOf('REGISTRY_FRONT')], ['', 'bucket']);
 });
 
 test('with a bucket the registry has no claim, and reaches out', () => {
   const objects = manifestsOf('example', ['registry', 'registry-s3']);
   const text = JSON.stringify(objects);
   assert.ok(!text.includes('PersistentVolumeClaim') && !text.includes('claimName'));
-  const policy = objects.find(({ kind, metadata }) => kind === 'NetworkPolicy' && metadata.name === 'troupe-registry');
+  const policy = objects.find(
+    ({ kind, metadata }) => kind === 'NetworkPolicy' && metadata.name === 'troupe-registry-bucket',
+  );
   assert.deepEqual(policySchema.parse(policy).spec.egress, [{}]);
 });
 
@@ -278,8 +314,25 @@ const policySchema = z.object({
   spec: z.object({
     podSelector: z.object({ matchExpressions: z.array(z.unknown()).optional() }),
     policyTypes: z.array(z.string()),
-    ingress: z.array(z.unknown()),
+    ingress: z.array(z.unknown()).optional(),
     egress: z.array(z.unknown()).optional(),
+  }),
+});
+const podSchema = z.object({
+  spec: z.object({
+    template: z.object({
+      spec: z.object({
+        containers: z.array(
+          z.object({
+            name: z.string(),
+            env: z.array(z.object({ name: z.string(), value: z.string().optional() })).default([]),
+            ports: z.array(z.unknown()).default([]),
+            securityContext: z.object({ runAsUser: z.number().optional() }),
+            volumeMounts: z.array(z.object({ name: z.string(), mountPath: z.string() })),
+          }),
+        ),
+      }),
+    }),
   }),
 });
 const roleSchema = z.object({ rules: z.array(ruleSchema) });

@@ -130,6 +130,7 @@ const OPENED: Readonly<Record<ServiceWithRole, RegExp>> = {
   gateway: /^(settings|certificates|acme_\w+|owned_domains|domain_mappings)\./,
   monitor: /^$/,
   notify: /^$/,
+  registry: /^$/,
 };
 
 for (const service of SERVICES)

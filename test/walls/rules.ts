@@ -92,6 +92,7 @@ export const FURTHER_ENTRIES: ReadonlyMap<string, string> = new Map([
   ['actors/auth/users/password-links.ts', 'a command of the operator works on the database alone'],
   ['actors/auth/users/users.ts', 'a command of the operator works on the database alone'],
   ['actors/auth/users/user-state.ts', 'a command of the operator works on the database alone'],
+  ['actors/gateway/barrier.ts', 'the registry front of a cluster has the barrier in a process of its own'],
   ['actors/notify/send.ts', 'a command of the operator works on the database alone'],
 ]);
 

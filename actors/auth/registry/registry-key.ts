@@ -65,6 +65,13 @@ export function parseRegistryKey(pem: string): RegistryKey {
   return { privateKey, kid: keyId(privateKey), chain: certificates.map(({ raw }) => raw.toString('base64')) };
 }
 
+/** The certificates of a PEM. Throws RegistryKeyError for one that cannot be read, and without any. */
+export function certificatesIn(pem: string): X509Certificate[] {
+  const blocks = pem.match(CERTIFICATE_BLOCK) ?? [];
+  if (blocks.length === 0) throw new RegistryKeyError('must hold a PEM certificate');
+  return blocks.map(certificateOf);
+}
+
 function certificateOf(block: string): X509Certificate {
   try {
     return new X509Certificate(block);
@@ -80,7 +87,7 @@ const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
  * base32, in twelve groups of four.
  */
 export function keyId(key: KeyObject): string {
-  const der = createPublicKey(key).export({ type: 'spki', format: 'der' });
+  const der = (key.type === 'public' ? key : createPublicKey(key)).export({ type: 'spki', format: 'der' });
   const bits = [...createHash('sha256').update(der).digest().subarray(0, 30)]
     .map((byte) => byte.toString(2).padStart(8, '0'))
     .join('');

@@ -29,18 +29,27 @@ export class RegistryBarrier implements WriteBarrier {
   readonly #heldMs: number;
   readonly #held = new Set<HeldWrite>();
   #writes = 0;
-  #lastWrite = performance.now();
+  /** Of what others let in before: in the future until it is surely over. */
+  #lastWrite: number;
   #isClosed = false;
 
-  /** `heldMs`: how long a write waits at the closed barrier. */
-  constructor(address: UpstreamAddress, heldMs = HELD_MS) {
+  /**
+   * `heldMs`: how long a write waits at the closed barrier. `formerMs`: how long the registry may still work for
+   * clients of a barrier that was there before.
+   */
+  constructor(
+    address: UpstreamAddress,
+    options: { readonly heldMs?: number; readonly formerMs?: number | undefined } = {},
+  ) {
+    const { heldMs = HELD_MS, formerMs = 0 } = options;
     this.address = address;
     this.#heldMs = heldMs;
+    this.#lastWrite = performance.now() + formerMs;
   }
 
   /** For how long nobody has written, ms; 0 while somebody writes. */
   get quietMs(): number {
-    return this.#writes > 0 ? 0 : performance.now() - this.#lastWrite;
+    return this.#writes > 0 ? 0 : Math.max(0, performance.now() - this.#lastWrite);
   }
 
   /** Whether writes wait now. */
@@ -103,7 +112,7 @@ export class RegistryBarrier implements WriteBarrier {
       if (!isIn) return;
       isIn = false;
       this.#writes -= 1;
-      this.#lastWrite = performance.now();
+      this.#lastWrite = Math.max(this.#lastWrite, performance.now());
     };
   }
 }

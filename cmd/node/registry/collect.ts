@@ -9,7 +9,7 @@ import type { Ending } from '../../../proto/ports/ending.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { lookAfter } from '../../../transports/engines/docker/host/processes.ts';
 import type { RegistryBarrier } from './barrier.ts';
-import type { RegistryFiles } from './files.ts';
+import type { StoreFiles } from './files.ts';
 import { type Garbage, garbageOf } from './garbage.ts';
 import { removeUploads } from './store.ts';
 
@@ -48,7 +48,7 @@ interface Collected {
  * Collects. Resolves with what went. Rejects when the store cannot be read or written, when `pinned` does, and when
  * `signal` ends it: nothing went if not all repositories were looked at by then.
  */
-export async function collectGarbage(files: RegistryFiles, options: CollectOptions): Promise<Collected> {
+export async function collectGarbage(files: StoreFiles, options: CollectOptions): Promise<Collected> {
   const { signal = AbortSignal.timeout(COLLECT_MS) } = options;
   const garbage = await lookForGarbage(files, { ...options, signal }).catch((cause: unknown) => {
     throw signal.aborted ? new Error('looking at them took too long: nothing was collected', { cause }) : cause;
@@ -75,7 +75,7 @@ export async function collectGarbage(files: RegistryFiles, options: CollectOptio
 }
 
 /** What a collection would take now. Rejects as it does. */
-export async function lookForGarbage(files: RegistryFiles, options: CollectOptions): Promise<Garbage> {
+export async function lookForGarbage(files: StoreFiles, options: CollectOptions): Promise<Garbage> {
   const { now, keptMs = DAY_MS, signal = AbortSignal.timeout(COLLECT_MS), pinned = NOTHING, owner } = options;
   return garbageOf(files, { now, keptMs, uploadsKeptMs: DAY_MS, signal, pinned: await pinned(), owner });
 }
@@ -117,12 +117,12 @@ const AGAIN_MS = 5 * MINUTE_MS;
 
 /** What is collected while the registry runs. */
 interface KeepCollectedOptions {
-  readonly files: RegistryFiles;
+  readonly files: StoreFiles;
   readonly barrier: RegistryBarrier;
   /** When it was collected last, as `Date.now()` says; undefined: it is not known. */
   readonly last: number | undefined;
   readonly log: Log;
-  readonly times?: CollectTimes;
+  readonly times?: CollectTimes | undefined;
   readonly keptMs?: number;
   readonly pinned?: Pinned;
 }

@@ -24,6 +24,9 @@ export interface RegistryFiles {
   readonly pid: string;
 }
 
+/** Where the images alone are. */
+export type StoreFiles = Pick<RegistryFiles, 'store'>;
+
 /** Those of a data folder; nothing is made. */
 export function registryFiles(dataDir: string): RegistryFiles {
   const folder = join(resolve(dataDir), 'registry');

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { isCode } from '../../../lib/errors.ts';
 import { jsonOf } from '../../../lib/input.ts';
-import type { RegistryFiles } from './files.ts';
+import type { StoreFiles } from './files.ts';
 import { namesIn, repositoriesOf, repositoriesWith, rootOf, unfinishedUploads } from './store.ts';
 
 /** Manifests, and what they mention, that are remembered at most, so that one in many repositories is read once. */
@@ -48,7 +48,7 @@ export interface Garbage {
 }
 
 /** Finds it. Rejects when the store cannot be read, and with the reason of `signal` once it is aborted. */
-export async function garbageOf(files: RegistryFiles, options: GarbageOptions): Promise<Garbage> {
+export async function garbageOf(files: StoreFiles, options: GarbageOptions): Promise<Garbage> {
   const there = await blobsOf(files, options.signal);
   const root = rootOf(files);
   const manifests = new Manifests(root, there);
@@ -142,7 +142,7 @@ async function givenUpIn(manifests: Manifests, repository: string, there: readon
 
 /** How long a blob that nothing needs is kept, ms. Without an owner who needs room: all the same time. */
 async function agesOf(
-  files: RegistryFiles,
+  files: StoreFiles,
   released: ReadonlySet<string>,
   { keptMs, owner, signal }: GarbageOptions,
 ): Promise<(hex: string) => number> {
@@ -254,7 +254,7 @@ function mentionsOf({ mentioned }: KnownManifest): string {
 }
 
 /** The digits of all blobs of the store. */
-async function blobsOf(files: RegistryFiles, signal: AbortSignal): Promise<ThereBlobs> {
+async function blobsOf(files: StoreFiles, signal: AbortSignal): Promise<ThereBlobs> {
   const root = join(rootOf(files), 'blobs/sha256');
   const found = new Map<string, string>();
   for (const group of await namesIn(root)) {
@@ -288,7 +288,7 @@ export async function otherNames(repository: string): Promise<string[]> {
 }
 
 async function unneededBlobs(
-  files: RegistryFiles,
+  files: StoreFiles,
   unneeded: readonly string[],
   { now, signal }: GarbageOptions,
   keptMsOf: (hex: string) => number,
@@ -307,7 +307,7 @@ async function unneededBlobs(
 
 /** Unfinished uploads that nobody goes on with. */
 async function forsakenUploads(
-  files: RegistryFiles,
+  files: StoreFiles,
   { now, uploadsKeptMs, signal }: GarbageOptions,
 ): Promise<readonly string[]> {
   const found: string[] = [];

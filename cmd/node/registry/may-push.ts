@@ -1,10 +1,9 @@
 /** Whether a request to the registry that comes along has a token to push or delete with. */
-import { createPublicKey } from 'node:crypto';
 import { jwtVerify } from 'jose';
 import { z } from 'zod';
-import type { RegistryKey } from '../../../actors/auth/registry/registry-key.ts';
 import type { RegistryHolder } from '../../../proto/auth/tokens.ts';
 import type { MayPush } from './quota.ts';
+import type { TokenKeys } from './token-keys.ts';
 
 const holderSchema = z.union([
   z.object({ token: z.string() }),
@@ -20,16 +19,15 @@ const claimsSchema = z.object({
   holder: holderSchema.optional(),
 });
 
-/** Reads tokens of this key, for the registry `host`. The registry itself checks what they let do. */
-function tokenReader(key: Pick<RegistryKey, 'privateKey'>, host: string, issuer: string) {
-  const publicKey = createPublicKey(key.privateKey);
+/** Reads tokens of these keys, for the registry `host`. The registry itself checks what they let do. */
+function tokenReader(keys: TokenKeys, host: string, issuer: string) {
   return async (authorization: string | undefined) => {
     const token = /^bearer +([^\s,]+)/i.exec(authorization ?? '')?.[1];
     if (token === undefined) return undefined;
     try {
       // The registry takes what is a minute from its time.
       const options = { algorithms: ['ES256'], audience: host, issuer, clockTolerance: 60 };
-      const { payload } = await jwtVerify(token, publicKey, options);
+      const { payload } = await jwtVerify(token, keys, options);
       return claimsSchema.safeParse(payload).data;
     } catch {
       return undefined;

@@ -10,7 +10,7 @@ import type { RegistryUsage } from '../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { RegistryBarrier } from './barrier.ts';
 import { collectGarbage, lookForGarbage, type Pinned } from './collect.ts';
-import type { RegistryFiles } from './files.ts';
+import type { StoreFiles } from './files.ts';
 import { statIfThere } from './garbage.ts';
 import { ownerIn, type PushedPart, partOf } from './pushed-part.ts';
 import { removeUploads, unfinishedUploads } from './store.ts';
@@ -50,7 +50,7 @@ export type MayPush = (authorization: string | undefined, owner: string) => Prom
 
 /** What it works with. */
 interface QuotaOptions {
-  readonly files: RegistryFiles;
+  readonly files: StoreFiles;
   readonly barrier: RegistryBarrier;
   /** In bytes; undefined: there is none. */
   readonly limit: (owner: string) => number | undefined;

@@ -1,18 +1,15 @@
 /** The registry that comes along: whether `up` runs one, and what the platform is told of it. */
 import { existsSync } from 'node:fs';
-import { statfs } from 'node:fs/promises';
 import type { RegistryKey } from '../../../actors/auth/registry/registry-key.ts';
 import type { StillHolds } from '../../../actors/auth/registry/registry-rights.ts';
 import { errorText } from '../../../lib/errors.ts';
-import type { HostedRegistry, LocalRegistry, RegistryRoom } from '../../../proto/ports/local-registry.ts';
+import type { HostedRegistry, LocalRegistry } from '../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../proto/ports/log.ts';
-import { LIBRARY } from '../../../proto/repositories.ts';
 import { registryHostOf } from '../../../proto/service-paths.ts';
 import { freePort } from '../../../transports/http/listen-error.ts';
 import type { Environment } from '../../config/config.ts';
 import { imageArchitecture } from '../platform-facts.ts';
-import { RegistryBarrier } from './barrier.ts';
-import { collectGarbage, keepCollected, type Pinned } from './collect.ts';
+import { collectGarbage, type Pinned } from './collect.ts';
 import {
   type RegistryFiles,
   registryBucket,
@@ -21,10 +18,10 @@ import {
   writeRegistryFiles,
   writtenPort,
 } from './files.ts';
-import { heldFirst } from './holders.ts';
-import { pushTokens, tokenHolders } from './may-push.ts';
 import { endRegistry, keepRegistry, registryProgram, runningRegistry, startRegistry } from './process.ts';
-import { RegistryQuota } from './quota.ts';
+import { roomIn } from './room.ts';
+import { ownKeys } from './token-keys.ts';
+import { type WatchOptions, watchHolders, watchStore } from './watch.ts';
 
 const LOOPBACK = '127.0.0.1';
 
@@ -113,48 +110,31 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
 }
 
 /** What looks after a registry that runs. */
-interface StoreParts extends Pick<OwnRegistryOptions, 'environment' | 'pinned' | 'holds' | 'log'> {
+interface StoreParts extends Omit<WatchOptions, 'address' | 'keys'> {
   readonly files: RegistryFiles;
-  readonly host: string;
   readonly port: number;
   readonly key: RegistryKey;
-  /** When its store was collected. */
-  readonly last: number | undefined;
 }
 
 /** One whose images are on this machine: its users have their room, and what has no name is collected. */
-function withStore({ environment, files, host, port, key, last, pinned, holds, log }: StoreParts) {
-  const room = async () => {
-    const { bavail, blocks, bsize } = await statfs(files.folder);
-    return roomOf(bavail * bsize, blocks * bsize);
-  };
+function withStore({ port, key, ...options }: StoreParts) {
+  const { files, log } = options;
+  const room = () => roomIn(files.folder);
   const keeper = keepRegistry({ files, port, room, log });
-  const barrier = new RegistryBarrier({ host: LOOPBACK, port });
-  const collector = keepCollected({ files, barrier, last, log, pinned });
-  const { REGISTRY_USER_MB: most, ADMIN_USERNAME: admin, REGISTRY_ISSUER: issuer } = environment;
-  const quota = new RegistryQuota({
-    files,
-    barrier,
-    limit: (owner) => (most === 0 || owner === admin || owner === LIBRARY ? undefined : most * 2 ** 20),
-    mayPush: pushTokens(key, host, issuer),
-    pinned,
-    log,
-  });
-  barrier.admit = heldFirst(tokenHolders(key, host, issuer), holds, quota.admit, log);
+  const watch = watchStore({ ...options, address: { host: LOOPBACK, port }, keys: ownKeys(key) });
   const close = async () => {
-    await collector.close();
+    await watch.close();
     await keeper.close();
   };
-  return { parts: { room, usage: (username: string) => quota.usage(username), barrier }, close };
+  return { parts: { room, usage: watch.usage, barrier: watch.barrier, asksHolders: true }, close };
 }
 
 /** One whose images are elsewhere, and not seen from here. */
-function withoutStore({ environment, files, host, port, key, holds, log }: StoreParts) {
+function withoutStore({ port, key, ...options }: StoreParts) {
+  const { files, log } = options;
   const keeper = keepRegistry({ files, port, room: async () => 'enough', log });
-  const barrier = new RegistryBarrier({ host: LOOPBACK, port });
-  const holders = tokenHolders(key, host, environment.REGISTRY_ISSUER);
-  barrier.admit = heldFirst(holders, holds, async () => ({}), log);
-  return { parts: { barrier }, close: () => keeper.close() };
+  const barrier = watchHolders({ ...options, address: { host: LOOPBACK, port }, keys: ownKeys(key) });
+  return { parts: { barrier, asksHolders: true }, close: () => keeper.close() };
 }
 
 /**
@@ -171,16 +151,6 @@ async function collect(files: RegistryFiles, pinned: Pinned, log: Log): Promise<
     log.warn({ err: error }, 'images without a name could not be collected');
     return undefined;
   }
-}
-
-/** A twentieth of the disk is kept free, of a small one a gibibyte, of a large one 20. */
-const KEPT = { share: 0.05, least: 2 ** 30, most: 20 * 2 ** 30 } as const;
-
-/** What a disk takes with so many bytes free. */
-export function roomOf(free: number, total: number): RegistryRoom {
-  const kept = Math.min(KEPT.most, Math.max(KEPT.least, total * KEPT.share));
-  if (free >= kept) return 'enough';
-  return free >= kept / 4 ? 'little' : 'none';
 }
 
 /** Ends what a killed platform left. Resolves with whether it ran. */

@@ -3,18 +3,18 @@ import type { Dirent } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isCode } from '../../../lib/errors.ts';
-import type { RegistryFiles } from './files.ts';
+import type { StoreFiles } from './files.ts';
 
 /** Folders that a name of a repository has at most: names have 255 characters. */
 const MAX_DEPTH = 128;
 
 /** Where a store has its blobs and repositories. */
-export function rootOf(files: RegistryFiles): string {
+export function rootOf(files: StoreFiles): string {
   return join(files.store, 'docker/registry/v2');
 }
 
 /** The folder that a user's repositories are in. */
-export function repositoriesOf(files: RegistryFiles, owner: string): string {
+export function repositoriesOf(files: StoreFiles, owner: string): string {
   return join(rootOf(files), 'repositories', owner);
 }
 
@@ -24,7 +24,7 @@ export function repositoriesOf(files: RegistryFiles, owner: string): string {
  */
 export async function repositoriesWith(
   part: '_manifests' | '_uploads' | '_layers',
-  files: RegistryFiles,
+  files: StoreFiles,
   signal?: AbortSignal,
   within = join(rootOf(files), 'repositories'),
 ): Promise<string[]> {
@@ -40,7 +40,7 @@ export async function repositoriesWith(
 }
 
 /** The folders of uploads that were begun, and not finished; of one user if `owner` is given. */
-export async function unfinishedUploads(files: RegistryFiles, owner?: string): Promise<string[]> {
+export async function unfinishedUploads(files: StoreFiles, owner?: string): Promise<string[]> {
   const found: string[] = [];
   const within = owner === undefined ? undefined : repositoriesOf(files, owner);
   for (const repository of await repositoriesWith('_uploads', files, undefined, within)) {

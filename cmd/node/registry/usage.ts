@@ -1,6 +1,6 @@
 /** What of the store a user's repositories hold: each blob once, however many of them have it. */
 import { join } from 'node:path';
-import type { RegistryFiles } from './files.ts';
+import type { StoreFiles } from './files.ts';
 import { Manifests, otherNames, statIfThere } from './garbage.ts';
 import { namesIn, repositoriesOf, repositoriesWith, rootOf, unfinishedUploads } from './store.ts';
 
@@ -26,7 +26,7 @@ export interface StoreUsage {
 }
 
 /** Counts, at `now`. Rejects with an error of the file system. */
-export async function usageOf(files: RegistryFiles, owner: string, now = Date.now()): Promise<StoreUsage> {
+export async function usageOf(files: StoreFiles, owner: string, now = Date.now()): Promise<StoreUsage> {
   // First: an upload that is finished meanwhile is counted twice then, and not left out.
   const uploads = new Map<string, number>();
   for (const upload of await unfinishedUploads(files, owner)) {
@@ -70,7 +70,7 @@ export async function usageOf(files: RegistryFiles, owner: string, now = Date.no
 }
 
 /** The file of a blob. */
-export function blobFile(files: RegistryFiles, hex: string): string {
+export function blobFile(files: StoreFiles, hex: string): string {
   return join(rootOf(files), 'blobs/sha256', hex.slice(0, 2), hex, 'data');
 }
 

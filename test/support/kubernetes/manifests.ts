@@ -74,7 +74,7 @@ const named = z.array(z.looseObject({ name: z.string() }));
 
 /**
  * `change` over `value`, as far as we use kustomize's merging: null removes, lists of named things are merged by their
- * names, and other lists are only added or, where they were empty, replaced.
+ * names, the changed ones first, and other lists are only added or, where they were empty, replaced.
  */
 function merged(value: unknown, change: unknown): unknown {
   if (Array.isArray(change)) return mergedList(value, change);
@@ -92,11 +92,11 @@ function mergedList(value: unknown, change: readonly unknown[]): unknown {
   if (value === undefined || (Array.isArray(value) && value.length === 0)) return change;
   const [before, after] = [named.safeParse(value), named.safeParse(change)];
   assert.ok(before.success && after.success, 'a list without names is changed');
-  const kept = before.data.map((one) => {
-    const found = after.data.find(({ name }) => name === one.name);
-    return found === undefined ? one : merged(one, found);
+  const changed = after.data.map((one) => {
+    const found = before.data.find(({ name }) => name === one.name);
+    return found === undefined ? one : merged(found, one);
   });
-  return [...after.data.filter(({ name }) => !before.data.some((one) => one.name === name)), ...kept];
+  return [...changed, ...before.data.filter(({ name }) => !after.data.some((one) => one.name === name))];
 }
 
 /** The client library's own reader of YAML. What the library makes of it itself leaves out the fields it does not know. */

@@ -1,13 +1,23 @@
 /** Pushes and forced collections at the same time: the real docker-registry behind the real gateway. */
 import { randomBytes } from 'node:crypto';
+import { Registry } from 'prom-client';
+import type { RegistryKey } from '../../../actors/auth/registry/registry-key.ts';
 import { registryTokens } from '../../../actors/auth/registry/registry-tokens.ts';
 import { RegistryBarrier } from '../../../cmd/node/registry/barrier.ts';
 import { collectGarbage, type Pinned } from '../../../cmd/node/registry/collect.ts';
-import { registryFiles, registryKeyOf, writeRegistryFiles } from '../../../cmd/node/registry/files.ts';
+import {
+  type RegistryFiles,
+  registryFiles,
+  registryKeyOf,
+  writeRegistryFiles,
+} from '../../../cmd/node/registry/files.ts';
+import { openFront } from '../../../cmd/node/registry/front/front.ts';
 import { pushTokens } from '../../../cmd/node/registry/may-push.ts';
 import { endRegistry, startRegistry } from '../../../cmd/node/registry/process.ts';
 import { RegistryQuota } from '../../../cmd/node/registry/quota.ts';
+import { ownKeys } from '../../../cmd/node/registry/token-keys.ts';
 import { registryRoute } from '../../../proto/service-paths.ts';
+import { listenPlain } from '../../../transports/gateway/plain-listener.ts';
 import { testDatabase } from '../database/database.ts';
 import { startGateway } from '../gateway/gateway.ts';
 import { certificates } from '../gateway/listeners.ts';
@@ -23,6 +33,8 @@ const PATIENCE_MS = 10_000;
 
 /** How much its users may have; without `bytes`, what they want. */
 interface TrialQuota {
+  /** Whether it is behind the registry front of a cluster and two gateways, which have no barrier. Without `bytes`. */
+  readonly isFronted?: boolean;
   readonly bytes?: number;
   readonly pinned?: Pinned;
 }
@@ -37,24 +49,29 @@ export async function openTrialRegistry(t: Cleanup, repositories: readonly strin
   writeRegistryFiles(files, key, { port, host: HOST, issuer: ISSUER, secret });
   await startRegistry(files, port);
   t.after(async () => void (await endRegistry(files)));
-  const barrier = new RegistryBarrier({ host: '127.0.0.1', port });
-  const { bytes, pinned = NO_PINS } = quota;
-  const mayPush = pushTokens(key, HOST, ISSUER);
+  const { bytes, pinned = NO_PINS, isFronted = false } = quota;
+  const fronted = isFronted ? await openTrialFront(t, { files, key, port, pinned }) : undefined;
+  const barrier = fronted?.barrier ?? new RegistryBarrier({ host: '127.0.0.1', port });
+  const mayPush = pushTokens(ownKeys(key), HOST, ISSUER);
   const limit = (owner: string) => (owner === 'library' ? undefined : bytes);
   const limits = new RegistryQuota({ files, barrier, limit, mayPush, pinned, log: silentLog });
   if (bytes !== undefined) barrier.admit = limits.admit;
   const database = await testDatabase();
   t.after(() => database.close());
-  const gateway = await startGateway(t, {
-    db: database.db,
-    engine: {
-      list: async () => [],
-      inspect: async () => undefined,
-      dial: () => Promise.reject(new Error('no engine')),
-    },
-    ownRoutes: [registryRoute({ host: HOST, address: `127.0.0.1:${port}` })],
-    barrier,
-  });
+  const open = () =>
+    startGateway(t, {
+      db: database.db,
+      engine: {
+        list: async () => [],
+        inspect: async () => undefined,
+        dial: () => Promise.reject(new Error('no engine')),
+      },
+      ownRoutes: [registryRoute({ host: HOST, address: `127.0.0.1:${fronted?.port ?? port}` })],
+      barrier: fronted === undefined ? barrier : undefined,
+    });
+  const gateways = fronted === undefined ? [await open()] : [await open(), await open()];
+  const ports = gateways.map((gateway) => gateway.ports.https);
+  let clients = 0;
   const issue = registryTokens({ clock: { now: Date.now }, issuer: ISSUER, signer: key, jwtSecret: 'x'.repeat(32) });
   const actions = ['pull', 'push', 'delete'] as const;
   const access = repositories.map((name) => ({ type: 'repository' as const, name, actions: [...actions] }));
@@ -68,7 +85,8 @@ export async function openTrialRegistry(t: Cleanup, repositories: readonly strin
     return given.token;
   };
   const client = () => {
-    const made = new RegistryClient({ port: gateway.ports.https, host: HOST, ca, token });
+    clients += 1;
+    const made = new RegistryClient({ port: ports[clients % ports.length] ?? 0, host: HOST, ca, token });
     t.after(() => made.close());
     return made;
   };
@@ -76,7 +94,37 @@ export async function openTrialRegistry(t: Cleanup, repositories: readonly strin
   const collect = () =>
     barrier.closedFor(PATIENCE_MS, () => collectGarbage(files, { now: Date.now() + 60_000, keptMs: 0, pinned }));
   const usage = (owner: string) => limits.usage(owner);
-  return { files, barrier, client, collect, usage, port: gateway.ports.https, ca, token };
+  return { files, barrier, client, collect, usage, port: ports[0] ?? 0, ca, token };
+}
+
+/** The front, which collects nothing by itself. */
+async function openTrialFront(
+  t: Cleanup,
+  { files, key, port, pinned }: { files: RegistryFiles; key: RegistryKey; port: number; pinned: Pinned },
+) {
+  const front = openFront({
+    environment: { REGISTRY_USER_MB: 0, ADMIN_USERNAME: 'admin', REGISTRY_ISSUER: ISSUER, METRICS_TOKEN: undefined },
+    host: HOST,
+    address: { host: '127.0.0.1', port },
+    keys: ownKeys(key),
+    store: files.store,
+    pinned,
+    holds: async () => true,
+    metrics: new Registry(),
+    log: silentLog,
+    room: async () => 'enough',
+    times: { everyMs: 1000, quietMs: Number.POSITIVE_INFINITY, quietHour: 25, patienceMs: 1, lookMs: 3_600_000 },
+  });
+  t.after(() => front.close());
+  const listener = await listenPlain({
+    host: '127.0.0.1',
+    port: 0,
+    decider: front,
+    isTrusted: () => true,
+    onAccess: () => {},
+  });
+  t.after(() => listener.close(0));
+  return { barrier: front.barrier, port: listener.port };
 }
 
 /** What is tried for how long. */
@@ -86,6 +134,8 @@ export interface CollectionTrialOptions {
   /** From the end of a collection to the next, ms. */
   readonly everyMs: number;
   readonly layerBytes: number;
+  /** As in a cluster. */
+  readonly isFronted?: boolean;
 }
 
 /** What came of it. */
@@ -117,7 +167,8 @@ type TrialRegistry = Awaited<ReturnType<typeof openTrialRegistry>>;
 /** Runs it. A registry's own failure rejects. */
 export async function collectionTrial(t: Cleanup, options: CollectionTrialOptions): Promise<CollectionTrialReport> {
   const names = Array.from({ length: options.pushers }, (_, i) => `ann/app${i}`);
-  const registry = await openTrialRegistry(t, [...names, 'ann/kept', 'ann/slow']);
+  const { isFronted = false } = options;
+  const registry = await openTrialRegistry(t, [...names, 'ann/kept', 'ann/slow'], { isFronted });
   const report: CollectionTrialReport = {
     pushed: 0,
     again: 0,

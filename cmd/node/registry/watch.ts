@@ -1,0 +1,73 @@
+/** What watches over writes to a registry: who pushes, how much room they have, and when its store is collected. */
+import type { StillHolds } from '../../../actors/auth/registry/registry-rights.ts';
+import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
+import type { RegistryUsage } from '../../../proto/ports/local-registry.ts';
+import type { Log } from '../../../proto/ports/log.ts';
+import { LIBRARY } from '../../../proto/repositories.ts';
+import type { Environment } from '../../config/config.ts';
+import { RegistryBarrier } from './barrier.ts';
+import { type CollectTimes, keepCollected, type Pinned } from './collect.ts';
+import type { StoreFiles } from './files.ts';
+import { heldFirst } from './holders.ts';
+import { pushTokens, tokenHolders } from './may-push.ts';
+import { type Admit, RegistryQuota } from './quota.ts';
+import type { TokenKeys } from './token-keys.ts';
+
+/** What it works with. */
+export interface WatchOptions {
+  readonly environment: Pick<Environment, 'REGISTRY_USER_MB' | 'ADMIN_USERNAME' | 'REGISTRY_ISSUER'>;
+  readonly files: StoreFiles;
+  /** The registry's own listener. */
+  readonly address: UpstreamAddress;
+  /** As images name it. */
+  readonly host: string;
+  /** Of its tokens. */
+  readonly keys: TokenKeys;
+  /** When its store was collected; undefined: that is not known. */
+  readonly last: number | undefined;
+  /** Asked before each collection. One that rejects puts it off. */
+  readonly pinned: Pinned;
+  /** Asked before each write. */
+  readonly holds: StillHolds;
+  readonly log: Log;
+  /** Asked between the holder and the room of a user. */
+  readonly between?: ((then: Admit) => Admit) | undefined;
+  /** For how long writes that somebody else let in before may go on, ms. Default: there are none. */
+  readonly formerMs?: number | undefined;
+  readonly times?: CollectTimes | undefined;
+}
+
+/** Writes to a registry whose images are seen from here. */
+interface StoreWatch {
+  readonly barrier: RegistryBarrier;
+  /** What a user has. Rejects when that cannot be told now. */
+  readonly usage: (username: string) => Promise<RegistryUsage>;
+  /** Ends a collection under way. */
+  close(): Promise<void>;
+}
+
+/** Begins to watch over a store: its users have their room, and what has no name is collected. */
+export function watchStore(options: WatchOptions): StoreWatch {
+  const { environment, files, address, host, keys, last, pinned, log, times, between = (then) => then } = options;
+  const { REGISTRY_USER_MB: most, ADMIN_USERNAME: admin, REGISTRY_ISSUER: issuer } = environment;
+  const barrier = new RegistryBarrier(address, { formerMs: options.formerMs });
+  const collector = keepCollected({ files, barrier, last, log, pinned, times });
+  const quota = new RegistryQuota({
+    files,
+    barrier,
+    limit: (owner) => (most === 0 || owner === admin || owner === LIBRARY ? undefined : most * 2 ** 20),
+    mayPush: pushTokens(keys, host, issuer),
+    pinned,
+    log,
+  });
+  barrier.admit = heldFirst(tokenHolders(keys, host, issuer), options.holds, between(quota.admit), log);
+  return { barrier, usage: (username) => quota.usage(username), close: () => collector.close() };
+}
+
+/** The barrier of a registry whose images are not seen from here: it asks for who pushes alone. */
+export function watchHolders({ environment, address, host, keys, holds, log }: WatchOptions): RegistryBarrier {
+  const barrier = new RegistryBarrier(address);
+  const holders = tokenHolders(keys, host, environment.REGISTRY_ISSUER);
+  barrier.admit = heldFirst(holders, holds, async () => ({}), log);
+  return barrier;
+}
