@@ -8,6 +8,7 @@ export type { LogFollowOptions, LogLine, LogReadOptions } from './follow/logs.ts
 export type { MachinesFollowOptions, MetricsFollowOptions } from './follow/metrics.ts';
 export type { NotificationsFollowOptions } from './follow/notifications.ts';
 export type { Terminal, TerminalFollowOptions, TerminalSize } from './follow/terminal.ts';
+export { imageName } from './image-name.ts';
 export { CLOSE_CODES, type CloseMeaning, type Following, type StreamEnd, type StreamState } from './socket.ts';
 export {
   type ClientTransport,

@@ -30,7 +30,7 @@ program.hook('preAction', (_program, action) => {
   const given = program.opts<{ data?: string }>().data;
   if (given === undefined) return;
   for (let command: Command | null = action; command !== null && command !== program; command = command.parent)
-    command.setOptionValue('data', given);
+    command.setOptionValueWithSource('data', given, 'cli');
 });
 
 // Wrong words of a client command end with 2: 1 would say that it was tried.

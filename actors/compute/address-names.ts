@@ -2,6 +2,7 @@
 
 import { MAX_RESERVED_NAMES, RESERVED_DAYS } from '../../proto/compute/address-names.ts';
 import { ofContainer } from '../../proto/compute/fields.ts';
+import { listAddressNames, type OwnNameView } from '../../proto/compute/name-listing.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { grants } from '../../proto/scopes.ts';
@@ -11,12 +12,16 @@ import {
   freeName,
   holderOf,
   type NameHolder,
+  ownedNames,
   takeName,
   touchContainer,
 } from '../../storage/compute/address-names.ts';
 import type { ContainerRow } from '../../storage/compute/containers.ts';
 import { tellCompute } from '../../storage/compute/news.ts';
 import type { Tx } from '../../storage/db.ts';
+import { type Handler, handler } from '../service/dispatch.ts';
+import type { ComputeDeps } from './deps.ts';
+import type { ComputeUserState } from './user-state.ts';
 
 const DAY_MS = 24 * 3_600_000;
 
@@ -38,6 +43,19 @@ export async function changeAddressName(
   if (changed === undefined) throw new Refusal('not_found');
   await tellCompute(tx, { kind: 'ingress', containerId: row.id });
   return changed;
+}
+
+/** The handler of the call that lists a user's names. */
+export function namesHandler({ db, clock }: Pick<ComputeDeps, 'db' | 'clock'>): Handler<ComputeUserState> {
+  return handler(listAddressNames, async ({ userId }: ComputeUserState) => {
+    const now = clock.now();
+    const names = await ownedNames(db, { userId, now: new Date(now), until: reservedUntil(now) });
+    const address_names = names.map(({ name, containerId, reservedUntil }): OwnNameView => {
+      if (containerId !== null) return { name, container_id: containerId };
+      return { name, reserved_until: reservedUntil.toISOString() };
+    });
+    return { address_names, reserved_limit: MAX_RESERVED_NAMES };
+  });
 }
 
 /** The container has no name any more: the one it had is reserved for its user. */

@@ -31,6 +31,11 @@ export function imageOf(row: { readonly image: string | null }, { defaultImage, 
   return engine.builtIns.find((image) => image.name === name)?.reference ?? row.image;
 }
 
+/** An image as a sentence names it: one of the platform by its name, under which it is asked for. */
+export function imageText(image: string): string {
+  return builtInName(image) ?? image;
+}
+
 /** Whether a row's image is the default one or another one of the platform. */
 export function isOwnImage(image: string | null): boolean {
   return image === null || builtInName(image) !== undefined;

@@ -10,6 +10,7 @@ import { dispatch, type EntityContext, type Ref } from '../../supervision/index.
 import type { ConnectionMessage } from '../service/connection.ts';
 import { handleCall, handler, handlers, refusalOf } from '../service/dispatch.ts';
 import type { AnsweringKind } from '../service/parts.ts';
+import { namesHandler } from './address-names.ts';
 import type { ComputeDeps } from './deps.ts';
 import { listingHandler } from './listing.ts';
 import { COMPUTE_USER, type UserMail } from './placed.ts';
@@ -45,6 +46,7 @@ export function userKind(
     creationHandler(deps, reconcile),
     ...sshKeyHandlers(deps, reconcile),
     imagesHandler(deps),
+    namesHandler(deps),
     // Nodes of the version before ask the user's actor.
     listingHandler(deps),
   );

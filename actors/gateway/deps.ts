@@ -66,7 +66,7 @@ export interface GatewayDeps {
   readonly expectProgram?: (address: string) => void;
   /** Another container has the place of the one at this address, which is ended soon. */
   readonly leaveOrigin?: (address: string) => void;
-  /** Rules were removed, or ask visitors now: what `admits` says no of, and goes on, is to end. */
+  /** Rules or names were taken away, or ask visitors now: what `admits` says no of, and goes on, is to end. */
   readonly endShut?: (admits: (entrance: Entrance) => boolean) => void;
   /** Passes of visitors at guarded ports, and the passwords that they give. */
   readonly accessProofs: AccessProofs;

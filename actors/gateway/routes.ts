@@ -92,17 +92,24 @@ function isSameTarget(one: ContainerTarget, other: ContainerTarget): boolean {
   return hasSameEntries(guards, guardsNow, (before, now) => before.rule === now.rule && before.hash === now.hash);
 }
 
-/** Whether a port is open no more, or asks visitors for something else than before. */
-function isAnyShut(before: RouteSnapshot['containers'] | undefined, now: RouteSnapshot['containers']): boolean {
-  for (const [id, { ports, guards = NO_GUARDS }] of before ?? []) {
-    const is = now.get(id);
+/** Whether a mapped host leads nowhere any more, or to another container. */
+function isAnyMoved(before: RouteSnapshot['mapped'], now: RouteSnapshot['mapped']): boolean {
+  if (before === now) return false;
+  for (const [host, { containerId }] of before ?? []) if (now?.get(host)?.containerId !== containerId) return true;
+  return false;
+}
+
+/** Whether a port is open no more, or asks visitors for something else than before, or a hostname is taken away. */
+function isAnyShut(before: RouteSnapshot | undefined, now: Pick<RouteSnapshot, 'containers' | 'mapped'>): boolean {
+  for (const [id, { ports, guards = NO_GUARDS }] of before?.containers ?? []) {
+    const is = now.containers.get(id);
     const guardsNow = is?.guards ?? NO_GUARDS;
     for (const port of ports.keys())
       if (is?.ports.has(port) !== true || guardsNow.get(port)?.rule !== guards.get(port)?.rule) return true;
     // A mapped host leads to ports without a rule, too.
     for (const port of guardsNow.keys()) if (!guards.has(port)) return true;
   }
-  return false;
+  return isAnyMoved(before?.mapped, now.mapped);
 }
 
 /** The containers whose readable name leads elsewhere than before, or that have it now. */
@@ -132,8 +139,7 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
   const switched = new Set<string>();
   /** Something else changed: the next look is at all containers. */
   let isUnsure = true;
-  let lookedAt = Number.NEGATIVE_INFINITY;
-  let sweptAt = Number.NEGATIVE_INFINITY;
+  let [lookedAt, sweptAt] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
   const forget = (...targets: readonly (ContainerTarget | undefined)[]) => {
     for (const target of targets) if (target?.address !== undefined) deps.forgetAnswers?.(target.address);
   };
@@ -145,7 +151,8 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
     lookedAt = performance.now();
     const sweeps = whom === 'all' && lookedAt - sweptAt >= SWEEP_MS;
     const seen = arrivals.look();
-    const before = routing.snapshot?.containers;
+    const { snapshot } = routing;
+    const before = snapshot?.containers;
     try {
       const [rows, mapped] = await Promise.all([tableRoutes(deps), mappings?.read(sweeps) ?? NOTHING_MAPPED]);
       const also = new Set([...mapped.values()].map(({ containerId }) => containerId));
@@ -153,15 +160,13 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
       if (sweeps) sweptAt = lookedAt;
       const routes = [...deps.fileRoutes, ...rows];
       const text = JSON.stringify(routes);
-      const { snapshot } = routing;
-      const isSame =
-        text === state.last &&
-        hasSameEntries(snapshot?.containers, containers, isSameTarget) &&
-        snapshot?.mapped === mapped;
-      if (!isSame) {
+      const isSame = text === state.last && snapshot?.mapped === mapped;
+      if (!isSame || !hasSameEntries(before, containers, isSameTarget)) {
         routing.swap({ routes: new RouteTable(routes), containers, mapped });
-        if (isAnyShut(before, containers)) deps.endShut?.((entrance) => routing.admits(entrance));
-        for (const id of renamed(before, containers)) forget(before?.get(id), containers.get(id));
+        const named = renamed(before, containers);
+        const isShut = text !== state.last || named.size > 0 || isAnyShut(snapshot, { containers, mapped });
+        if (isShut) deps.endShut?.((entrance) => routing.admits(entrance));
+        for (const id of named) forget(before?.get(id), containers.get(id));
         state.last = text;
       }
       for (const id of switched) {

@@ -150,7 +150,7 @@ export class Routing {
     if (mapped !== undefined) {
       if (!isEncrypted) return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
       return this.#guarded(mapped.containerId, mapped.targetPort, admitted, () =>
-        this.#forwardTo(this.#insideOf(mapped), target),
+        this.#forwardTo(mapped.containerId, this.#insideOf(mapped), target),
       );
     }
     const own = host === this.#domain && isEncrypted ? this.#ownReply(request) : undefined;
@@ -210,7 +210,7 @@ export class Routing {
       const external = this.#external(port);
       if (this.#endsTls(id, external)) return 'platform';
       const to = this.#addressOf(id, external);
-      return typeof to === 'string' ? 'refuse' : { passTo: to };
+      return typeof to === 'string' ? 'refuse' : { passTo: to, containerId: id };
     }
     if (this.#snapshot?.routes.hasHost(serverName)) return 'platform';
     if (this.#mappedHost(serverName, port) !== undefined) return 'mapped';
@@ -253,7 +253,7 @@ export class Routing {
       if (external === 80 && !isOpen && this.#endsTls(id, 443))
         return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
     }
-    return this.#guarded(id, external, admitted, () => this.#forwardTo(this.#addressOf(id, external), target));
+    return this.#guarded(id, external, admitted, () => this.#forwardTo(id, this.#addressOf(id, external), target));
   }
 
   /** Where a request goes that comes by an external port of a container: nowhere before its rule has let it in. */
@@ -265,13 +265,17 @@ export class Routing {
     return 'forward' in decision ? { ...decision, isGuarded: true, rule: guard.rule } : decision;
   }
 
-  /** Whether what came in by this way might still come in: its port is open, and asks for nothing else. */
-  admits({ host, port, isEncrypted, rule }: Entrance): boolean {
+  /**
+   * Whether what came in by this way might still come in: its host leads to the same container, its port is open, and
+   * asks for nothing else.
+   */
+  admits({ host, port, isEncrypted, containerId, rule }: Entrance): boolean {
     const id = this.#containerOf(host);
     const mapped = id === undefined ? this.#mappedHost(host, port) : undefined;
-    const container = this.#snapshot?.containers.get(id ?? mapped?.containerId ?? '');
+    if ((id ?? mapped?.containerId) !== containerId) return false;
+    const container = this.#snapshot?.containers.get(containerId);
     if (mapped !== undefined) return container?.guards?.get(mapped.targetPort)?.rule === rule;
-    if (id === undefined) return true;
+    if (id === undefined) return false;
     const asked = this.#external(port);
     const external = isEncrypted && asked === 80 && this.#endsTls(id, 443) ? 443 : asked;
     return container?.ports.has(external) === true && container.guards?.get(external)?.rule === rule;
@@ -296,8 +300,8 @@ export class Routing {
     return this.#containerOf(host) ?? this.#mappedHost(host, port)?.containerId;
   }
 
-  #forwardTo(to: UpstreamAddress | 'closed' | 'not_running', target: string): ProxyDecision {
-    if (typeof to === 'object') return { forward: to, target, tenantOf: this.#tenantOf };
+  #forwardTo(containerId: string, to: UpstreamAddress | 'closed' | 'not_running', target: string): ProxyDecision {
+    if (typeof to === 'object') return { forward: to, target, tenantOf: this.#tenantOf, containerId };
     // Whether there is such a container is not told to those who may not know.
     if (to === 'closed') return { reply: { status: 404, body: 'There is nothing at this address.\n' } };
     return NOT_RUNNING;

@@ -28,6 +28,18 @@ export interface MappingState {
 /** How often the user may have resolvers asked for one mapping. */
 const LOOKS = { burst: 6, everyMs: 10_000 };
 
+/**
+ * How long a user has to wait until resolvers are asked for them, ms; 0: they are asked now, which is counted. Rejects
+ * with Refusal.
+ */
+export function lookWait(users: Pick<EntitiesPart<NetworkUserMessage>, 'ask'>, userId: string): Promise<number> {
+  return users
+    .ask<number>(userId, (replyTo) => ({ type: 'may-look', replyTo }), ASK_TIMEOUT)
+    .catch((error: unknown) => {
+      throw refusalOf(error);
+    });
+}
+
 /** Their handlers. `gone` removes a mapping for the caller. */
 export function mappingHandlers(
   { db, clock }: NetworkDeps,
@@ -38,13 +50,7 @@ export function mappingHandlers(
 
   /** Each look is ten questions to resolvers. Refuses `too_many_attempts`. */
   const notTooOften = async ({ id, userId }: MappingRow) => {
-    const ofUser = () =>
-      users
-        .ask<number>(userId, (replyTo) => ({ type: 'may-look', replyTo }), ASK_TIMEOUT)
-        .catch((error: unknown) => {
-          throw refusalOf(error);
-        });
-    const wait = Math.ceil((looks.take(id) || (await ofUser())) / 1000);
+    const wait = Math.ceil((looks.take(id) || (await lookWait(users, userId))) / 1000);
     if (wait > 0)
       throw new Refusal('too_many_attempts', {
         message: `verified too often: try again in ${wait} s; pending mappings are looked at by themselves, too`,

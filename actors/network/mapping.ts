@@ -9,6 +9,7 @@
  *                 verified -- 14 days without its record and leading elsewhere --> failed
  */
 
+import { errorText } from '../../lib/errors.ts';
 import type { Call } from '../../proto/endpoint.ts';
 import type { MappingView } from '../../proto/network/endpoints.ts';
 import { isFenced } from '../../proto/ports/placement.ts';
@@ -20,7 +21,7 @@ import { handleCall, refusalOf } from '../service/dispatch.ts';
 import type { AnsweringKind, EntitiesPart } from '../service/parts.ts';
 import { removeRecord } from './automation.ts';
 import type { NetworkDeps } from './deps.ts';
-import { type MappingState, mappingHandlers } from './mapping-calls.ts';
+import { lookWait, type MappingState, mappingHandlers } from './mapping-calls.ts';
 import { MappingCheck } from './mapping-check.ts';
 import { MAPPING, type MappingMessage, type NetworkUserMessage, writeRight } from './placed.ts';
 import { mappingView } from './views.ts';
@@ -50,6 +51,16 @@ export function mappingKind(
     log.info({ mappingId: row.id, hostname: row.hostname }, 'mapping removed');
   };
 
+  /** Whether resolvers may be asked for the user now. */
+  const mayLook = async (userId: string) => {
+    try {
+      return (await lookWait(users, userId)) === 0;
+    } catch (error) {
+      log.warn({ reason: errorText(error) }, 'the looks of a user could not be counted');
+      return false;
+    }
+  };
+
   const table = mappingHandlers(deps, users, gone);
 
   const begin = async ({ id, right, checks }: MappingState, found: MappingRow, replyTo: Ref<MappingView>) => {
@@ -68,7 +79,8 @@ export function mappingKind(
           }),
         );
     }
-    await checks.findZone(row, ZONE_MS);
+    // Whoever makes and deletes mappings would have resolvers asked without end: the first look finds the zone, too.
+    if (row.zone === '' && (await mayLook(row.userId))) await checks.findZone(row, ZONE_MS);
     row = (await mappingById(db, id)) ?? row;
     dispatch(replyTo, { ...mappingView(row, deps), ...(automated ? { dns_automated: true } : {}) });
   };

@@ -95,6 +95,12 @@ export function ownerKind(deps: NetworkDeps): AnsweringKind<CallMessage, OwnerSt
       const { provider, sealKey } = configured();
       const { token } = call.body;
       const zones = await zonesOf(provider, token);
+      const known = (await ownedDomains(db, userId)).find((row) => openToken(sealKey, row.id, row.token) === token);
+      if (known !== undefined)
+        return right.tx(async (tx) => {
+          found((await replaceZones(tx, known.id, rowsOf(zones), new Date(clock.now()))) || undefined);
+          return keptReply(tx, call, { id: known.id, zones: namesOf(zones) });
+        });
       const id = newId();
       const sealed = sealToken(sealKey, id, token);
       return right.tx(async (tx) => {

@@ -12,6 +12,7 @@ import type * as computeExec from '../../proto/compute/exec.ts';
 import type * as computeFiles from '../../proto/compute/files.ts';
 import type * as computeImages from '../../proto/compute/images.ts';
 import type * as computeLogs from '../../proto/compute/logs.ts';
+import type * as computeNameListing from '../../proto/compute/name-listing.ts';
 import type * as computeSettings from '../../proto/compute/settings.ts';
 import type * as computeWorkload from '../../proto/compute/workload.ts';
 import type * as monitorEndpoints from '../../proto/monitor/endpoints.ts';
@@ -90,6 +91,7 @@ export const ENDPOINTS = {
   getWebhook: 'GET /api/notifications/webhooks/{id}',
   healthEvents: 'SSE /sse/health',
   listActors: 'GET /api/runtime/actors',
+  listAddressNames: 'GET /compute/address-names',
   listAllContainers: 'GET /compute/admin/containers',
   listContainers: 'GET /compute/containers',
   listImages: 'GET /compute/images',
@@ -243,6 +245,7 @@ export interface Definitions {
   readonly getWebhook: typeof notifyWebhooks.getWebhook;
   readonly healthEvents: typeof monitorEndpoints.healthEvents;
   readonly listActors: typeof authActors.listActors;
+  readonly listAddressNames: typeof computeNameListing.listAddressNames;
   readonly listAllContainers: typeof computeImages.listAllContainers;
   readonly listContainers: typeof computeEndpoints.listContainers;
   readonly listImages: typeof computeImages.listImages;

@@ -5,6 +5,7 @@ import type { ApiCommandOptions } from './api.ts';
 import { clientCommand, count, each, listCommand, several } from './common.ts';
 import type { ClientCommandOptions } from './session.ts';
 
+const inNames = actionsOf(() => import('./address-names.ts'));
 const inHostnames = actionsOf(() => import('./hostnames.ts'));
 const inKeys = actionsOf(() => import('./keys.ts'));
 const inTokens = actionsOf(() => import('./tokens.ts'));
@@ -38,6 +39,11 @@ function addHostnames(program: Command): void {
   clientCommand(hostname, 'rm <hostname>', 'give one up').action(inHostnames((of) => of.removeHostname));
   waiting(clientCommand(hostname, 'verify <hostname>', 'have its record looked for now')).action(
     inHostnames((of) => of.verifyHostname),
+  );
+
+  const address = program.command('address').description('readable addresses: names of containers in the place of ids');
+  listCommand(address, 'ls', 'list them, and those that you gave up, which are reserved for you').action(
+    inNames((of) => of.listAddressNames),
   );
 
   const dns = program.command('dns').description('DNS providers whose records the platform makes for you');

@@ -1,5 +1,5 @@
 /** `troupe ps`, `show`, `start`, `stop`, `restart`, `rm`, `image ls`. */
-import { type Container, readableHost, type TroupeClient, TroupeError } from '../../client/index.ts';
+import { type Container, imageName, readableHost, type TroupeClient, TroupeError } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
 import type { TagSizes } from './images/sizes.ts';
 import { containerOf, containersOf } from './names.ts';
@@ -67,6 +67,7 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
     ['status', out.status(container.status)],
     ['reason', container.status_reason],
     ['health', [container.health, container.health_reason].filter(Boolean).join(': ')],
+    ['image', container.image && imageName(container.image)],
     ['size', container.instance_type],
     ['memory', memoryOf(container)],
     ['disk', diskOf(container)],
@@ -93,7 +94,7 @@ function networkOf({ network, alias }: Container): string | undefined {
 }
 
 /** What it may reach, as `--egress` takes it. */
-export function egressText({ egress }: Pick<Container, 'egress'>): string {
+export function egressText({ egress }: { readonly egress?: Container['egress'] | 'any' }): string {
   return egress === undefined ? 'any' : typeof egress === 'string' ? egress : egress.join(',');
 }
 

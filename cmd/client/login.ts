@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
+import type { Command } from 'commander';
 import { type TroupeClient, TroupeError } from '../../client/index.ts';
 import { approveDevice } from './device.ts';
 import { ClientFailure } from './failure.ts';
@@ -32,10 +33,16 @@ interface LoginPlace {
 }
 
 /** Logs in and keeps the token in a profile, which becomes the current one. */
-export async function logIn(address: string | undefined, options: LoginOptions): Promise<void> {
+export async function logIn(
+  address: string | undefined,
+  options: LoginOptions,
+  command: Pick<Command, 'getOptionValueSource'>,
+): Promise<void> {
   const out = new Output(options);
   const file = readProfiles();
-  const place = placeOf(address, options, file.profiles);
+  const isFolderTyped = command.getOptionValueSource('data') === 'cli';
+  const typed = address ?? (isFolderTyped ? platformHere(options.data) : undefined);
+  const place = placeOf(typed, options, file.profiles);
   const before = file.profiles.find(({ url }) => url === place.url);
   if (place.authorityFile !== undefined && place.authority !== undefined)
     out.note(`Trusting the platform's own authority, ${fingerprint(place.authority)}\n  (${place.authorityFile})`);
@@ -51,10 +58,10 @@ export async function logIn(address: string | undefined, options: LoginOptions):
   out.done({ profile: name, url, username: profile.username ?? null }, `Logged in at ${url} ${who} (profile ${name}).`);
 }
 
-function placeOf(address: string | undefined, options: LoginOptions, profiles: readonly Profile[]): LoginPlace {
+/** What was typed wins over what a profile of that name has. */
+function placeOf(typed: string | undefined, options: LoginOptions, profiles: readonly Profile[]): LoginPlace {
   const here = platformHere(options.data);
-  const given =
-    address ?? (process.env.TROUPE_URL || profiles.find(({ name }) => name === options.profile)?.url || here);
+  const given = typed ?? (process.env.TROUPE_URL || profiles.find(({ name }) => name === options.profile)?.url || here);
   if (given === undefined)
     throw new ClientFailure('usage', 'Which platform? `troupe login URL`, such as https://cloud.example.com.');
   const url = checkedUrl(given);

@@ -75,6 +75,7 @@ export function addDeploy(program: Command): void {
     .option('--memory <size>', 'such as 512M or 2G, of a new container', megabytes)
     .option('--storage <size>', 'such as 5G, of a new container', gigabytes)
     .option('--address <name>', 'its readable address: NAME.compute.<domain> leads to the app, too')
+    .option('--egress <networks>', 'what it may reach, as is its build: any, none, or networks such as 203.0.113.0/24')
     .addOption(
       new Option(
         '--access <who>',

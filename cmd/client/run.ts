@@ -133,8 +133,9 @@ export function settingsOf(command: readonly string[], options: SettingOptions) 
   };
 }
 
-/** What `--egress` says: a word, or networks with commas between them. */
-function egressOf(text: string): 'any' | 'none' | string[] {
+/** What `--egress` says: a word, or networks, as a list or with commas between them. */
+export function egressOf(text: string | readonly string[]): 'any' | 'none' | string[] {
+  if (typeof text !== 'string') return [...text];
   if (text === 'any' || text === 'none') return text;
   return text.split(',').map((network) => network.trim());
 }

@@ -1,5 +1,5 @@
 /** `troupe update`: changes a container, and waits until it runs with the change. */
-import { type CallInput, type Container, readableHost } from '../../client/index.ts';
+import { type CallInput, type Container, imageName, readableHost } from '../../client/index.ts';
 import { egressText } from './containers.ts';
 import { ClientFailure } from './failure.ts';
 import { noteHealth } from './health.ts';
@@ -76,6 +76,12 @@ async function settled(
   return now;
 }
 
+/** An image as `--image` takes it. */
+function imageText(image: string | undefined): string {
+  const name = imageName(image ?? '');
+  return name === 'base' ? 'default' : name;
+}
+
 /** What counts at once, also of a container that does not run. */
 const AT_ONCE: ReadonlySet<string> = new Set([
   ...['name', 'network', 'alias', 'expires_at', 'egress', 'ssh_key_ids', 'address_name', 'overlap'],
@@ -86,7 +92,7 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
   const { name } = now;
   const changed = [
     before.name === name ? '' : `the name (was ${before.name})`,
-    before.image === (now.next_image ?? now.image) ? '' : `the image (${now.next_image ?? now.image})`,
+    before.image === (now.next_image ?? now.image) ? '' : `the image (${imageText(now.next_image ?? now.image)})`,
     before.memory_mb === now.memory_mb ? '' : `memory (${before.memory_mb} to ${now.memory_mb} MB)`,
     before.instance_type === now.instance_type ? '' : `size (${before.instance_type} to ${now.instance_type})`,
     before.storage_gb === now.storage_gb ? '' : `storage (${before.storage_gb} to ${now.storage_gb} GB)`,

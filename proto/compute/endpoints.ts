@@ -28,6 +28,7 @@ import {
 import { readFiles, removeFiles, writeFiles } from './files.ts';
 import { adminDeleteContainer, adminStopContainer, listAllContainers, listImages } from './images.ts';
 import { logs, readLogs } from './logs.ts';
+import { listAddressNames } from './name-listing.ts';
 import { networkAliasSchema, networkNameSchema } from './networks.ts';
 import {
   addIngress,
@@ -273,6 +274,7 @@ export const computeEndpoints = [
   setSshKeyLogin,
   deleteSshKey,
   listImages,
+  listAddressNames,
   listAllContainers,
   adminStopContainer,
   adminDeleteContainer,

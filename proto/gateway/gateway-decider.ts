@@ -7,10 +7,16 @@ import type { ProxyDecision, ProxyRequest, UpstreamAddress } from './traffic.ts'
  *
  * - `platform`, `mapped`: TLS ends at the gateway, with the certificate of the platform's hosts or of the mapped name
  * - `challenge`: the gateway answers a certificate authority that checks the name
- * - `passTo`: the bytes go to this address as they are
+ * - `passTo`: the bytes go to this address as they are, to this container
  * - `refuse`: no such name is served
  */
-export type NameDecision = 'platform' | 'mapped' | 'challenge' | { readonly passTo: UpstreamAddress } | 'refuse';
+export type NameDecision = 'platform' | 'mapped' | 'challenge' | PassedName | 'refuse';
+
+/** TLS that is passed on. */
+export interface PassedName {
+  readonly passTo: UpstreamAddress;
+  readonly containerId: string;
+}
 
 /** By which way something came in that goes on: a request, or TLS that is passed on. */
 export interface Entrance {
@@ -19,6 +25,8 @@ export interface Entrance {
   /** Ours. */
   readonly port: number;
   readonly isEncrypted: boolean;
+  /** Where the host led. */
+  readonly containerId: string;
   /** The rule that let the visitor in; undefined: nobody was asked. */
   readonly rule: number | undefined;
 }

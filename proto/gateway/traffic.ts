@@ -54,6 +54,8 @@ export interface ProxyForward {
    * it, and it sets no cookies for names of the platform and of other containers.
    */
   readonly tenantOf?: readonly string[];
+  /** The container; undefined for one that no container answers. */
+  readonly containerId?: string;
   /** The visitor was let in at a guarded port: neither kept nor answered from what is kept. */
   readonly isGuarded?: true;
   /** The rule that let the visitor in; undefined: nobody was asked. */

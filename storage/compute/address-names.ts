@@ -99,6 +99,26 @@ export function freedNames(db: Queries, userId: string): Promise<FreedName[]> {
   );
 }
 
+/** A name of a user: of a container, or given up. */
+const ownedRow = z.object({ name: z.string(), containerId: z.string().nullable(), reservedUntil: z.date() });
+
+/**
+ * The names of a user at that time: those of containers first, then those that were given up, the first that is free
+ * first. One whose time is still to be counted is reserved until `until`.
+ */
+export function ownedNames(
+  db: Queries,
+  { userId, now, until }: Pick<NameClaim, 'userId' | 'now' | 'until'>,
+): Promise<z.output<typeof ownedRow>[]> {
+  return db.many(
+    ownedRow,
+    `select name, container_id as "containerId", coalesce(reserved_until, $3) as "reservedUntil" from address_names
+     where user_id = $1 and (container_id is not null or coalesce(reserved_until, $3) > $2)
+     order by container_id is null, coalesce(reserved_until, $3), name`,
+    [userId, now, until],
+  );
+}
+
 /** Its row once its name is another: those who read what changed read it. Undefined when it is gone. */
 export function touchContainer(tx: Tx, id: string): Promise<ContainerRow | undefined> {
   return updateContainer(tx, id, 'name = name');

@@ -194,6 +194,7 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   await call('compute', 'getSettings', own);
   await call('compute', 'listContainers', { token });
   await call('compute', 'listImages', { token });
+  await call('compute', 'listAddressNames', { token });
   await call('compute', 'listAllContainers', { token: admin });
   await call('compute', 'getSsh', own);
   await call('compute', 'setSsh', { ...own, body: { ssh_enabled: true } });

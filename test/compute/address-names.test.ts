@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MAX_RESERVED_NAMES, RESERVED_DAYS } from '../../proto/compute/address-names.ts';
 import { createContainer, deleteContainer } from '../../proto/compute/endpoints.ts';
+import { listAddressNames } from '../../proto/compute/name-listing.ts';
 import { addIngress, enterIngress, updateContainer } from '../../proto/compute/settings.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { readAudit } from '../../storage/audit.ts';
@@ -123,6 +124,36 @@ test('a name that was given up is its former ownerâ€™s for 90 days, and anybodyâ
   compute.clock.advance(DAY_MS + 1);
   assert.equal((await give(compute, foreign, 'shop', bob)).address_name, 'shop');
   await refused('conflict', give(compute, own, 'shop'));
+});
+
+test('the names of a user are listed, with the time until which those given up are reserved, to nobody else', async (t) => {
+  const compute = await openCompute(t);
+  const [own, second] = [await compute.create(ann), await compute.create(ann)];
+  const listed = async (who = ann) => (await compute.call(listAddressNames, who)).address_names;
+  assert.deepEqual(await listed(), []);
+  await give(compute, own, 'shop');
+  await give(compute, second, 'store');
+  await give(compute, own, 'market');
+  await compute.on(deleteContainer, ann, second);
+  const market = { name: 'market', container_id: own };
+  const [first, ...given] = await listed();
+  assert.deepEqual([first, ...given.map(({ name }) => name)], [market, 'shop', 'store']);
+  for (const { container_id, reserved_until = '' } of given) {
+    const days = (Date.parse(reserved_until) - compute.clock.now()) / DAY_MS;
+    assert.ok(container_id === undefined && days > RESERVED_DAYS - 0.01 && days <= RESERVED_DAYS, reserved_until);
+  }
+  assert.deepEqual(await listed(bob), []);
+  assert.equal((await compute.call(listAddressNames, ann)).reserved_limit, MAX_RESERVED_NAMES);
+  // Those of a node of an earlier version, which does not count the time, are reserved from now on.
+  await compute.db.run(`update address_names set reserved_until = null where name = 'store'`);
+  assert.deepEqual(
+    (await listed()).map(({ name }) => name),
+    ['market', 'shop', 'store'],
+  );
+  await give(compute, own, 'shop');
+  assert.deepEqual((await listed())[0], { name: 'shop', container_id: own });
+  compute.clock.advance(RESERVED_DAYS * DAY_MS + 1);
+  assert.deepEqual(await listed(), [{ name: 'shop', container_id: own }]);
 });
 
 test('who has given up ten names gets no new one, but any of them again, and the first that is free', async (t) => {

@@ -71,6 +71,21 @@ describe('images of the catalog', () => {
     assert.equal(compute.engine.files(id)?.get('/usr/local/bin/installed'), 'by its owner');
   });
 
+  test('have their names in what is said of a change that could not be made', async (t) => {
+    const compute = await openCompute(t, images);
+    const id = await compute.running(ann, { image: 'node' });
+    compute.engine.fail('ensureImage', new EngineError('image_not_found', 'No space is left.'), 1);
+    await compute.call(updateContainer, ann, { params: { id }, body: { image: 'postgres-15' } });
+    const said: string[] = [];
+    const view = await until(async () => {
+      const now = await compute.view(ann, id);
+      said.push(now.status_reason ?? '');
+      return now.next_image === undefined ? now : undefined;
+    });
+    assert.ok(!said.some((text) => text.includes('troupe.invalid')), said.join('\n'));
+    assert.match(view.status_reason ?? '', /not changed to postgres-15\. .* runs on with node\./);
+  });
+
   test('may be built for longer than a start may take, and the container has its time after that', async (t) => {
     const compute = await openCompute(t, images);
     const release = compute.engine.hold('ensureImage');

@@ -73,6 +73,11 @@ describe('a folder that is deployed', () => {
     await assert.rejects(settingsOf('exclude = "a"'), /exclude must be a list of texts/);
     await assert.rejects(settingsOf('port = '), /troupe\.toml cannot be read: /);
     assert.deepEqual(await settingsOf('address = "shop"'), { address: 'shop' });
+    const networks = ['203.0.113.0/24', '198.51.100.7'];
+    assert.deepEqual(await settingsOf(`egress = ${JSON.stringify(networks)}`), { egress: networks });
+    assert.deepEqual(await settingsOf('egress = "none"'), { egress: 'none' });
+    for (const egress of ['[]', '1', '""'])
+      await assert.rejects(settingsOf(`egress = ${egress}`), /egress must be any, none, or networks such as 203/);
     assert.deepEqual(await settingsOf('port = 80\nexclude = ["a"]'), { port: 80, exclude: ['a'] });
   });
 

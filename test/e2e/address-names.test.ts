@@ -42,6 +42,13 @@ test('a name leads to its container over TLS, and stays the user’s when it is 
   assert.notEqual(narrow, '', made.stdout + made.stderr);
   assert.equal((await name(id, 'narrow-one', narrow)).status, 403);
 
+  // Who lists names sees their own, and a token for one container none.
+  const list = (who: string) => request('GET', `${urls.compute}/compute/address-names`, { token: who });
+  assert.deepEqual((await list(token)).json.address_names, [{ name: 'shop', container_id: id }]);
+  assert.deepEqual((await list(bob)).json.address_names, []);
+  assert.equal((await list(narrow)).status, 403);
+  assert.equal((await list('svc_nobody')).status, 401);
+
   // Its user is removed: the name is nobody else's yet.
   assert.equal((await name(bobs.id, 'bobs-page', bob)).status, 200);
   const removed = await troupe(['users', 'remove', 'bob', '--yes', '--data', data]);

@@ -350,6 +350,7 @@ describe('the compute interface', { skip: skipWithoutDocker(), timeout: 300_000 
       ['PUT', of(id, '/mounts'), one, 'update', { mount_paths: ['/root'] }],
       ['PUT', of(id, '/pull-policy'), one, 'update', { pull_policy: 'IfNotPresent' }],
       ['GET', '/compute/images', `compute.${annId}.containers`, 'read'],
+      ['GET', '/compute/address-names', `compute.${annId}.containers`, 'read'],
       ['GET', '/compute/containers', `compute.${annId}.containers`, 'read'],
       ['GET', '/compute/ssh-keys', `compute.${annId}.keys`, 'read'],
     ];

@@ -223,6 +223,27 @@ describe('an app from a folder', { skip: skip(), timeout: 1_500_000 }, () => {
     });
   });
 
+  test('reaches what is asked for from its making on, and keeps it', async () => {
+    const bring = (...more: string[]) => ok(['deploy', folder, '--name', 'shut', '--timeout', '1400', ...more]);
+    const reach = async (name: string) =>
+      z.object({ egress: z.unknown().optional() }).parse(JSON.parse((await ok(['show', name, '--json'])).stdout))
+        .egress;
+    await bring('--image', 'node', '--build', '', '--egress', '203.0.113.0/24,198.51.100.7');
+    assert.deepEqual(await reach('shut'), ['198.51.100.7/32', '203.0.113.0/24']);
+    await bring('--build', '');
+    assert.deepEqual(await reach('shut'), ['198.51.100.7/32', '203.0.113.0/24']);
+    await put('troupe.toml', 'egress = "none"\n');
+    await bring('--build', '');
+    assert.equal(await reach('shut'), 'none');
+    await bring('--build', '', '--egress', 'any');
+    assert.equal(await reach('shut'), undefined);
+    await put('troupe.toml', '');
+    await ok(['rm', 'shut', '--yes']);
+    const { code, stderr } = await run(['deploy', folder, '--name', 'shut', '--egress', 'inside']);
+    assert.equal(code, 2, stderr);
+    assert.match(stderr, /egress/);
+  });
+
   test('at a readable address, if it is asked for, and refuses another access than the ports have', async () => {
     const { url } = await deploy('--port', '9090', '--address', 'our-shop');
     assert.match(new URL(url).host, /^our-shop\.compute\./);

@@ -87,6 +87,7 @@ describe('a request', () => {
       forward: { host: '172.18.0.2', port },
       target: '/',
       tenantOf: ['cloud.test', 'compute.cloud.test'],
+      containerId: ID,
     });
     assert.deepEqual(routing.decide(request(HOST, '/')), to(8080));
     assert.deepEqual(routing.decide(request(HOST, '/', { port: 8000 })), to(22));
@@ -114,10 +115,11 @@ describe('a request', () => {
       forward: { host: '172.18.0.2', port },
       target: '/x',
       tenantOf: ['cloud.test', 'compute.cloud.test'],
+      containerId: ID,
     });
     assert.equal(routing.decideName(HOST, PORTS.https), 'platform');
     assert.equal(routing.decideName(HOST, 8000), 'platform');
-    assert.deepEqual(routing.decideName(HOST, 8001), { passTo: { host: '172.18.0.2', port: 22 } });
+    assert.deepEqual(routing.decideName(HOST, 8001), { passTo: { host: '172.18.0.2', port: 22 }, containerId: ID });
     assert.deepEqual(routing.decide(request(HOST, '/x', encrypted)), to(3000));
     assert.deepEqual(routing.decide(request(HOST, '/x', { port: 8000, isEncrypted: true })), to(3001));
     assert.deepEqual(routing.decide(request(HOST, '/x', { port: 8001 })), to(22));
@@ -214,8 +216,11 @@ describe('a TLS name', () => {
   test('of a core service ends here, of a container passes, any other is refused', () => {
     const routing = open();
     assert.equal(routing.decideName('auth.cloud.test', PORTS.https), 'platform');
-    assert.deepEqual(routing.decideName(HOST, PORTS.https), { passTo: { host: '172.18.0.2', port: 8443 } });
-    assert.deepEqual(routing.decideName(HOST, 8000), { passTo: { host: '172.18.0.2', port: 22 } });
+    assert.deepEqual(routing.decideName(HOST, PORTS.https), {
+      passTo: { host: '172.18.0.2', port: 8443 },
+      containerId: ID,
+    });
+    assert.deepEqual(routing.decideName(HOST, 8000), { passTo: { host: '172.18.0.2', port: 22 }, containerId: ID });
     for (const name of [
       undefined,
       'other.test',

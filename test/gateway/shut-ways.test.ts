@@ -1,4 +1,4 @@
-/** What is under way through a rule when the rule is removed, or when it begins to ask visitors who they are. */
+/** What is under way through a rule or a name when that is taken away, or begins to ask visitors who they are. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -6,10 +6,15 @@ import { Agent, request } from 'node:https';
 import { describe, type TestContext, test } from 'node:test';
 import { connect } from 'node:tls';
 import WebSocket, { WebSocketServer } from 'ws';
+import { changeAddressName } from '../../actors/compute/address-names.ts';
+import { containerById } from '../../storage/compute/containers.ts';
+import type { Db } from '../../storage/db.ts';
+import { insertRoute } from '../../storage/gateway/routes.ts';
 import { basic, cookieIn, hostOf, OTHER, OWN, OWN_NAME, openGuarded } from '../support/gateway/guards.ts';
 import { rawOrigin } from '../support/gateway/proxy.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { pause } from '../support/pause.ts';
+import { someone } from '../support/service/calls.ts';
 import type { Cleanup } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
@@ -133,34 +138,80 @@ describe('a WebSocket, and a response that goes on', () => {
   });
 });
 
-test('TLS that is passed on ends with its rule', async (t) => {
-  const heard: string[] = [];
-  const origin = await rawOrigin(t, (socket) => {
-    socket.on('data', (bytes) => {
-      heard.push(bytes.toString('latin1'));
-      socket.write('more');
+/** Gives a container a readable name, as the compute service does. */
+async function name(db: Db, id: string, addressName: string | null): Promise<void> {
+  await db.tx(async (tx) => {
+    const row = await containerById(tx, id);
+    assert.ok(row);
+    await changeAddressName(tx, row, addressName, { caller: { ...someone(), userId: row.userId }, now: Date.now() });
+  });
+}
+
+describe('what came in by a name', () => {
+  for (const to of [undefined, OTHER])
+    test(`ends when the hostname leads ${to === undefined ? 'nowhere' : 'to another container'}; the rest goes on`, async (t) => {
+      const world = await open(t);
+      const [own, named] = [await world.join(), await world.join(OWN_NAME)];
+      const [response, loaded] = [await world.load(hostOf(OWN)), await world.load(OWN_NAME)];
+      const code = closed(named);
+      world.map(to);
+      assert.equal(await code, 1008);
+      await until(loaded.isOver, { what: 'the response ends', timeoutMs: 12_000 });
+      await until(() => world.ended.includes(1008), { what: 'the program is told' });
+      assert.deepEqual([own.readyState, response.isOver()], [WebSocket.OPEN, false]);
     });
+
+  test('ends when the readable name is another, is given up, or is the operator’s; the rest goes on', async (t) => {
+    const world = await open(t);
+    const [own, byHostname] = [await world.join(), await world.join(OWN_NAME)];
+    const route = { host: hostOf('third'), path_prefix: '/', target: '127.0.0.1:9', strip_prefix: false, priority: 1 };
+    const ends: [string, () => Promise<unknown>][] = [
+      ['first', () => name(world.db, OWN, 'second')],
+      ['second', () => name(world.db, OWN, null)],
+      ['third', () => insertRoute(world.db, route)],
+    ];
+    for (const [label, change] of ends) {
+      if (label !== 'second') await name(world.db, OWN, label);
+      const socket = await world.join(hostOf(label));
+      const code = closed(socket);
+      await change();
+      assert.equal(await code, 1008, label);
+    }
+    assert.deepEqual([own.readyState, byHostname.readyState], [WebSocket.OPEN, WebSocket.OPEN]);
   });
-  const world = await openGuarded(t, origin);
-  await world.guard(OWN, { isPublic: true, tls: 'container' });
-  const to = { host: '127.0.0.1', port: world.ports.https, servername: hostOf(OWN), rejectUnauthorized: false };
-  const socket = await until(
-    async () => {
-      const tried = connect(to);
-      tried.on('error', () => {});
-      await pause(300, 'watch');
-      if (heard.length > 0) return tried;
-      tried.destroy();
-      return undefined;
-    },
-    { what: 'its hello reaches the program', timeoutMs: 15_000 },
-  );
-  t.after(() => void socket.destroy());
-  let isClosed = false;
-  socket.on('close', () => {
-    isClosed = true;
-  });
-  assert.equal(isClosed, false);
-  await world.remove(OWN);
-  await until(() => isClosed, { what: 'it ends', timeoutMs: 12_000 });
 });
+
+for (const way of ['rule', 'name'] as const)
+  test(`TLS that is passed on ends with its ${way}`, async (t) => {
+    const heard: string[] = [];
+    const origin = await rawOrigin(t, (socket) => {
+      socket.on('data', (bytes) => {
+        heard.push(bytes.toString('latin1'));
+        socket.write('more');
+      });
+    });
+    const world = await openGuarded(t, origin);
+    await world.guard(OWN, { isPublic: true, tls: 'container' });
+    if (way === 'name') await name(world.db, OWN, 'shop');
+    const servername = hostOf(way === 'name' ? 'shop' : OWN);
+    const to = { host: '127.0.0.1', port: world.ports.https, servername, rejectUnauthorized: false };
+    const socket = await until(
+      async () => {
+        const tried = connect(to);
+        tried.on('error', () => {});
+        await pause(300, 'watch');
+        if (heard.length > 0) return tried;
+        tried.destroy();
+        return undefined;
+      },
+      { what: 'its hello reaches the program', timeoutMs: 15_000 },
+    );
+    t.after(() => void socket.destroy());
+    let isClosed = false;
+    socket.on('close', () => {
+      isClosed = true;
+    });
+    assert.equal(isClosed, false);
+    await (way === 'name' ? name(world.db, OWN, null) : world.remove(OWN));
+    await until(() => isClosed, { what: 'it ends', timeoutMs: 12_000 });
+  });

@@ -60,7 +60,7 @@ async function open(
     decide:
       decide ??
       ((name) => {
-        if (name === 'c.compute.cloud.test') return { passTo: { host: '127.0.0.1', port } };
+        if (name === 'c.compute.cloud.test') return { passTo: { host: '127.0.0.1', port }, containerId: 'c' };
         return name?.endsWith('cloud.test') ? { end: context } : { refuse: true };
       }),
     onPlain: (socket, _address, name) => {
@@ -69,8 +69,8 @@ async function open(
       socket.write(`${name} `);
       socket.pipe(socket);
     },
-    onPass: (wire, _address, hello, to) => {
-      const origin = connectRaw({ ...to, allowHalfOpen: true });
+    onPass: (wire, _address, hello, { passTo }) => {
+      const origin = connectRaw({ ...passTo, allowHalfOpen: true });
       sockets.add(origin);
       splice(wire, wireOf(origin), { first: hello, idleMs: 10_000 });
     },

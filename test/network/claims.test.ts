@@ -130,3 +130,29 @@ test('resolvers are not asked as fast as somebody calls: a mapping and a user ha
   network.clock.advance(60_000);
   assert.equal((await verify(network, ann, mine)).status, 200);
 });
+
+test('whoever makes and deletes mappings has resolvers asked for their zones at that pace, too', async (t) => {
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  const containerId = await network.container(ann);
+  const made = async (name: string) => {
+    const mapping = await network.map(ann, name, containerId);
+    const gone = await network.call(ann.token, 'DELETE', `/api/domain-mappings/${mapping.id}`);
+    assert.equal(gone.status, 204, gone.text);
+    return mapping.zone;
+  };
+  const zones: unknown[] = [];
+  while (zones.at(-1) !== undefined || zones.length === 0) {
+    zones.push(await made(`n${zones.length}.example.org`));
+    assert.ok(zones.length < 100, 'each has its zone looked for');
+  }
+  assert.ok(zones.length > 30);
+  // Others have a pace of their own, and what was not found at once is found by the first look.
+  assert.equal((await network.map(await network.person(), 'b.example.org')).zone, 'example.org');
+  const late = await network.map(ann, 'late.example.org', containerId);
+  network.clock.advance(31_000);
+  await until(async () => (await network.mapping(ann, 'late.example.org'))?.zone === 'example.org', {
+    what: 'the zone is found',
+  });
+  assert.equal(late.status, 'pending');
+});

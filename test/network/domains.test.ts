@@ -47,6 +47,29 @@ test('a token is connected, listed, refreshed and disconnected, and never shown'
   holdsNoToken(network, 'good', made.text, list.text, refreshed.text);
 });
 
+test('a token that is connected again is the connection that is there, with its zones of now', async (t) => {
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  const first = await network.connect(ann, 'example.net');
+  network.provider.zones.get(first.token)?.push({ id: 'z2', name: 'example.com', status: 'active' });
+  const post = (token: string, who = ann) => network.call(who.token, 'POST', '/api/domains', { token });
+  const again = await post(first.token);
+  assert.deepEqual([again.status, again.json], [201, { id: first.id, zones: ['example.com', 'example.net'] }]);
+  const connections = async (who = ann) => {
+    const { json } = await network.call(who.token, 'GET', '/api/domains');
+    return Array.isArray(json.connections) ? json.connections : [];
+  };
+  const [one, ...others] = await connections();
+  assert.deepEqual([one.id, one.zones, others], [first.id, ['example.com', 'example.net'], []]);
+  // Of two at once, too, and somebody else's is theirs.
+  const eve = await network.person();
+  const both = await Promise.all([post(first.token, eve), post(first.token, eve)]);
+  assert.equal(both[0].json.id, both[1].json.id);
+  assert.notEqual(both[0].json.id, first.id);
+  assert.equal((await connections(eve)).length, 1);
+  holdsNoToken(network, first.token, again.text);
+});
+
 test('a token that is missing, wrong or without zones is refused', async (t) => {
   const network = await openNetwork(t);
   const ann = await network.person();

@@ -42,6 +42,9 @@ describe('the readable address in the console', { skip: withoutConsole, timeout:
       .waitFor();
     await fill('');
     await until(async () => (await seen()).address_name === undefined, { what: 'it is taken away' });
+    await panel()
+      .getByText(/Reserved for you: shop \(until \d+ \w+ 20\d\d\)\./)
+      .waitFor();
   });
 
   test('is chosen for a new container', async () => {

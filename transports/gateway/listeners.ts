@@ -10,6 +10,7 @@ import type {
   IngressListeners,
   LongConnection,
   NameDecision,
+  PassedName,
 } from '../../proto/gateway/gateway-decider.ts';
 import type { AccessEntry, UpstreamAddress } from '../../proto/gateway/traffic.ts';
 import { PREDECESSOR_MS } from '../../proto/ports/engine.ts';
@@ -234,7 +235,7 @@ export class GatewayListeners implements IngressListeners {
     this.#sockets.leaveOrigin(address);
   }
 
-  /** Rules were removed, or ask visitors now: what `admits` says no of ends within seconds. */
+  /** Rules or names were taken away, or ask visitors now: what `admits` says no of ends within seconds. */
   endShut(admits: (entrance: Entrance) => boolean): void {
     this.#ways.end(admits, this.#proxy.connections);
   }
@@ -316,16 +317,16 @@ export class GatewayListeners implements IngressListeners {
     wire: Wire,
     { address, host, port }: Pick<LongConnection, 'address' | 'host'> & { readonly port: number },
     hello: Buffer,
-    to: UpstreamAddress,
+    { passTo, containerId }: PassedName,
   ): void {
-    this.#upstreams.open(to, address).then(
+    this.#upstreams.open(passTo, address).then(
       (borrowed) => {
         if (wire.isDestroyed) borrowed.release(false);
         else if (!borrowed.outlives()) {
           borrowed.release(false);
           wire.destroy();
         } else {
-          const entrance = { host, port, isEncrypted: true, rule: undefined };
+          const entrance = { host, port, isEncrypted: true, containerId, rule: undefined };
           let [isOver, forget] = [false, () => {}];
           const onEnd = () => {
             isOver = true;

@@ -25,7 +25,7 @@ import { append } from '../../../storage/outbox.ts';
 import { dispatch } from '../../../supervision/index.ts';
 import { refusalOf } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
-import { imageOf } from '../image-rules.ts';
+import { imageOf, imageText } from '../image-rules.ts';
 import { isPlaceFree } from '../network-rules.ts';
 import { imageKeptNotice } from './notices.ts';
 import type { ContainerReconciler } from './reconciler.ts';
@@ -225,7 +225,12 @@ export class ImageChanges {
       pull.timer = ctx.after(retryMs, { type: 'pull-again', pull: job });
       return;
     }
-    const reason = keptReason(imageOf(job, this.#deps), imageOf(row, this.#deps), problem, pull.isBeginning);
+    const reason = keptReason(
+      imageText(imageOf(job, this.#deps)),
+      imageText(imageOf(row, this.#deps)),
+      problem,
+      pull.isBeginning,
+    );
     const written = await this.#write(state, ctx, () =>
       fenced(this.#deps.db, state.lease, async (tx) => {
         const dropped = await dropNextImage(tx, row.id, job.image, reason);

@@ -40,7 +40,7 @@ import { auditEntry } from '../../service/audit.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
 import { changeAddressName } from '../address-names.ts';
 import type { ComputeDeps } from '../deps.ts';
-import { imageOf } from '../image-rules.ts';
+import { imageOf, imageText } from '../image-rules.ts';
 import { wantedMembership } from '../network-rules.ts';
 import { expiryOf, imageFor, refuseOverlap } from '../user-creation.ts';
 import { containerView, settingsView } from '../views.ts';
@@ -160,7 +160,7 @@ async function change(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<ContainerR
   const isElsewhere = (await changeAddressName(tx, row, call.body.address_name, asked)) !== undefined;
   const isMade = (await changeRow(tx, plan)) || network !== row.network || isElsewhere;
   if (step === 'wait' || (waits(row, step) && settings.news !== undefined)) {
-    const image = imageOf(plan, deps);
+    const image = imageText(imageOf(plan, deps));
     const reason = `The image ${image} is being pulled. The container runs on until it is there.`;
     const sealed = settings.isKept ? null : sealedSettings(id, settings.wanted, deps.sealKey);
     await setNextImage(tx, id, { image: plan.image, settings: sealed, reason });

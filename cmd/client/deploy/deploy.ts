@@ -2,10 +2,11 @@
 import { stat, writeFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import type { Container } from '../../../client/index.ts';
+import { egressText } from '../containers.ts';
 import { ClientFailure } from '../failure.ts';
 import { type FileSession, openFiles } from '../own-client.ts';
 import type { PortGuardOption } from '../ports.ts';
-import { keyIds, sizeOf } from '../run.ts';
+import { egressOf, keyIds, sizeOf } from '../run.ts';
 import type { ClientCommandOptions } from '../session.ts';
 import { waitFor } from '../wait.ts';
 import { manifestOf, walk } from './files.ts';
@@ -28,6 +29,7 @@ export interface DeployOptions extends ClientCommandOptions {
   readonly storage?: number;
   readonly size?: string;
   readonly address?: string;
+  readonly egress?: string;
   readonly access?: PortGuardOption;
   readonly note?: string;
   readonly withSecrets?: boolean;
@@ -74,8 +76,8 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
 }
 
 function typedOf(options: DeployOptions): FolderSettings {
-  const { name, image, build, release, start, port, health, grace, memory, storage, size, address } = options;
-  const all = { name, image, build, release, start, port, health, grace, memory, storage, size, address };
+  const { name, image, build, release, start, port, health, grace, memory, storage, size, address, egress } = options;
+  const all = { name, image, build, release, start, port, health, grace, memory, storage, size, address, egress };
   return checked(
     Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)),
     (setting) => `--${setting}`,
@@ -169,23 +171,33 @@ async function containerFor(
         ...(size === undefined ? undefined : { instance_type: size }),
         ...(settings.memory === undefined ? undefined : { memory_mb: settings.memory }),
         ...(settings.address === undefined ? undefined : { address_name: settings.address }),
+        ...(settings.egress === undefined ? undefined : { egress: egressOf(settings.egress) }),
         ...(settings.storage === undefined ? undefined : { storage_gb: settings.storage }),
       },
     });
     if (!out.json) out.note(`${made.name} is a new container (${made.id}).`);
     return (await waitFor(session, made, goal)) ?? gone(made.name);
   }
-  const known = await named(session, container, settings.address);
+  const known = await withSettings(session, container, settings);
   if (known.status === 'running') return known;
   if (container.status === 'stopped' || container.status === 'failed')
     await client.call('startContainer', { params: { id: container.id }, query: { discard: 'false' } });
   return (await waitFor(session, container, goal)) ?? gone(container.name);
 }
 
-/** The container, with the address that is asked for, if one is. */
-async function named({ client }: FileSession, container: Container, address: string | undefined): Promise<Container> {
-  if (address === undefined || address === container.address_name) return container;
-  return client.call('updateContainer', { params: { id: container.id }, body: { address_name: address } });
+/** The container, with the address and the reach that are asked for, if they are. */
+async function withSettings(
+  { client }: FileSession,
+  container: Container,
+  { address, egress }: Pick<FolderSettings, 'address' | 'egress'>,
+): Promise<Container> {
+  const reach = egress === undefined ? undefined : egressOf(egress);
+  const body = {
+    ...(address === undefined || address === container.address_name ? undefined : { address_name: address }),
+    ...(reach === undefined || egressText({ egress: reach }) === egressText(container) ? undefined : { egress: reach }),
+  };
+  if (Object.keys(body).length === 0) return container;
+  return client.call('updateContainer', { params: { id: container.id }, body });
 }
 
 function gone(name: string): never {

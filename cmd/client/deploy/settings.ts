@@ -22,6 +22,8 @@ export interface FolderSettings {
   readonly size?: string | undefined;
   /** A readable address, if one is wanted. */
   readonly address?: string | undefined;
+  /** What the container may reach: `any`, `none`, or networks, as a list or with commas between them. */
+  readonly egress?: string | readonly string[] | undefined;
   readonly exclude?: readonly string[] | undefined;
 }
 
@@ -47,6 +49,11 @@ const lines: SettingRule = {
   must: 'a list of texts',
   isRight: (value) => Array.isArray(value) && value.length <= 1000 && value.every((each) => line.isRight(each)),
 };
+const reach: SettingRule = {
+  must: 'any, none, or networks such as 203.0.113.0/24',
+  isRight: (value) => line.isRight(value) || (lines.isRight(value) && !isEmpty(value)),
+};
+const isEmpty = (value: unknown) => Array.isArray(value) && value.length === 0;
 
 const RULES = {
   name: line,
@@ -61,6 +68,7 @@ const RULES = {
   storage: whole(1, 9_999_999),
   size: line,
   address: line,
+  egress: reach,
   exclude: lines,
 } as const satisfies Record<keyof FolderSettings, SettingRule>;
 

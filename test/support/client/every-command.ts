@@ -7,6 +7,7 @@ import { session } from '../../../proto/auth/endpoints.ts';
 import { listKeys } from '../../../proto/auth/security-keys.ts';
 import * as compute from '../../../proto/compute/endpoints.ts';
 import { listAllContainers, listImages } from '../../../proto/compute/images.ts';
+import { listAddressNames } from '../../../proto/compute/name-listing.ts';
 import * as settings from '../../../proto/compute/settings.ts';
 import { getSettings } from '../../../proto/compute/workload.ts';
 import * as monitor from '../../../proto/monitor/endpoints.ts';
@@ -165,7 +166,10 @@ function containers(): CommandStep[] {
       code: 6,
     }),
     said('update box --address www', /^troupe: address_name is a name that the platform keeps for itself/, { code: 2 }),
+    list('address ls', 'CONTAINER,RESERVED UNTIL,NAME', listAddressNames.reply),
+    said('address ls', /\nbox\t\tboxes-at-home\n/),
     said('update box --address none', /^Changed box: the address \(.*\)\. It was not restarted\.\n$/),
+    said('address ls', /\n\t20.*Z\tboxes-at-home\n/),
     said('run x --address NO', /^troupe: address_name must be 3 to 40 characters/, { code: 2 }),
     said('update box --overlap', /^Changed box: whether another image begins beside it \(yes\)\. It was not restarted/),
     said('update box --no-overlap', /^Changed box: whether another image begins beside it \(no\)\./),

@@ -89,7 +89,8 @@ export async function openGuarded(
   await addContainer(db, OWN);
   await db.run(`insert into users (id, username, display_name, password_hash) values ('uuuuuuuuuuu2', 'b', 'B', 'x')`);
   await addContainer(db, OTHER, { userId: 'uuuuuuuuuuu2' });
-  const mapping: VerifiedMapping = { hostname: OWN_NAME, containerId: OWN, targetPort: 443 };
+  let mapped: VerifiedMapping[] = [{ hostname: OWN_NAME, containerId: OWN, targetPort: 443 }];
+  const told = new Set<(hostname: string | undefined) => void>();
   const { own } = await certificates();
   const store = { read: async () => own, challenges: async () => new Map(), watch: () => ({ close: async () => {} }) };
   const mappedCertificates = new MappedCertificates(store, silentLog);
@@ -109,7 +110,14 @@ export async function openGuarded(
       dial: () => Promise.reject(new Error('not asked for')),
     },
     mapped: {
-      mappings: { named: async () => [mapping], after: async (h) => (h === '' ? [mapping] : []), watch: store.watch },
+      mappings: {
+        named: async () => mapped,
+        after: async (h) => (h === '' ? mapped : []),
+        watch: (onChange) => {
+          told.add(onChange);
+          return { close: async () => void told.delete(onChange) };
+        },
+      },
       certificates: mappedCertificates,
     },
     ...options,
@@ -139,6 +147,11 @@ export async function openGuarded(
     proofs: new AccessProofs(SECRET),
     guard: (id: string, rule: GuardedRule = {}) => guard(database, id, origin, rule),
     remove: (id: string, port?: number) => remove(database, id, port),
+    /** OWN_NAME leads to this container from now on; undefined: nowhere. */
+    map: (containerId: string | undefined) => {
+      mapped = containerId === undefined ? [] : [{ hostname: OWN_NAME, containerId, targetPort: 443 }];
+      for (const onChange of told) onChange(OWN_NAME);
+    },
     stopAll: async () => {
       isRunning = false;
       await db.tx(async (tx) => {

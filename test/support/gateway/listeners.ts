@@ -65,7 +65,7 @@ export async function openListeners(
         return (options.decide ?? forward)(request);
       },
       decideName: (name) => {
-        if (name === 'passed.test') return { passTo: { host: '127.0.0.1', port: origin } };
+        if (name === 'passed.test') return { passTo: { host: '127.0.0.1', port: origin }, containerId: 'passed' };
         if (name === 'other.test') return 'mapped';
         return name?.endsWith('cloud.test') ? 'platform' : 'refuse';
       },

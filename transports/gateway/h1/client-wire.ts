@@ -81,8 +81,9 @@ export abstract class ClientWire implements Timed {
   /** By which way the request under way came in; undefined for one that no container answers. */
   get entrance(): Entrance | undefined {
     const [forward, head] = [this.#underWay, this.#head];
-    if (forward?.tenantOf === undefined || head === undefined) return undefined;
-    return { host: head.host, port: this.context.port, isEncrypted: this.#isEncrypted, rule: forward.rule };
+    if (forward?.containerId === undefined || head === undefined) return undefined;
+    const { containerId, rule } = forward;
+    return { host: head.host, port: this.context.port, isEncrypted: this.#isEncrypted, containerId, rule };
   }
 
   /** Returns what ends the request under way, unless it is over by then. */

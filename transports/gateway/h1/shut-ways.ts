@@ -1,4 +1,4 @@
-/** What goes on although nobody might begin it any more: its rule was removed, or asks visitors now. */
+/** What goes on although nobody might begin it any more: its rule or name was taken away, or asks visitors. */
 import type { Entrance } from '../../../proto/gateway/gateway-decider.ts';
 import { POLICY_VIOLATION, type SocketDirection } from './socket-direction.ts';
 

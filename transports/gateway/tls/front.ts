@@ -4,7 +4,7 @@
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
-import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
+import type { PassedName } from '../../../proto/gateway/gateway-decider.ts';
 import { NOBODY, type Wire } from '../../wire/wire.ts';
 import { readFirstOfWire } from '../tcp/first-bytes.ts';
 import type { Turns } from '../tcp/turns.ts';
@@ -16,7 +16,7 @@ export type Certificate = SecureContext;
 /** What to do with a server name. */
 export type TlsDecision =
   | { readonly end: SecureContext }
-  | { readonly passTo: UpstreamAddress }
+  | PassedName
   /** The challenge of a certificate authority is answered with this, and the connection ends (RFC 8737). */
   | { readonly challenge: SecureContext }
   /** `true`: no such name is served here. */
@@ -34,7 +34,7 @@ interface TlsFrontOptions {
   /** TLS was ended: what follows is plain. `serverName` is empty when none was named. */
   readonly onPlain: (socket: TLSSocket, address: string, serverName: string) => void;
   /** TLS is to be passed on: the paused connection, with what was read of it. */
-  readonly onPass: (wire: Wire, address: string, hello: Buffer, to: UpstreamAddress, serverName: string) => void;
+  readonly onPass: (wire: Wire, address: string, hello: Buffer, to: PassedName, serverName: string) => void;
   /** When a handshake begins; undefined: at once. */
   readonly turns?: Turns;
   /** How long a client may take to say hello, then wait for its turn, and then take for the handshake, ms. */
@@ -101,7 +101,7 @@ export class TlsFront {
   #decided(wire: Wire, address: string, hello: ClientHello, bytes: Buffer, decision: TlsDecision): void {
     if (wire.isDestroyed) return;
     if ('refuse' in decision) refuse(wire, decision.refuse === true ? 'unrecognized_name' : decision.refuse);
-    else if ('passTo' in decision) this.#options.onPass(wire, address, bytes, decision.passTo, hello.serverName ?? '');
+    else if ('passTo' in decision) this.#options.onPass(wire, address, bytes, decision, hello.serverName ?? '');
     else if ('challenge' in decision) this.#handshake(wire, bytes, decision.challenge, ACME, (socket) => socket.end());
     else {
       const onPlain = (socket: TLSSocket) => this.#options.onPlain(socket, address, hello.serverName ?? '');

@@ -5,6 +5,7 @@ import { fieldError } from '../../core/deed.ts';
 import { useDraft } from '../../core/draft.ts';
 import { TextField } from '../../parts/field.tsx';
 import { Panel } from '../../parts/panel.tsx';
+import { useReservedNames } from '../../parts/reserved-names.ts';
 import { t } from '../../text/text.ts';
 import { UpdateForm, useUpdate } from './update-form.tsx';
 
@@ -14,6 +15,7 @@ const ATTRIBUTES = { maxLength: 40, autocomplete: 'off', autocapitalize: 'none' 
 export function AddressNameForm({ container }: { readonly container: Container }) {
   const { name, hostname, address_name = '' } = container;
   const draft = useDraft(address_name);
+  const reserved = useReservedNames([address_name]);
   const wanted = draft.value.trim();
   const body = { address_name: wanted || null };
   const deed = useUpdate(container, body, draft.saved);
@@ -28,7 +30,7 @@ export function AddressNameForm({ container }: { readonly container: Container }
       >
         <TextField
           label={t.network.addressNameField}
-          hint={t.network.addressNameHint(hostname.slice(hostname.indexOf('.')))}
+          hint={[t.network.addressNameHint(hostname.slice(hostname.indexOf('.'))), reserved].join(' ').trim()}
           error={fieldError(deed.error, 'address_name')}
           value={draft.value}
           onInput={draft.set}

@@ -1,10 +1,9 @@
 /** What a container is made of: its size, and its image. */
 import { useState } from 'preact/hooks';
-import type { Container } from '../../../client/index.ts';
+import { type Container, imageName } from '../../../client/index.ts';
 import { troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
 import { useDraft } from '../../core/draft.ts';
-import { imageName } from '../../core/image.ts';
 import { call } from '../../core/platform.ts';
 import { SIZES } from '../../core/sizes.ts';
 import { Check, SelectField, TextField } from '../../parts/field.tsx';

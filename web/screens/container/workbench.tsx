@@ -1,8 +1,7 @@
 /** The workbench of a container: what it uses, its terminals, and its log beside them. */
 import './workbench.css';
-import { type Container, readableHost } from '../../../client/index.ts';
+import { type Container, imageName, readableHost } from '../../../client/index.ts';
 import { gigabytes, megabytes } from '../../core/format.ts';
-import { imageName } from '../../core/image.ts';
 import type { ScreenProps } from '../../core/router.ts';
 import { place } from '../../core/router.ts';
 import { CopyButton } from '../../parts/copy.tsx';

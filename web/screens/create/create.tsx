@@ -17,6 +17,7 @@ import { Check, RadioCards, SelectField, TextField } from '../../parts/field.tsx
 import { Form } from '../../parts/form.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
+import { useReservedNames } from '../../parts/reserved-names.ts';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 import { bodyOf, type CreateDraft, MEMORIES, newDraft, pathsIn, STORAGES } from './draft.ts';
@@ -138,6 +139,7 @@ function Amounts({ draft, change, error }: PartProps & { readonly error: Paramet
 
 function More({ draft, change, error }: PartProps & { readonly error: Parameters<typeof fieldError>[0] }) {
   const [ofMounts, ofName] = [fieldError(error, 'mount_paths'), fieldError(error, 'address_name')];
+  const reserved = useReservedNames();
   const egress = fieldError(error, 'egress');
   const isOpen = [ofMounts, ofName, egress].some((each) => each !== undefined);
   return (
@@ -154,7 +156,7 @@ function More({ draft, change, error }: PartProps & { readonly error: Parameters
         />
         <TextField
           label={t.network.addressNameField}
-          hint={t.create.addressNameHint}
+          hint={[t.create.addressNameHint, reserved].join(' ').trim()}
           error={ofName}
           value={draft.addressName}
           onInput={(addressName) => change({ addressName })}

@@ -1,7 +1,7 @@
 /** Which image a container starts from: one of those that the platform knows, or any other by its name. */
 import { useState } from 'preact/hooks';
+import { imageName } from '../../../client/index.ts';
 import { bytesOf } from '../../core/format.ts';
-import { imageName } from '../../core/image.ts';
 import { client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { offer } from '../../live/facts.ts';

@@ -16,6 +16,8 @@ export const NETWORK = {
   addressNameField: 'Name in the address',
   addressNameHint: (rest: string) =>
     `With shop, shop${rest} leads here, too. Empty: none. A name you give up is reserved for you for 90 days.`,
+  reservedName: (name: string, day: string) => `${name} (until ${day})`,
+  reservedNames: (names: string) => `Reserved for you: ${names}.`,
   outer: 'From outside',
   privateNetwork: 'Private network',
   networkName: 'Network',
