@@ -29,6 +29,7 @@ import { readFiles, removeFiles, writeFiles } from './files.ts';
 import { adminDeleteContainer, adminStopContainer, listAllContainers, listImages } from './images.ts';
 import { logs, readLogs } from './logs.ts';
 import { networkAliasSchema, networkNameSchema } from './networks.ts';
+import { listRevisions } from './revisions.ts';
 import {
   addIngress,
   deleteIngress,
@@ -265,6 +266,7 @@ export const computeEndpoints = [
   getContainer,
   updateContainer,
   getSettings,
+  listRevisions,
   deleteContainer,
   startContainer,
   stopContainer,
