@@ -269,6 +269,7 @@ const emptyEngine: Engine = {
     remove: () => Promise.reject(new Error('The benchmark has no containers.')),
   },
   hasSshServer: async () => true,
+  imageDigest: async () => undefined,
   usage: () => ({ memoryBytes: 0, storageBytes: 0 }),
   close: nothing,
 };

@@ -15,6 +15,19 @@ export function isRepository(name: string): boolean {
   return name.length <= MAX_REPOSITORY && REPOSITORY.test(name);
 }
 
+/**
+ * The repository of an image in the registry that is named by its tag, by its digest, or by both; undefined when it is
+ * none. Users name images by tags alone (`parseImage`).
+ */
+export function repositoryIn(image: string, registryHost: string): string | undefined {
+  const [name = '', digest] = image.split('@');
+  const prefix = `${registryHost}/`;
+  if (digest === undefined || name.indexOf(':', prefix.length) !== -1)
+    return parseImage(name, registryHost)?.repository;
+  const repository = name.slice(prefix.length);
+  return name.startsWith(prefix) && REPOSITORY.test(repository) ? repository : undefined;
+}
+
 /** What `{registry_host}/<repo>:<tag>` names; undefined when it is not of that form. */
 export function parseImage(image: string, registryHost: string): { repository: string; tag: string } | undefined {
   const prefix = `${registryHost}/`;

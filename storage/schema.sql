@@ -191,6 +191,14 @@ create table container_keys (
   constraint container_keys_key_id_fkey FOREIGN KEY (key_id) REFERENCES ssh_keys(id) ON DELETE CASCADE
 );
 
+create table container_revisions (
+  container_id text not null,
+  images text[] not null default '{}'::text[],
+  sealed bytea not null,
+  constraint container_revisions_pkey PRIMARY KEY (container_id),
+  constraint container_revisions_container_id_fkey FOREIGN KEY (container_id) REFERENCES containers(id) ON DELETE CASCADE
+);
+
 create table container_settings (
   container_id text not null,
   sealed bytea not null,

@@ -24,6 +24,21 @@ export function ownImage(given: string | undefined, { defaultImage, engine }: Ow
   return engine.builtIns.some((image) => image.name === name) ? builtInReference(name) : undefined;
 }
 
+/** The name of a row's image now, as its user knows it. */
+export function shownImage(row: { readonly image: string | null }, images: OwnImages): string {
+  return withoutDigest(imageOf(row, images));
+}
+
+/** `name:tag` of `name:tag@sha256:...`. */
+export function withoutDigest(image: string): string {
+  return image.split('@', 1)[0] ?? image;
+}
+
+/** The digest that a row's image is held to; undefined: it follows its tag. */
+export function digestIn(image: string | null): string | undefined {
+  return image?.split('@', 2)[1];
+}
+
 /** The reference of a row's image now. */
 export function imageOf(row: { readonly image: string | null }, { defaultImage, engine }: OwnImages): string {
   if (row.image === null) return defaultImage;

@@ -9,7 +9,7 @@ import type { ContainerSettings } from '../../storage/compute/settings.ts';
 import type { SshKeyRow } from '../../storage/compute/ssh-keys.ts';
 import { hasSuccessor } from './container/rules.ts';
 import type { ComputeDeps } from './deps.ts';
-import { imageOf } from './image-rules.ts';
+import { digestIn, shownImage } from './image-rules.ts';
 
 /** What a view is made with. */
 type ViewDeps = Pick<ComputeDeps, 'containersDomain' | 'engine' | 'sshAddress' | 'defaultImage'>;
@@ -44,14 +44,16 @@ export function containerView(row: ContainerRow, deps: ViewDeps): ContainerView 
   const { containersDomain, engine, sshAddress } = deps;
   const usage = engine.usage(row.id);
   const reason = row.statusReason ?? (row.status === 'running' ? row.givenUp : null);
+  const digest = digestIn(row.image);
   const at = row.sshEnabled ? sshAddress?.() : undefined;
   return {
     ...createdView(row, containersDomain),
     ...usageView(row.status === 'running' ? usage : { ...usage, memoryBytes: 0 }),
     ssh_command: `ssh root@${hostnameOf(row.id, containersDomain)}`,
     ...(at === undefined ? {} : { ssh: { command: sshCommand(row.id, at), ...at, user: row.id } }),
-    image: imageOf(row, deps),
-    ...(row.nextImage === undefined ? {} : { next_image: imageOf({ image: row.nextImage }, deps) }),
+    image: shownImage(row, deps),
+    ...(digest === undefined ? {} : { image_digest: digest }),
+    ...(row.nextImage === undefined ? {} : { next_image: shownImage({ image: row.nextImage }, deps) }),
     ssh_key_ids: row.sshKeyIds,
     mount_paths: row.mountPaths,
     changes_without_pause: hasSuccessor(row, engine),

@@ -13,6 +13,7 @@ import type * as computeFiles from '../../proto/compute/files.ts';
 import type * as computeImages from '../../proto/compute/images.ts';
 import type * as computeLogs from '../../proto/compute/logs.ts';
 import type * as computeNameListing from '../../proto/compute/name-listing.ts';
+import type * as computeRevisions from '../../proto/compute/revisions.ts';
 import type * as computeSettings from '../../proto/compute/settings.ts';
 import type * as computeWorkload from '../../proto/compute/workload.ts';
 import type * as monitorEndpoints from '../../proto/monitor/endpoints.ts';
@@ -101,6 +102,7 @@ export const ENDPOINTS = {
   listMutes: 'GET /api/notifications/mutes',
   listNotifications: 'GET /api/notifications',
   listOwnedDomains: 'GET /api/domains',
+  listRevisions: 'GET /compute/containers/{id}/revisions',
   listServiceAccountTokens: 'GET /api/service-accounts/{id}/tokens',
   listServiceAccounts: 'GET /api/service-accounts',
   listSessions: 'GET /api/settings/sessions',
@@ -255,6 +257,7 @@ export interface Definitions {
   readonly listMutes: typeof notifyEndpoints.listMutes;
   readonly listNotifications: typeof notifyEndpoints.listNotifications;
   readonly listOwnedDomains: typeof networkEndpoints.listOwnedDomains;
+  readonly listRevisions: typeof computeRevisions.listRevisions;
   readonly listServiceAccountTokens: typeof authApiTokens.listServiceAccountTokens;
   readonly listServiceAccounts: typeof authApiTokens.listServiceAccounts;
   readonly listSessions: typeof authEndpoints.listSessions;

@@ -96,6 +96,7 @@ function addUpdate(program: Command): void {
     .option('--entrypoint <word>', 'runs in the place of the ENTRYPOINT of an image of yours; once for each word', each)
     .option('--no-entrypoint', 'the ENTRYPOINT of the image runs')
     .option('--image <image>', 'another image, which is pulled first (`default`: Debian)')
+    .option('--revision <number>', 'image and settings of `troupe revisions` again, or `previous`: those of before')
     .option('--size <size>', 'nano, micro, mini, tiny, small or medium')
     .option('--memory <size>', 'such as 512M or 2G', megabytes)
     .option('--storage <size>', 'such as 5G', gigabytes)
@@ -128,6 +129,10 @@ function addUpdate(program: Command): void {
     .action(async (name: string, command: string[], options: UpdateOptions) =>
       (await import('./update.ts')).updateContainer(name, command, options),
     );
+  listCommand(program, 'revisions [container]', 'list what a container ran').action(
+    async (name: string | undefined, options: ClientCommandOptions) =>
+      (await import('./revisions.ts')).listRevisions(name, options),
+  );
 }
 
 function addEnv(program: Command): void {

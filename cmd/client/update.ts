@@ -4,6 +4,7 @@ import { egressText } from './containers.ts';
 import { ClientFailure } from './failure.ts';
 import { noteHealth } from './health.ts';
 import { containerOf, pick } from './names.ts';
+import { revisionNamed } from './revisions.ts';
 import { type SettingOptions, settingsOf } from './run.ts';
 import { type ClientSession, openSession } from './session.ts';
 import { expiryOf } from './times.ts';
@@ -16,6 +17,8 @@ export interface UpdateOptions extends SettingOptions {
   readonly network?: string | false;
   readonly alias?: string | false;
   readonly discard?: boolean;
+  /** A number, or `previous`. */
+  readonly revision?: string;
 }
 
 type ContainerUpdate = NonNullable<CallInput<'updateContainer'>['body']>;
@@ -28,7 +31,7 @@ export async function updateContainer(name: string, command: readonly string[], 
   const { image, key, address } = options;
   const keys = key === undefined ? undefined : (await client.call('listSshKeys')).ssh_keys;
   const expires_at = expiryOf(options.expires);
-  const body: ContainerUpdate = {
+  const change: ContainerUpdate = {
     ...settings,
     ...(options.name === undefined ? undefined : { name: options.name }),
     ...(image === undefined ? undefined : { image: image === 'default' ? null : image }),
@@ -40,11 +43,16 @@ export async function updateContainer(name: string, command: readonly string[], 
     ...(options.network === undefined ? undefined : { network: options.network || null }),
     ...(options.alias === undefined ? undefined : { alias: options.alias || null }),
   };
-  if (Object.keys(body).length === 0)
+  if (Object.keys(change).length === 0 && options.revision === undefined)
     throw new ClientFailure('usage', 'Say what to change, such as --image or --memory: see `troupe update --help`.');
   if (command.length > 0 && options.command === false)
     throw new ClientFailure('usage', 'Give a command, or --no-command.');
   const before = await containerOf(session, name);
+  const { revision } = options;
+  const body: ContainerUpdate = {
+    ...change,
+    ...(revision === undefined ? undefined : { revision: await revisionNamed(session, before, revision) }),
+  };
   const asked = await client.call('updateContainer', {
     params: { id: before.id },
     body: { ...body, ...(options.discard ? { discard: true } : {}) },
@@ -92,7 +100,9 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
   const { name } = now;
   const changed = [
     before.name === name ? '' : `the name (was ${before.name})`,
-    before.image === (now.next_image ?? now.image) ? '' : `the image (${imageText(now.next_image ?? now.image)})`,
+    before.image === (now.next_image ?? now.image) || body.revision !== undefined
+      ? ''
+      : `the image (${imageText(now.next_image ?? now.image)})`,
     before.memory_mb === now.memory_mb ? '' : `memory (${before.memory_mb} to ${now.memory_mb} MB)`,
     before.instance_type === now.instance_type ? '' : `size (${before.instance_type} to ${now.instance_type})`,
     before.storage_gb === now.storage_gb ? '' : `storage (${before.storage_gb} to ${now.storage_gb} GB)`,
@@ -107,6 +117,7 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
     before.alias === now.alias ? '' : `the name in the network (${now.alias ?? 'none'})`,
     body.entrypoint === undefined ? '' : `the entrypoint${body.entrypoint === null ? ' (as the image says)' : ''}`,
     body.working_dir === undefined ? '' : `the folder where it begins (${body.working_dir ?? 'as the image says'})`,
+    body.revision === undefined ? '' : `what it runs (as in revision ${body.revision})`,
     body.restart === undefined && body.stop_grace === undefined ? '' : 'how it ends',
     body.health === undefined ? '' : 'how its health is looked at',
   ].filter((each) => each !== '');

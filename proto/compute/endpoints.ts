@@ -30,6 +30,7 @@ import { adminDeleteContainer, adminStopContainer, listAllContainers, listImages
 import { logs, readLogs } from './logs.ts';
 import { listAddressNames } from './name-listing.ts';
 import { networkAliasSchema, networkNameSchema } from './networks.ts';
+import { listRevisions } from './revisions.ts';
 import {
   addIngress,
   deleteIngress,
@@ -266,6 +267,7 @@ export const computeEndpoints = [
   getContainer,
   updateContainer,
   getSettings,
+  listRevisions,
   deleteContainer,
   startContainer,
   stopContainer,

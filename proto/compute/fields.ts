@@ -143,6 +143,8 @@ export const containerSchema = z.object({
    */
   status_reason: z.string().optional(),
   image: z.string().optional(),
+  /** It is held to this digest of its image, as after a way back; absent: it follows the tag. */
+  image_digest: z.string().optional(),
   /** The image that is being pulled for it: it is made anew from that, and restarted, once it is there. */
   next_image: z.string().optional(),
   ssh_key_ids: z.array(z.int()).optional(),

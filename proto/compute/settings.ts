@@ -26,6 +26,9 @@ import {
 import { networkAliasSchema, networkNameSchema } from './networks.ts';
 import { endingFields, workloadFields } from './workload.ts';
 
+/** What a revision brings by itself. */
+const OF_REVISION = ['image', ...Object.keys(workloadFields)];
+
 const sshSchema = z.object({ ssh_enabled: z.boolean() });
 
 /** An ingress rule, as it is shown. */
@@ -48,7 +51,7 @@ export const updateContainer = endpoint('updateContainer', 'PATCH /compute/conta
     'Change a container: its name, its image, its sizes, its SSH keys, its pull policy, its private network, its ' +
     'address name, what it may reach, when it expires, and the settings of its workload. A container that runs is ' +
     'restarted for another image, once that is pulled, and for settings. Variables are merged by name, and null ' +
-    'takes one away. ' +
+    'takes one away. `revision` goes back to what it ran before. ' +
     'Where the engine restarts it for other sizes, and cannot carry over the files outside its mount paths, ' +
     '`discard` must say that they may go',
   body: z
@@ -74,10 +77,16 @@ export const updateContainer = endpoint('updateContainer', 'PATCH /compute/conta
       /** What it may reach. Nothing is restarted for it, and it counts for connections that are open, too. */
       egress: egressSchema.optional(),
       discard: z.boolean().optional(),
+      /** Its image, by digest, and its settings are those of this revision again; secrets stay as they are. */
+      revision: z.int().min(1).optional(),
       ...workloadFields,
       ...endingFields,
     })
-    .refine((body) => Object.keys(body).length > 0, { error: 'is missing: it is a string', path: ['name'] }),
+    .refine((body) => Object.keys(body).length > 0, { error: 'is missing: it is a string', path: ['name'] })
+    .refine((body) => body.revision === undefined || !Object.keys(body).some((field) => OF_REVISION.includes(field)), {
+      error: 'must come without an image and settings, which it brings: send others by a call of their own',
+      path: ['revision'],
+    }),
   reply: containerSchema,
   refuses: ['discards_files', 'conflict', 'limit_reached'],
 });

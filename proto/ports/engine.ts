@@ -294,6 +294,11 @@ export interface Engine {
    * for one. Rejects `not_found`, `not_running`.
    */
   hasSshServer(id: string): Promise<boolean>;
+  /**
+   * The digest `sha256:...` by which its registry has the image that a container was made of; undefined when that is
+   * not known, as of what was built. Rejects `not_found`.
+   */
+  imageDigest(id: string): Promise<string | undefined>;
   /** Last known usage; never waits. */
   usage(id: string): ContainerUsage;
   close(): Promise<void>;

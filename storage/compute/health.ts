@@ -43,13 +43,16 @@ export function noteHealth(
   );
 }
 
-/** Keeps its image and its settings as they are now for the way back; `drop`: keeps none. */
-export async function keepFormer(tx: Tx, id: string, step: 'set' | 'drop'): Promise<void> {
+/**
+ * Keeps an image, null for the platform's own, and its settings as they are now for the way back; undefined: keeps
+ * none.
+ */
+export async function keepFormer(tx: Tx, id: string, image: string | null | undefined): Promise<void> {
   await tx.run(
-    `update containers set former_image = case when $2 then coalesce(image, '') end,
+    `update containers set former_image = $3,
        former_settings = case when $2 then (select sealed from container_settings where container_id = id) end
      where id = $1`,
-    [id, step === 'set'],
+    [id, image !== undefined, image === null ? '' : (image ?? null)],
   );
 }
 

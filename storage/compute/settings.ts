@@ -12,7 +12,8 @@ const settingsContext = (containerId: string) => `container_settings/${container
 
 const variables = z.record(z.string(), z.string()).default({});
 const words = z.array(z.string()).nullable().default(null);
-const contentSchema = z.object({
+/** Reads what is sealed. */
+export const settingsSchema = z.object({
   env: variables,
   secrets: variables,
   command: words,
@@ -22,10 +23,10 @@ const contentSchema = z.object({
 });
 
 /** How the workload of a container is run. Null: as its image says. */
-export type ContainerSettings = z.output<typeof contentSchema>;
+export type ContainerSettings = z.output<typeof settingsSchema>;
 
 /** Of a container for which nothing was set. */
-export const NO_SETTINGS: ContainerSettings = contentSchema.parse({});
+export const NO_SETTINGS: ContainerSettings = settingsSchema.parse({});
 
 /** The settings of a container; undefined when there were never any. Rejects with SealError. */
 export function settingsOf(db: Queries, id: string, sealKey: KeyObject): Promise<ContainerSettings | undefined> {
@@ -58,7 +59,7 @@ async function sealedIn(
 ): Promise<ContainerSettings | undefined> {
   const sealed = await oneValue(db, z.instanceof(Buffer), text, [containerId]);
   if (sealed === undefined) return undefined;
-  return contentSchema.parse(JSON.parse(open(sealKey, settingsContext(containerId), sealed).toString()));
+  return settingsSchema.parse(JSON.parse(open(sealKey, settingsContext(containerId), sealed).toString()));
 }
 
 /** Seals them for where they are kept. */

@@ -192,6 +192,7 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   await call('compute', 'getContainer', own);
   await call('compute', 'updateContainer', { ...own, body: { name: 'another name', address_name: 'another-name' } });
   await call('compute', 'getSettings', own);
+  await call('compute', 'listRevisions', own);
   await call('compute', 'listContainers', { token });
   await call('compute', 'listImages', { token });
   await call('compute', 'listAddressNames', { token });

@@ -31,6 +31,9 @@ const ADMIN_PASSWORD = 'the admin of this test';
 const ANN: readonly [string, string] = ['ann', 'the password of ann'];
 const BOB: readonly [string, string] = ['bob', 'the password of bob'];
 const HOST = 'registry.cloud.test';
+const revisionsSchema = z.object({
+  revisions: z.array(z.object({ number: z.number(), digest: z.string(), current: z.boolean() })),
+});
 const skip = skipWithoutDocker() || skipWithout('docker', 'docker-registry', 'skopeo');
 
 describe('the registry that comes along', { skip, timeout: 240_000 }, () => {
@@ -94,8 +97,13 @@ describe('the registry that comes along', { skip, timeout: 240_000 }, () => {
         ...args,
       ].map((word) => (command === 'copy' && word === '--no-creds' ? '--dest-no-creds' : word)),
     );
-  const push = (as: readonly [string, string] | undefined, name: string) =>
-    skopeo(as, 'copy', `docker-archive:${archive}`, `docker://${HOST}/${name}`);
+  const push = (as: readonly [string, string] | undefined, name: string, from = archive) =>
+    skopeo(as, 'copy', `docker-archive:${from}`, `docker://${HOST}/${name}`);
+  const local = async (...words: string[]) => {
+    const { code, output } = await client('docker', ['--host', process.env.DOCKER_HOST ?? '', ...words]);
+    assert.equal(code, 0, output);
+    return output.trim();
+  };
 
   test('a user pushes from outside, and runs a container of it; strangers are refused', async () => {
     const pushed = await push(ANN, 'ann/app:1');
@@ -136,6 +144,46 @@ describe('the registry that comes along', { skip, timeout: 240_000 }, () => {
     assert.deepEqual(
       tags.RepoTags.filter((tag) => tag.includes('ann/app')),
       [`${HOST}/ann/app:1`],
+    );
+
+    // Its tag comes to name another image. The container goes back to what it ran, by its digest, and after a restart.
+    const revisions = async () =>
+      revisionsSchema.parse((await request('GET', `${at}/revisions`, { token: session })).json).revisions;
+    const [first] = await revisions();
+    const running = (what: string) =>
+      until(
+        async () => {
+          const { json } = await request('GET', at, { token: session });
+          return json.status === 'running' && json.next_image === undefined ? json : undefined;
+        },
+        { what, timeoutMs: 60_000 },
+      );
+    const others = join(data, '..', 'other.tar');
+    const copy = await local('create', `${HOST}/ann/app:1`);
+    await local('commit', '-c', 'LABEL other=1', copy, 'other-app:1');
+    await local('rm', copy);
+    await local('save', '-o', others, 'other-app:1');
+    await local('rmi', 'other-app:1');
+    assert.equal((await push(ANN, 'ann/app:1', others)).code, 0);
+    const other = { image: `${HOST}/ann/app:1`, pull_policy: 'Always', env: { A: '1' } };
+    assert.equal((await request('PATCH', at, { token: session, body: other })).status, 200);
+    await until(async () => (await revisions()).length === 2, { what: 'the other runs', timeoutMs: 60_000 });
+    const [second] = await revisions();
+    assert.notEqual(second?.digest, first?.digest);
+    assert.equal((await request('PATCH', at, { token: session, body: { revision: 1 } })).status, 200);
+    await until(async () => (await revisions()).length === 3, { what: 'it is back', timeoutMs: 60_000 });
+    const back = await running('it runs');
+    assert.deepEqual([back.image, back.image_digest], [`${HOST}/ann/app:1`, first?.digest]);
+    for (const step of ['stop', 'start'])
+      assert.equal((await request('POST', `${at}/${step}`, { token: session })).status, 200);
+    await running('it runs after a start');
+    assert.deepEqual(
+      (await revisions()).map(({ number, digest, current }) => [number, digest, current]),
+      [
+        [3, first?.digest, true],
+        [2, second?.digest, false],
+        [1, first?.digest, false],
+      ],
     );
     await deleteAll(compute, session);
   });

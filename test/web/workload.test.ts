@@ -165,6 +165,23 @@ describe('the settings of a workload in the console', {
     await until(async () => (await settings()).health === null, { what: 'nothing is looked at' });
   });
 
+  test('what it ran is listed, and it goes back to that', async () => {
+    const body = { env: { STAGE: 'two' } };
+    assert.equal((await request('PATCH', container.url, { token: container.token, body })).status, 200);
+    await runs();
+    await page.getByRole('link', { name: 'History' }).click();
+    const all = page.getByRole('listitem').filter({ hasText: /^Revision \d+/ });
+    await all.first().getByText('now', { exact: true }).waitFor();
+    const many = Number(/\d+/.exec((await all.first().textContent()) ?? '')?.[0]);
+    assert.deepEqual(await console.findings(), []);
+    await all.nth(1).getByRole('button', { name: 'Go back to it' }).click();
+    await page.getByRole('dialog', { name: `Go back to revision ${many - 1} of first?` }).waitFor();
+    assert.deepEqual(await console.look('dialog-go-back'), []);
+    await page.getByRole('dialog').getByRole('button', { name: 'Go back to it' }).click();
+    await all.filter({ hasText: `Revision ${many + 1} now` }).waitFor({ timeout: 120_000 });
+    assert.deepEqual((await settings()).env, {});
+  });
+
   test('the browser complained about nothing', () => {
     assert.deepEqual(console.complaints, []);
   });

@@ -11,7 +11,7 @@ import { MAX_TOKEN_LENGTH } from '../../../proto/auth/tokens.ts';
 import { idSchema } from '../../../proto/ids.ts';
 import type { Clock } from '../../../proto/ports/clock.ts';
 import type { RegistryAuth } from '../../../proto/ports/engine.ts';
-import { isRepository, parseImage } from '../../../proto/repositories.ts';
+import { isRepository, repositoryIn } from '../../../proto/repositories.ts';
 import { usernameById } from '../../../storage/auth/users.ts';
 import type { Queries } from '../../../storage/db.ts';
 
@@ -68,7 +68,7 @@ export function pullAuth(
   if (host === undefined) return undefined;
   const passes = pullCredentials(deps);
   return async ({ userId, image }) => {
-    const repository = parseImage(image, host)?.repository;
+    const repository = repositoryIn(image, host);
     const username = repository === undefined ? undefined : await usernameById(deps.db, userId);
     if (username === undefined || repository === undefined) return undefined;
     return { username, password: await passes.issue({ userId, repository }) };

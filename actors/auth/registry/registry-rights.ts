@@ -3,7 +3,7 @@ import type { RepositoryAccess } from '../../../proto/auth/registry.ts';
 import type { RegistryHolder } from '../../../proto/auth/tokens.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import type { RegistryAuth } from '../../../proto/ports/engine.ts';
-import { isRepository, parseImage } from '../../../proto/repositories.ts';
+import { isRepository, repositoryIn } from '../../../proto/repositories.ts';
 import { audit } from '../../../storage/audit.ts';
 import { makePrivate, makePublic, publicAmong } from '../../../storage/auth/repositories.ts';
 import { tokenDirectory } from '../../../storage/auth/token-directory.ts';
@@ -57,7 +57,7 @@ export function registryRights(
         username === undefined
           ? { kind: 'anonymous' }
           : { kind: 'user', username, isAdmin: username === adminUsername };
-      const access = await accessOf(who, [parseImage(image, host)?.repository ?? '']);
+      const access = await accessOf(who, [repositoryIn(image, host) ?? '']);
       const { token } = await issue({ subject: username ?? '', service: host, access });
       return { registryToken: token };
     },

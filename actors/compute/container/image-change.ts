@@ -25,10 +25,11 @@ import { append } from '../../../storage/outbox.ts';
 import { dispatch } from '../../../supervision/index.ts';
 import { refusalOf } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
-import { imageOf, imageText } from '../image-rules.ts';
+import { imageOf, imageText, shownImage } from '../image-rules.ts';
 import { isPlaceFree } from '../network-rules.ts';
 import { imageKeptNotice } from './notices.ts';
 import type { ContainerReconciler } from './reconciler.ts';
+import { heldImage, noteRan } from './revisions.ts';
 import { hasSuccessor, OWN_ERROR, triedAgain } from './rules.ts';
 import type {
   ContainerActorState,
@@ -109,7 +110,7 @@ export class ImageChanges {
     state: ContainerActorState,
     ctx: ContainerContext,
     { image }: ImagePull,
-    { promotion, settings }: Succession,
+    { promotion, settings, digest }: Succession,
   ): Promise<void> {
     const { id } = state.row;
     const written = await this.#write(state, ctx, () =>
@@ -122,6 +123,7 @@ export class ImageChanges {
           isDeepStrictEqual(await comingSettingsOf(tx, id, this.#deps.sealKey), settings) &&
           (await isPlaceFree(tx, now, promotion.place));
         const row = await (isCurrent ? promoteNextImage(tx, id, image, promotion) : takeNextImage(tx, id, image));
+        if (row !== undefined && isCurrent) await noteRan(this.#deps, tx, row, digest);
         if (row !== undefined) await tellCompute(tx, { kind: 'status', containerId: id, status: row.status });
         return row;
       }),
@@ -197,7 +199,7 @@ export class ImageChanges {
         if (now === undefined || now.desired === 'deleted' || now.nextImage !== image) return undefined;
         const settings = await comingSettingsOf(tx, id, sealKey);
         const way = wayBack(now, settings.health);
-        if (way !== 'keep') await keepFormer(tx, id, way);
+        if (way !== 'keep') await keepFormer(tx, id, way === 'set' ? await heldImage(this.#deps, tx, now) : undefined);
         await expectHealth(tx, id, { isChecked: settings.health !== null, runsOn: false });
         return takeNextImage(tx, id, image);
       }),
@@ -225,12 +227,8 @@ export class ImageChanges {
       pull.timer = ctx.after(retryMs, { type: 'pull-again', pull: job });
       return;
     }
-    const reason = keptReason(
-      imageText(imageOf(job, this.#deps)),
-      imageText(imageOf(row, this.#deps)),
-      problem,
-      pull.isBeginning,
-    );
+    const name = (one: { readonly image: string | null }) => imageText(shownImage(one, this.#deps));
+    const reason = keptReason(name(job), name(row), problem, pull.isBeginning);
     const written = await this.#write(state, ctx, () =>
       fenced(this.#deps.db, state.lease, async (tx) => {
         const dropped = await dropNextImage(tx, row.id, job.image, reason);

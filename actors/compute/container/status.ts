@@ -8,6 +8,7 @@ import type { ComputeDeps } from '../deps.ts';
 import { externalIp } from '../views.ts';
 import { closeReason, closeTerminals } from './attached-terminals.ts';
 import { startedNotice, stoppedNotice } from './notices.ts';
+import { noteRan } from './revisions.ts';
 import { newsOfRun, withKeysApplied } from './rules.ts';
 import type { ContainerActorState } from './state.ts';
 import { goBack } from './way-back.ts';
@@ -24,6 +25,8 @@ interface Change {
   readonly restarted?: boolean;
   /** It is not to run any more. */
   readonly isOver?: boolean;
+  /** Of the image that it was made of. */
+  readonly digest?: string;
 }
 
 /** Writes the status of containers. */
@@ -60,6 +63,8 @@ export class StatusWriter {
       const to = { from: row.status, status: next, reason, address, externalAddress, announced, keysApplied };
       const changed = await setStatus(tx, row.id, { ...to, startedAt, restarted, isOver });
       if (changed !== undefined && notice !== undefined) await append(tx, notice);
+      if (changed?.status === 'running' && row.status !== 'running')
+        await noteRan(this.#deps, tx, changed, change.digest);
       // At the commit that makes it visible: gateways lead there by then, or keep who asks waiting until they do.
       if (changed !== undefined) {
         const told = next === 'stopped' ? ({ kind: 'stopped' } as const) : ({ kind: 'status', status: next } as const);

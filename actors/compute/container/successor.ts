@@ -33,6 +33,8 @@ const MOST_PORTS = 32;
 export interface Succession {
   readonly promotion: Promotion;
   readonly settings: ContainerSettings;
+  /** Of its image; undefined: not known. */
+  readonly digest: string | undefined;
 }
 
 /**
@@ -60,7 +62,7 @@ export async function succeed(
   try {
     await engine.beginSuccessor(isConfigured ? { ...spec, isConfigured } : spec, keys, workload, network);
     const ports = settings.health === null ? await askedPorts(deps.engine, row, signal) : [];
-    const ready = await untilReady(deps, next, secrets, signal);
+    const { digest, ...ready } = await untilReady(deps, next, secrets, signal);
     await untilHealthy(deps, next, settings, signal);
     if (settings.health === null) await untilAnswering(deps.engine, row.id, { ports, secrets }, signal);
     if (!isDeepStrictEqual(await comingSettingsOf(db, row.id, sealKey), settings))
@@ -72,7 +74,11 @@ export async function succeed(
     signal.throwIfAborted();
     await engine.promote(row.id, network);
     const place = network?.place ?? null;
-    return { promotion: { ...ready, keysRevision: revision, place, isChecked: settings.health !== null }, settings };
+    return {
+      promotion: { ...ready, keysRevision: revision, place, isChecked: settings.health !== null },
+      settings,
+      digest,
+    };
   } catch (error) {
     await engine.endOthers(row.id, 0).catch((err: unknown) => {
       deps.log.warn({ containerId: row.id, err }, 'the successor of a container could not be removed');
@@ -87,14 +93,14 @@ async function untilReady(
   row: ContainerRow,
   secrets: readonly string[],
   signal: AbortSignal,
-): Promise<Pick<Promotion, 'address' | 'externalAddress' | 'startedAt'>> {
+): Promise<Pick<Promotion, 'address' | 'externalAddress' | 'startedAt'> & Pick<Succession, 'digest'>> {
   const id = successorId(row.id);
   const until = performance.now() + READY_MS;
   for (;;) {
     const report = await probe(deps, { ...row, id }, signal);
     if (report.type === 'ready') {
-      const { address, externalAddress, startedAt } = report;
-      return { address, externalAddress, startedAt: startedAt === null ? null : new Date(startedAt) };
+      const { address, externalAddress, startedAt, digest } = report;
+      return { address, externalAddress, startedAt: startedAt === null ? null : new Date(startedAt), digest };
     }
     await mustStand(deps.engine, id, secrets, signal);
     if (performance.now() > until)

@@ -2,6 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { keptEgress, shownEgress } from '../../../proto/compute/egress.ts';
+import { listRevisions } from '../../../proto/compute/revisions.ts';
 import { updateContainer } from '../../../proto/compute/settings.ts';
 import { getSettings } from '../../../proto/compute/workload.ts';
 import type { CallOf } from '../../../proto/endpoint.ts';
@@ -40,13 +41,21 @@ import { auditEntry } from '../../service/audit.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
 import { changeAddressName } from '../address-names.ts';
 import type { ComputeDeps } from '../deps.ts';
-import { imageOf, imageText } from '../image-rules.ts';
+import { imageText, shownImage, withoutDigest } from '../image-rules.ts';
 import { wantedMembership } from '../network-rules.ts';
 import { expiryOf, imageFor, refuseOverlap } from '../user-creation.ts';
 import { containerView, settingsView } from '../views.ts';
-import { changedSettings, isOfSecrets, newsOfSettings, refuseCommand, restartsFor } from '../workload-rules.ts';
+import {
+  changedSettings,
+  isOfSecrets,
+  newsOfSettings,
+  refuseCommand,
+  restartsFor,
+  withSecretsOf,
+} from '../workload-rules.ts';
 import { setExpiryTimer } from './expiry.ts';
 import type { ContainerReconciler } from './reconciler.ts';
+import { heldImage, type RevisionTarget, revisionTarget, revisionViews } from './revisions.ts';
 import { isStarting } from './rules.ts';
 import { type ActiveContainer, ownedRow, withProgress } from './state.ts';
 import { comingImage, differences, type ImageStep, imageStep, sizesProblem, wayBack } from './update-rules.ts';
@@ -66,14 +75,17 @@ export function updateHandlers(
   return [
     handler(updateContainer, async ({ state, ctx }: ActiveContainer, call) => {
       ownedRow(state, call);
-      const image = await wantedImage(deps, call);
-      const plan = planOf(deps, ownedRow(state, call), call, image);
+      const revision = await wantedRevision(deps, ownedRow(state, call), call);
+      const image = revision === undefined ? await wantedImage(deps, call) : revision.image;
+      const plan = planOf(deps, ownedRow(state, call), call, { image, settings: revision?.settings });
       // Before the row, which would not come to be heard of if this process ended in between.
       if (plan.expiresAt) await setExpiryTimer(deps, state, plan.expiresAt.getTime());
       const written = await fenced(db, state.lease, (tx) => change(deps, tx, plan));
       if (written !== undefined) await reconciler.onSettingsChanged(state, ctx, written);
       return containerView(withProgress(state), deps);
     }),
+
+    handler(listRevisions, async ({ state }: ActiveContainer, call) => revisionViews(deps, ownedRow(state, call))),
 
     handler(getSettings, async ({ state }: ActiveContainer, call) => {
       const row = ownedRow(state, call);
@@ -88,8 +100,33 @@ async function wantedImage(deps: ComputeDeps, call: UpdateCall): Promise<string 
   return image === undefined || image === null ? image : imageFor(deps, image, callerOf(call).username);
 }
 
+/**
+ * The revision that is asked for; undefined: none is. Its image is that of now where both are the same. Throws Refusal
+ * `invalid_request` for one that is not kept, or whose image the user may not use any more.
+ */
+async function wantedRevision(
+  deps: ComputeDeps,
+  row: ContainerRow,
+  call: UpdateCall,
+): Promise<RevisionTarget | undefined> {
+  const { revision } = call.body;
+  if (revision === undefined) return undefined;
+  const target = await revisionTarget(deps, row, revision);
+  if (target.image !== null) await imageFor(deps, withoutDigest(target.image), callerOf(call).username);
+  const held = await deps.db.tx((tx) => heldImage(deps, tx, row));
+  return held === target.image ? { ...target, image: row.image } : target;
+}
+
 /** What the call changes. Throws Refusal for sizes that cannot be, and for what would lose files. */
-function planOf(deps: ComputeDeps, row: ContainerRow, call: UpdateCall, wanted: string | null | undefined) {
+function planOf(
+  deps: ComputeDeps,
+  row: ContainerRow,
+  call: UpdateCall,
+  {
+    image: wanted,
+    settings,
+  }: { readonly image: string | null | undefined; readonly settings: RevisionTarget['settings'] | undefined },
+) {
   const { engine } = deps;
   const { body } = call;
   const { memory_mb = row.memoryMb, instance_type = row.instanceType, storage_gb = row.storageGb } = body;
@@ -118,6 +155,8 @@ function planOf(deps: ComputeDeps, row: ContainerRow, call: UpdateCall, wanted: 
     /** What the image is in the end. */
     image: wanted === undefined ? comingImage(row) : wanted,
     step,
+    /** Those of a revision, with the names of secrets alone; undefined: what the call says. */
+    settings,
     sizes,
     isResized,
     /** Undefined: those that it has. */
@@ -152,7 +191,7 @@ async function change(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<ContainerR
   const restartsForSettings = settings.news !== undefined && !waits(row, step) && restartsFor(settings.news);
   if (!settings.isKept && !waits(row, step)) {
     const way = wayBack(row, settings.wanted.health, restartsForSettings && !isOfSecrets(settings.news));
-    if (way !== 'keep') await keepFormer(tx, id, way);
+    if (way !== 'keep') await keepFormer(tx, id, way === 'set' ? await heldImage(deps, tx, row) : undefined);
     await expectHealth(tx, id, { isChecked: settings.wanted.health !== null, runsOn: !restartsForSettings });
   }
   const network = await changeNetwork(deps, tx, plan);
@@ -160,7 +199,7 @@ async function change(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<ContainerR
   const isElsewhere = (await changeAddressName(tx, row, call.body.address_name, asked)) !== undefined;
   const isMade = (await changeRow(tx, plan)) || network !== row.network || isElsewhere;
   if (step === 'wait' || (waits(row, step) && settings.news !== undefined)) {
-    const image = imageText(imageOf(plan, deps));
+    const image = imageText(shownImage(plan, deps));
     const reason = `The image ${image} is being pulled. The container runs on until it is there.`;
     const sealed = settings.isKept ? null : sealedSettings(id, settings.wanted, deps.sealKey);
     await setNextImage(tx, id, { image: plan.image, settings: sealed, reason });
@@ -239,13 +278,13 @@ async function settingsChange(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<Wo
   const { sealKey } = deps;
   const { row, step, image } = plan;
   const change = workloadOf(plan.call.body);
-  const isChange = Object.keys(change).length > 0;
+  const isChange = Object.keys(change).length > 0 || plan.settings !== undefined;
   if (!isChange && step === 'keep') return { wanted: NO_SETTINGS, news: undefined, isKept: true };
   const present = (await settingsOf(tx, row.id, sealKey)) ?? NO_SETTINGS;
   // What came with an image goes with it.
   const next = step === 'drop' ? undefined : await nextSettingsOf(tx, row.id, sealKey);
   const before = next ?? present;
-  const wanted = changedSettings(before, change);
+  const wanted = plan.settings === undefined ? changedSettings(before, change) : withSecretsOf(plan.settings, before);
   refuseCommand(image, wanted, deps);
   return { wanted, news: newsOfSettings(before, wanted), isKept: newsOfSettings(present, wanted) === undefined };
 }

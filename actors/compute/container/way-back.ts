@@ -9,9 +9,10 @@ import { fenced } from '../../../storage/fenced.ts';
 import { append } from '../../../storage/outbox.ts';
 import { platformEntry } from '../../service/audit.ts';
 import type { ComputeDeps } from '../deps.ts';
-import { imageOf } from '../image-rules.ts';
+import { imageText, shownImage } from '../image-rules.ts';
 import { withSecretsOf } from '../workload-rules.ts';
 import { changeGivenUpNotice } from './notices.ts';
+import { noteGivenUp } from './revisions.ts';
 import type { ContainerActorState } from './state.ts';
 
 /**
@@ -27,8 +28,9 @@ export async function goBack(
 ): Promise<ContainerRow | undefined> {
   const { db, clock, sealKey, log } = deps;
   const { id, image, formerImage = null, nextImage } = state.row;
-  const waiting = nextImage === undefined ? undefined : imageOf({ image: nextImage }, deps);
-  const images = { wanted: imageOf({ image }, deps), former: imageOf({ image: formerImage }, deps), waiting };
+  const textOf = (one: string | null) => imageText(shownImage({ image: one }, deps));
+  const waiting = nextImage === undefined ? undefined : textOf(nextImage);
+  const images = { wanted: textOf(image), former: textOf(formerImage), waiting };
   const reason = givenUp(images, why);
   const written = await fenced(db, state.lease, async (tx) => {
     const [former = NO_SETTINGS, present = NO_SETTINGS] = [
@@ -39,6 +41,7 @@ export async function goBack(
     const row = await takeFormer(tx, id, { isChecked: settings.health !== null, reason });
     if (row === undefined) return undefined;
     await putSettings(tx, id, settings, sealKey);
+    await noteGivenUp(deps, tx, row, reason);
     await append(tx, changeGivenUpNotice(row, clock.now(), reason));
     const detail = {
       why,

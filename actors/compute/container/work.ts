@@ -51,6 +51,8 @@ export type Report =
       readonly address: string | null;
       readonly externalAddress: string | null;
       readonly startedAt: number | null;
+      /** Of the image that it was made of. */
+      readonly digest?: string;
     }
   /** `startedAt`, `upForMs`: of the start that was probed. */
   | { readonly type: 'not-ready'; readonly startedAt: number | null; readonly upForMs: number }
@@ -236,7 +238,9 @@ export function pullsAlways(
   { pullPolicy }: Pick<ContainerRow, 'pullPolicy'>,
   image: string,
 ): boolean {
-  return pullPolicy === 'Always' && image !== baseImage && builtInName(image) === undefined;
+  // What has its digest is what it was.
+  const isFixed = image === baseImage || image.includes('@') || builtInName(image) !== undefined;
+  return pullPolicy === 'Always' && !isFixed;
 }
 
 /** The engine's form of the private network it is to be in. */
@@ -302,8 +306,7 @@ export async function probe(deps: ComputeDeps, row: ContainerRow, signal: AbortS
     if (answer === 'ssh') {
       const found = await engine.inspect(row.id);
       if (found !== undefined && found.address !== null) {
-        const { address, externalAddress = null, startedAt } = found;
-        return { type: 'ready', address, externalAddress, startedAt };
+        return ready(deps, row, found);
       }
     }
     if (performance.now() > until) break;
@@ -312,12 +315,22 @@ export async function probe(deps: ComputeDeps, row: ContainerRow, signal: AbortS
   }
   const actual = await engine.inspect(row.id);
   if (actual?.phase !== 'running') return { type: 'done' };
-  const { startedAt, address, externalAddress = null } = actual;
-  if (expectsSsh === false) return { type: 'ready', address, externalAddress, startedAt };
+  if (expectsSsh === false) return ready(deps, row, actual);
+  const { startedAt } = actual;
   const upForMs = startedAt === null ? 0 : clock.now() - startedAt;
-  if (!isOwnImage(row.image) && upForMs >= WORKLOAD_READY_MS)
-    return { type: 'ready', address, externalAddress, startedAt };
+  if (!isOwnImage(row.image) && upForMs >= WORKLOAD_READY_MS) return ready(deps, row, actual);
   return { type: 'not-ready', startedAt, upForMs };
+}
+
+/** That it is ready, with what it was made of. */
+async function ready(
+  { engine }: ComputeDeps,
+  row: ContainerRow,
+  { address, externalAddress, startedAt }: ContainerState,
+): Promise<Report> {
+  const digest = isOwnImage(row.image) ? undefined : await engine.imageDigest(row.id);
+  const reached = { address, externalAddress: externalAddress ?? null, startedAt };
+  return { type: 'ready', ...reached, ...(digest === undefined ? {} : { digest }) };
 }
 
 /** Whether SSH is to be waited for. The base image has a server, and others are looked into. */

@@ -8,6 +8,7 @@ import { listKeys } from '../../../proto/auth/security-keys.ts';
 import * as compute from '../../../proto/compute/endpoints.ts';
 import { listAllContainers, listImages } from '../../../proto/compute/images.ts';
 import { listAddressNames } from '../../../proto/compute/name-listing.ts';
+import { listRevisions } from '../../../proto/compute/revisions.ts';
 import * as settings from '../../../proto/compute/settings.ts';
 import { getSettings } from '../../../proto/compute/workload.ts';
 import * as monitor from '../../../proto/monitor/endpoints.ts';
@@ -288,6 +289,10 @@ function inside(): CommandStep[] {
     said('env ls box', /\na=b\tvariable\tNAME\n8080\tvariable\tPORT\n\*{8}\tsecret\tKEY\n$/),
     deed('env rm box PORT NAME KEY', settings.updateContainer.reply),
     deed('env rm box PORT', failure('missing'), { code: 5 }),
+    list('revisions box', 'NOW,IMAGE,DIGEST,VARIABLES,STARTED,NOTE,REVISION', listRevisions.reply),
+    deed('update box --revision previous', settings.updateContainer.reply),
+    deed('update box --revision x', failure('usage'), { code: 2 }),
+    deed('update box --revision 4711', failure('invalid_request'), { code: 2 }),
     list('mount ls box', 'PATH', settings.getMounts.reply),
     deed('mount set box /root', settings.setMounts.reply),
   ];

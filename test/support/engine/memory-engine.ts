@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { Duplex, PassThrough } from 'node:stream';
 import {
   type BuiltInImage,
@@ -196,6 +197,25 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     onProgress?.(`${full} is present`);
     present.set(full, published.get(full) ?? 0);
   };
+  /** What a name stands for with each of its contents, as a registry would tell. */
+  const digestOf = (full: string, content: number) =>
+    `sha256:${createHash('sha256').update(`${full} ${content}`).digest('hex')}`;
+  const pullByDigest = async (image: string, imageOptions: EnsureImageOptions): Promise<void> => {
+    const [name = '', digest] = image.split('@');
+    const { full } = parseImageReference(name);
+    const contents = Array.from({ length: (published.get(full) ?? 0) + 1 }, (_, at) => at);
+    const content = contents.find((one) => digestOf(full, one) === digest);
+    if (content === undefined)
+      throw new EngineError('image_not_found', `The image ${image} cannot be pulled: not found`);
+    const before = present.get(full);
+    await pull(full, imageOptions);
+    if (before !== undefined) present.set(full, before);
+    present.set(parseImageReference(image).full, content);
+  };
+  const isSameImage = (old: Held, image: string, content: number): boolean => {
+    const [before, now] = [old.spec.image.split('@'), image.split('@')];
+    return before[0] === now[0] && (before[1] === now[1] || old.content === content);
+  };
   const changed = (id: string): void => {
     if (ofSuccessor(id) !== undefined || id === predecessorId(id.split('.')[0] ?? '')) return;
     for (const watcher of [...watchers]) queueMicrotask(() => watchers.has(watcher) && watcher(id));
@@ -261,7 +281,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       const { full } = parseImageReference(image);
       if (imageOptions.signal?.aborted === true) throw new EngineError('unavailable', 'Given up.');
       if (present.has(full) && (!imageOptions.always || full === baseFull)) return;
-      await pull(full, imageOptions);
+      await (image.includes('@') ? pullByDigest(image, imageOptions) : pull(full, imageOptions));
     },
     create: async (spec, fence = () => {}) => {
       await begin('create', spec.id);
@@ -292,14 +312,15 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       const same =
         old !== undefined &&
         checkedMountPaths(old.spec.mountPaths).join() === paths.join() &&
-        old.spec.image === spec.image &&
+        isSameImage(old, spec.image, content) &&
         !(spec.followImage === true && old.content !== content);
       if (same) {
         old.spec = spec;
         return;
       }
       const isMounted = ([path]: [string, string]): boolean => paths.some((mount) => path.startsWith(`${mount}/`));
-      const keepsAll = engine.keepsFiles && old?.spec.image === spec.image && old.content === content;
+      const keepsAll =
+        engine.keepsFiles && old !== undefined && isSameImage(old, spec.image, content) && old.content === content;
       const files = new Map([...kept].filter(isMounted));
       for (const [path, text] of old?.files ?? []) if (keepsAll || isMounted([path, text])) files.set(path, text);
       held.set(spec.id, {
@@ -490,6 +511,12 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       if (signal.aborted) throw new EngineError('unavailable', 'Given up.');
       if (options.onRun === undefined) throw new EngineError('refused', 'The image of this container has no shell.');
       return memoryCommand(id, words, one.streams, (command) => options.onRun?.(command, engine));
+    },
+    imageDigest: async (id) => {
+      const { spec, content } = mustHave(id);
+      const { full } = parseImageReference(spec.image.split('@', 1)[0] ?? '');
+      const isBuilt = full === baseFull || builtIns.some(({ reference }) => reference === spec.image);
+      return isBuilt ? undefined : digestOf(full, content);
     },
     hasSshServer: async (id) => {
       mustHave(id);

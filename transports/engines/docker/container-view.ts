@@ -5,6 +5,7 @@ import { listOf } from '../common/calls.ts';
 import { checkedMountPaths } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { type DockerClient, unlessReply } from './api/client.ts';
+import { isFixed } from './image/fixed-tag.ts';
 import { type FoundContainer, KEYS_FOLDER, labels, type Naming } from './naming.ts';
 import type { ImageCommand } from './workload.ts';
 
@@ -145,9 +146,11 @@ export async function hasImage(
   const nameOf = (one: string) => (one.startsWith(`${baseRepository}:`) ? BASE_NAME : builtInName(one));
   const name = nameOf(image.full);
   const sameImage = made === image.full || (name !== undefined && name === nameOf(made));
-  if (!sameImage || spec.followImage !== true) return sameImage;
+  // One that is named by its digest may be the very same.
+  const mayBeSame = sameImage || (name === undefined && (isFixed(image.full) || isFixed(made)));
+  if (!mayBeSame || (sameImage && spec.followImage !== true)) return sameImage;
   const madeId = view.Config.Labels?.[labels.imageId] || view.Image;
-  return madeId === (await imageIdOf(client, image.full, madeId));
+  return madeId === (await imageIdOf(client, image.full, sameImage ? madeId : ''));
 }
 
 /** The id of what a reference names now; `otherwise` when it names nothing any more. */

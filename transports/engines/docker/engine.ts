@@ -23,7 +23,7 @@ import { BuiltIns } from './image/built-ins.ts';
 import { type CatalogImage, debianCatalog } from './image/catalog.ts';
 import { Images } from './image/images.ts';
 import { readLogs } from './logs.ts';
-import { type Naming, namingOf } from './naming.ts';
+import { labels, type Naming, namingOf } from './naming.ts';
 import { ContainerNetworks } from './network.ts';
 import { rootScript } from './run.ts';
 import { defaultUsageTimes, UsageSampler, type UsageTimes } from './stats/usage.ts';
@@ -111,7 +111,9 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       const { image } = spec;
       // What has an older recipe keeps it, as what names no image does.
       const isOurs = builtInName(image) !== undefined;
-      const current = isOurs ? { ...spec, image: await builtIns.current(image), followImage: false } : spec;
+      const current = isOurs
+        ? { ...spec, image: await builtIns.current(image), followImage: false }
+        : { ...spec, image: images.nameOf(image) };
       await containers.create(current, fence);
     },
     start: async (id, authorizedKeys, workload) => {
@@ -121,7 +123,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     },
     join: (id, network) => containers.join(id, network),
     beginSuccessor: async (spec, ...started) =>
-      containers.beginSuccessor({ ...spec, image: await builtIns.current(spec.image) }, ...started),
+      containers.beginSuccessor({ ...spec, image: images.nameOf(await builtIns.current(spec.image)) }, ...started),
     promote: async (id, network) => {
       await containers.promote(id, network);
       usage.forget(id);
@@ -159,6 +161,10 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     exec: (id, execOptions, signal) => execShell(client, containers, id, execOptions, signal),
     run: (id, command, signal) => runInContainer(client, containers, id, command, signal, READ_ENVIRONMENT),
     hasSshServer: (id) => containers.hasFile(id, SSH_SERVERS),
+    imageDigest: async (id) => {
+      const { Image, Config } = await containers.mustFind(id);
+      return images.digestOf(Config.Labels?.[labels.imageId] || Image, Config.Labels?.[labels.image] || Config.Image);
+    },
     usage: (id) => usage.usage(id),
     close: async () => {
       closed = true;

@@ -19,6 +19,7 @@ import { kubeNaming } from './naming.ts';
 import { reservedAliases } from './network-objects.ts';
 import type { PodPlace } from './pods.ts';
 import { KubeUsage } from './usage.ts';
+import { digestOf } from './views.ts';
 import { defaultKubeWatchTimes, type KubeWatchTimes, watchCluster } from './watch.ts';
 
 /** What an engine on Kubernetes is made from. */
@@ -157,6 +158,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       const { code } = await runCommand(client, place, ['/bin/sh', '-c', script, 'sh', ...SSH_SERVERS]);
       return code === 0;
     },
+    imageDigest: async (id) => digestOf(await containers.pods.of(await containers.mustFind(id))),
     usage: (id) => usage.usage(id),
     close: async () => {
       await Promise.all([...watches.keys()].map((watch) => watch.close()));

@@ -128,6 +128,12 @@ export function workloadOf(pod: PodView): z.output<typeof containerStatus> | und
   return pod.status.containerStatuses.find(({ name }) => name === names.container);
 }
 
+/** By which digest its registry has the image that a pod runs; undefined while no node says it. */
+export function digestOf(pod: PodView | undefined): string | undefined {
+  const { imageID = '' } = (pod && workloadOf(pod)) ?? {};
+  return /@(sha256:[0-9a-f]{64})$/.exec(imageID)?.[1];
+}
+
 /** Whether a pod has come to its end, and will not run again. */
 export function hasEnded(pod: PodView): boolean {
   if (workloadOf(pod)?.state.running !== undefined) return false;

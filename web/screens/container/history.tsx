@@ -1,4 +1,4 @@
-/** What happened to a container: the notifications that lead to it. */
+/** What happened to a container: what it ran, and the notifications that lead to it. */
 import { client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import type { ScreenProps } from '../../core/router.ts';
@@ -8,6 +8,7 @@ import { Panel } from '../../parts/panel.tsx';
 import { t } from '../../text/text.ts';
 import { Feed } from '../activity/feed.tsx';
 import { ContainerFrame } from './frame.tsx';
+import { Revisions } from './revisions.tsx';
 
 /** As many as the platform gives at a time. */
 const MOST = '100';
@@ -22,10 +23,13 @@ export function History({ params: { id = '' } }: ScreenProps) {
   const own = all.value?.filter(({ link }) => link.startsWith(`/containers/${id}`));
   return (
     <ContainerFrame id={id}>
-      {() => (
-        <Panel title={t.container.history}>
-          {all.error === undefined ? <Feed of={own} /> : <Failure error={all.error} onRetry={all.reload} />}
-        </Panel>
+      {(container) => (
+        <div class="stack">
+          <Revisions container={container} />
+          <Panel title={t.container.history}>
+            {all.error === undefined ? <Feed of={own} /> : <Failure error={all.error} onRetry={all.reload} />}
+          </Panel>
+        </div>
       )}
     </ContainerFrame>
   );

@@ -13,6 +13,7 @@ import { PALETTE } from './palette.ts';
 import { HEALTH, MACHINE, NETWORK, SSH, STORAGE, WORKLOAD } from './parts.ts';
 import { PASSWORD } from './password.ts';
 import { ALL_CONTAINERS, AUDIT, MACHINES, MAP, PLATFORM, ROUTES_TEXT, TABLE, USERS } from './platform.ts';
+import { REVISIONS } from './revisions.ts';
 import { SETTINGS_TEXT } from './settings.ts';
 
 export const EN = {
@@ -47,6 +48,7 @@ export const EN = {
   keys: KEYS,
   tokens: TOKENS,
   accounts: ACCOUNTS,
+  revisions: REVISIONS,
   settings: SETTINGS_TEXT,
   device: DEVICE,
   egress: EGRESS_TEXT,

@@ -10,6 +10,7 @@ import { type DockerClient, DockerReplyError, isReply, unlessReply } from '../ap
 import { unfitProblem } from './architecture.ts';
 import { type BaseImage, progressLine } from './base-image.ts';
 import type { BuiltIns } from './built-ins.ts';
+import { digestOfTag, fixedTag } from './fixed-tag.ts';
 
 /** A registry that says nothing for so long is given up, in milliseconds. */
 const SILENCE_MS = 5 * 60_000;
@@ -21,6 +22,16 @@ const PROGRESS_MS = 500;
 const kindView = z.object({ Os: z.string().default(''), Architecture: z.string().default('') });
 const versionView = z.object({ Arch: z.string() });
 const digestsView = z.object({ RepoDigests: listOf(z.string()) });
+const pulledView = z.object({ Id: z.string() });
+/** Docker's last words of a pull. */
+const DIGEST = /^Digest: (sha256:[0-9a-f]{64})$/;
+/** Images whose digests are remembered at most. */
+const MOST_DIGESTS = 1000;
+
+/** An image as it is named here, and what its registry is asked for: a tag, or a digest. */
+interface LocalReference extends ImageReference {
+  readonly asked: string;
+}
 
 /** Makes images present: builds the built-in ones, pulls the others. */
 export class Images {
@@ -30,6 +41,8 @@ export class Images {
   readonly #registry: LocalRegistry | undefined;
   readonly #tasks = new SharedTasks();
   readonly #builds = new Semaphore(1);
+  /** By ids of images: what is pulled from an address loses its digest with the address's name. */
+  readonly #digests = new Map<string, string>();
   #isBuilding = false;
   #pulls = 0;
 
@@ -49,7 +62,7 @@ export class Images {
     const { always, auth, signal: given } = options;
     // A name that one had before is not to be asked of a registry.
     const current = await this.#builtIns.current(image).catch((error: unknown) => Promise.reject(toEngineError(error)));
-    const reference = parseImageReference(current);
+    const reference = this.#local(current);
     const made = this.#builtIns.made(current);
     // Its name holds the hash of its recipe: what is present is what would be built.
     if (
@@ -78,6 +91,26 @@ export class Images {
     } catch (error) {
       throw toEngineError(error);
     }
+  }
+
+  /**
+   * The name by which the image is here. An image of the platform's own registry that is named by its digest has a tag
+   * in the place of it: Docker gives a digest to the repository alone from which it pulled.
+   */
+  nameOf(image: string): string {
+    return this.#local(image).full;
+  }
+
+  /** The digest of the image with this id, which a container was made of under the name `of`; undefined: not known. */
+  async digestOf(id: string, of: string): Promise<string | undefined> {
+    const { repository, version } = parseImageReference(of);
+    const fixed = digestOfTag(version);
+    if (fixed !== undefined) return fixed;
+    if (version.startsWith('sha256:')) return version;
+    const known = this.#digests.get(id);
+    if (known !== undefined) return known;
+    const view = await unlessReply(this.#client.json('GET', `/images/${id}/json`, digestsView), 404);
+    return view?.RepoDigests.find((one) => one.startsWith(`${repository}@`))?.slice(repository.length + 1);
   }
 
   close(): Promise<void> {
@@ -127,7 +160,7 @@ export class Images {
   }
 
   async #pull(
-    reference: ImageReference,
+    reference: LocalReference,
     auth: EnsureImageOptions['auth'],
     onProgress: (line: string) => void,
     signal: AbortSignal,
@@ -146,12 +179,13 @@ export class Images {
     }, QUIET_MS);
     try {
       const stream = await this.#client.stream('POST', '/images/create', {
-        query: { fromImage: source, tag: reference.version },
+        query: { fromImage: source, tag: reference.asked },
         headers,
         headTimeoutMs: SILENCE_MS,
         signal: silence.signal,
       });
       let toldAt = 0;
+      let digest: string | undefined;
       for await (const line of jsonLines(stream)) {
         clearTimeout(timer);
         timer = setTimeout(end, SILENCE_MS);
@@ -160,6 +194,7 @@ export class Images {
         if (!parsed.success) continue;
         const { error, status, id, progressDetail } = parsed.data;
         if (error !== undefined) throw pullError(reference, error);
+        digest = DIGEST.exec(status ?? '')?.[1] ?? digest;
         if (Date.now() - toldAt < PROGRESS_MS || status === undefined) continue;
         toldAt = Date.now();
         const { current, total } = progressDetail ?? {};
@@ -170,6 +205,7 @@ export class Images {
         await this.#rename(source, reference);
         await this.#mustFit(reference);
       }
+      if (digest !== undefined) await this.#remember(reference, digest);
       onProgress(`${reference.full} is present`);
     } catch (error) {
       if (silence.signal.aborted && !signal.aborted) {
@@ -197,6 +233,27 @@ export class Images {
     throw new EngineError('refused', problem);
   }
 
+  #local(image: string): LocalReference {
+    const reference = parseImageReference(image);
+    const { repository, version } = reference;
+    if (!version.startsWith('sha256:') || this.#sourceOf(reference) === repository)
+      return { ...reference, asked: version };
+    const tag = fixedTag(version);
+    return { repository, version: tag, full: `${repository}:${tag}`, asked: version };
+  }
+
+  /** Remembers the digest of what was pulled. */
+  async #remember(reference: ImageReference, digest: string): Promise<void> {
+    const view = await unlessReply(this.#client.json('GET', `/images/${reference.full}/json`, pulledView), 404);
+    if (view === undefined) return;
+    this.#digests.delete(view.Id);
+    this.#digests.set(view.Id, digest);
+    for (const oldest of this.#digests.keys()) {
+      if (this.#digests.size <= MOST_DIGESTS) break;
+      this.#digests.delete(oldest);
+    }
+  }
+
   /** The repository by the name under which Docker is to ask for it. */
   #sourceOf({ repository }: ImageReference): string {
     const { host, address } = this.#registry ?? {};
@@ -205,8 +262,8 @@ export class Images {
   }
 
   /** Gives what was pulled from an address the name by which everybody knows it, and that alone. */
-  async #rename(source: string, reference: ImageReference): Promise<void> {
-    const pulled = `${source}:${reference.version}`;
+  async #rename(source: string, reference: LocalReference): Promise<void> {
+    const pulled = `${source}${reference.asked.includes(':') ? '@' : ':'}${reference.asked}`;
     const query = { repo: reference.repository, tag: reference.version };
     const tagged = await unlessReply(this.#client.call('POST', `/images/${pulled}/tag`, { query }), 404);
     // Another pull of the same image has just done it.

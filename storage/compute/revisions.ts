@@ -1,0 +1,116 @@
+/**
+ * SQL of what each container ran. A revision is an image, by its digest where that is known, with settings and the
+ * names of secrets. The newest are kept, in one sealed value a container.
+ */
+import type { KeyObject } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import { z } from 'zod';
+import type { Queries, Tx } from '../db.ts';
+import type { SealedPlace } from '../reseal.ts';
+import { oneValue } from '../rows.ts';
+import { open, seal } from '../seal.ts';
+import { type ContainerSettings, settingsSchema } from './settings.ts';
+
+/** So many are kept of each container. */
+export const MAX_REVISIONS = 10;
+
+const sealedIn = (containerId: string) => `container_revisions/${containerId}/sealed`;
+
+const revisionSchema = z.object({
+  /** From 1 on; goes up by one. */
+  number: z.number(),
+  /** As the row had it, without a digest. Null: the platform's own. */
+  image: z.string().nullable(),
+  /** `sha256:...` of its manifest; null: not known. */
+  digest: z.string().nullable(),
+  /** Secrets have their names alone. */
+  settings: settingsSchema,
+  /** ISO 8601. */
+  startedAt: z.string(),
+  /** Why it was given up for the one before. */
+  givenUp: z.string().nullable(),
+});
+const listSchema = z.array(revisionSchema);
+
+/** What a container ran once. */
+export type Revision = Readonly<z.output<typeof revisionSchema>>;
+
+/** The kept revisions of a container, oldest first. Rejects with SealError. */
+export function revisionsOf(db: Queries, containerId: string, sealKey: KeyObject): Promise<readonly Revision[]> {
+  return read(db, 'select sealed from container_revisions where container_id = $1', containerId, sealKey);
+}
+
+async function read(db: Queries, text: string, containerId: string, sealKey: KeyObject): Promise<readonly Revision[]> {
+  const sealed = await oneValue(db, z.instanceof(Buffer), text, [containerId]);
+  if (sealed === undefined) return [];
+  return listSchema.parse(JSON.parse(open(sealKey, sealedIn(containerId), sealed).toString()));
+}
+
+/** The kept revisions, oldest first; nobody else writes them before this transaction is over. */
+function locked(tx: Tx, containerId: string, sealKey: KeyObject): Promise<readonly Revision[]> {
+  return read(tx, 'select sealed from container_revisions where container_id = $1 for update', containerId, sealKey);
+}
+
+/** What a container runs. */
+interface RanNow {
+  readonly image: string | null;
+  /** Undefined: not known. */
+  readonly digest: string | undefined;
+  readonly settings: ContainerSettings;
+}
+
+/** Writes down what a container runs from `at` on, unless it is what it ran last. */
+export async function noteRevision(
+  tx: Tx,
+  containerId: string,
+  now: RanNow & { readonly at: Date },
+  sealKey: KeyObject,
+): Promise<void> {
+  const list = await locked(tx, containerId, sealKey);
+  const last = list.at(-1);
+  const settings = withoutValues(now.settings);
+  const digest = now.digest ?? null;
+  if (last !== undefined && last.givenUp === null && isSame(last, { ...now, settings })) {
+    if (digest !== null && last.digest === null)
+      await write(tx, containerId, [...list.slice(0, -1), { ...last, digest }], sealKey);
+    return;
+  }
+  const revision = { number: (last?.number ?? 0) + 1, image: now.image, digest, settings, givenUp: null };
+  const next = [...list, { ...revision, startedAt: now.at.toISOString() }].slice(-MAX_REVISIONS);
+  await write(tx, containerId, next, sealKey);
+}
+
+/** Whether both are the same, as far as that is known. */
+export function isSame(revision: Revision, { image, digest, settings }: RanNow): boolean {
+  if (revision.image !== image || !isDeepStrictEqual(revision.settings, withoutValues(settings))) return false;
+  return digest === undefined || revision.digest === null || revision.digest === digest;
+}
+
+/** Writes down why the newest was given up. */
+export async function giveUpRevision(tx: Tx, containerId: string, reason: string, sealKey: KeyObject): Promise<void> {
+  const list = await locked(tx, containerId, sealKey);
+  const last = list.at(-1);
+  if (last === undefined || list.length === 1) return;
+  await write(tx, containerId, [...list.slice(0, -1), { ...last, givenUp: reason }], sealKey);
+}
+
+async function write(tx: Tx, containerId: string, list: readonly Revision[], sealKey: KeyObject): Promise<void> {
+  const images = list.flatMap(({ image, digest }) => (image === null || digest === null ? [] : [`${image}@${digest}`]));
+  const sealed = seal(sealKey, sealedIn(containerId), Buffer.from(JSON.stringify(list)));
+  await tx.run(
+    `insert into container_revisions (container_id, images, sealed) values ($1, $2, $3)
+     on conflict (container_id) do update set images = $2, sealed = $3`,
+    [containerId, [...new Set(images)], sealed],
+  );
+}
+
+/** What a secret was is of no use: one goes back to what secrets are now. */
+function withoutValues(settings: ContainerSettings): ContainerSettings {
+  const names = Object.keys(settings.secrets).sort();
+  return { ...settings, secrets: Object.fromEntries(names.map((name) => [name, ''])) };
+}
+
+/** Where revisions stand sealed. */
+export const REVISIONS_SEALED: readonly SealedPlace[] = [
+  { table: 'container_revisions', id: 'container_id', column: 'sealed', context: sealedIn },
+];

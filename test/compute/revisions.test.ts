@@ -1,0 +1,176 @@
+/** Revisions of a container: what it ran, by the digest of its image, and the way back to one of them. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
+import { listRevisions } from '../../proto/compute/revisions.ts';
+import { updateContainer } from '../../proto/compute/settings.ts';
+import { getSettings } from '../../proto/compute/workload.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
+import { imagesByDigest } from '../../storage/compute/pinned-images.ts';
+import { MAX_REVISIONS } from '../../storage/compute/revisions.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { callFrom, refused, someone } from '../support/service/calls.ts';
+import { type ComputeUnderTest, openCompute, REGISTRY } from '../support/service/compute.ts';
+import { until } from '../support/until.ts';
+
+failOnLeaks();
+
+const ann = someone();
+const bob = someone('bob');
+const [ONE, TWO] = [1, 2].map((tag) => `${REGISTRY}/ann/app:${tag}`) as [string, string];
+const withImages = { engine: { images: [ONE, TWO] } };
+
+const change = (compute: ComputeUnderTest, id: string, body: object, who = ann) =>
+  compute.call(updateContainer, who, { params: { id }, body });
+const list = async (compute: ComputeUnderTest, id: string) => (await compute.on(listRevisions, ann, id)).revisions;
+const settles = (compute: ComputeUnderTest, id: string) =>
+  until(
+    async () => {
+      const view = await compute.view(ann, id);
+      return view.status === 'running' && view.next_image === undefined ? view : undefined;
+    },
+    { what: 'it runs, and no image waits', timeoutMs: 15_000 },
+  );
+const becomes = (compute: ComputeUnderTest, id: string, body: object) =>
+  change(compute, id, body).then(() => settles(compute, id));
+
+describe('the revisions of a container', () => {
+  test('are what it ran: another image, other settings, other names of secrets; newest first', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE, env: { A: '1' }, secrets: { S: 'x' } });
+    await becomes(compute, id, { image: TWO, env: { B: '1' } });
+    await becomes(compute, id, { command: ['serve'] });
+    const now = await list(compute, id);
+    assert.deepEqual(
+      now.map(({ number, image, current, env, secrets, command }) => [number, image, current, env, secrets, command]),
+      [
+        [3, TWO, true, ['A', 'B'], ['S'], ['serve']],
+        [2, TWO, false, ['A', 'B'], ['S'], null],
+        [1, ONE, false, ['A'], ['S'], null],
+      ],
+    );
+    for (const { digest } of now) assert.match(digest ?? '', /^sha256:[0-9a-f]{64}$/);
+    assert.equal(JSON.stringify(now).includes('"x"'), false);
+  });
+
+  test('are not made by a start, a value of a secret, a name or a size', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE, secrets: { S: 'x' } });
+    await becomes(compute, id, { secrets: { S: 'y' } });
+    await becomes(compute, id, { name: 'other', memory_mb: 256 });
+    await compute.on(stopContainer, ann, id);
+    await compute.reaches(ann, id, 'stopped');
+    await compute.on(startContainer, ann, id);
+    await compute.reaches(ann, id, 'running');
+    assert.deepEqual(
+      (await list(compute, id)).map(({ number }) => number),
+      [1],
+    );
+  });
+
+  test('are kept up to a number, and their images are named to the registry by digest', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE });
+    for (let at = 1; at <= MAX_REVISIONS; at++) await becomes(compute, id, { env: { A: `${at}` }, image: TWO });
+    const now = await list(compute, id);
+    assert.deepEqual([now.length, now[0]?.number, now.at(-1)?.number], [MAX_REVISIONS, MAX_REVISIONS + 1, 2]);
+    assert.deepEqual(await imagesByDigest(compute.db), [`${TWO}@${now[0]?.digest}`]);
+    await refused('invalid_request', change(compute, id, { revision: 1 }));
+  });
+
+  test('are seen by their owner alone', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE });
+    await refused('not_found', compute.on(listRevisions, bob, id));
+    await refused('not_found', change(compute, id, { revision: 1 }, bob));
+  });
+});
+
+describe('a container goes back to a revision', () => {
+  test('with its image and its settings, and with the secrets of now', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE, env: { A: '1' }, secrets: { S: 'old' }, command: ['one'] });
+    await becomes(compute, id, { image: TWO, env: { A: '2', B: '2' }, secrets: { S: 'new' }, command: null });
+    await becomes(compute, id, { revision: 1 });
+    const settings = await compute.on(getSettings, ann, id);
+    assert.deepEqual([settings.env, settings.secrets, settings.command], [{ A: '1' }, ['S'], ['one']]);
+    assert.deepEqual(compute.engine.workloadOf(id)?.env, { A: '1', S: 'new' });
+    const [last, , first] = await list(compute, id);
+    assert.deepEqual([last?.number, last?.current, last?.image, last?.digest], [3, true, ONE, first?.digest]);
+    const view = await compute.view(ann, id);
+    assert.deepEqual([view.image, view.image_digest], [ONE, first?.digest]);
+  });
+
+  test('by its digest, although the tag has come to name another image', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE, pull_policy: 'Always' });
+    const digest = await compute.engine.imageDigest(id);
+    compute.engine.publish(ONE);
+    await becomes(compute, id, { env: { A: '1' } });
+    const moved = await compute.engine.imageDigest(id);
+    assert.notEqual(moved, digest);
+    await becomes(compute, id, { revision: 1 });
+    assert.equal(await compute.engine.imageDigest(id), digest);
+    // It stays so over restarts, until an image is asked for.
+    await compute.on(stopContainer, ann, id);
+    await compute.reaches(ann, id, 'stopped');
+    await compute.on(startContainer, ann, id);
+    await compute.reaches(ann, id, 'running');
+    assert.equal(await compute.engine.imageDigest(id), digest);
+    await becomes(compute, id, { image: ONE });
+    assert.equal(await compute.engine.imageDigest(id), moved);
+    assert.equal((await compute.view(ann, id)).image_digest, undefined);
+  });
+
+  test('whose settings alone differ without another image, and keeps its files', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE });
+    compute.engine.files(id)?.set('/opt/file', 'x');
+    await becomes(compute, id, { env: { A: '1' } });
+    await becomes(compute, id, { revision: 1 });
+    assert.equal(compute.engine.files(id)?.get('/opt/file'), 'x');
+    assert.deepEqual([compute.engine.specOf(id)?.image, (await compute.view(ann, id)).image_digest], [ONE, undefined]);
+    assert.deepEqual(compute.engine.workloadOf(id)?.env, {});
+  });
+
+  test('that it is already, and nothing is restarted', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE, env: { A: '1' } });
+    await becomes(compute, id, { revision: 1 });
+    assert.equal(compute.engine.calls.filter((call) => call === `start ${id}`).length, 1);
+  });
+
+  test('whose image is gone, and runs on with what it has, and says so', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE });
+    await becomes(compute, id, { image: TWO });
+    compute.engine.fail('ensureImage', new EngineError('image_not_found', 'manifest unknown'));
+    const view = await becomes(compute, id, { revision: 1 });
+    assert.deepEqual([view.status, view.image], ['running', TWO]);
+    assert.match(view.status_reason ?? '', /^The image was not changed to \S+app:1\. manifest unknown/);
+  });
+
+  test('while it is stopped: it counts from the next start', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE });
+    await becomes(compute, id, { image: TWO });
+    await compute.on(stopContainer, ann, id);
+    await compute.reaches(ann, id, 'stopped');
+    await change(compute, id, { revision: 1 });
+    await compute.on(startContainer, ann, id);
+    await compute.reaches(ann, id, 'running');
+    assert.match(compute.engine.specOf(id)?.image ?? '', /app:1@sha256:/);
+  });
+
+  test('that is not kept, or together with an image or settings, only with a sentence', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE });
+    await assert.rejects(change(compute, id, { revision: 7 }), /"revision" is not one that is kept: there are 1 to 1/);
+    for (const more of [{ image: ONE }, { env: { A: '1' } }, { health: null }])
+      assert.throws(() => callFrom(updateContainer, ann, { params: { id }, body: { revision: 1, ...more } }), {
+        message: /"revision" must come without an image and settings/,
+      });
+    for (const revision of [0, -1, 1.5, '1', null])
+      assert.throws(() => callFrom(updateContainer, ann, { params: { id }, body: { revision } }), /"revision"/);
+  });
+});

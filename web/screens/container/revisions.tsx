@@ -1,0 +1,90 @@
+/** What a container ran, and the way back to it. */
+import { Undo } from 'lucide';
+import { useState } from 'preact/hooks';
+import type { CallReply, Container } from '../../../client/index.ts';
+import { curlLine, troupeLine } from '../../core/command.ts';
+import { useDeed } from '../../core/deed.ts';
+import { dateOf } from '../../core/format.ts';
+import { call, client } from '../../core/platform.ts';
+import { useLoaded } from '../../core/resource.ts';
+import { noteContainer } from '../../live/live.ts';
+import { Button } from '../../parts/button.tsx';
+import { AsCommand } from '../../parts/copy.tsx';
+import { Confirm } from '../../parts/dialog.tsx';
+import { Loading, Note } from '../../parts/note.tsx';
+import { Panel } from '../../parts/panel.tsx';
+import { RowOf, RowsOf } from '../../parts/rows.tsx';
+import { toast } from '../../parts/toast.tsx';
+import { t } from '../../text/text.ts';
+
+type RevisionLine = CallReply<'listRevisions'>['revisions'][number];
+
+export function Revisions({ container }: { readonly container: Container }) {
+  const { id, started_at, status } = container;
+  const [asked, setAsked] = useState<RevisionLine>();
+  // Again whenever it began to run.
+  const list = useLoaded(
+    (signal) => client.call('listRevisions', { params: { id } }, { signal }),
+    [id, started_at, status],
+  );
+  return (
+    <Panel title={t.revisions.title}>
+      <Loading data={list} many={2} />
+      {list.value !== undefined && (
+        <RowsOf list={list.value.revisions} none={<p class="dim">{t.revisions.none}</p>}>
+          {(revision) => (
+            <RowOf
+              key={revision.number}
+              name={
+                <>
+                  {t.revisions.number(revision.number)} {revision.current && <span class="tag">{t.revisions.now}</span>}
+                </>
+              }
+              about={[
+                <code>{revision.image}</code>,
+                ...(revision.digest === undefined ? [] : [<code>{revision.digest.slice(7, 19)}</code>]),
+                t.revisions.since(dateOf(Date.parse(revision.started_at))),
+                t.revisions.variables(revision.env.length + revision.secrets.length),
+              ]}
+              actions={
+                <Button
+                  icon={Undo}
+                  reason={revision.current ? t.revisions.isNow : undefined}
+                  onClick={() => setAsked(revision)}
+                >
+                  {t.revisions.goBack}
+                </Button>
+              }
+            >
+              {revision.given_up !== undefined && <Note tone="warn">{revision.given_up}</Note>}
+            </RowOf>
+          )}
+        </RowsOf>
+      )}
+      {asked !== undefined && <GoBack container={container} revision={asked} onClose={() => setAsked(undefined)} />}
+    </Panel>
+  );
+}
+
+interface GoBackProps {
+  readonly container: Container;
+  readonly revision: RevisionLine;
+  readonly onClose: () => void;
+}
+
+function GoBack({ container: { id, name }, revision: { number }, onClose }: GoBackProps) {
+  const body = { revision: number };
+  const deed = useDeed(async () => {
+    noteContainer(await call('updateContainer', { params: { id }, body }));
+    toast(t.revisions.goesBack(name, number));
+  });
+  return (
+    <Confirm title={t.revisions.ask(name, number)} verb={t.revisions.goBack} deed={deed} onClose={onClose}>
+      <p class="dim">{t.revisions.lead}</p>
+      <AsCommand
+        troupe={troupeLine('update', name, '--revision', String(number))}
+        curl={curlLine('PATCH', `/compute/containers/${id}`, body)}
+      />
+    </Confirm>
+  );
+}

@@ -1,0 +1,15 @@
+export const REVISIONS = {
+  title: 'What it ran',
+  none: 'It has not run yet.',
+  number: (number: number) => `Revision ${number}`,
+  now: 'now',
+  since: (day: string) => `since ${day}`,
+  variables: (many: number) => (many === 1 ? '1 variable' : `${many} variables`),
+  goBack: 'Go back to it',
+  isNow: 'It is this revision now.',
+  ask: (name: string, number: number) => `Go back to revision ${number} of ${name}?`,
+  lead:
+    'It gets the image of then, also if its tag leads elsewhere by now, and the settings of then. Secrets stay ' +
+    'as they are. It is restarted, or a new one takes its place.',
+  goesBack: (name: string, number: number) => `${name} goes back to revision ${number}`,
+};
