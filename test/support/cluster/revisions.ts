@@ -12,7 +12,6 @@ import type { DockerClient } from '../../../transports/engines/docker/api/client
 import { importImage } from '../../../transports/engines/docker/image/base-image.ts';
 import { testDatabase } from '../database/database.ts';
 import { docker } from '../engine/docker-client.ts';
-import { pause } from '../pause.ts';
 import { publicKey } from '../ssh/public-key.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
@@ -216,8 +215,6 @@ export async function tryRevisions(
   const changesMs: number[] = [];
   try {
     for (let change = 1; change <= changes; change++) {
-      // A change ends at once what the one before it left, whose address has just been answered to the asker.
-      if (asker !== undefined && change > 1) await pause(5000, 'pace');
       if (hasSocket && change === changes) socket = load.openSocket();
       const begin = performance.now();
       await api('PATCH', `/compute/containers/${id}`, { image: images[change % 2] });
