@@ -58,6 +58,26 @@ export function successorsConformance(suite: () => Suite): void {
     await engine.remove(id);
   });
 
+  it('tells that another one is beside a container, whatever that is, until it is ended', async () => {
+    const { engine } = suite();
+    const { id } = await withSuccessor();
+    const isTold = async () => [
+      (await engine.list()).find((one) => one.id === id)?.hasOthers,
+      (await engine.list([id]))[0]?.hasOthers,
+    ];
+    assert.deepEqual(await isTold(), [true, true]);
+    await engine.endOthers(id, 1);
+    assert.deepEqual(await isTold(), [undefined, undefined]);
+    await begin(suite().again({ id, mountPaths: [] }));
+    await suite().answers(successorId(id));
+    await engine.promote(id, undefined);
+    assert.deepEqual(await isTold(), [true, true]);
+    assert.equal((await engine.list()).filter((one) => one.id.startsWith(id)).length, 1);
+    await engine.endOthers(id, 1);
+    assert.deepEqual(await isTold(), [undefined, undefined]);
+    await engine.remove(id);
+  });
+
   it('begins a successor anew in the place of one that was begun, and of a predecessor', async () => {
     const { engine } = suite();
     const { id, next } = await withSuccessor();

@@ -198,7 +198,7 @@ async function dialContainer(
   { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal },
 ): Promise<Socket> {
   const begun = performance.now();
-  const address = dialAddress(id, port, await containers.inspect(id));
+  const address = dialAddress(id, port, await containers.stateOf(id));
   try {
     return await connectTcp(address, port, Math.max(1, timeoutMs - (performance.now() - begun)), signal);
   } catch (error) {
