@@ -62,7 +62,8 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
   const client = new DockerClient(options.host);
   const naming = namingOf(options.installation);
   const { base, catalog = [] } = options.images ?? { base: await debianBaseImage(), catalog: await debianCatalog() };
-  const containers = containersOn(client, naming, base, options);
+  const firewall = firewallOf(client, naming, base, options);
+  const containers = containersOn(client, naming, base, options, firewall);
   const builtIns = new BuiltIns(client, base, catalog);
   const images = new Images(client, builtIns, log, options.registry);
   const usage = new UsageSampler(client, containers, naming, log, options.usageTimes ?? defaultUsageTimes);
@@ -163,6 +164,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     usage: (id) => usage.usage(id),
     close: async () => {
       closed = true;
+      firewall.close();
       await Promise.all([...[...watches].map((watch) => watch.close()), usage.close(), images.close()]);
       client.close();
       await looking;
@@ -171,23 +173,38 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
 }
 
 /** The containers, with all that keeps them from the machine and ends what dockerd lost track of. */
-function containersOn(client: DockerClient, naming: Naming, base: BaseImage, options: DockerEngineOptions): Containers {
-  const { log, subnetPool = DEFAULT_SUBNET_POOL, egressAllow } = options;
+function containersOn(
+  client: DockerClient,
+  naming: Naming,
+  base: BaseImage,
+  { subnetPool = DEFAULT_SUBNET_POOL }: DockerEngineOptions,
+  firewall: HostFirewall,
+): Containers {
   return new Containers({
     client,
     naming,
     networks: new ContainerNetworks(client, naming, parsePool(subnetPool)),
-    firewall: new HostFirewall(
-      log,
-      { direct: systemFirewall(), helper: machineScript(client, naming, base.reference) },
-      egressAllow,
-    ),
+    firewall,
     lost: new LostTasks(naming, {
       direct: rootScript(),
       helper: machineScript(client, naming, base.reference, { seesProcesses: true }),
     }),
     baseImage: base.reference,
   });
+}
+
+/** What keeps the containers from the machine. */
+function firewallOf(
+  client: DockerClient,
+  naming: Naming,
+  base: BaseImage,
+  { log, egressAllow }: DockerEngineOptions,
+): HostFirewall {
+  return new HostFirewall(
+    log,
+    { direct: systemFirewall(), helper: machineScript(client, naming, base.reference) },
+    egressAllow,
+  );
 }
 
 /** `Engine.dial` on Docker. */
