@@ -123,7 +123,7 @@ export interface RevisionsWorld {
 }
 
 /** The Docker Engine of the tests. */
-const onDocker: RevisionsWorld = {
+export const onDocker: RevisionsWorld = {
   get client() {
     return docker();
   },
@@ -152,6 +152,24 @@ export interface RevisionsTrial {
   readonly leavesOthers?: boolean;
 }
 
+/** Two images of the program, which are removed with the test, and a third that asks for `alias`. */
+export async function revisionImages(t: Cleanup, world: RevisionsWorld, alias?: string): Promise<readonly string[]> {
+  const images = [0, 1, ...(alias === undefined ? [] : [2])].map(
+    (each) => `${world.registry}/admin/revisions-${process.pid}:${each}`,
+  );
+  for (const [each, image] of images.entries()) {
+    const settings = [`CMD ["${await realpath(process.execPath)}","/app.js"]`, `ENV VERSION=${each}`];
+    // It has no shell, which settings of a container need.
+    if (each === 2) settings.push(`ENV ASK=http://${alias}:8080/`);
+    await importImage(world.client, image, await nodeImage(String(each)), settings);
+    await world.push?.(image);
+    t.after(async () => {
+      await world.client.call('DELETE', `/images/${image}`, { query: { force: true } });
+    });
+  }
+  return images;
+}
+
 /** Changes the image so many times under so many requests a second, every tenth a POST. */
 export async function tryRevisions(
   t: Cleanup,
@@ -173,19 +191,7 @@ export async function tryRevisions(
   const data = await tempDir(inTurn);
   const database = await testDatabase();
   inTurn.after(() => database.close());
-  const images = [0, 1, ...(alias === undefined ? [] : [2])].map(
-    (each) => `${world.registry}/admin/revisions-${process.pid}:${each}`,
-  );
-  for (const [each, image] of images.entries()) {
-    const settings = [`CMD ["${await realpath(process.execPath)}","/app.js"]`, `ENV VERSION=${each}`];
-    // It has no shell, which settings of a container need.
-    if (each === 2) settings.push(`ENV ASK=http://${alias}:8080/`);
-    await importImage(world.client, image, await nodeImage(String(each)), settings);
-    await world.push?.(image);
-    inTurn.after(async () => {
-      await world.client.call('DELETE', `/images/${image}`, { query: { force: true } });
-    });
-  }
+  const images = await revisionImages(inTurn, world, alias);
   const env = { DATABASE_URL: database.url, ADMIN_PASSWORD: PASSWORD, REGISTRY_HOST: world.registry };
   const platform = await startPlatform({ data, env: { ...env, ...world.env } });
   const token = await logIn(platform.ready.urls.auth, 'admin', PASSWORD);
