@@ -240,7 +240,7 @@ const emptyEngine: Engine = {
   reservedAliases: [],
   hasSuccessors: false,
   sharesMountPaths: false,
-  joinsSuccessors: false,
+  aliasLastsMs: 0,
   baseImage: 'bench',
   builtIns: [],
   isBuilt: async () => false,

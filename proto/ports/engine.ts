@@ -200,8 +200,8 @@ export interface Engine {
   readonly hasSuccessors: boolean;
   /** Whether a container with mount paths can have one, too: both have the same files there. */
   readonly sharesMountPaths: boolean;
-  /** Whether a successor can be in a private network. */
-  readonly joinsSuccessors: boolean;
+  /** For how long after a promotion somebody may still come to the predecessor who asked for it by its alias before. */
+  readonly aliasLastsMs: number;
   readonly fileAccess: ContainerFiles;
   /** The reference under which the built-in base image goes. */
   readonly baseImage: string;
@@ -238,7 +238,7 @@ export interface Engine {
    * from its start on, whose alias stays that of the one that runs. Both have the same files at the mount paths. Others
    * that are there are ended first. It is known as `successorId` to `inspect`, `dial`, `run`, `logs` and
    * `hasSshServer`, and nowhere else. Rejects as `create`, `join` and `start`, and `refused` where there is none, or
-   * none with mount paths, or in a private network.
+   * none with mount paths.
    */
   beginSuccessor(
     spec: ContainerSpec,

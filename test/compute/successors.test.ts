@@ -249,6 +249,32 @@ describe('a container without mount paths gets another image', () => {
     assert.equal((await compute.engine.inspect(other))?.network?.alias, 'web');
   });
 
+  test('some time after the last change, if others find it by an alias: none is ended to whom somebody is on the way', async (t) => {
+    const compute = await open(t, { aliasLastsMs: 5000 });
+    const id = await compute.running(ann, { ...stateless, network: 'shop', alias: 'web' });
+    await change(compute, id, { image: TWO });
+    await noImageWaits(compute, id);
+    await change(compute, id, { image: ONE });
+    await until(async () => (await compute.view(ann, id)).next_image === ONE, { what: 'it waits' });
+    await pause(500, 'watch');
+    assert.equal(count(compute, `beginSuccessor ${id}`), 1);
+    assert.deepEqual(compute.engine.gracesOf(id), []);
+    // Half a minute, and as long as it may still be found.
+    compute.clock.advance(5000);
+    assert.equal((await noImageWaits(compute, id)).image, ONE);
+    assert.equal(count(compute, `beginSuccessor ${id}`), 2);
+    const later = async (ms: number) => {
+      await compute.stop();
+      compute.clock.advance(ms);
+      await compute.start();
+    };
+    await later(20_000);
+    await pause(500, 'watch');
+    assert.notEqual((await row(compute, id))?.predecessorSince, null);
+    await later(15_000);
+    await predecessorIsGone(compute, id);
+  });
+
   test('not any more once it is stopped: nothing of either runs on', async (t) => {
     const compute = await open(t);
     const id = await compute.running(ann, stateless);
@@ -292,11 +318,10 @@ describe('a container without mount paths gets another image', () => {
     await refused('invalid_request', change(compute, id, { overlap: true }));
   });
 
-  test('by a restart where it has mount paths, or where the engine has no successors, or none in networks', async (t) => {
+  test('by a restart where it has mount paths, or where the engine has no successors', async (t) => {
     for (const [body, more] of [
       [{ image: ONE }, {}],
       [stateless, { hasSuccessors: false }],
-      [{ ...stateless, network: 'shop' }, { joinsSuccessors: false }],
     ] as const) {
       const compute = await open(t, more);
       const id = await compute.running(ann, body);

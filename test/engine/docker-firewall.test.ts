@@ -272,6 +272,39 @@ describe('the firewall around containers', { skip: skip() }, () => {
     await broken.confine('net', 'trp000000000001', undefined);
   });
 
+  it('has the rules of containers again a second after the firewall was loaded anew, where the platform may set them', async (t) => {
+    const moduleOf = (name: string) => new URL(`../../transports/engines/docker/${name}`, import.meta.url).href;
+    const platform = `
+      import { HostFirewall } from '${moduleOf('host/firewall.js')}';
+      import { rootScript } from '${moduleOf('run.js')}';
+      const log = new Proxy({}, { get: () => () => undefined });
+      const firewall = new HostFirewall(log, { direct: rootScript(), helper: () => Promise.reject(new Error('none')) });
+      await firewall.confine('net', 'trp000000000001', []);
+      await firewall.confine('other', 'trp000000000002', ['203.0.113.0/24']);
+      console.log('confined');
+      for await (const _ of process.stdin);
+      firewall.close();`;
+    const child = spawn('ip', ['netns', 'exec', machine, process.execPath, '--input-type=module', '-e', platform], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    servers.push(child);
+    await once(child.stdout, 'data');
+    for (const away of ['iptables -F; iptables -X', 'iptables -F FORWARD', 'iptables -F TRP-CLOSED']) {
+      assert.deepEqual(await reaches(box, site, names), [], away);
+      const begun = performance.now();
+      await sh(away);
+      const isBack = async () => (await sh('iptables -S')).match(/^-A TRP-(CLOSED|LISTED) .* TRP-E-/gm)?.length === 2;
+      const isLed = async () => / -j TRP-CLOSED$/m.test(await sh('iptables -S FORWARD'));
+      await until(async () => (await isBack()) && (await isLed()), { what: 'they are back', timeoutMs: 20_000 });
+      t.diagnostic(`${Math.round(performance.now() - begun)} ms after ${away}`);
+    }
+    assert.deepEqual(await reaches(box, site, names), []);
+    assert.deepEqual(await reaches(neighbour, site, `${addresses.database}:80`), [site]);
+    child.stdin.end();
+    await once(child, 'exit');
+    for (const network of ['net', 'other']) await sh(releaseScript(network));
+  });
+
   it('has its rules once, however often and by however many they are set, and none of before', async () => {
     await sh('iptables -I FORWARD -i trp+ -d 169.254.0.0/16 -j DROP; iptables -I FORWARD -i trp+ -o trp+ -j DROP');
     await Promise.all(Array.from({ length: 4 }, () => sh(firewallScript())));
@@ -297,9 +330,15 @@ describe('the firewall around containers', { skip: skip() }, () => {
     assert.match(rules, /^-A DOCKER-USER -i trp\+ -j TROUPE-\d+$/m);
     assert.doesNotMatch(rules, /^-A FORWARD -i trp/m);
     assert.deepEqual(await reaches(box, ...everything), [`${addresses.site}:80`]);
+    // The chain is there still, and nothing leads to it.
     await sh('iptables -F');
     await sh(firewallScript());
     assert.equal((await sh('iptables -S')).match(/^-A TROUPE-\d+ /gm)?.length, 15);
+    assert.deepEqual(await reaches(box, ...everything), [`${addresses.site}:80`]);
+    await sh('iptables -I FORWARD -j DOCKER-USER');
+    await sh(firewallScript());
+    assert.doesNotMatch(await sh('iptables -S'), /^-A FORWARD -i trp/m);
+    assert.deepEqual(await reaches(box, ...everything), [`${addresses.site}:80`]);
   });
 });
 

@@ -2,13 +2,15 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
+import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
 import { parseSubnet } from '../../lib/ipv4.ts';
-import type { PrivateNetwork } from '../../proto/ports/engine.ts';
+import { type PrivateNetwork, successorId } from '../../proto/ports/engine.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
-import { Suite } from '../support/engine/conformance-suite.ts';
+import { keys, Suite } from '../support/engine/conformance-suite.ts';
 import { dockerSkip, dockerUnderTest } from '../support/engine/docker-under-test.ts';
+import { pause } from '../support/pause.ts';
 import { until } from '../support/until.ts';
 
 const networks = z.array(
@@ -157,5 +159,41 @@ describe('private networks on Docker', { skip: dockerSkip() }, () => {
     await under.engine.join(b, member({ alias: 'db' }));
     for (const id of [a, b]) await under.engine.remove(id);
     assert.deepEqual(await found(), []);
+  });
+
+  it('let nobody meet one that ends by an alias, when it is ended as long after a promotion as the engine says', async () => {
+    const { engine } = under;
+    const [first, second] = [member({ alias: 'web' }), member({ alias: 'web', place: 13 })];
+    const [id, other] = [await suite.started({ mountPaths: [] }), await suite.started()];
+    await engine.join(id, first);
+    await engine.join(other, member({ place: 2 }));
+    const inside = async (script: string): Promise<string> => {
+      const run = await engine.run(other, ['sh', '-c', script], AbortSignal.timeout(120_000));
+      run.stdin.end();
+      run.stderr.resume();
+      return text(run.stdout);
+    };
+    // Several at a time, so that some are on the way at each moment.
+    const asking = inside(
+      `for each in 1 2 3 4; do
+         (until [ -e /tmp/over ]; do nc -w 5 web 22 < /dev/null | grep -q SSH-2.0 && echo met || echo failed; done) &
+       done
+       wait`,
+    );
+    for (const network of [second, first, second]) {
+      await engine.beginSuccessor(suite.again({ id, mountPaths: [] }), keys, undefined, network);
+      await suite.answers(successorId(id));
+      await engine.promote(id, network);
+      await pause(engine.aliasLastsMs, 'watch');
+      await engine.endOthers(id, 1);
+    }
+    await inside('touch /tmp/over');
+    const answers = (await asking).trim().split('\n');
+    assert.ok(answers.length > 50, String(answers.length));
+    assert.deepEqual(
+      answers.filter((answer) => answer !== 'met'),
+      [],
+    );
+    for (const one of [id, other]) await engine.remove(one);
   });
 });

@@ -7,15 +7,18 @@ import { revisionsOnKubernetes } from '../support/kubernetes/revisions.ts';
 import { skipWithout } from '../support/require.ts';
 import { inReverse } from '../support/suite.ts';
 
-test('no request fails while a pod takes the place of another, for another image of a container without mount paths', {
+test('no request fails while a pod takes the place of another, neither from outside nor by its alias in its private network', {
   skip: skipWithoutKubernetes() || skipWithout('docker-registry'),
   timeout: 580_000,
 }, async (t) => {
   const ends = inReverse(t);
   const world = await revisionsOnKubernetes(ends);
-  const outcome = await tryRevisions(ends, { changes: 2, perSecond: 100, world, leavesOthers: true });
-  t.diagnostic(`${outcome.requests} requests; changes, ms: ${outcome.changesMs.join(' ')}`);
-  assert.deepEqual(outcome.failures, []);
+  const outcome = await tryRevisions(ends, { changes: 2, perSecond: 50, alias: 'web', world, leavesOthers: true });
+  const { requests, changesMs, inside } = outcome;
+  t.diagnostic(`${requests} requests, and ${inside?.requests} by alias; changes, ms: ${changesMs.join(' ')}`);
+  assert.deepEqual([outcome.failures, inside?.failures], [[], []]);
+  assert.deepEqual(inside?.versions, ['0', '1']);
+  assert.ok((inside?.requests ?? 0) > 500, String(inside?.requests));
   assert.ok(outcome.requests > 100, String(outcome.requests));
   assert.deepEqual(outcome.versions, ['0', '1']);
   // What ran before still ends what it had begun.

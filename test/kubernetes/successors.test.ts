@@ -37,9 +37,9 @@ describe('a successor in a cluster', { skip: skipWithoutKubernetes(), timeout: 3
     const { json } = await cluster.call('GET', pathIn(id, `/pods?labelSelector=${encodeURIComponent(selector)}`));
     return names.parse(json).items.map(({ metadata }) => metadata.name);
   };
-  /** The pods to which the outside is led. */
-  const led = async (id: string): Promise<string[]> => {
-    const { selector } = service.parse((await cluster.call('GET', pathIn(id, '/services/container'))).json).spec;
+  /** The pods to which the outside is led, or who asks for an alias. */
+  const led = async (id: string, name = 'container'): Promise<string[]> => {
+    const { selector } = service.parse((await cluster.call('GET', pathIn(id, `/services/${name}`))).json).spec;
     const words = Object.entries(selector).map(([name, value]) => `${name}=${value}`);
     return pods(id, words.join(','));
   };
@@ -143,6 +143,37 @@ describe('a successor in a cluster', { skip: skipWithoutKubernetes(), timeout: 3
     assert.deepEqual([egress, limits?.storageGb], [[], 2]);
     assert.match((await annotations('d'))['troupe.dev/spec'] ?? '', /"image":"x\.test\/y:2".*"egress":\[\]/);
     await engine.remove('d');
+  });
+
+  test('has the alias lead to it once it is the container, whichever step the platform came to', async (t) => {
+    const second = open();
+    t.after(() => second.close());
+    const web = { owner: 'u1', name: 'shop', alias: 'web', place: 1 };
+    const [next, other] = [{ ...web, place: 13 }, specOf('g', { image: 'x.test/y:2' })];
+    await engine.create(specOf('g'));
+    await engine.join('g', web);
+    await engine.start('g', keys);
+    await rejectsWith(engine.beginSuccessor(other, keys, undefined, { ...next, alias: 'container' }), 'refused');
+    await engine.beginSuccessor(other, keys, undefined, next);
+    assert.deepEqual(await led('g', 'web'), ['container-0']);
+    assert.deepEqual((await engine.inspect('g'))?.network, web);
+    assert.deepEqual((await engine.inspect(successorId('g')))?.network?.alias, null);
+    await engine.promote('g', next);
+    assert.deepEqual(await led('g', 'web'), ['container-1']);
+    assert.deepEqual((await engine.inspect('g'))?.network, next);
+    // Another one was written, and the names lead to the one before.
+    await engine.beginSuccessor(other, keys, undefined, web);
+    await patch(pathIn('g'), { metadata: { annotations: { 'troupe.dev/pod': 'container-2' } } });
+    assert.deepEqual(await led('g', 'web'), ['container-1']);
+    await second.endOthers('g', 1);
+    assert.deepEqual([await pods('g'), await led('g', 'web')], [['container-2'], ['container-2']]);
+    // What it was given meanwhile is its own.
+    await second.beginSuccessor(other, keys, undefined, web);
+    await engine.join('g', { ...next, alias: 'old' });
+    await second.promote('g', web);
+    assert.deepEqual((await second.inspect('g'))?.network, { ...next, alias: 'old' });
+    assert.deepEqual(await led('g', 'old'), ['container-3']);
+    await engine.remove('g');
   });
 
   test('is known from a watch, by which the container and not what is beside it is listed', async () => {

@@ -33,7 +33,7 @@ export class Predecessors {
       state.predecessor = undefined;
     } else if (state.predecessor === undefined) {
       const waitedMs = this.#deps.clock.now() - since.getTime();
-      this.#endIn(state, ctx, Math.max(0, PREDECESSOR_MS - waitedMs));
+      this.#endIn(state, ctx, Math.max(0, this.#lifeOf(state) - waitedMs));
     }
   }
 
@@ -43,7 +43,7 @@ export class Predecessors {
     const since = row.predecessorSince?.getTime();
     if (since === undefined) return;
     if (news.type === 'end-predecessor') {
-      const leftMs = PREDECESSOR_MS - (this.#deps.clock.now() - since);
+      const leftMs = this.#lifeOf(state) - (this.#deps.clock.now() - since);
       // It was set for an earlier one; and a successor that is begun ends it before.
       if (leftMs > 0 || state.pull?.isBeginning === true) return this.#endIn(state, ctx, Math.max(leftMs, BUSY_MS));
       const { self } = ctx;
@@ -55,7 +55,7 @@ export class Predecessors {
         );
       return;
     }
-    if (news.since !== since) return this.#endIn(state, ctx, PREDECESSOR_MS);
+    if (news.since !== since) return this.#endIn(state, ctx, this.#lifeOf(state));
     try {
       if ('error' in news) throw news.error;
       const written = await fenced(this.#deps.db, lease, (tx) => forgetPredecessor(tx, row.id));
@@ -66,6 +66,11 @@ export class Predecessors {
       if (!isKnown) this.#deps.log.warn({ containerId: row.id, err: error }, 'a predecessor could not be ended');
       this.#endIn(state, ctx, AGAIN_MS);
     }
+  }
+
+  /** How long it serves, ms: longer where others may still find it by an alias for some time. */
+  #lifeOf({ row }: ContainerActorState): number {
+    return PREDECESSOR_MS + (row.network?.alias ? this.#deps.engine.aliasLastsMs : 0);
   }
 
   #endIn(state: ContainerActorState, ctx: ContainerContext, ms: number): void {

@@ -136,14 +136,10 @@ function isConfined({ egress }: Pick<ContainerOutline, 'egress'>, { egress: actu
 
 /** Whether its next image begins beside it. */
 export function hasSuccessor(
-  { mountPaths, network, overlap }: Pick<ContainerRow, 'mountPaths' | 'network' | 'overlap'>,
-  {
-    hasSuccessors,
-    sharesMountPaths,
-    joinsSuccessors,
-  }: Pick<Engine, 'hasSuccessors' | 'sharesMountPaths' | 'joinsSuccessors'>,
+  { mountPaths, overlap }: Pick<ContainerRow, 'mountPaths' | 'overlap'>,
+  { hasSuccessors, sharesMountPaths }: Pick<Engine, 'hasSuccessors' | 'sharesMountPaths'>,
 ): boolean {
-  if (!hasSuccessors || (network !== undefined && !joinsSuccessors)) return false;
+  if (!hasSuccessors) return false;
   return mountPaths.length === 0 || (overlap && sharesMountPaths);
 }
 

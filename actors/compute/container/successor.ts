@@ -59,6 +59,7 @@ export async function succeed(
   // Where machines pull by themselves, another one may have an older image of the name.
   const spec = pullsAlways(engine, next, wanted.image) ? { ...wanted, followImage: true } : wanted;
   const network = await db.tx((tx) => placeBeside(tx, row));
+  await untilForgotten(deps, row, signal);
   try {
     await engine.beginSuccessor(isConfigured ? { ...spec, isConfigured } : spec, keys, workload, network);
     const ports = settings.health === null ? await askedPorts(deps.engine, row, signal) : [];
@@ -85,6 +86,20 @@ export async function succeed(
     });
     throw error;
   }
+}
+
+/**
+ * Waits until nobody comes any more to the one whose place this container took, which is ended before another begins:
+ * who asked for it by its alias a moment before may still be on the way there.
+ */
+async function untilForgotten(
+  { clock, engine }: Pick<ComputeDeps, 'clock' | 'engine'>,
+  { predecessorSince, network }: Pick<ContainerRow, 'predecessorSince' | 'network'>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (predecessorSince === null || !network?.alias) return;
+  while (clock.now() - predecessorSince.getTime() < engine.aliasLastsMs)
+    await delay(LOOK_EVERY_MS, undefined, { signal });
 }
 
 /** Waits until it runs as a container does that was started. */

@@ -12,7 +12,6 @@ import type { DockerClient } from '../../../transports/engines/docker/api/client
 import { importImage } from '../../../transports/engines/docker/image/base-image.ts';
 import { testDatabase } from '../database/database.ts';
 import { docker } from '../engine/docker-client.ts';
-import { pause } from '../pause.ts';
 import { publicKey } from '../ssh/public-key.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
@@ -128,7 +127,7 @@ export interface RevisionsWorld {
 }
 
 /** The Docker Engine of the tests. */
-const onDocker: RevisionsWorld = {
+export const onDocker: RevisionsWorld = {
   get client() {
     return docker();
   },
@@ -159,6 +158,25 @@ export interface RevisionsTrial {
   readonly leavesOthers?: boolean;
 }
 
+/** Two images of the program, which are removed with the test, and a third that asks for `alias`. */
+export async function revisionImages(t: Cleanup, world: RevisionsWorld, alias?: string): Promise<readonly string[]> {
+  trials += 1;
+  const images = [0, 1, ...(alias === undefined ? [] : [2])].map(
+    (each) => `${world.registry}/admin/revisions-${process.pid}-${trials}:${each}`,
+  );
+  for (const [each, image] of images.entries()) {
+    const settings = [`CMD ["${await realpath(process.execPath)}","/app.js"]`, `ENV VERSION=${each}`];
+    // It has no shell, which settings of a container need.
+    if (each === 2) settings.push(`ENV ASK=http://${alias}:8080/`);
+    await importImage(world.client, image, await nodeImage(String(each)), settings);
+    await world.push?.(image);
+    t.after(async () => {
+      await world.client.call('DELETE', `/images/${image}`, { query: { force: true } });
+    });
+  }
+  return images;
+}
+
 /** Changes the image so many times under so many requests a second, every tenth a POST. */
 export async function tryRevisions(
   t: Cleanup,
@@ -181,20 +199,7 @@ export async function tryRevisions(
   const data = await tempDir(inTurn);
   const database = await testDatabase();
   inTurn.after(() => database.close());
-  trials += 1;
-  const images = [0, 1, ...(alias === undefined ? [] : [2])].map(
-    (each) => `${world.registry}/admin/revisions-${process.pid}-${trials}:${each}`,
-  );
-  for (const [each, image] of images.entries()) {
-    const settings = [`CMD ["${await realpath(process.execPath)}","/app.js"]`, `ENV VERSION=${each}`];
-    // It has no shell, which settings of a container need.
-    if (each === 2) settings.push(`ENV ASK=http://${alias}:8080/`);
-    await importImage(world.client, image, await nodeImage(String(each)), settings);
-    await world.push?.(image);
-    inTurn.after(async () => {
-      await world.client.call('DELETE', `/images/${image}`, { query: { force: true } });
-    });
-  }
+  const images = await revisionImages(inTurn, world, alias);
   const env = { DATABASE_URL: database.url, ADMIN_PASSWORD: PASSWORD, REGISTRY_HOST: world.registry };
   const platform = await startPlatform({ data, env: { ...env, ...world.env } });
   const token = await logIn(platform.ready.urls.auth, 'admin', PASSWORD);
@@ -227,8 +232,6 @@ export async function tryRevisions(
   const changesMs: number[] = [];
   try {
     for (let change = 1; change <= changes; change++) {
-      // A change ends at once what the one before it left, whose address has just been answered to the asker.
-      if (asker !== undefined && change > 1) await pause(5000, 'pace');
       if (hasSocket && change === changes) socket = load.openSocket();
       const begin = performance.now();
       await api('PATCH', `/compute/containers/${id}`, { image: images[change % 2] });

@@ -7,8 +7,8 @@ import { keys, rejectsWith, type Suite } from './conformance-suite.ts';
 
 /** What an engine promises about a second container beside one that runs, which takes its place. */
 export function successorsConformance(suite: () => Suite): void {
-  const begin = (spec: ContainerSpec, network?: PrivateNetwork): Promise<void> =>
-    suite().engine.beginSuccessor(spec, keys, { env: { REVISION: 'second' } }, network);
+  const begin = (spec: ContainerSpec): Promise<void> =>
+    suite().engine.beginSuccessor(spec, keys, { env: { REVISION: 'second' } }, undefined);
   /** A container without mount paths that runs, and its successor, whose SSH port answers. */
   const withSuccessor = async (): Promise<{ id: string; next: string }> => {
     const id = await suite().started({ mountPaths: [] });
@@ -55,6 +55,26 @@ export function successorsConformance(suite: () => Suite): void {
     await engine.create(suite().again({ id, mountPaths: [] }));
     await engine.start(id, keys);
     await suite().answers(id);
+    await engine.remove(id);
+  });
+
+  it('tells that another one is beside a container, whatever that is, until it is ended', async () => {
+    const { engine } = suite();
+    const { id } = await withSuccessor();
+    const isTold = async () => [
+      (await engine.list()).find((one) => one.id === id)?.hasOthers,
+      (await engine.list([id]))[0]?.hasOthers,
+    ];
+    assert.deepEqual(await isTold(), [true, true]);
+    await engine.endOthers(id, 1);
+    assert.deepEqual(await isTold(), [undefined, undefined]);
+    await begin(suite().again({ id, mountPaths: [] }));
+    await suite().answers(successorId(id));
+    await engine.promote(id, undefined);
+    assert.deepEqual(await isTold(), [true, true]);
+    assert.equal((await engine.list()).filter((one) => one.id.startsWith(id)).length, 1);
+    await engine.endOthers(id, 1);
+    assert.deepEqual(await isTold(), [undefined, undefined]);
     await engine.remove(id);
   });
 
@@ -124,10 +144,16 @@ export function successorsConformance(suite: () => Suite): void {
     await suite().answers(id);
     await engine.remove(id);
   });
+}
+
+/** What an engine promises about a successor in a private network: whoever asks by its alias meets one that is ready. */
+export function joinedSuccessorsConformance(suite: () => Suite): void {
+  const begin = (spec: ContainerSpec, network: PrivateNetwork): Promise<void> =>
+    suite().engine.beginSuccessor(spec, keys, { env: { REVISION: 'second' } }, network);
 
   it('has a successor in the private network of its container, at a place of its own', async () => {
     const { engine, under } = suite();
-    if (!engine.joinsSuccessors || under.connects === undefined) return;
+    assert.ok(under.connects, 'this engine under test cannot be tried from inside');
     const member = { owner: 'u1', name: 'shop', alias: null, place: 1 };
     const [id, other] = [await suite().started({ mountPaths: [] }), await suite().started()];
     await engine.join(id, member);
@@ -146,7 +172,7 @@ export function successorsConformance(suite: () => Suite): void {
 
   it('has an alias lead to one that is ready, at each moment of a change, and keeps connections in the network', async () => {
     const { engine, under } = suite();
-    if (!engine.joinsSuccessors || !under.runsScripts) return;
+    if (!under.runsScripts) return;
     const member = { owner: 'u1', name: 'shop', alias: 'web', place: 1 };
     const next = { ...member, place: 13 };
     const [id, other] = [await suite().started({ mountPaths: [] }), await suite().started()];

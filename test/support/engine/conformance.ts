@@ -8,7 +8,7 @@ import { imageConformance } from './conformance-images.ts';
 import { isolationConformance } from './conformance-isolation.ts';
 import { keptConformance } from './conformance-kept.ts';
 import { networksConformance } from './conformance-networks.ts';
-import { successorsConformance } from './conformance-successors.ts';
+import { joinedSuccessorsConformance, successorsConformance } from './conformance-successors.ts';
 import { collect, type EngineUnderTest, keys, rejectsWith, Suite, textOfLine } from './conformance-suite.ts';
 import { workloadConformance } from './conformance-workload.ts';
 import { eventually } from './eventually.ts';
@@ -78,6 +78,8 @@ export function engineConformance(
     if (options.parts?.network === true) isolationConformance(() => suite);
     if (options.parts?.privateNetworks === true) networksConformance(() => suite);
     if (options.parts?.successors === true) successorsConformance(() => suite);
+    if (options.parts?.successors === true && options.parts.privateNetworks === true)
+      joinedSuccessorsConformance(() => suite);
 
     it('says which engine it is', async () => {
       assert.match(await engine.check(), /\d/);

@@ -99,8 +99,8 @@ export interface MemoryEngineOptions {
   readonly hasSuccessors?: boolean;
   /** What `Engine.sharesMountPaths` says. Default true. */
   readonly sharesMountPaths?: boolean;
-  /** What `Engine.joinsSuccessors` says. Default true. */
-  readonly joinsSuccessors?: boolean;
+  /** What `Engine.aliasLastsMs` says. Default 0. */
+  readonly aliasLastsMs?: number;
 }
 
 /** An Engine in this process, and hands to play the world outside with. */
@@ -263,7 +263,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     reservedAliases: options.reservedAliases ?? [],
     hasSuccessors: options.hasSuccessors ?? false,
     sharesMountPaths: options.sharesMountPaths ?? true,
-    joinsSuccessors: options.joinsSuccessors ?? true,
+    aliasLastsMs: options.aliasLastsMs ?? 0,
     baseImage: base,
     builtIns,
     isBuilt: async (reference) => {

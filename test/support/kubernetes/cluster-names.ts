@@ -28,11 +28,14 @@ type Call = (method: string, path: string) => Promise<{ status: number; json: un
 /** What a name leads to: another name, or addresses; undefined: there is no such name. */
 type Found = { readonly alias: string } | { readonly addresses: readonly string[] } | undefined;
 
-/** Listens for UDP on port 53 of `address`. */
-export async function startClusterNames(address: string, call: Call): Promise<{ close(): Promise<void> }> {
+type Look = (name: string) => Promise<Found>;
+
+/** Listens for UDP on port 53 of `address`. What it has found it goes on answering for `keptMs`. */
+export async function startClusterNames(address: string, call: Call, keptMs = 0): Promise<{ close(): Promise<void> }> {
   const socket = createSocket('udp4');
+  const look = lookerWith(call, keptMs);
   socket.on('message', (query, from) => {
-    void answerTo(call, query).then(
+    void answerTo(look, query).then(
       (answer) => socket.send(answer, from.port, from.address),
       // Whoever asked asks again.
       () => undefined,
@@ -48,15 +51,27 @@ export async function startClusterNames(address: string, call: Call): Promise<{ 
   };
 }
 
-async function answerTo(call: Call, query: Buffer): Promise<Buffer> {
+/** Looks names up, and remembers what was found for so long. */
+function lookerWith(call: Call, keptMs: number): Look {
+  const kept = new Map<string, { readonly found: Found; readonly until: number }>();
+  return async (name) => {
+    const known = kept.get(name);
+    if (known !== undefined && known.until > performance.now()) return known.found;
+    const found = await look(call, name);
+    if (found !== undefined) kept.set(name, { found, until: performance.now() + keptMs });
+    return found;
+  };
+}
+
+async function answerTo(look: Look, query: Buffer): Promise<Buffer> {
   const { name, end } = nameIn(query);
   const type = query.readUInt16BE(end);
   const records: Buffer[] = [];
-  let found = await look(call, name);
+  let found = await look(name);
   for (let asked = name, steps = 0; found !== undefined && 'alias' in found && steps < MOST_ALIASES; steps += 1) {
     records.push(record(asked, TYPE.CNAME, packed(found.alias)));
     asked = found.alias;
-    found = await look(call, asked);
+    found = await look(asked);
     if (type === TYPE.A && found !== undefined && 'addresses' in found)
       for (const one of found.addresses) records.push(record(asked, TYPE.A, packedAddress(one)));
   }

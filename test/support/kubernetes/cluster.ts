@@ -30,6 +30,8 @@ export interface ClusterOptions {
   readonly tellsAuthority?: boolean;
   /** Pods find services by their names, and reach each other. */
   readonly answersNames?: boolean;
+  /** For how long the answer to such a name is kept. Default 0. */
+  readonly namesLastMs?: number;
 }
 
 /** A cluster that runs. */
@@ -197,7 +199,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     docker = await dockerUp;
     if (docker !== undefined) {
       if (options.answersNames === true) {
-        names = await startClusterNames(docker.address, call);
+        names = await startClusterNames(docker.address, call, options.namesLastMs);
         await docker.joinPods();
       }
       kubelet = part('kubelet', kubeletFlags(folder, kubeconfig, docker, kubeletPort, options), logOf('kubelet'));

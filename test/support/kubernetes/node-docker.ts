@@ -87,7 +87,9 @@ async function makeBridge(folder: string): Promise<{ bridge: string; address: st
     const { stdout } = await run('ip', ['-o', 'addr']);
     if (stdout.includes(`${address}/`) && tries < 50) continue;
     writeFileSync(join(folder, 'bridge'), bridge);
-    await run('ip', ['link', 'add', bridge, 'type', 'bridge']);
+    // Without one of its own it has that of a pod, and another when that pod ends: the others would not find it then.
+    const hardware = `02:42:c9:00:${third.toString(16).padStart(2, '0')}:01`;
+    await run('ip', ['link', 'add', bridge, 'address', hardware, 'type', 'bridge']);
     await run('ip', ['addr', 'add', `${address}/24`, 'dev', bridge]);
     await run('ip', ['link', 'set', bridge, 'up']);
     return { bridge, address };

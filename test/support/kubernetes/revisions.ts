@@ -6,14 +6,16 @@ import type { RevisionsWorld } from '../cluster/revisions.ts';
 import { startRegistry } from '../engine/troupe-registry.ts';
 import { type Cleanup, freePort } from '../temp.ts';
 import { startCluster } from './cluster.ts';
+import { clusterDomain } from './cluster-names.ts';
 import { applyAll, kubeconfigOf, manifestsOf } from './manifests.ts';
 
 const pushed = z.object({ error: z.string().optional() });
 const listed = z.object({ items: z.array(z.unknown()) });
 
-/** Starts a cluster, for a platform with the rights that it is deployed with. */
+/** Starts a cluster whose pods find each other by name, for a platform with the rights that it is deployed with. */
 export async function revisionsOnKubernetes(t: Cleanup): Promise<RevisionsWorld> {
-  const cluster = await startCluster();
+  // As the DNS of a cluster does when it is not told otherwise.
+  const cluster = await startCluster({ answersNames: true, namesLastMs: 5000 });
   t.after(() => cluster.stop());
   const { docker } = cluster;
   if (docker === undefined) throw new Error('a cluster without a node');
@@ -41,6 +43,7 @@ export async function revisionsOnKubernetes(t: Cleanup): Promise<RevisionsWorld>
       COMPUTE_ENGINE: 'kubernetes',
       KUBECONFIG: await kubeconfigOf(cluster, 'troupe-core'),
       KUBERNETES_ARCHITECTURE: 'any',
+      KUBERNETES_CLUSTER_DOMAIN: clusterDomain,
       // Each container names its own.
       DEFAULT_IMAGE: '127.0.0.1:1/nobody/has:it',
     },

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { tar } from '../../../lib/tar.ts';
-import { type ContainerSpec, EngineError } from '../../../proto/ports/engine.ts';
+import { type ContainerSpec, dataGone, EngineError } from '../../../proto/ports/engine.ts';
 import { listOf } from '../common/calls.ts';
 import { checkedMountPaths } from '../common/confinement.ts';
 import { type Calls, created, unlessReply } from './api/client.ts';
@@ -245,4 +245,18 @@ export async function removeCarried(client: Calls, naming: Naming, id: string): 
     // 409: another of them is made from it, and takes it along.
     await unlessReply(removing, 404, 409);
   }
+}
+
+/** Rejects `data_gone` when a volume that holds data of the container is not there. */
+export async function mustHaveData(
+  client: Calls,
+  naming: Naming,
+  { id, mountPaths, dataPaths = [] }: Pick<ContainerSpec, 'id' | 'mountPaths' | 'dataPaths'>,
+): Promise<void> {
+  const missing: string[] = [];
+  for (const path of checkedMountPaths(mountPaths).filter((one) => dataPaths.includes(one))) {
+    const asking = client.call('GET', `/volumes/${naming.volume(id, path)}`);
+    if ((await unlessReply(asking, 404)) === undefined) missing.push(path);
+  }
+  if (missing.length > 0) throw dataGone(missing);
 }

@@ -3,16 +3,14 @@ import { z } from 'zod';
 import {
   type ContainerSpec,
   type ContainerState,
-  dataGone,
   EngineError,
   ofSuccessor,
   type PrivateNetwork,
   type Workload,
 } from '../../../proto/ports/engine.ts';
-import { checkedMountPaths } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { type DockerClient, fencedClient, isReply, unlessReply } from './api/client.ts';
-import { carryOver, removeCarried, takeName } from './carry-over.ts';
+import { carryOver, mustHaveData, removeCarried, takeName } from './carry-over.ts';
 import { containerConfig, hasLimits, limitsOf } from './container-config.ts';
 import { ContainerStarter, hasPath, type StarterParts } from './container-starter.ts';
 import {
@@ -129,7 +127,7 @@ export class Containers {
           continue;
         }
         await removeContainer(this.#client, present.Id, fence);
-      } else await this.#mustHaveData(spec);
+      } else await mustHaveData(this.#client, this.#naming, spec);
       try {
         await this.#client.call('POST', '/containers/create', {
           query: { name: this.#naming.container(spec.id) },
@@ -255,6 +253,13 @@ export class Containers {
   }
 
   async inspect(id: string): Promise<ContainerState | undefined> {
+    const state = await this.stateOf(id);
+    if (state?.phase !== 'running' || ofSuccessor(id) !== undefined) return state;
+    return withOthers(state, this.#besides(await this.#listed(id)));
+  }
+
+  /** As `inspect`, without a look at what is beside it. */
+  async stateOf(id: string): Promise<ContainerState | undefined> {
     const view = await this.find(id);
     if (view === undefined) return undefined;
     this.#firstLook ??= this.guard().catch(() => undefined);
@@ -278,23 +283,26 @@ export class Containers {
     if (given?.length === 0) await this.#client.ping();
     // Whoever compares all finds out whether the firewall was loaded anew meanwhile.
     if (this.#firewall?.isDue()) await this.guard().catch(() => undefined);
-    const ids = given === undefined ? await this.#ids() : [...given];
+    const found = given?.length === 0 ? [] : await this.#listed();
+    // One that is made anew is there twice.
+    const ids = given === undefined ? new Set(found.map((one) => this.#naming.containerOf(foundIn(one)))) : given;
+    const left = [...ids].filter((id) => id !== undefined);
+    const besides = this.#besides(found);
     const states: ContainerState[] = [];
     const walk = async (): Promise<void> => {
-      for (let id = ids.pop(); id !== undefined; id = ids.pop()) {
-        const state = await this.inspect(id);
-        if (state !== undefined) states.push(state);
+      for (let id = left.pop(); id !== undefined; id = left.pop()) {
+        const state = await this.stateOf(id);
+        if (state !== undefined) states.push(withOthers(state, besides));
       }
     };
     await Promise.all(Array.from({ length: INSPECTIONS_AT_ONCE }, walk));
     return states;
   }
 
-  async #ids(): Promise<string[]> {
-    const found = await this.#listed();
-    // One that is made anew is there twice.
-    const ours = new Set(found.map((one) => this.#naming.containerOf(foundIn(one))));
-    return [...ours].filter((id) => id !== undefined);
+  /** The containers that have another beside them. A predecessor that still is the container is not beside it. */
+  #besides(found: z.output<typeof containerList>): ReadonlySet<string | undefined> {
+    const own = new Set(found.map((one) => this.#naming.containerOf(foundIn(one))));
+    return new Set(found.map((one) => this.#naming.besideOf(foundIn(one))).filter((id) => own.has(id)));
   }
 
   /** Ends what runs of containers that Docker takes for stopped, or knows nothing of any more. */
@@ -374,16 +382,6 @@ export class Containers {
     return this.#client.json('GET', '/containers/json', containerList, { query });
   }
 
-  /** Rejects `data_gone` when a volume that holds data of the container is not there. */
-  async #mustHaveData({ id, mountPaths, dataPaths = [] }: ContainerSpec): Promise<void> {
-    const missing: string[] = [];
-    for (const path of checkedMountPaths(mountPaths).filter((one) => dataPaths.includes(one))) {
-      const asking = this.#client.call('GET', `/volumes/${this.#naming.volume(id, path)}`);
-      if ((await unlessReply(asking, 404)) === undefined) missing.push(path);
-    }
-    if (missing.length > 0) throw dataGone(missing);
-  }
-
   async #updateLimits(view: DockerContainerView, spec: ContainerSpec, cpus: number): Promise<void> {
     const limits = limitsOf(spec, cpus);
     if (hasLimits(view.HostConfig, limits)) return;
@@ -394,4 +392,8 @@ export class Containers {
     this.#machineCpus ??= (await this.#client.json('GET', '/info', machineInfo)).NCPU;
     return this.#machineCpus;
   }
+}
+
+function withOthers(state: ContainerState, besides: ReadonlySet<string | undefined>): ContainerState {
+  return state.phase === 'running' && besides.has(state.id) ? { ...state, hasOthers: true } : state;
 }

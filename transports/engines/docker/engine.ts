@@ -62,7 +62,8 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
   const client = new DockerClient(options.host);
   const naming = namingOf(options.installation);
   const { base, catalog = [] } = options.images ?? { base: await debianBaseImage(), catalog: await debianCatalog() };
-  const containers = containersOn(client, naming, base, options);
+  const firewall = firewallOf(client, naming, base, options);
+  const containers = containersOn(client, naming, base, options, firewall);
   const builtIns = new BuiltIns(client, base, catalog);
   const images = new Images(client, builtIns, log, options.registry);
   const usage = new UsageSampler(client, containers, naming, log, options.usageTimes ?? defaultUsageTimes);
@@ -96,7 +97,8 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     reservedAliases: [],
     hasSuccessors: true,
     sharesMountPaths: true,
-    joinsSuccessors: true,
+    // A connection that is not answered while its target comes back to the network is tried again after 1 s and 3 s.
+    aliasLastsMs: 5000,
     fileAccess: dockerFiles(client, containers, (...asked) => runInContainer(client, containers, ...asked)),
     baseImage: base.reference,
     builtIns: catalog.map(({ name, title, reference }) => ({ name, title, reference })),
@@ -168,6 +170,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     usage: (id) => usage.usage(id),
     close: async () => {
       closed = true;
+      firewall.close();
       await Promise.all([...[...watches].map((watch) => watch.close()), usage.close(), images.close()]);
       client.close();
       await looking;
@@ -176,23 +179,38 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
 }
 
 /** The containers, with all that keeps them from the machine and ends what dockerd lost track of. */
-function containersOn(client: DockerClient, naming: Naming, base: BaseImage, options: DockerEngineOptions): Containers {
-  const { log, subnetPool = DEFAULT_SUBNET_POOL, egressAllow } = options;
+function containersOn(
+  client: DockerClient,
+  naming: Naming,
+  base: BaseImage,
+  { subnetPool = DEFAULT_SUBNET_POOL }: DockerEngineOptions,
+  firewall: HostFirewall,
+): Containers {
   return new Containers({
     client,
     naming,
     networks: new ContainerNetworks(client, naming, parsePool(subnetPool)),
-    firewall: new HostFirewall(
-      log,
-      { direct: systemFirewall(), helper: machineScript(client, naming, base.reference) },
-      egressAllow,
-    ),
+    firewall,
     lost: new LostTasks(naming, {
       direct: rootScript(),
       helper: machineScript(client, naming, base.reference, { seesProcesses: true }),
     }),
     baseImage: base.reference,
   });
+}
+
+/** What keeps the containers from the machine. */
+function firewallOf(
+  client: DockerClient,
+  naming: Naming,
+  base: BaseImage,
+  { log, egressAllow }: DockerEngineOptions,
+): HostFirewall {
+  return new HostFirewall(
+    log,
+    { direct: systemFirewall(), helper: machineScript(client, naming, base.reference) },
+    egressAllow,
+  );
 }
 
 /** `Engine.dial` on Docker. */
@@ -203,7 +221,7 @@ async function dialContainer(
   { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal },
 ): Promise<Socket> {
   const begun = performance.now();
-  const address = dialAddress(id, port, await containers.inspect(id));
+  const address = dialAddress(id, port, await containers.stateOf(id));
   try {
     return await connectTcp(address, port, Math.max(1, timeoutMs - (performance.now() - begun)), signal);
   } catch (error) {

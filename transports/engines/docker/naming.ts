@@ -102,6 +102,13 @@ export function namingOf(installation: string) {
       const isOurs = names.includes(`/${prefix}-${id}`) || mounts.some(({ Name }) => Name === volume(id, KEYS_FOLDER));
       return isOurs ? id : undefined;
     },
+    /** The platform's id of the container that this one is the successor or the predecessor of. */
+    besideOf: ({ labels: found, names }: FoundContainer): string | undefined => {
+      const id = idOf(found);
+      if (id === undefined || !isId(id)) return undefined;
+      const isBeside = ['successor', 'predecessor'].some((name) => names.includes(`/${beside(name, id)}`));
+      return isBeside ? id : undefined;
+    },
     /** Whether it is a helper that the platform made. */
     isHelper: ({ labels: found, names, mounts = [] }: FoundContainer): boolean =>
       found?.[labels.installation] === installation &&

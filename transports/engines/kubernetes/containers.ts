@@ -97,8 +97,9 @@ export class KubeContainers {
     const { pullAuth } = options;
     const parts = { client, naming, settings: this.#settings, pods: this.pods, ...(pullAuth && { pullAuth }) };
     this.starter = new PodStarter(parts);
-    this.successors = new KubeSuccessors({ ...parts, starter: this.starter, find: (id) => this.find(id) });
     this.networks = new KubePrivateNetworks(client, naming, this.#settings, this.#cache);
+    const { starter, networks } = this;
+    this.successors = new KubeSuccessors({ ...parts, starter, networks, find: (id) => this.find(id) });
   }
 
   /**
@@ -288,7 +289,7 @@ export class KubeContainers {
     const found = await this.find(id);
     if (found === undefined) return undefined;
     const [network, pod, service] = await Promise.all([
-      this.networks.look(found),
+      ofSuccessor(id) === undefined ? this.networks.look(found) : found.network,
       this.pods.of(found),
       getIfThere(this.#client, `/api/v1/namespaces/${found.namespace}/services/${names.service}`, serviceView),
     ]);
@@ -381,9 +382,9 @@ export class KubeContainers {
     const of = ofSuccessor(id);
     const namespace = await this.#namespaces.find(of ?? id);
     const found = namespace && foundOf(this.#naming, namespace);
-    // What is known of the container is not of its successor.
-    return of === undefined || found === undefined
-      ? found
-      : { ...found, id, pod: nextPodName(found.pod), run: undefined };
+    if (of === undefined || found === undefined) return found;
+    // What is known of the container is not of its successor, to which its alias does not lead.
+    const network = found.network && { ...found.network, alias: null };
+    return { ...found, id, pod: nextPodName(found.pod), run: undefined, network };
   }
 }

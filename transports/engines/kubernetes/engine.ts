@@ -87,7 +87,8 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     hasSuccessors: true,
     // A claim is one node's, and the other pod may be given another.
     sharesMountPaths: false,
-    joinsSuccessors: false,
+    // The DNS of a cluster keeps an answer for five seconds, unless it is told otherwise.
+    aliasLastsMs: 10_000,
     fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
     baseImage: options.baseImage,
     // Nothing is built here.
@@ -108,12 +109,8 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       usage.usage(id);
     },
     join: async (id, network) => containers.networks.join(await containers.mustFind(id), network),
-    beginSuccessor: async (spec, keys, workload, network) => {
-      if (network !== undefined)
-        throw new EngineError('refused', 'A container in a private network has no successor on Kubernetes.');
-      await containers.successors.begin(spec, keys, workload);
-    },
-    promote: (id) => containers.successors.promote(id),
+    beginSuccessor: (...asked) => containers.successors.begin(...asked),
+    promote: (id, network) => containers.successors.promote(id, network),
     endOthers: async (id, graceSeconds) => {
       const found = await containers.find(id);
       if (found !== undefined) await containers.successors.end(found, graceSeconds);

@@ -5,7 +5,7 @@ import { listOf } from '../common/calls.ts';
 import type { ClusterCache } from './cache.ts';
 import type { KubeClient } from './client.ts';
 import { type KubeNaming, labels, POD_ANNOTATION, podNameOf, RUN_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
-import { membershipOf } from './network-objects.ts';
+import { membershipOf, membershipTextOf } from './network-objects.ts';
 import { type KeptSpec, keptSpecView, type NamespaceView, objectView, type Run, runView } from './views.ts';
 
 const PAGE_SIZE = 500;
@@ -116,6 +116,8 @@ export interface Found {
   readonly run: Run | undefined;
   /** As `ContainerState.network`. */
   readonly network: PrivateNetwork | null;
+  /** As it is written; absent: nothing is. */
+  readonly membershipText?: string;
   /** Only its data is left. */
   readonly isKept: boolean;
 }
@@ -132,7 +134,12 @@ export function foundOf(naming: KubeNaming, namespace: NamespaceView): Found | u
   const isKept = metadata.labels[labels.state] === 'kept';
   const isMarked = metadata.annotations[POD_ANNOTATION] !== undefined;
   const at = { namespace: metadata.name, pod: podNameOf(metadata.annotations), isMarked };
-  return { id, userId, ...at, spec, specText, run, network: membershipOf(namespace), isKept };
+  const membershipText = membershipTextOf(namespace);
+  const membership = {
+    network: membershipOf(namespace),
+    ...(membershipText === undefined ? {} : { membershipText }),
+  };
+  return { id, userId, ...at, spec, specText, run, ...membership, isKept };
 }
 
 /** JSON of that shape; undefined for anything else. */

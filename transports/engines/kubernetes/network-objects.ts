@@ -107,6 +107,35 @@ export function membershipOf({ metadata }: NamespaceView): PrivateNetwork | null
   return { owner, name, alias, place: isSettled && name === label ? place : NO_PLACE };
 }
 
+/** What is written on the namespace of a container that is in a private network, as it is there. */
+export function membershipTextOf({ metadata }: NamespaceView): string | undefined {
+  return metadata.annotations[marks.membership];
+}
+
+/** The path of an annotation in a JSON patch. */
+export function atAnnotation(name: string): string {
+  return `/metadata/annotations/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+}
+
+/**
+ * What a JSON patch of the namespace says of another place in the network that its container is in. Nothing when it is
+ * in another by now, or that is under way: then somebody else writes it.
+ */
+export function placeChange(
+  { network: present, membershipText }: { readonly network: PrivateNetwork | null; readonly membershipText?: string },
+  wanted: PrivateNetwork | undefined,
+): readonly object[] {
+  if (wanted === undefined || present === null || !isSettled(present)) return [];
+  const { name, alias, place } = wanted;
+  if (present.name !== name || present.alias !== alias || present.place === place) return [];
+  const path = atAnnotation(marks.membership);
+  const value = JSON.stringify({ name, alias, place, isSettled: true } satisfies Written);
+  return [
+    { op: 'test', path, value: membershipText },
+    { op: 'replace', path, value },
+  ];
+}
+
 function writtenIn(text = ''): Written | undefined {
   return written.safeParse(jsonOf(text)).data;
 }

@@ -106,6 +106,11 @@ export class KubePrivateNetworks {
     return self !== undefined && fits ? network : unsettled(network);
   }
 
+  /** Has the alias of a container lead to the pod that its namespace names by now. */
+  async lead({ userId, network }: Pick<Found, 'userId' | 'network'>): Promise<void> {
+    if (network !== null && network.alias !== null) await this.#settleNames(userId);
+  }
+
   /** Takes a container out of its network before it is removed: the others do not find it from then on. */
   async leave(found: Found): Promise<void> {
     if (found.network === null) return;

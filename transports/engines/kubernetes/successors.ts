@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { STOP_GRACE_SECONDS } from '../../../proto/compute/workload.ts';
-import { type ContainerSpec, EngineError, type Workload } from '../../../proto/ports/engine.ts';
+import { type ContainerSpec, EngineError, type PrivateNetwork, type Workload } from '../../../proto/ports/engine.ts';
 import { deleteIfThere, type KubeClient } from './client.ts';
 import { isReply } from './errors.ts';
 import { type Found, parseJson } from './find.ts';
@@ -15,8 +15,10 @@ import {
   surroundings,
 } from './manifests.ts';
 import { isLaterPod, type KubeNaming, labels, names, nextPodName, POD_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
+import { atAnnotation, checkNetwork, placeChange } from './network-objects.ts';
 import type { PodStarter } from './pod-start.ts';
 import { type Pods, pathOf, placeOf } from './pods.ts';
+import type { KubePrivateNetworks } from './private-networks.ts';
 import { keptSpecView, NO_ROOM, type PodView, workloadOf } from './views.ts';
 
 /** What `KubeSuccessors` works with. */
@@ -26,6 +28,7 @@ interface KubeSuccessorParts {
   readonly settings: ClusterSettings;
   readonly pods: Pods;
   readonly starter: Pick<PodStarter, 'ensurePullSecret' | 'apply' | 'untilRunning'>;
+  readonly networks: Pick<KubePrivateNetworks, 'lead'>;
   /** The container; undefined: there is none. */
   find(id: string): Promise<Found | undefined>;
 }
@@ -42,8 +45,8 @@ const TRIES = 10;
  * the successor has the one after that of the container's pod, so whoever finds pods knows what each of them is,
  * whatever was begun before by a platform that was killed.
  *
- * The service of a container leads to the pod of that name. It follows a moment later: until the predecessor is ended,
- * both serve.
+ * The service of a container leads to the pod of that name, and so does its alias in a private network. They follow a
+ * moment later: until the predecessor is ended, both serve. Both pods are in the network of their namespace.
  */
 export class KubeSuccessors {
   readonly #parts: KubeSuccessorParts;
@@ -55,11 +58,17 @@ export class KubeSuccessors {
   }
 
   /** As `Engine.beginSuccessor`. */
-  async begin(spec: ContainerSpec, authorizedKeys: readonly string[], workload: Workload | undefined): Promise<void> {
-    const { client, naming, settings, starter } = this.#parts;
+  async begin(
+    spec: ContainerSpec,
+    authorizedKeys: readonly string[],
+    workload: Workload | undefined,
+    network: PrivateNetwork | undefined,
+  ): Promise<void> {
+    const { client, naming, settings, starter, networks } = this.#parts;
     const { id, userId, mountPaths, stopGraceSeconds = STOP_GRACE_SECONDS } = spec;
     if (mountPaths.length > 0)
       throw new EngineError('refused', 'A container with mount paths has no successor: two would write to them.');
+    if (network !== undefined) checkNetwork(network);
     const kept = keptSpec(spec);
     const found = await this.#mustFind(id);
     const { namespace } = found;
@@ -68,6 +77,8 @@ export class KubeSuccessors {
       throw new EngineError('not_running', 'The container is not running.');
     await this.end(found, stopGraceSeconds);
     await this.#mark(found, present);
+    // Those who ask by its alias do not meet the other one before it is ready.
+    await networks.lead(found);
     const next = { ...found, pod: nextPodName(found.pod), spec: kept };
     const own = naming.labelsOf(userId, id);
     const secrets = `/api/v1/namespaces/${namespace}/secrets`;
@@ -91,7 +102,7 @@ export class KubeSuccessors {
   }
 
   /** As `Engine.promote`. */
-  async promote(id: string): Promise<void> {
+  async promote(id: string, network: PrivateNetwork | undefined): Promise<void> {
     let target: string | undefined;
     for (let tries = 1; ; tries += 1) {
       const found = await this.#mustFind(id);
@@ -103,14 +114,14 @@ export class KubeSuccessors {
       if (successor === undefined || isGoing(successor) || isOther)
         throw new EngineError('not_found', `There is no successor of ${id}.`);
       target = successor.metadata.name;
-      if (await this.#give(found, successor)) break;
+      if (await this.#give(found, successor, network)) break;
       if (tries === TRIES) throw new EngineError('unavailable', 'The container is changed by somebody else.');
       await delay(50 * tries);
     }
     this.#begun.delete(id);
     // It is the container now, whatever follows. Before the predecessor is ended, this is done again.
     const found = await this.#mustFind(id);
-    await this.#lead(found).catch(() => undefined);
+    await Promise.allSettled([this.#lead(found), this.#parts.networks.lead(found)]);
   }
 
   /** As `Engine.endOthers`. */
@@ -121,7 +132,7 @@ export class KubeSuccessors {
     const others = await this.#others(found);
     if (others.length === 0) return;
     // A platform that was killed in a promotion left it, and whoever asks would meet one that ends.
-    await this.#lead(found);
+    await Promise.all([this.#lead(found), this.#parts.networks.lead(found)]);
     await Promise.all(
       others.map((one) => pods.delete(placeOf(one), isLaterPod(one.metadata.name, pod) ? 0 : graceSeconds)),
     );
@@ -154,20 +165,20 @@ export class KubeSuccessors {
   }
 
   /** Writes that the successor is the container. Resolves with false when the container is another than was thought. */
-  async #give({ namespace, pod, spec, specText }: Found, successor: PodView): Promise<boolean> {
+  async #give(found: Found, successor: PodView, network: PrivateNetwork | undefined): Promise<boolean> {
+    const { namespace, pod, spec, specText } = found;
     const own = parseJson(successor.metadata.annotations[SPEC_ANNOTATION], keptSpecView);
     const { egress: _, ...rest } = own ?? spec;
     // What may have been changed meanwhile counts for both.
     const { storageGb, egress } = spec;
     const next = { ...rest, storageGb, ...(egress === undefined ? {} : { egress }) };
-    const [atPod, atSpec] = [POD_ANNOTATION, SPEC_ANNOTATION].map(
-      (name) => `/metadata/annotations/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`,
-    );
+    const [atPod, atSpec] = [POD_ANNOTATION, SPEC_ANNOTATION].map(atAnnotation);
     const body = [
       { op: 'test', path: atPod, value: pod },
       { op: 'test', path: atSpec, value: specText },
       { op: 'replace', path: atPod, value: successor.metadata.name },
       { op: 'replace', path: atSpec, value: JSON.stringify(next) },
+      ...placeChange(found, network),
     ];
     try {
       const path = `/api/v1/namespaces/${namespace}`;

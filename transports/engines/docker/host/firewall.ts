@@ -10,6 +10,7 @@ import {
   countScript,
   dispatchScript,
   egressScript,
+  glanceScript,
   NAMES_LEAK,
   releaseScript,
   sweepScript,
@@ -22,6 +23,8 @@ const CHAIN_PREFIX = 'TROUPE-';
 const TRUST_MS = 10_000;
 /** How often they are looked at, at least, while containers have rules of their own. */
 const LOOK_EVERY_MS = 30_000;
+/** How often it is looked whether they are there at all, where that takes no helper. */
+const GLANCE_EVERY_MS = 1000;
 
 /** One rule speaks of all bridges, so there is nothing to take back when a container goes. */
 const ours = `-i ${BRIDGE_PREFIX}+`;
@@ -45,20 +48,21 @@ const DOCKER_SETTINGS = '/etc/docker/daemon.json';
 
 /**
  * Makes the rules hold: INPUT for what is meant for the machine, and for what passes through it a chain of ours that
- * DOCKER-USER leads to, which Docker keeps before its own rules (FORWARD where Docker has no such chain). That chain is
- * named after its rules: when they change, the new one is filled and led to before the old one goes, so containers are
- * never without. A container asks the machine's name servers itself, for Docker's own answers with theirs: they stay
- * within reach, for names only. Members of a private network reach each other. One network and another are kept apart
- * by Docker, whose own rules come after these, and by the machine, which has no address in them and no route into them.
- * Containers have no IPv6, and would not get out by it. For sh(1); says what iptables says when it takes a rule not.
- * `-w` waits for others who change the rules, Docker among them.
+ * DOCKER-USER leads to, which Docker keeps before its own rules (FORWARD where nothing leads to such a chain: Docker
+ * has none, or somebody emptied FORWARD). That chain is named after its rules: when they change, the new one is filled
+ * and led to before the old one goes, so containers are never without. A container asks the machine's name servers
+ * itself, for Docker's own answers with theirs: they stay within reach, for names only. Members of a private network
+ * reach each other. One network and another are kept apart by Docker, whose own rules come after these, and by the
+ * machine, which has no address in them and no route into them. Containers have no IPv6, and would not get out by it.
+ * For sh(1); says what iptables says when it takes a rule not. `-w` waits for others who change the rules, Docker among
+ * them.
  */
 export function firewallScript(allowed: readonly string[] = []): string {
   return String.raw`set -e
 ${ALONE}
 ipt() { iptables -w 10 "$@"; }
 onwards=FORWARD
-if ipt -S DOCKER-USER >/dev/null 2>&1; then onwards=DOCKER-USER; fi
+if ipt -S FORWARD | grep -q -- ' -j DOCKER-USER$'; then onwards=DOCKER-USER; fi
 ipt -C ${inward} 2>/dev/null || ipt -I ${inward}
 servers=$({
   sed -n 's/^[[:space:]]*nameserver[[:space:]]*//p' ${RESOLVER_FILES} || true
@@ -123,6 +127,12 @@ export class HostFirewall {
   #running: Promise<void> | undefined;
   #holdsUntil = Number.NEGATIVE_INFINITY;
   #warned = false;
+  /** Networks of containers whose rules are being changed here. */
+  readonly #changing = new Set<string>();
+  #glance: NodeJS.Timeout | undefined;
+  /** That rules were gone is in the log already. */
+  #isTold = false;
+  #closed = false;
   /** How many containers had rules of their own when that was first known; undefined: it is not. */
   #foundAtFirst: number | undefined;
 
@@ -159,12 +169,18 @@ export class HostFirewall {
       const isNew = !this.#confined.has(network);
       if (isNew && (this.#foundAtFirst ?? 0) === 0) return;
     }
-    const { code, said } = await this.#run(bridge, `${this.#script}\n${egressScript(network, bridge, egress)}`);
-    if (code !== 0) {
-      if (egress === undefined && !this.#confined.has(network)) return;
-      throw new EngineError('unavailable', whyNotConfined(code, said));
+    this.#changing.add(network);
+    try {
+      const { code, said } = await this.#run(bridge, `${this.#script}\n${egressScript(network, bridge, egress)}`);
+      if (code !== 0) {
+        if (egress === undefined && !this.#confined.has(network)) return;
+        throw new EngineError('unavailable', whyNotConfined(code, said));
+      }
+      this.#confined.set(network, { bridge, egress });
+    } finally {
+      this.#changing.delete(network);
     }
-    this.#confined.set(network, { bridge, egress });
+    this.#glanceLater();
   }
 
   /** As `ensure`, for a container whose network is there, maybe anew: what it may reach is as it was told last. */
@@ -179,10 +195,16 @@ export class HostFirewall {
   async release(network: string): Promise<void> {
     const isUnknown = !this.#confined.has(network) && (this.#foundAtFirst ?? 0) === 0;
     if (isUnknown) return;
+    this.#confined.delete(network);
     await this.#run('lo', releaseScript(network)).catch((error: unknown) => {
       this.#log.debug({ reason: errorText(error) }, 'rules of a container stay until its bridge is missed');
     });
-    this.#confined.delete(network);
+  }
+
+  /** Looks no more by itself. The rules stay. */
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#glance);
   }
 
   /** What a container may reach, as far as it is known here. */
@@ -210,14 +232,56 @@ export class HostFirewall {
     const count = countIn(said);
     if (count === undefined) return;
     this.#foundAtFirst ??= count;
-    const wanted = [...this.#confined.values()].filter(({ egress }) => egress !== undefined).length;
-    if (count < wanted) await this.#restore();
+    if (count < this.#restricted().length) await this.#restore();
+  }
+
+  /** The containers that have rules of their own. */
+  #restricted(): readonly Confined[] {
+    return [...this.#confined.values()].filter(({ egress }) => egress !== undefined);
+  }
+
+  #glanceLater(): void {
+    if (this.#glance !== undefined || this.#closed || this.#restricted().length === 0) return;
+    this.#glance = setTimeout(() => {
+      void this.#glanceNow()
+        .catch((error: unknown) =>
+          this.#log.debug({ reason: errorText(error) }, 'the rules of containers could not be set again'),
+        )
+        .finally(() => {
+          this.#glance = undefined;
+          this.#glanceLater();
+        });
+    }, GLANCE_EVERY_MS).unref();
+  }
+
+  /** Somebody may have loaded the firewall anew: until the rules are set again, containers reach what all may reach. */
+  async #glanceNow(): Promise<void> {
+    const { direct } = this.#ways;
+    const bridges = this.#restricted().map(({ bridge }) => bridge);
+    const [bridge, ...more] = bridges.filter(isHere);
+    if (direct === undefined || bridge === undefined || this.#isBusy()) return;
+    const { code, said } = await direct(glanceScript(ours));
+    const isWell = code === 0 && (countIn(said) ?? 0) > more.length;
+    // What was changed here meanwhile may have been seen half done.
+    if (isWell || this.#isBusy()) {
+      if (isWell) this.#isTold = false;
+      return;
+    }
+    if (!this.#isTold)
+      this.#log.warn({}, 'the firewall of this machine was loaded anew: the rules of containers are set again');
+    this.#isTold = true;
+    this.#holdsUntil = Number.NEGATIVE_INFINITY;
+    await this.ensure(bridge);
+  }
+
+  #isBusy(): boolean {
+    return this.#closed || this.#running !== undefined || this.#changing.size > 0;
   }
 
   /** Somebody loaded the firewall anew: the rules of containers are set again. */
   async #restore(): Promise<void> {
     for (const [network, { bridge, egress }] of this.#confined) {
-      if (egress === undefined) continue;
+      if (egress === undefined || this.#changing.has(network)) continue;
       const script = `${this.#script}\n${egressScript(network, bridge, egress, { isKept: true })}`;
       const { code, said } = await this.#run(bridge, script);
       if (code !== 0) throw new EngineError('unavailable', whyNotConfined(code, said));
@@ -227,11 +291,15 @@ export class HostFirewall {
   async #run(bridge: string, script: string): Promise<{ code: number | null; said: string; isDirect: boolean }> {
     const { direct, helper } = this.#ways;
     // The bridge is here: so is Docker.
-    if (direct !== undefined && existsSync(`/sys/class/net/${bridge}`))
-      return { ...(await direct(script)), isDirect: true };
+    if (direct !== undefined && isHere(bridge)) return { ...(await direct(script)), isDirect: true };
     const ran = await helper(script).catch((error: unknown) => ({ code: -1, said: errorText(error) }));
     return { ...ran, isDirect: false };
   }
+}
+
+/** Whether a bridge is on this machine. */
+function isHere(bridge: string): boolean {
+  return existsSync(`/sys/class/net/${bridge}`);
 }
 
 /** Why a container may not start, or goes on reaching more than it should. */
