@@ -18,6 +18,8 @@ const contentSchema = z.object({
   command: words,
   entrypoint: words,
   workingDir: z.string().nullable().default(null),
+  /** Runs once in a new image. */
+  release: words,
   health: healthSchema.nullable().default(null),
 });
 

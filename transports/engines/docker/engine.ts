@@ -97,6 +97,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     hasSuccessors: true,
     sharesMountPaths: true,
     joinsSuccessors: true,
+    runsOnce: true,
     fileAccess: dockerFiles(client, containers, (...asked) => runInContainer(client, containers, ...asked)),
     baseImage: base.reference,
     builtIns: catalog.map(({ name, title, reference }) => ({ name, title, reference })),
@@ -122,6 +123,8 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     join: (id, network) => containers.join(id, network),
     beginSuccessor: async (spec, ...started) =>
       containers.beginSuccessor({ ...spec, image: await builtIns.current(spec.image) }, ...started),
+    runOnce: async (spec, ...told) =>
+      containers.runOnce({ ...spec, image: await builtIns.current(spec.image) }, ...told),
     promote: async (id, network) => {
       await containers.promote(id, network);
       usage.forget(id);

@@ -87,6 +87,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     // A claim is one node's, and the other pod may be given another.
     sharesMountPaths: false,
     joinsSuccessors: false,
+    runsOnce: false,
     fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
     baseImage: options.baseImage,
     // Nothing is built here.
@@ -113,6 +114,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       await containers.successors.begin(spec, keys, workload);
     },
     promote: (id) => containers.successors.promote(id),
+    runOnce: refuseOnce,
     endOthers: async (id, graceSeconds) => {
       const found = await containers.find(id);
       if (found !== undefined) await containers.successors.end(found, graceSeconds);
@@ -164,4 +166,8 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       await usage.close();
     },
   };
+}
+
+async function refuseOnce(): Promise<never> {
+  throw new EngineError('refused', 'Commands are not run once on Kubernetes.');
 }
