@@ -11,7 +11,7 @@ import { noteNextReleased, noteReleased } from '../../../storage/compute/release
 import { type ContainerSettings, comingSettingsOf } from '../../../storage/compute/settings.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import type { ComputeDeps } from '../deps.ts';
-import { placeBeside } from '../network-rules.ts';
+import { placeApart } from '../network-rules.ts';
 import { workloadOf } from '../workload-rules.ts';
 import { withoutSecrets } from './masking.ts';
 import { boundedSentence, inOneLine } from './rules.ts';
@@ -94,7 +94,7 @@ async function release(
 ): Promise<void> {
   const { db, log } = deps;
   const { workload } = workloadOf({ ...settings, secrets, release: command, command });
-  const network = await db.tx((tx) => placeBeside(tx, row));
+  const network = await db.tx((tx) => placeApart(tx, row));
   const begun = performance.now();
   const tell = (): void => onProgress(progressOf(performance.now() - begun));
   tell();

@@ -139,6 +139,8 @@ export class Once {
       await this.#parts.client.call('POST', `/containers/${Id}/start`, { timeoutMs: 60_000 });
     } catch (error) {
       if (isReply(error, 400)) throw new EngineError('refused', error.reason, { cause: error });
+      // Who had its place in the private network has not left yet.
+      if (isReply(error, 403)) throw new EngineError('unavailable', error.reason, { cause: error });
       throw error;
     }
   }
