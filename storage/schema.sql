@@ -260,6 +260,8 @@ create table containers (
   is_promoting boolean not null default false,
   network_former_place integer,
   overlap boolean not null default false,
+  release_due boolean not null default true,
+  next_released boolean not null default false,
   constraint containers_pkey PRIMARY KEY (id),
   constraint containers_desired_check CHECK ((desired = ANY (ARRAY['running'::text, 'stopped'::text, 'deleted'::text]))),
   constraint containers_health_state_check CHECK ((health_state = ANY (ARRAY['starting'::text, 'healthy'::text, 'unhealthy'::text]))),

@@ -102,6 +102,24 @@ export async function placeBeside(
   return { owner: userId, name: network.name, alias: network.alias, place };
 }
 
+/**
+ * Where the release command of a container is in the private network of that one, for some minutes: where no other
+ * container was before, and neither where new members come nor where successors do, if there is such a place.
+ * Otherwise as `placeBeside`.
+ */
+export async function placeApart(
+  tx: Tx,
+  { userId, network }: Pick<ContainerRow, 'userId' | 'network'>,
+): Promise<PrivateNetwork | undefined> {
+  if (network === undefined) return undefined;
+  const members = await membersOf(tx, userId, network.name);
+  // Of a container that was changed, the one before may still be there.
+  const apart = freePlaces(members).filter((each) => !members.some(had(each)));
+  const place = apart[Math.floor((apart.length - 1) / 2)];
+  if (place === undefined) throw new EngineError('unavailable', `No place is free in the network ${network.name}.`);
+  return { owner: userId, name: network.name, alias: network.alias, place };
+}
+
 function had(place: number): (member: NetworkMember) => boolean {
   return ({ formerPlace }) => formerPlace === place;
 }

@@ -81,7 +81,7 @@ function healthOf({ status, healthState }: Pick<ContainerRow, 'status' | 'health
 
 /** How its workload is run, as its owner sees it: of secrets the names. */
 export function settingsView(
-  { env, secrets, command, entrypoint, workingDir, health }: ContainerSettings,
+  { env, secrets, command, entrypoint, workingDir, release, health }: ContainerSettings,
   { stopGrace, restartPolicy }: Pick<ContainerRow, 'stopGrace' | 'restartPolicy'>,
 ) {
   return {
@@ -90,6 +90,7 @@ export function settingsView(
     command,
     entrypoint,
     working_dir: workingDir,
+    ...(release === null ? {} : { release }),
     stop_grace: stopGrace,
     restart: restartPolicy,
     health,

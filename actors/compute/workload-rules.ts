@@ -38,6 +38,7 @@ export function changedSettings(before: ContainerSettings, change: WorkloadChang
     command: change.command === undefined ? before.command : change.command,
     entrypoint: change.entrypoint === undefined ? before.entrypoint : change.entrypoint,
     workingDir: change.working_dir === undefined ? before.workingDir : change.working_dir,
+    release: change.release === undefined ? before.release : change.release,
     health: change.health === undefined ? before.health : change.health,
   };
 }
@@ -71,6 +72,15 @@ export function refuseCommand(
   );
 }
 
+/** Throws Refusal `invalid_request` for a release command where the engine cannot run it apart. */
+export function refuseRelease(release: WorkloadChange['release'], { runsOnce }: Pick<Engine, 'runsOnce'>): void {
+  if (!release || runsOnce) return;
+  throw invalidField(
+    'release',
+    'cannot be had on Kubernetes yet: run the command in an entrypoint of the image, or leave "release" out',
+  );
+}
+
 /** What differs, as the audit trail may have it: names, never values. Undefined when nothing does. */
 export function newsOfSettings(
   before: ContainerSettings,
@@ -79,7 +89,7 @@ export function newsOfSettings(
   const differing = (field: 'env' | 'secrets') =>
     Object.keys(after[field]).filter((name) => before[field][name] !== after[field][name]);
   const names = (settings: ContainerSettings) => Object.keys({ ...settings.env, ...settings.secrets });
-  const replaced = (['command', 'entrypoint', 'workingDir', 'health'] as const).filter(
+  const replaced = (['command', 'entrypoint', 'workingDir', 'release', 'health'] as const).filter(
     (field) => !isDeepStrictEqual(before[field], after[field]),
   );
   const news = {
@@ -96,7 +106,7 @@ type SettingsNews = NonNullable<ReturnType<typeof newsOfSettings>>;
 
 /** Whether what differs is told to the workload, which is restarted for it. */
 export function restartsFor({ replaced = [], ...variables }: SettingsNews): boolean {
-  return Object.keys(variables).length > 0 || replaced.some((field) => field !== 'health');
+  return Object.keys(variables).length > 0 || replaced.some((field) => field !== 'health' && field !== 'release');
 }
 
 /** Whether secrets alone differ: these do not go back. */

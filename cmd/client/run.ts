@@ -29,6 +29,8 @@ export interface SettingOptions extends ClientCommandOptions, HealthOptions {
   readonly address?: string;
   readonly egress?: string;
   readonly overlap?: boolean;
+  /** A command line; empty: none any more. */
+  readonly release?: string;
   readonly wait?: boolean;
   readonly timeout: number;
 }
@@ -128,9 +130,15 @@ export function settingsOf(command: readonly string[], options: SettingOptions) 
     ...(entrypoint === undefined ? undefined : { entrypoint: entrypoint ? [...entrypoint] : null }),
     ...(egress === undefined ? undefined : { egress: egressOf(egress) }),
     ...(overlap === undefined ? undefined : { overlap }),
+    ...(options.release === undefined ? undefined : { release: releaseOf(options.release) }),
     ...(command.length === 0 ? undefined : { command: [...command] }),
     ...(health === undefined ? undefined : { health }),
   };
+}
+
+/** What `--release` says: a command line, as people write one; null: none. */
+function releaseOf(line: string): string[] | null {
+  return line.trim() === '' ? null : ['/bin/sh', '-c', line];
 }
 
 /** What `--egress` says: a word, or networks, as a list or with commas between them. */

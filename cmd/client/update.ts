@@ -92,7 +92,7 @@ function imageText(image: string | undefined): string {
 
 /** What counts at once, also of a container that does not run. */
 const AT_ONCE: ReadonlySet<string> = new Set([
-  ...['name', 'network', 'alias', 'expires_at', 'egress', 'ssh_key_ids', 'address_name', 'overlap'],
+  ...['name', 'network', 'alias', 'expires_at', 'egress', 'ssh_key_ids', 'address_name', 'overlap', 'release'],
 ]);
 
 /** What was changed, and whether it was restarted. */
@@ -118,6 +118,7 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
     body.entrypoint === undefined ? '' : `the entrypoint${body.entrypoint === null ? ' (as the image says)' : ''}`,
     body.working_dir === undefined ? '' : `the folder where it begins (${body.working_dir ?? 'as the image says'})`,
     body.revision === undefined ? '' : `what it runs (as in revision ${body.revision})`,
+    body.release === undefined ? '' : `the release command${body.release === null ? ' (none)' : ''}`,
     body.restart === undefined && body.stop_grace === undefined ? '' : 'how it ends',
     body.health === undefined ? '' : 'how its health is looked at',
   ].filter((each) => each !== '');

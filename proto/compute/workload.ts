@@ -52,6 +52,8 @@ export const workloadFields = {
   entrypoint: wordsSchema.nullable().optional(),
   /** Where the workload begins; null: where the image says. */
   working_dir: workingDirSchema.nullable().optional(),
+  /** Runs once in a new image before that takes the place of the one that runs; null: nothing does. */
+  release: wordsSchema.nullable().optional(),
   /** How it is known that it is well; null: nothing is looked at. */
   health: healthSchema.nullable().optional(),
 } as const;
@@ -87,6 +89,8 @@ const settingsSchema = z.object({
   restart: restartPolicySchema,
   /** Older nodes leave it out. */
   health: healthSchema.nullable().optional(),
+  /** Absent: there is none. */
+  release: z.array(z.string()).optional(),
 });
 
 export const getSettings = endpoint('getSettings', 'GET /compute/containers/{id}/settings', {

@@ -141,6 +141,21 @@ export interface ExecOptions {
   readonly command?: readonly string[];
 }
 
+/** How long a command that is run once may take. */
+export interface RunOnceOptions {
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** What came of a command that was run once. */
+export interface OnceOutcome {
+  /** Null: it did not end in time, and was killed. */
+  readonly exitCode: number | null;
+  readonly oomKilled: boolean;
+  /** Of what it said, the last 20, as `logs` has them. */
+  readonly lines: readonly string[];
+}
+
 export interface LogOptions {
   /** Newest lines to begin with; Infinity for all that are kept. */
   readonly tail: number;
@@ -202,6 +217,8 @@ export interface Engine {
   readonly sharesMountPaths: boolean;
   /** For how long after a promotion somebody may still come to the predecessor who asked for it by its alias before. */
   readonly aliasLastsMs: number;
+  /** Whether it runs a command once in a container of its own (`runOnce`). */
+  readonly runsOnce: boolean;
   readonly fileAccess: ContainerFiles;
   /** The reference under which the built-in base image goes. */
   readonly baseImage: string;
@@ -252,6 +269,19 @@ export interface Engine {
    * Rejects `not_found` when there is no successor, and as `join`.
    */
   promote(id: string, network: PrivateNetwork | undefined): Promise<void>;
+  /**
+   * Runs the workload's `command` to its end in a container of `spec` of its own, beside the one of its id, with the
+   * same limits, and what it may reach; `network`: where it is under no name. It has the files at the mount paths of
+   * `spec`. The container is removed then, also when `signal` aborts, with whose reason the call rejects. One that was
+   * left is removed by the next call, `endOthers`, `stop` and `remove`. Rejects as `create`, `join` and `start`,
+   * `unavailable` when it was removed meanwhile, and `refused` where the engine does not run commands once.
+   */
+  runOnce(
+    spec: ContainerSpec,
+    workload: Workload,
+    network: PrivateNetwork | undefined,
+    options: RunOnceOptions,
+  ): Promise<OnceOutcome>;
   /** Ends a predecessor as `stop` does, and a successor at once, and removes them. `stop` and `remove` do the same. */
   endOthers(id: string, graceSeconds: number): Promise<void>;
   /** Replaces the keys of one that runs, and ends SSH sessions that none of them opened. Rejects `not_running`. */

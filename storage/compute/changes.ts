@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';
 import { manyValues } from '../rows.ts';
-import { type ContainerRow, PROMOTES_NO_MORE, UNPROVEN, updateContainer } from './containers.ts';
+import { type ContainerRow, NOTHING_WAITS, PROMOTES_NO_MORE, UNPROVEN, updateContainer } from './containers.ts';
 
 /** What a container may use. */
 export type Sizes = Pick<ContainerRow, 'memoryMb' | 'instanceType' | 'storageGb'>;
@@ -49,7 +49,7 @@ export async function replaceKeys(
 
 /** Sets its image now, and drops one that waits. As `setSizes` otherwise. */
 export function setImage(tx: Tx, id: string, image: string | null): Promise<ContainerRow | undefined> {
-  return updateContainer(tx, id, 'image = $2, next_image = null, next_settings = null', [image]);
+  return updateContainer(tx, id, `image = $2, release_due = true, ${NOTHING_WAITS}`, [image]);
 }
 
 /** Sets how it stops, and what follows when it ends. As `setSizes` otherwise. */
@@ -110,7 +110,7 @@ export function setNextImage(tx: Tx, id: string, next: NextImage): Promise<Conta
   return updateContainer(
     tx,
     id,
-    `next_image = $2, next_settings = $3,
+    `next_image = $2, next_settings = $3, next_released = false,
        status_reason = case when status = 'running' then $4 else status_reason end`,
     [next.image ?? '', next.settings, next.reason],
   );
@@ -126,7 +126,7 @@ export function dropNextImage(
   return updateContainer(
     db,
     id,
-    `next_image = null, next_settings = null,
+    `${NOTHING_WAITS},
        status_reason = case when status = 'running' then $3 else status_reason end`,
     [image ?? '', reason],
     'next_image = $2',
@@ -143,7 +143,7 @@ export async function takeNextImage(tx: Tx, id: string, image: string | null): P
   return updateContainer(
     tx,
     id,
-    `image = nullif(next_image, ''), next_image = null, next_settings = null,
+    `image = nullif(next_image, ''), release_due = not next_released, ${NOTHING_WAITS},
        restart = restart or (${runs}),
        status = case when ${runs} then 'pending' else status end,
        status_reason = case when ${runs} then null else status_reason end,
@@ -190,7 +190,7 @@ export async function promoteNextImage(
   return updateContainer(
     tx,
     id,
-    `image = nullif(next_image, ''), next_image = null, next_settings = null, former_image = null,
+    `image = nullif(next_image, ''), release_due = false, ${NOTHING_WAITS}, former_image = null,
        former_settings = null, given_up = null, status_reason = null, status_since = now(), predecessor_since = now(),
        address = $3, external_address = $4, started_at = $5, ended_at = null, exit_code = null,
        keys_applied = greatest(keys_applied, $6), health_state = case when $7 then 'healthy' end,

@@ -92,6 +92,10 @@ export const containerRow = z.object({
   predecessorSince: z.date().nullable(),
   /** Another may have its place on the engine, of which nothing is written yet. */
   isPromoting: z.boolean(),
+  /** Its release command, if it has one, is to run before its next start. */
+  releaseDue: z.boolean(),
+  /** The release command was run in the image that waits, and went well. */
+  nextReleased: z.boolean(),
   /** Undefined: in none. */
   network: orUndefined(membershipSchema),
   sshKeyIds: z.array(z.number()),
@@ -141,6 +145,9 @@ export function updateContainer(
     [id, ...values],
   );
 }
+
+/** No other image waits. */
+export const NOTHING_WAITS = 'next_image = null, next_settings = null, next_released = false';
 
 /** It is started anew: its health is not known yet. */
 export const UNPROVEN = `health_state = case when health_state is not null then 'starting' end,

@@ -1,7 +1,7 @@
 /** SQL of the health of containers, and of the way back from a change that did not lead to it. */
 import type { HealthState } from '../../proto/compute/health.ts';
 import type { Queries, Tx } from '../db.ts';
-import { COLUMNS, type ContainerRow, containerRow, updateContainer } from './containers.ts';
+import { COLUMNS, type ContainerRow, containerRow, NOTHING_WAITS, updateContainer } from './containers.ts';
 
 /**
  * Its health is looked for anew, or, unless `isChecked`, not at all. `runsOn`: the time for that begins now, and not
@@ -69,7 +69,7 @@ export function takeFormer(
   return tx.one(
     containerRow,
     `update containers set image = nullif(former_image, ''), former_image = null, former_settings = null,
-       next_image = null, next_settings = null,
+       release_due = false, ${NOTHING_WAITS},
        health_state = case when $2 then 'starting' end, health_since = null, health_reason = null,
        restart = true, status = 'pending', status_reason = $3, given_up = $3, status_since = now(), address = null,
        external_address = null

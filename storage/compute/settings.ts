@@ -19,6 +19,8 @@ export const settingsSchema = z.object({
   command: words,
   entrypoint: words,
   workingDir: z.string().nullable().default(null),
+  /** Runs once in a new image. */
+  release: words,
   health: healthSchema.nullable().default(null),
 });
 

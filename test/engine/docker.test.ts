@@ -19,7 +19,7 @@ const docker = z.object({
 
 engineConformance('docker', () => dockerUnderTest({ registry: withRegistry, perl: true }), {
   skip: dockerSkip(),
-  parts: { network: true, privateNetworks: true, successors: true, registry: withRegistry, perl: true },
+  parts: { network: true, privateNetworks: true, successors: true, once: true, registry: withRegistry, perl: true },
 });
 
 describe('docker engine', { skip: dockerSkip() }, () => {

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
-import { EngineError } from '../../proto/ports/engine.ts';
+import { EngineError, type OnceOutcome } from '../../proto/ports/engine.ts';
 import { engineConformance } from '../support/engine/conformance.ts';
 import { rejectsWith } from '../support/engine/conformance-suite.ts';
-import { duplexPair, memoryEngine } from '../support/engine/memory-engine.ts';
+import { duplexPair, type MemoryOnce, memoryEngine } from '../support/engine/memory-engine.ts';
 import { memoryShell } from '../support/engine/memory-shell.ts';
 import { perlCommands } from '../support/exec/memory-perl.ts';
 import { findProgram } from '../support/require.ts';
@@ -16,6 +18,17 @@ import { until } from '../support/until.ts';
 
 const registryImage = 'registry.test/alice/app:1';
 const alice = { username: 'alice', password: 'correct horse' };
+
+/** Runs it here. */
+const byShell = async ({ workload, signal }: MemoryOnce): Promise<OnceOutcome> => {
+  const [program = '', ...words] = workload.command ?? [];
+  const child = spawn(program, words, { env: { ...workload.env } });
+  signal.addEventListener('abort', () => child.kill(), { once: true });
+  const exit = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  const lines = (await text(child.stdout)).split('\n').filter((line) => line !== '');
+  const code = await exit;
+  return { exitCode: code, oomKilled: false, lines: lines.slice(-20).map((line) => `1970-01-01T00:00:00Z ${line}`) };
+};
 
 engineConformance(
   'memory',
@@ -26,6 +39,7 @@ engineConformance(
       onExec: memoryShell,
       onRun: perlCommands,
       hasSuccessors: true,
+      onOnce: byShell,
     });
     const commandFolder = join(await mkdtemp(join(tmpdir(), 'troupe-test-')), 'holders');
     const holders = () => (existsSync(commandFolder) ? readdirSync(commandFolder) : []);
@@ -61,7 +75,15 @@ engineConformance(
       },
     };
   },
-  { parts: { registry: true, privateNetworks: true, successors: true, perl: findProgram('perl') !== undefined } },
+  {
+    parts: {
+      registry: true,
+      privateNetworks: true,
+      successors: true,
+      once: true,
+      perl: findProgram('perl') !== undefined,
+    },
+  },
 );
 
 describe('memory engine', () => {

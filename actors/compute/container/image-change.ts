@@ -1,8 +1,9 @@
 /**
  * Another image for a container that runs. Its row names the image that waits (`nextImage`). It is pulled beside all
  * other work, while the container runs on; then it becomes the container's image, and the reconciler makes the
- * container anew, or a container of it takes the place of the one that runs (successor.ts). An image that cannot be had
- * is dropped, and the user reads why.
+ * container anew, or a container of it takes the place of the one that runs (successor.ts). Before that its release
+ * command runs in the new image, if it has one (release.ts). An image that cannot be had is dropped, and the user reads
+ * why.
  *
  *   nothing --an image waits, and the container runs--> pulling --there--> nothing: a restart is written
  *                                                      --there--> beginning beside --in its place--> nothing: written
@@ -29,6 +30,7 @@ import { imageOf, imageText, shownImage } from '../image-rules.ts';
 import { isPlaceFree } from '../network-rules.ts';
 import { imageKeptNotice } from './notices.ts';
 import type { ContainerReconciler } from './reconciler.ts';
+import { ReleaseFailure, releaseBefore } from './release.ts';
 import { heldImage, noteRan } from './revisions.ts';
 import { hasSuccessor, OWN_ERROR, triedAgain } from './rules.ts';
 import type {
@@ -41,7 +43,7 @@ import type {
 } from './state.ts';
 import { type Succession, succeed } from './successor.ts';
 import { wayBack } from './update-rules.ts';
-import { authFor, pullsAlways } from './work.ts';
+import { authFor, ownEngine, pullsAlways, wantedSpec } from './work.ts';
 
 /** Longest time for which a pull that may work later is tried again. */
 const PULL_LIMIT_MS = 10 * 60_000;
@@ -172,7 +174,12 @@ export class ImageChanges {
       },
       ...(auth === undefined ? {} : { auth }),
     });
-    this.#report(ctx, pull, pulling, () => ({ type: 'pulled', pull }));
+    const { lease } = state;
+    const spec = wantedSpec(this.#deps, { ...row, image: pull.image }, []);
+    const next = { row, lease, engine: ownEngine(this.#deps, row, lease), spec };
+    const tell = (line: string): void => dispatch(self, { type: 'pull-progress', pull, line });
+    const released = pulling.then(() => releaseBefore(this.#deps, next, pull.image, pull.abort.signal, tell));
+    this.#report(ctx, pull, released, () => ({ type: 'pulled', pull }));
   }
 
   /** Tells the actor what came of work, which ends with the actor. */
@@ -217,7 +224,8 @@ export class ImageChanges {
     const known = error instanceof EngineError ? error : undefined;
     const problem = known?.message ?? OWN_ERROR;
     pull.failures += 1;
-    const what = pull.isBeginning ? 'a container of another image does not begin' : 'an image cannot be pulled';
+    const isThere = pull.isBeginning || error instanceof ReleaseFailure;
+    const what = isThere ? 'a container of another image does not begin' : 'an image cannot be pulled';
     log.warn({ containerId: row.id, failures: pull.failures, err: error }, what);
     // What runs may have ended meanwhile: it is started again, and then this is.
     const isFinal = known !== undefined && known.code !== 'unavailable' && known.code !== 'not_running';
@@ -228,7 +236,7 @@ export class ImageChanges {
       return;
     }
     const name = (one: { readonly image: string | null }) => imageText(shownImage(one, this.#deps));
-    const reason = keptReason(name(job), name(row), problem, pull.isBeginning);
+    const reason = keptReason(name(job), name(row), problem, isThere);
     const written = await this.#write(state, ctx, () =>
       fenced(this.#deps.db, state.lease, async (tx) => {
         const dropped = await dropNextImage(tx, row.id, job.image, reason);

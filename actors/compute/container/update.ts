@@ -27,6 +27,7 @@ import { type ContainerRow, containerById, setRestart } from '../../../storage/c
 import { expectHealth, keepFormer } from '../../../storage/compute/health.ts';
 import { setMembership } from '../../../storage/compute/networks.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
+import { noteReleased } from '../../../storage/compute/releases.ts';
 import {
   type ContainerSettings,
   NO_SETTINGS,
@@ -50,6 +51,7 @@ import {
   isOfSecrets,
   newsOfSettings,
   refuseCommand,
+  refuseRelease,
   restartsFor,
   withSecretsOf,
 } from '../workload-rules.ts';
@@ -149,6 +151,7 @@ function planOf(
   const egress = body.egress === undefined ? row.egress : keptEgress(body.egress);
   const expiresAt = expiryOf(body.expires_at, deps.clock.now());
   refuseOverlap(body.overlap, engine);
+  refuseRelease(body.release, engine);
   return {
     call,
     row,
@@ -204,6 +207,9 @@ async function change(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<ContainerR
     const sealed = settings.isKept ? null : sealedSettings(id, settings.wanted, deps.sealKey);
     await setNextImage(tx, id, { image: plan.image, settings: sealed, reason });
   } else if (!settings.isKept && !waits(row, step)) await putSettings(tx, id, settings.wanted, deps.sealKey);
+  // It is for images to come: the one that runs is in its place already.
+  if (row.status === 'running' && !waits(row, step) && settings.news?.replaced?.includes('release'))
+    await noteReleased(tx, id);
   const now = await containerById(tx, id);
   if (now === undefined || now.desired === 'deleted') throw new Refusal('not_found');
   const isOther = restartsForSettings || step === 'set' || plan.restarts;
@@ -291,14 +297,15 @@ async function settingsChange(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<Wo
 
 function workloadOf(
   body: ChangedFields,
-): Pick<ChangedFields, 'env' | 'secrets' | 'command' | 'entrypoint' | 'working_dir' | 'health'> {
-  const { env, secrets, command, entrypoint, working_dir, health } = body;
+): Pick<ChangedFields, 'env' | 'secrets' | 'command' | 'entrypoint' | 'working_dir' | 'release' | 'health'> {
+  const { env, secrets, command, entrypoint, working_dir, release, health } = body;
   return {
     ...(env === undefined ? {} : { env }),
     ...(secrets === undefined ? {} : { secrets }),
     ...(command === undefined ? {} : { command }),
     ...(entrypoint === undefined ? {} : { entrypoint }),
     ...(working_dir === undefined ? {} : { working_dir }),
+    ...(release === undefined ? {} : { release }),
     ...(health === undefined ? {} : { health }),
   };
 }

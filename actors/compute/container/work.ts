@@ -22,6 +22,7 @@ import { COMPUTE_CONTAINER } from '../placed.ts';
 import { hostnameOf } from '../views.ts';
 import { workloadOf } from '../workload-rules.ts';
 import { withoutSecrets } from './masking.ts';
+import { releaseAtStart } from './release.ts';
 import { inOneLine, MAX_CRASHES, type Step, specOf, WORKLOAD_READY_MS } from './rules.ts';
 
 /** A piece of work: a step, or a first look at what there is. */
@@ -32,7 +33,7 @@ export type Report =
   | { readonly type: 'accepted' }
   /** How far the image is, for its owner. */
   | { readonly type: 'progress'; readonly line: string }
-  /** The engine builds the image, which may take longer than a start. */
+  /** The engine builds the image, or the release command runs, which may take longer than a start. */
   | { readonly type: 'building' }
   /** The image is there, and the engine makes the container: with what it keeps, it may copy for half an hour. */
   | { readonly type: 'making' }
@@ -87,6 +88,7 @@ type OwnEngine = Pick<
   | 'beginSuccessor'
   | 'promote'
   | 'endOthers'
+  | 'runOnce'
 >;
 
 /**
@@ -112,6 +114,7 @@ export function ownEngine({ engine, placement }: ComputeDeps, { id }: ContainerR
     beginSuccessor: ours(engine.beginSuccessor),
     promote: ours(engine.promote),
     endOthers: ours(engine.endOthers),
+    runOnce: ours(engine.runOnce),
     inspect: engine.inspect.bind(engine),
     ensureImage: engine.ensureImage.bind(engine),
     isBuilt: engine.isBuilt.bind(engine),
@@ -142,7 +145,7 @@ export async function work(
       return { type: 'observed', actual, row: now, lastLines: await ownLastLines(deps, row.id, signal) };
     }
     case 'launch':
-      return launch(deps, engine, row, signal, progress);
+      return launch(deps, { row, lease }, signal, progress);
     case 'probe':
       return probe(deps, row, signal);
     case 'resume': {
@@ -193,12 +196,12 @@ export function wantedSpec(deps: ComputeDeps, row: ContainerRow, authorizedKeys:
 
 async function launch(
   deps: ComputeDeps,
-  engine: OwnEngine,
-  row: ContainerRow,
+  { row, lease }: { readonly row: ContainerRow; readonly lease: ShardLease },
   signal: AbortSignal,
   progress: (report: Report) => void,
 ): Promise<Report> {
   const { log } = deps;
+  const engine = ownEngine(deps, row, lease);
   const image = imageOf(row, deps);
   const isBuiltHere = builtInName(image) !== undefined;
   const asksAlways = pullsAlways(engine, row, image);
@@ -225,6 +228,11 @@ async function launch(
   progress({ type: 'making' });
   await engine.create(wanted);
   if (row.network !== undefined) await engine.join(row.id, networkOf(row));
+  if (row.releaseDue && settings?.release) {
+    progress({ type: 'building' });
+    const tell = (line: string): void => progress({ type: 'progress', line });
+    await releaseAtStart(deps, { row, lease, engine, spec: wanted }, settings, signal, tell);
+  }
   progress({ type: 'accepted' });
   signal.throwIfAborted();
   await engine.start(row.id, keys, workload);

@@ -174,6 +174,14 @@ function containers(): CommandStep[] {
     said('run x --address NO', /^troupe: address_name must be 3 to 40 characters/, { code: 2 }),
     said('update box --overlap', /^Changed box: whether another image begins beside it \(yes\)\. It was not restarted/),
     said('update box --no-overlap', /^Changed box: whether another image begins beside it \(no\)\./),
+    {
+      words: [...typed('update box --release'), 'npm run migrate'],
+      says: /^Changed box: the release command\. It was not restarted\.\n$/,
+    },
+    {
+      words: [...typed('update box --release'), ''],
+      says: /^Changed box: the release command \(none\)\. It was not restarted\.\n$/,
+    },
     said('update box --egress none', /^Changed box: what it may reach \(none\)\. It was not restarted\.\n$/),
     said('update box --egress 203.0.113.0/24,198.51.100.7', /reach \(198\.51\.100\.7\/32,203\.0\.113\.0\/24\)\./),
     said('show box', /\nmay reach\t198\.51\.100\.7\/32,203\.0\.113\.0\/24\n/),

@@ -12,6 +12,7 @@ import type { DockerClient } from '../../../transports/engines/docker/api/client
 import { importImage } from '../../../transports/engines/docker/image/base-image.ts';
 import { testDatabase } from '../database/database.ts';
 import { docker } from '../engine/docker-client.ts';
+import { pause } from '../pause.ts';
 import { publicKey } from '../ssh/public-key.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 import { until } from '../until.ts';

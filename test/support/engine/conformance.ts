@@ -8,6 +8,7 @@ import { imageConformance } from './conformance-images.ts';
 import { isolationConformance } from './conformance-isolation.ts';
 import { keptConformance } from './conformance-kept.ts';
 import { networksConformance } from './conformance-networks.ts';
+import { onceConformance } from './conformance-once.ts';
 import { joinedSuccessorsConformance, successorsConformance } from './conformance-successors.ts';
 import { collect, type EngineUnderTest, keys, rejectsWith, Suite, textOfLine } from './conformance-suite.ts';
 import { workloadConformance } from './conformance-workload.ts';
@@ -25,6 +26,8 @@ export interface ConformanceOptions {
     readonly privateNetworks?: boolean;
     /** A container can have a successor. */
     readonly successors?: boolean;
+    /** It runs commands once. */
+    readonly once?: boolean;
     /** There is a registry. */
     readonly registry?: boolean;
     /** What is left of a container that was stopped is only its data: neither log nor, always, exit code. */
@@ -80,6 +83,7 @@ export function engineConformance(
     if (options.parts?.successors === true) successorsConformance(() => suite);
     if (options.parts?.successors === true && options.parts.privateNetworks === true)
       joinedSuccessorsConformance(() => suite);
+    if (options.parts?.once === true) onceConformance(() => suite);
 
     it('says which engine it is', async () => {
       assert.match(await engine.check(), /\d/);

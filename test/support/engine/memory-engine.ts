@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { Duplex, PassThrough } from 'node:stream';
 import {
   type BuiltInImage,
@@ -12,7 +13,9 @@ import {
   type ExecOptions,
   type LogOptions,
   type LogStream,
+  type OnceOutcome,
   ofSuccessor,
+  type PrivateNetwork,
   type RegistryAuth,
   successorId,
   type Workload,
@@ -37,6 +40,7 @@ export type FailingCall =
   | 'beginSuccessor'
   | 'promote'
   | 'endOthers'
+  | 'runOnce'
   | 'renewKeys'
   | 'stop'
   | 'remove'
@@ -70,6 +74,14 @@ export interface MemoryCommand {
   onHangUp: () => void;
 }
 
+/** A command that is run once, as it sees itself. */
+export interface MemoryOnce {
+  readonly spec: ContainerSpec;
+  readonly workload: Workload;
+  readonly network: PrivateNetwork | undefined;
+  readonly signal: AbortSignal;
+}
+
 /** What a memory engine begins with. */
 export interface MemoryEngineOptions {
   /** Images that can be "pulled". The base image always can. */
@@ -101,6 +113,10 @@ export interface MemoryEngineOptions {
   readonly sharesMountPaths?: boolean;
   /** What `Engine.aliasLastsMs` says. Default 0. */
   readonly aliasLastsMs?: number;
+  /** What `Engine.runsOnce` says. Default true. */
+  readonly runsOnce?: boolean;
+  /** What comes of a command that is run once. Default: exit code 0. */
+  readonly onOnce?: (once: MemoryOnce) => OnceOutcome | Promise<OnceOutcome>;
 }
 
 /** An Engine in this process, and hands to play the world outside with. */
@@ -264,6 +280,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     hasSuccessors: options.hasSuccessors ?? false,
     sharesMountPaths: options.sharesMountPaths ?? true,
     aliasLastsMs: options.aliasLastsMs ?? 0,
+    runsOnce: options.runsOnce ?? true,
     baseImage: base,
     builtIns,
     isBuilt: async (reference) => {
@@ -398,6 +415,15 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
         if (successor.spec.mountPaths.some((mount) => path.startsWith(`${mount}/`))) successor.files.set(path, text);
       held.set(id, { ...successor, spec: { ...successor.spec, id } });
       changed(id);
+    },
+    runOnce: async (spec, workload, network, { signal }) => {
+      await begin('runOnce', spec.id);
+      signal.throwIfAborted();
+      if (!present.has(parseImageReference(spec.image).full))
+        throw new EngineError('image_not_found', `The image ${spec.image} is not on this machine.`);
+      const outcome = options.onOnce?.({ spec, workload, network, signal });
+      const aborted = once(signal, 'abort').then(() => Promise.reject(signal.reason));
+      return Promise.race([outcome ?? { exitCode: 0, oomKilled: false, lines: [] }, aborted]);
     },
     endOthers: async (id, graceSeconds) => {
       await begin('endOthers', id);

@@ -65,6 +65,26 @@ export function containerConfig(
   bare: readonly string[] = [],
   command?: ImageCommand,
 ): object {
+  return configOf(spec, naming, machineCpus, { bare, command, hasKeys: true });
+}
+
+/** As `containerConfig`, for a container in which a command runs once: without the volume of keys. */
+export function onceConfig(
+  spec: ContainerSpec,
+  naming: Naming,
+  machineCpus: number,
+  command: ImageCommand | undefined,
+): object {
+  return configOf(spec, naming, machineCpus, { bare: [], command, hasKeys: false });
+}
+
+function configOf(
+  spec: ContainerSpec,
+  naming: Naming,
+  machineCpus: number,
+  given: { readonly bare: readonly string[]; readonly command: ImageCommand | undefined; readonly hasKeys: boolean },
+): object {
+  const { bare, command, hasKeys } = given;
   const paths = checkedMountPaths(spec.mountPaths);
   const own = { [labels.installation]: naming.installation, [labels.container]: spec.id, [labels.user]: spec.userId };
   const volume = (path: string): object => ({
@@ -103,7 +123,7 @@ export function containerConfig(
           .filter((path) => !paths.includes(path))
           .map((Target) => ({ Type: 'volume', Target, VolumeOptions: { NoCopy: true } })),
         // Not even the container's root can write there: it would need the right to mount.
-        { ...volume(KEYS_FOLDER), ReadOnly: true },
+        ...(hasKeys ? [{ ...volume(KEYS_FOLDER), ReadOnly: true }] : []),
       ],
     },
   };

@@ -50,14 +50,14 @@ export class ContainerStarter {
     );
     // Made by a version with one network for all, or connected elsewhere behind our back.
     if (joined.length !== 1 || joined[0] !== network) await this.#join(id, view.Id, joined);
-    const bridge = await this.#guarded(id);
+    const bridge = await this.guarded(id);
     try {
       await this.#parts.client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
     } catch (error) {
       if (isReply(error, 404) && /network/i.test(error.reason)) {
         // The network was removed behind the container's back: it still points to the old one.
         await this.#join(id, view.Id, [network]);
-        await this.#guarded(id);
+        await this.guarded(id);
         await this.#parts.client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
         return;
       }
@@ -68,7 +68,7 @@ export class ContainerStarter {
   }
 
   /** Resolves with the bridge of its own network, once nothing leads out of that which should not. */
-  async #guarded(id: string): Promise<string> {
+  async guarded(id: string): Promise<string> {
     const bridge = await this.#parts.networks.ensure(id);
     await this.#parts.firewall?.guard(this.#parts.naming.network(id), bridge);
     return bridge;

@@ -134,6 +134,12 @@ export function hasMounts(naming: Naming, view: DockerContainerView, spec: Conta
   return wanted.length === mounted.length && wanted.every((name) => mounted.includes(name));
 }
 
+/** The image that a container was made of, by its name then and by its id: one may hold the files of another since. */
+export function madeOf({ Config, Image }: Pick<DockerContainerView, 'Config' | 'Image'>) {
+  const { Labels, Image: name } = Config;
+  return { image: Labels?.[labels.image] || name, imageId: Labels?.[labels.imageId] || Image };
+}
+
 /** Whether a container is of the image of `spec`; a built-in image of another build is the same. */
 export async function hasImage(
   { client, baseRepository }: { readonly client: DockerClient; readonly baseRepository: string },
@@ -141,7 +147,7 @@ export async function hasImage(
   spec: ContainerSpec,
 ): Promise<boolean> {
   const image = parseImageReference(spec.image);
-  const made = view.Config.Labels?.[labels.image] || view.Config.Image;
+  const { image: made, imageId } = madeOf(view);
   // What people installed into a container lives in its own layer: a newer built-in image is no reason to lose it.
   const nameOf = (one: string) => (one.startsWith(`${baseRepository}:`) ? BASE_NAME : builtInName(one));
   const name = nameOf(image.full);
@@ -149,8 +155,7 @@ export async function hasImage(
   // One that is named by its digest may be the very same.
   const mayBeSame = sameImage || (name === undefined && (isFixed(image.full) || isFixed(made)));
   if (!mayBeSame || (sameImage && spec.followImage !== true)) return sameImage;
-  const madeId = view.Config.Labels?.[labels.imageId] || view.Image;
-  return madeId === (await imageIdOf(client, image.full, sameImage ? madeId : ''));
+  return imageId === (await imageIdOf(client, image.full, sameImage ? imageId : ''));
 }
 
 /** The id of what a reference names now; `otherwise` when it names nothing any more. */

@@ -4,8 +4,10 @@ import {
   type ContainerSpec,
   type ContainerState,
   EngineError,
+  type OnceOutcome,
   ofSuccessor,
   type PrivateNetwork,
+  type RunOnceOptions,
   type Workload,
 } from '../../../proto/ports/engine.ts';
 import { parseImageReference } from '../common/image-reference.ts';
@@ -20,19 +22,20 @@ import {
   foundIn,
   hasImage,
   hasMounts,
-  imageCommand,
   listedContainer,
   stateOf,
 } from './container-view.ts';
 import type { HostFirewall } from './host/firewall.ts';
 import type { LostTasks } from './host/lost-tasks.ts';
+import { commandAnew, firstCommand } from './image-commands.ts';
 import { removeHelpers } from './keys.ts';
 import type { Naming } from './naming.ts';
 import type { ContainerNetworks } from './network.ts';
+import { Once } from './once.ts';
 import { PrivateNetworks } from './private-networks.ts';
 import { removeContainer, removeVolumes } from './removal.ts';
 import { Successors } from './successors.ts';
-import { type ImageCommand, isWrapped, unwrapped, wrapped } from './workload.ts';
+import { type ImageCommand, isWrapped } from './workload.ts';
 
 const containerList = z.array(listedContainer);
 const machineInfo = z.object({ NCPU: z.number().positive() });
@@ -57,6 +60,7 @@ export class Containers {
   readonly #lost: LostTasks | undefined;
   readonly #starter: ContainerStarter;
   readonly #successors: Successors;
+  readonly #once: Once;
   readonly #looking = new Map<string, Promise<DockerContainerView | undefined>>();
   readonly #creating = new Set<string>();
   readonly #starting = new Set<string>();
@@ -78,6 +82,7 @@ export class Containers {
     const [starter, privates] = [this.#starter, this.#privates];
     const join = this.#join.bind(this);
     this.#successors = new Successors({ client, naming, starter, privates, join });
+    this.#once = new Once({ client, naming, starter, privates, join });
     this.#baseRepository = parseImageReference(options.baseImage).repository;
   }
 
@@ -110,7 +115,9 @@ export class Containers {
         if (present.State.Running) return this.#updateLimits(present, spec, cpus);
         const sameImage = await hasImage({ client: this.#client, baseRepository: this.#baseRepository }, present, spec);
         const sameMounts = hasMounts(this.#naming, present, spec);
-        const command = sameImage ? await this.#commandOf(present, spec) : await this.#newCommand(spec);
+        const command = sameImage
+          ? await commandAnew(this.#client, present, spec)
+          : await firstCommand(this.#client, spec);
         const sameCommand = !sameImage || command === undefined || isWrapped(command) === isWrapped(present.Config);
         if (sameImage && sameMounts && sameCommand) {
           await this.#removeOthers(spec.id, present);
@@ -131,7 +138,7 @@ export class Containers {
       try {
         await this.#client.call('POST', '/containers/create', {
           query: { name: this.#naming.container(spec.id) },
-          body: body(await this.#newCommand(spec)),
+          body: body(await firstCommand(this.#client, spec)),
         });
         return;
       } catch (error) {
@@ -153,21 +160,6 @@ export class Containers {
   async #confine({ id, egress }: ContainerSpec): Promise<void> {
     const bridge = await this.#networks.ensure(id);
     await this.#firewall?.confine(this.#naming.network(id), bridge, egress);
-  }
-
-  /** What a container that is made anew of the same image is to run. */
-  async #commandOf({ Id, Config }: DockerContainerView, spec: ContainerSpec): Promise<ImageCommand | undefined> {
-    if (spec.isConfigured === true) return wrapped(unwrapped(Config));
-    if (!isWrapped(Config)) return undefined;
-    // Settings that are gone need no other container, except where they could not be.
-    return (await hasPath(this.#client, Id, '/bin/sh')) ? wrapped(unwrapped(Config)) : unwrapped(Config);
-  }
-
-  /** What one that is made of an image for the first time is to run; undefined: as the image says. */
-  async #newCommand({ image, isConfigured }: ContainerSpec): Promise<ImageCommand | undefined> {
-    if (isConfigured !== true) return undefined;
-    const own = await imageCommand(this.#client, parseImageReference(image).full);
-    return own && wrapped(own);
   }
 
   /** Removes what a platform that was killed began in a container's place, when it is not wanted any more. */
@@ -201,7 +193,7 @@ export class Containers {
     await this.mustRun(spec.id);
     // The two share a network, and so what they may reach.
     await this.#confine(spec);
-    const command = await this.#newCommand(spec);
+    const command = await firstCommand(this.#client, spec);
     const body = containerConfig(spec, this.#naming, await this.#cpus(), [], command);
     await this.#successors.begin(spec, body, authorizedKeys, workload, network);
   }
@@ -211,8 +203,18 @@ export class Containers {
     return this.#successors.promote(id, network);
   }
 
-  endOthers(id: string, graceSeconds: number): Promise<void> {
-    return this.#successors.end(id, graceSeconds);
+  async endOthers(id: string, graceSeconds: number, once: 'left' | 'running' = 'left'): Promise<void> {
+    await this.#once.end(id, once);
+    await this.#successors.end(id, graceSeconds);
+  }
+
+  /** Rejects as `Engine.runOnce`. */
+  async runOnce(
+    spec: ContainerSpec,
+    ...rest: [workload: Workload, network: PrivateNetwork | undefined, options: RunOnceOptions]
+  ): Promise<OnceOutcome> {
+    await this.#confine(spec);
+    return this.#once.run(spec, await this.#cpus(), ...rest);
   }
 
   /** Into a private network, or into none. Rejects as `Engine.join`. */
@@ -226,7 +228,7 @@ export class Containers {
 
   /** A container that is gone counts as stopped. */
   async stop(id: string, graceSeconds: number): Promise<void> {
-    await this.endOthers(id, graceSeconds);
+    await this.endOthers(id, graceSeconds, 'running');
     const view = await this.find(id);
     if (view === undefined) return;
     const seconds = Math.max(0, Math.round(graceSeconds));
@@ -235,7 +237,7 @@ export class Containers {
   }
 
   async remove(id: string, keepData: boolean): Promise<void> {
-    await this.endOthers(id, 0);
+    await this.endOthers(id, 0, 'running');
     // More than one while it is made anew.
     const joined = new Set<string>();
     for (let view = await this.find(id); view !== undefined; view = await this.find(id)) {
@@ -269,6 +271,7 @@ export class Containers {
       ...(egress === undefined ? {} : { egress }),
       ...stateOf(id, view, this.#naming.network(ofSuccessor(id) ?? id)),
       network: this.#privates.membershipOf(view) ?? null,
+      ...(view.State.Running && !ofSuccessor(id) && (await this.#once.isLeft(id)) ? { hasOthers: true } : {}),
     };
   }
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { errorText } from '../../../lib/errors.ts';
 import { builtInName } from '../../../proto/built-in-images.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
-import { type Engine, EngineError, SSH_SERVERS } from '../../../proto/ports/engine.ts';
+import { type ContainerSpec, type Engine, EngineError, SSH_SERVERS } from '../../../proto/ports/engine.ts';
 import type { LocalRegistry } from '../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { connectTcp, dialAddress } from '../common/dial-tcp.ts';
@@ -11,6 +11,7 @@ import { endSessionsScript } from '../common/ssh-sessions.ts';
 import { DEFAULT_SUBNET_POOL, parsePool } from '../common/subnets.ts';
 import { READ_ENVIRONMENT } from '../common/workload.ts';
 import { created, DockerClient, isReply } from './api/client.ts';
+import { madeOf } from './container-view.ts';
 import { Containers } from './containers.ts';
 import { defaultWatchTimes, type WatchTimes, watchEvents } from './events.ts';
 import { execShell, runInContainer } from './exec.ts';
@@ -23,7 +24,7 @@ import { BuiltIns } from './image/built-ins.ts';
 import { type CatalogImage, debianCatalog } from './image/catalog.ts';
 import { Images } from './image/images.ts';
 import { readLogs } from './logs.ts';
-import { labels, type Naming, namingOf } from './naming.ts';
+import { type Naming, namingOf } from './naming.ts';
 import { ContainerNetworks } from './network.ts';
 import { rootScript } from './run.ts';
 import { defaultUsageTimes, UsageSampler, type UsageTimes } from './stats/usage.ts';
@@ -67,6 +68,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
   const builtIns = new BuiltIns(client, base, catalog);
   const images = new Images(client, builtIns, log, options.registry);
   const usage = new UsageSampler(client, containers, naming, log, options.usageTimes ?? defaultUsageTimes);
+  const named = async (spec: ContainerSpec) => ({ ...spec, image: images.nameOf(await builtIns.current(spec.image)) });
   const watches = new Set<Ending>();
   let swept = false;
   let looking: Promise<void> | undefined;
@@ -99,6 +101,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     sharesMountPaths: true,
     // A connection that is not answered while its target comes back to the network is tried again after 1 s and 3 s.
     aliasLastsMs: 5000,
+    runsOnce: true,
     fileAccess: dockerFiles(client, containers, (...asked) => runInContainer(client, containers, ...asked)),
     baseImage: base.reference,
     builtIns: catalog.map(({ name, title, reference }) => ({ name, title, reference })),
@@ -110,13 +113,10 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     },
     ensureImage: (image, imageOptions) => images.ensure(image, imageOptions),
     create: async (spec, fence) => {
-      const { image } = spec;
+      const here = await named(spec);
       // What has an older recipe keeps it, as what names no image does.
-      const isOurs = builtInName(image) !== undefined;
-      const current = isOurs
-        ? { ...spec, image: await builtIns.current(image), followImage: false }
-        : { ...spec, image: images.nameOf(image) };
-      await containers.create(current, fence);
+      const isOurs = builtInName(spec.image) !== undefined;
+      await containers.create(isOurs ? { ...here, followImage: false } : here, fence);
     },
     start: async (id, authorizedKeys, workload) => {
       await containers.start(id, authorizedKeys, workload);
@@ -124,8 +124,8 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       usage.usage(id);
     },
     join: (id, network) => containers.join(id, network),
-    beginSuccessor: async (spec, ...started) =>
-      containers.beginSuccessor({ ...spec, image: images.nameOf(await builtIns.current(spec.image)) }, ...started),
+    beginSuccessor: async (spec, ...started) => containers.beginSuccessor(await named(spec), ...started),
+    runOnce: async (spec, ...told) => containers.runOnce(await named(spec), ...told),
     promote: async (id, network) => {
       await containers.promote(id, network);
       usage.forget(id);
@@ -164,8 +164,8 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     run: (id, command, signal) => runInContainer(client, containers, id, command, signal, READ_ENVIRONMENT),
     hasSshServer: (id) => containers.hasFile(id, SSH_SERVERS),
     imageDigest: async (id) => {
-      const { Image, Config } = await containers.mustFind(id);
-      return images.digestOf(Config.Labels?.[labels.imageId] || Image, Config.Labels?.[labels.image] || Config.Image);
+      const { imageId, image } = madeOf(await containers.mustFind(id));
+      return images.digestOf(imageId, image);
     },
     usage: (id) => usage.usage(id),
     close: async () => {

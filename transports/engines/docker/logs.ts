@@ -4,11 +4,13 @@ import { toEngineError } from '../common/calls.ts';
 import { afterStamp, beforeStamp, checkedTail, LineAssembler } from '../common/log-lines.ts';
 import type { DockerClient } from './api/client.ts';
 import { FrameDemuxer } from './api/demux.ts';
-import type { Containers } from './containers.ts';
+import type { DockerContainerView } from './container-view.ts';
 
 /** Most lines and most lines' characters in one batch. */
 const BATCH_LINES = 1000;
 const BATCH_CHARACTERS = 256 * 1024;
+
+type Logged = Pick<DockerContainerView, 'Id' | 'Config'>;
 
 /**
  * `Engine.logs` on Docker. The reader's pace is the stream's pace: while it works on a batch, nothing more is read.
@@ -16,8 +18,22 @@ const BATCH_CHARACTERS = 256 * 1024;
  */
 export async function* readLogs(
   client: DockerClient,
-  containers: Containers,
+  containers: { mustFind(id: string): Promise<Logged> },
   id: string,
+  options: LogOptions,
+): AsyncGenerator<string[]> {
+  if (options.signal.aborted) return;
+  try {
+    yield* linesOf(client, await containers.mustFind(id), options);
+  } catch (error) {
+    if (!options.signal.aborted) throw toEngineError(error);
+  }
+}
+
+/** As `readLogs`, of a container that was found. */
+export async function* linesOf(
+  client: DockerClient,
+  { Id, Config }: Logged,
   options: LogOptions,
 ): AsyncGenerator<string[]> {
   if (options.signal.aborted) return;
@@ -26,8 +42,7 @@ export async function* readLogs(
   if (until !== undefined && Number(until) <= 0) return;
   let stream: IncomingMessage | undefined;
   try {
-    const view = await containers.mustFind(id);
-    stream = await client.stream('GET', `/containers/${view.Id}/logs`, {
+    stream = await client.stream('GET', `/containers/${Id}/logs`, {
       query: {
         stdout: options.stream !== 'stderr',
         stderr: options.stream !== 'stdout',
@@ -39,7 +54,7 @@ export async function* readLogs(
       },
       signal: options.signal,
     });
-    yield* view.Config.Tty ? rawLines(stream) : framedLines(stream);
+    yield* Config.Tty ? rawLines(stream) : framedLines(stream);
   } catch (error) {
     if (!options.signal.aborted) throw toEngineError(error);
   } finally {

@@ -74,6 +74,8 @@ export function namingOf(installation: string) {
     /** One that is to take a container's place, and one whose place was taken (successors.ts). */
     successor: (id: string) => beside('successor', id),
     predecessor: (id: string) => beside('predecessor', id),
+    /** One in which a command runs once (once.ts). */
+    once: (id: string) => beside('once', id),
     /** Each container has a network of its own. */
     network: (id: string) => `${prefix}-${checkedId(id)}`,
     /** A private network of a user. */

@@ -97,6 +97,8 @@ export const WORKLOAD = {
   entrypointHint: 'Drops the command of the image. Empty: as the image says.',
   folder: 'Working folder',
   folderHint: 'A path. Empty: where the image says.',
+  release: 'Release command',
+  releaseHint: 'Runs once in each new image, before that gets traffic. If it fails, the image is not changed.',
   openQuote: 'A quote is not closed.',
   grace: 'Seconds to stop in',
   graceHint: '1 to 300; then it is killed',

@@ -14,6 +14,7 @@ interface ProgramDraft {
   readonly command: string;
   readonly entrypoint: string;
   readonly workingDir: string;
+  readonly release: string;
   readonly grace: string;
   readonly restart: WorkloadSettings['restart'];
 }
@@ -26,11 +27,11 @@ export function ProgramForm({ container, settings, onChanged }: OfWorkload) {
   const [typed, setTyped] = useState<Partial<ProgramDraft>>({});
   const draft = { ...before, ...typed };
   const change = (part: Partial<ProgramDraft>) => setTyped({ ...typed, ...part });
-  const [command, entrypoint] = [wordsOf(draft.command), wordsOf(draft.entrypoint)];
+  const [command, entrypoint, release] = [draft.command, draft.entrypoint, draft.release].map(wordsOf);
   const body = changeOf(before, draft);
   const restarts = [body.command, body.entrypoint, body.working_dir].some((one) => one !== undefined);
   const deed = useUpdate(container, body, onChanged);
-  const isOpen = command === undefined || entrypoint === undefined;
+  const isOpen = [command, entrypoint, release].includes(undefined);
   const reason = isOpen ? t.workload.openQuote : Object.keys(body).length === 0 ? t.settings.unchanged : undefined;
   const wrong = (field: string, words: readonly string[] | undefined) =>
     words === undefined ? t.workload.openQuote : fieldError(deed.error, field);
@@ -61,6 +62,14 @@ export function ProgramForm({ container, settings, onChanged }: OfWorkload) {
           onInput={(to) => change({ workingDir: to })}
           attributes={{ autocomplete: 'off', maxLength: 1024 }}
         />
+        <TextField
+          label={t.workload.release}
+          hint={t.workload.releaseHint}
+          error={wrong('release', release)}
+          rows={2}
+          value={draft.release}
+          onInput={(to) => change({ release: to })}
+        />
         <div class="inline">
           <TextField
             label={t.workload.grace}
@@ -83,11 +92,12 @@ export function ProgramForm({ container, settings, onChanged }: OfWorkload) {
   );
 }
 
-function draftOf({ command, entrypoint, working_dir, stop_grace, restart }: WorkloadSettings): ProgramDraft {
+function draftOf({ command, entrypoint, working_dir, release, stop_grace, restart }: WorkloadSettings): ProgramDraft {
   return {
     command: lineOf(command),
     entrypoint: lineOf(entrypoint),
     workingDir: working_dir ?? '',
+    release: lineOf(release ?? null),
     grace: String(stop_grace),
     restart,
   };
@@ -95,7 +105,7 @@ function draftOf({ command, entrypoint, working_dir, stop_grace, restart }: Work
 
 /** What is sent: what is not as it was. Nothing typed leaves it to the image. */
 function changeOf(before: ProgramDraft, draft: ProgramDraft): SettingsChange {
-  const words = (field: 'command' | 'entrypoint') => {
+  const words = (field: 'command' | 'entrypoint' | 'release') => {
     if (draft[field].trim() === before[field]) return {};
     const list = wordsOf(draft[field]) ?? [];
     return { [field]: list.length === 0 ? null : list };
@@ -104,6 +114,7 @@ function changeOf(before: ProgramDraft, draft: ProgramDraft): SettingsChange {
   return {
     ...words('command'),
     ...words('entrypoint'),
+    ...words('release'),
     ...(folder === before.workingDir ? {} : { working_dir: folder === '' ? null : folder }),
     ...(draft.grace.trim() === before.grace ? {} : { stop_grace: Number(draft.grace) }),
     ...(draft.restart === before.restart ? {} : { restart: draft.restart }),
