@@ -491,6 +491,24 @@ describe('an origin', () => {
     assert.equal(seen.length, 4);
   });
 
+  test('gets a connection anew for a request when the one it has was idle for longer than it may be', async (t) => {
+    let opened = 0;
+    const port = await rawOrigin(t, (socket) => {
+      opened += 1;
+      socket
+        .on('error', () => undefined)
+        .on('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'));
+    });
+    // The sweep comes each second: before it does, the age is looked at.
+    const proxy = await openProxy(t, port, { limits: { idleMs: -1 } });
+    const client = await rawClient(t, proxy.port);
+    for (let count = 1; count <= 3; count++) {
+      client.socket.write('POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1\r\n\r\nx');
+      await until(() => opened === count, { what: `connection ${count} was opened` });
+      await client.sees(new RegExp(`^(?:HTTP/1.1 200 [^]*?\\r\\n\\r\\n){${count}}$`));
+    }
+  });
+
   test('with too many connections is busy', async (t) => {
     const port = await rawOrigin(t, () => {});
     const proxy = await openProxy(t, port, { limits: { maxPerOrigin: 1 } });

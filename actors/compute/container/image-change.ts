@@ -208,7 +208,10 @@ export class ImageChanges {
         const way = wayBack(now, settings.health);
         if (way !== 'keep') await keepFormer(tx, id, way === 'set' ? await heldImage(this.#deps, tx, now) : undefined);
         await expectHealth(tx, id, { isChecked: settings.health !== null, runsOn: false });
-        return takeNextImage(tx, id, image);
+        const row = await takeNextImage(tx, id, image);
+        // Gateways keep who asks waiting from then on.
+        if (row !== undefined) await tellCompute(tx, { kind: 'status', containerId: id, status: row.status });
+        return row;
       }),
     );
     if (written === undefined) return;

@@ -137,6 +137,12 @@ function holdsFiles(view: DockerContainerView): boolean {
   return view.State.Status === 'created' && Boolean(view.Config.Labels?.[labels.filledFrom]);
 }
 
+/** Whether a container, running or not, has something at one of `paths`. */
+export async function hasOneOf(client: DockerClient, dockerId: string, paths: readonly string[]): Promise<boolean> {
+  for (const path of paths) if (await hasPath(client, dockerId, path)) return true;
+  return false;
+}
+
 /** Whether a container, running or not, has something at a path. */
 export async function hasPath(client: DockerClient, dockerId: string, path: string): Promise<boolean> {
   const asking = client.call('HEAD', `/containers/${dockerId}/archive`, { query: { path } });

@@ -14,7 +14,7 @@ import { parseImageReference } from '../common/image-reference.ts';
 import { type DockerClient, fencedClient, isReply, unlessReply } from './api/client.ts';
 import { carryOver, mustHaveData, removeCarried, takeName } from './carry-over.ts';
 import { containerConfig, hasLimits, limitsOf } from './container-config.ts';
-import { ContainerStarter, hasPath, type StarterParts } from './container-starter.ts';
+import { ContainerStarter, type StarterParts } from './container-starter.ts';
 import {
   containerView,
   type DockerContainerView,
@@ -273,13 +273,6 @@ export class Containers {
       network: this.#privates.membershipOf(view) ?? null,
       ...(view.State.Running && !ofSuccessor(id) && (await this.#once.isLeft(id)) ? { hasOthers: true } : {}),
     };
-  }
-
-  /** Whether a container that runs has one of `paths`. */
-  async hasFile(id: string, paths: readonly string[]): Promise<boolean> {
-    const view = await this.mustRun(id);
-    for (const path of paths) if (await hasPath(this.#client, view.Id, path)) return true;
-    return false;
   }
 
   async list(given?: readonly string[]): Promise<ContainerState[]> {

@@ -11,6 +11,7 @@ import { endSessionsScript } from '../common/ssh-sessions.ts';
 import { DEFAULT_SUBNET_POOL, parsePool } from '../common/subnets.ts';
 import { READ_ENVIRONMENT } from '../common/workload.ts';
 import { created, DockerClient, isReply } from './api/client.ts';
+import { hasOneOf } from './container-starter.ts';
 import { madeOf } from './container-view.ts';
 import { Containers } from './containers.ts';
 import { defaultWatchTimes, type WatchTimes, watchEvents } from './events.ts';
@@ -162,7 +163,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     dial: (id, port, dialOptions) => dialContainer(containers, id, port, dialOptions),
     exec: (id, execOptions, signal) => execShell(client, containers, id, execOptions, signal),
     run: (id, command, signal) => runInContainer(client, containers, id, command, signal, READ_ENVIRONMENT),
-    hasSshServer: (id) => containers.hasFile(id, SSH_SERVERS),
+    hasSshServer: async (id) => hasOneOf(client, (await containers.mustRun(id)).Id, SSH_SERVERS),
     imageDigest: async (id) => {
       const { imageId, image } = madeOf(await containers.mustFind(id));
       return images.digestOf(imageId, image);

@@ -106,7 +106,9 @@ export class Upstreams {
     for (;;) {
       const found = origin.idle.pop();
       if (found === undefined) return undefined;
-      if (found.own.isWhole) {
+      // The origin may end it at any moment, and a request that it does not read cannot be sent again.
+      const isFresh = found.since >= performance.now() - this.#limits.idleMs;
+      if (isFresh && found.own.isWhole) {
         const place = origin.places.take(client, found);
         if (place !== undefined) return found.lend(client, place);
         origin.idle.push(found);
