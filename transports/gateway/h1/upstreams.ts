@@ -95,8 +95,7 @@ export class Upstreams {
     this.#limits = { ...UPSTREAM_LIMITS, ...limits };
     this.#restarting = new RestartingOrigins(this.#limits);
     this.#pipelined = new Set(pipelined.map(keyOf));
-    this.#sweep = setInterval(() => this.#expire(), 1000);
-    this.#sweep.unref();
+    this.#sweep = setInterval(() => this.#expire(), 1000).unref();
   }
 
   /** An idle connection if there is one and `client` may have it, else undefined: then `open`. */
@@ -106,9 +105,8 @@ export class Upstreams {
     for (;;) {
       const found = origin.idle.pop();
       if (found === undefined) return undefined;
-      // The origin may end it at any moment, and a request that it does not read cannot be sent again.
-      const isFresh = found.since >= performance.now() - this.#limits.idleMs;
-      if (isFresh && found.own.isWhole) {
+      // The origin may be about to end one that is older, and what it does not read may not be sent again.
+      if (found.own.isWhole && found.since >= performance.now() - this.#limits.idleMs) {
         const place = origin.places.take(client, found);
         if (place !== undefined) return found.lend(client, place);
         origin.idle.push(found);
