@@ -34,6 +34,7 @@ export const OWNED = {
   compute: [
     'address_names',
     'container_keys',
+    'container_revisions',
     'container_settings',
     'containers',
     'deleted_containers',

@@ -65,7 +65,8 @@ export class ContainerTargets {
     const row = this.containers.get(id);
     const open = row === undefined ? { ports: new Map<number, number>() } : openOf(row);
     if (row?.isWanted !== true) return { address: undefined, isComing: false, ...open };
-    const address = this.#addresses.get(id);
+    // What runs of one that is about to be started, or started again, is told to end.
+    const address = row.status === 'pending' ? undefined : this.#addresses.get(id);
     const isComing = address === undefined && row.status !== 'failed' && row.status !== 'stopped';
     return { address, isComing, ...open };
   }

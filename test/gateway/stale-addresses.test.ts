@@ -15,6 +15,7 @@ import { startGateway } from '../support/gateway/gateway.ts';
 import { httpOrigin } from '../support/gateway/proxy.ts';
 import { exchange } from '../support/gateway/raw-exchange.ts';
 import { failOnLeaks } from '../support/leaks.ts';
+import { pause } from '../support/pause.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();
@@ -72,6 +73,22 @@ test('a container is reached as soon as it is said to be running, and who asks a
     await setStatus('running');
     assert.deepEqual([await statusOf(), await early], [200, 200], `start ${start}`);
   }
+});
+
+test('what still runs of a container that is to be started anew gets no more requests: who asks waits', async (t) => {
+  const { setStatus, statusOf } = await open(t);
+  assert.equal(await statusOf(), 200);
+  await setStatus('pending');
+  const held = await until(
+    async () => {
+      const asked = statusOf();
+      const first = await Promise.race([asked, pause(300, 'watch').then(() => 'held')]);
+      return first === 'held' ? { asked } : undefined;
+    },
+    { what: 'a request waits' },
+  );
+  await setStatus('running');
+  assert.equal(await held.asked, 200);
 });
 
 test('nobody waits for what is not coming, and no more than a bounded number wait at all', async () => {

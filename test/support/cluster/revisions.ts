@@ -1,28 +1,24 @@
 /** A container that serves requests while its image is changed again and again. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { readFile, realpath } from 'node:fs/promises';
-import { Agent, request as httpRequest } from 'node:http';
 import { promisify } from 'node:util';
-import WebSocket from 'ws';
 import { z } from 'zod';
 import { type TarEntry, tar } from '../../../lib/tar.ts';
 import type { DockerClient } from '../../../transports/engines/docker/api/client.ts';
 import { importImage } from '../../../transports/engines/docker/image/base-image.ts';
 import { testDatabase } from '../database/database.ts';
 import { docker } from '../engine/docker-client.ts';
-import { pause } from '../pause.ts';
 import { publicKey } from '../ssh/public-key.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
 import { deleteAll, logIn, type RunningPlatform, request, startPlatform } from './platform.ts';
+import { type LoadOutcome, SteadyLoad } from './steady-load.ts';
 
 const run = promisify(execFile);
 const PASSWORD = 'the admin of this trial';
 /** Nobody answers there: what is on the machine is not pulled. */
 const REGISTRY = '127.0.0.1:1';
-const MOST_OPEN = 2000;
 /** How many were begun: images of each have names of their own, and are removed with it. */
 let trials = 0;
 
@@ -91,12 +87,7 @@ async function nodeImage(version: string): Promise<Buffer> {
 }
 
 /** What came of a trial. */
-export interface RevisionsOutcome {
-  readonly requests: number;
-  /** What failed, in words. */
-  readonly failures: readonly string[];
-  /** The versions that answered, in the order in which each answered first. */
-  readonly versions: readonly string[];
+export interface RevisionsOutcome extends LoadOutcome {
   /** How long each change took, ms. */
   readonly changesMs: readonly number[];
   /** What was posted and came to the program twice, or was answered and did not come; with a mount path only. */
@@ -218,9 +209,9 @@ export async function tryRevisions(
   const id = idOf(made);
   const { changes_without_pause } = containerView.parse(made);
   assert.equal(changes_without_pause, mountPaths.length === 0);
-  const served = async (container: string): Promise<Load> => {
+  const served = async (container: string): Promise<SteadyLoad> => {
     await api('POST', `/compute/containers/${container}/ingress`, { port: 80, target_port: 8080 });
-    return new Load(Number(new URL(platform.ready.urls.http).port), `${container}.compute.troupe.localhost`);
+    return new SteadyLoad(Number(new URL(platform.ready.urls.http).port), `${container}.compute.troupe.localhost`);
   };
   const load = await served(id);
   await until(async () => (await load.ask('GET').catch(() => '')) === '0', { what: 'it is served', timeoutMs: 60_000 });
@@ -229,7 +220,7 @@ export async function tryRevisions(
     ? await (await served(await begunNeighbour(api, images[0], key))).keepSocket()
     : undefined;
   load.begin(perSecond);
-  let socket: ReturnType<Load['openSocket']> | undefined;
+  let socket: ReturnType<SteadyLoad['openSocket']> | undefined;
   const changesMs: number[] = [];
   try {
     for (let change = 1; change <= changes; change++) {
@@ -302,119 +293,3 @@ function callsOf(platform: RunningPlatform, token: string) {
 }
 
 const idOf = (json: unknown): string => String(z.object({ id: z.union([z.string(), z.number()]) }).parse(json).id);
-
-/** Requests at a steady rate, over kept connections. */
-class Load {
-  last = '';
-  readonly #options: { readonly port: number; readonly host: string };
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 128 });
-  readonly #versions = new Set<string>();
-  readonly #failures: string[] = [];
-  readonly #answered = new Set<string>();
-  #requests = 0;
-  #open = 0;
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(port: number, host: string) {
-    this.#options = { port, host };
-  }
-
-  get outcome(): Pick<RevisionsOutcome, 'requests' | 'failures' | 'versions'> {
-    return { requests: this.#requests, failures: this.#failures, versions: [...this.#versions] };
-  }
-
-  /** The text of an answer of status 200. Rejects otherwise. */
-  ask(method: string, path = '/', body?: string): Promise<string> {
-    const { port, host } = this.#options;
-    return new Promise((resolve, reject) => {
-      const options = { host: '127.0.0.1', port, method, path, headers: { host }, agent: this.#agent };
-      const asked = httpRequest(options);
-      asked.setTimeout(30_000, () => asked.destroy(new Error('no answer within 30 s')));
-      asked.on('error', reject).on('response', (response) => {
-        let text = '';
-        response.on('error', reject).on('data', (chunk: Buffer) => (text += chunk));
-        response.on('end', () =>
-          response.statusCode === 200 ? resolve(text) : reject(new Error(`${response.statusCode} ${text}`)),
-        );
-      });
-      asked.end(body);
-    });
-  }
-
-  /** What was said last over a WebSocket, and with what it was closed. `isShort`: by us, once something was said. */
-  async openSocket(isShort = false): Promise<{ readonly said: string; readonly code: number }> {
-    const { port, host } = this.#options;
-    const socket = new WebSocket(`ws://127.0.0.1:${port}/`, { headers: { host } });
-    let said = '';
-    socket.on('message', (message: Buffer) => {
-      said = message.toString();
-      if (isShort) socket.close(1000);
-    });
-    const [code]: unknown[] = await once(socket, 'close');
-    return { said, code: Number(code) };
-  }
-
-  /** A WebSocket that is kept open. `end` says whether it still was, and went on. */
-  async keepSocket(): Promise<{ end(): Promise<boolean> }> {
-    await until(async () => (await this.ask('GET').catch(() => '')) !== '', {
-      what: 'it is served',
-      timeoutMs: 60_000,
-    });
-    const { port, host } = this.#options;
-    const socket = new WebSocket(`ws://127.0.0.1:${port}/`, { headers: { host } });
-    let said = 0;
-    socket.on('message', () => (said += 1));
-    await once(socket, 'open');
-    return {
-      end: async () => {
-        const before = said;
-        await pause(500, 'pace');
-        const lives = socket.readyState === WebSocket.OPEN && said > before;
-        socket.terminate();
-        this.#agent.destroy();
-        return lives;
-      },
-    };
-  }
-
-  /** What of the program's lines is there twice, and what it answered and has not. */
-  wrongPosts(text: string): string[] {
-    const lines = text.split('\n').filter((line) => line !== '');
-    const seen = new Set(lines);
-    const twice = lines.filter((line, at) => lines.indexOf(line) !== at);
-    return [...twice, ...[...this.#answered].filter((line) => !seen.has(line))];
-  }
-
-  begin(perSecond: number): void {
-    const begun = performance.now();
-    this.#timer = setInterval(() => {
-      const due = ((performance.now() - begun) / 1000) * perSecond;
-      while (this.#requests < due && this.#open < MOST_OPEN) this.#one();
-    }, 2);
-  }
-
-  async end(): Promise<void> {
-    clearInterval(this.#timer);
-    await until(() => this.#open === 0, { what: 'the last answers', timeoutMs: 40_000 });
-    this.#agent.destroy();
-  }
-
-  #one(): void {
-    this.#requests += 1;
-    this.#open += 1;
-    const body = this.#requests % 10 === 0 ? `post ${this.#requests}` : undefined;
-    const method = body === undefined ? 'GET' : 'POST';
-    this.ask(method, '/', body)
-      .then(
-        (version) => {
-          this.last = version;
-          if (body !== undefined) this.#answered.add(body);
-          this.#versions.add(version);
-        },
-        (error: unknown) => void this.#failures.push(`${method}: ${String(error)}`),
-      )
-      .finally(() => {
-        this.#open -= 1;
-      });
-  }
-}
