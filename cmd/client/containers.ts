@@ -1,10 +1,10 @@
 /** `troupe ps`, `show`, `start`, `stop`, `restart`, `rm`, `image ls`. */
 import { type Container, imageName, readableHost, type TroupeClient, TroupeError } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
-import type { TagSizes } from './images/sizes.ts';
 import { containerOf, containersOf } from './names.ts';
 import { age, type Output } from './output.ts';
 import { outlookOf, pageOf } from './outside.ts';
+import type { TagSizes } from './place.ts';
 import { mappingsOf, portText } from './ports.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
 import { waitFor } from './wait.ts';
@@ -238,10 +238,10 @@ async function sizesOf(
   out: Output,
 ): Promise<ReadonlyMap<string, TagSizes> | undefined> {
   // By SSH there is no way to the registry.
-  if (out.place.machine === undefined || images.every(({ source }) => source !== 'registry')) return undefined;
-  const { tagSizes } = await import('./images/sizes.ts');
+  const { machine } = out.place;
+  if (machine === undefined || images.every(({ source }) => source !== 'registry')) return undefined;
   try {
-    const sizes = await tagSizes(images, options);
+    const sizes = await machine.tagSizes(images, options);
     return sizes.size === 0 ? undefined : sizes;
   } catch (error) {
     out.note(`How much each image holds cannot be told: ${error instanceof Error ? error.message : String(error)}`);

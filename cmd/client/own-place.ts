@@ -50,6 +50,9 @@ const MACHINE: OwnMachine = {
     if (text.includes('PRIVATE KEY')) throw new ClientFailure('usage', `${path} is the private key: name ${path}.pub.`);
     return text;
   },
+  async tagSizes(images, options) {
+    return (await import('./images/sizes.ts')).tagSizes(images, options);
+  },
   openBrowser,
 };
 

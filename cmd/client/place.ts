@@ -42,6 +42,14 @@ export function onReaderGone(output: CommandOutput, gone: () => void): () => voi
   };
 }
 
+/** What a tag of one's own repositories holds, in bytes. */
+export interface TagSizes {
+  /** All parts of the image. */
+  readonly bytes: number;
+  /** Those that no other tag of the same user has: they go with this one. */
+  readonly own_bytes: number;
+}
+
 /** The machine of the person, where the command runs on it. */
 export interface OwnMachine {
   /** A name for a key of this machine. */
@@ -56,6 +64,11 @@ export interface OwnMachine {
   readPublicKey(path: string): string;
   /** The text of a file of at most 1 MiB. Throws ClientFailure. */
   readText(path: string): string;
+  /** Asks the registry how much the tags of one's own hold, by the references of their images. Rejects as that does. */
+  tagSizes(
+    images: readonly { readonly image: string }[],
+    options: { readonly place: CommandPlace; readonly profile?: string },
+  ): Promise<ReadonlyMap<string, TagSizes>>;
   /** Opens an address where there is a desktop. Whether it was tried. */
   openBrowser(url: string): boolean;
 }

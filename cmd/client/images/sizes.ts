@@ -1,18 +1,11 @@
 /** How much the tags of one's own repositories hold: what `troupe image rm` would give back, and what it would not. */
 import type { ImageView } from '../../../proto/compute/images.ts';
 import { openFiles } from '../own-client.ts';
+import type { TagSizes } from '../place.ts';
 import type { ClientCommandOptions } from '../session.ts';
 import { MEDIA } from './archive.ts';
 import { archivedIndex, archivedManifest } from './archive-json.ts';
 import { digestOf, imageName, Repository, referenceOf, registryOf } from './registry.ts';
-
-/** In bytes. */
-export interface TagSizes {
-  /** All parts of the image. */
-  readonly bytes: number;
-  /** Those that no other tag of the same user has: they go with this one. */
-  readonly own_bytes: number;
-}
 
 const AT_ONCE = 8;
 
