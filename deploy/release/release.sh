@@ -245,13 +245,19 @@ well() {
   return 1
 }
 
-# As lines of a log are stamped.
-stamp() { date -u +%Y-%m-%dT%H:%M:%S.%NZ; }
+# As lines of a log are stamped; $1: the fraction of a second where date does not know it.
+stamp() {
+  exact=$(date -u +%Y-%m-%dT%H:%M:%S.%NZ)
+  case $exact in
+  *[0-9]Z) echo "$exact" ;;
+  *) echo "$(date -u +%Y-%m-%dT%H:%M:%S).$1Z" ;;
+  esac
+}
 
 # Prints from when to when the release was tried: what it said in the log is from then.
 back() {
   trap '' HUP INT TERM
-  tried="$since $(stamp)"
+  tried="$since $(stamp 999999999)"
   if [ -n "$old" ]; then
     lead "$old"
     again
@@ -271,7 +277,7 @@ back() {
 switch() {
   new=$1
   old=$(current)
-  since=$(stamp)
+  since=$(stamp 000000000)
   trap 'say Interrupted.; back "$new"' HUP INT TERM
   echo "$old" >"$root/pending.new"
   mv -f "$root/pending.new" "$root/pending"

@@ -454,6 +454,8 @@ describe('a log', () => {
     compute.engine.crash(id);
     for (const socket of [first, second])
       assert.deepEqual(await socket.end(), { code: 1012, reason: 'container restarts' });
+    // Its status may still be that of before.
+    await until(() => compute.engine.calls.filter((call) => call === `start ${id}`).length === 2);
     await compute.reaches(ann, id, 'running');
     const third = await compute.logs(ann, id);
     await followed(compute, 3);

@@ -65,7 +65,7 @@ const STATE = 6;
 const NOTHING = 9;
 const UNHEALTHY = 10;
 /** From when to when a release was tried that is not well. Scripts of older versions do not say it. */
-const TRIED = /^(?<since>\d{4}-\S{1,30}Z) (?<until>\d{4}-\S{1,30}Z)\n$/;
+const TRIED = /^(?<since>\d{4}-\d\d-\d\dT[\d:]{8}\.\d{1,9}Z) (?<until>\d{4}-\d\d-\d\dT[\d:]{8}\.\d{1,9}Z)\n$/;
 /** Lines of a failed step, and of the container's log, that a person is told. */
 const TOLD_LINES = 20;
 
