@@ -122,6 +122,22 @@ describe('a container that is changed', { skip, timeout: 240_000 }, () => {
     assert.equal(await exec('cat /root/kept; [ -e /opt-lost ] || echo gone'), 'kept\ngone\n');
   });
 
+  test('goes back to what it ran before by the command line, and forth again', async () => {
+    const back = await run('update', 'one', '--revision', 'previous');
+    assert.equal(back.code, 0, back.stderr);
+    assert.match(back.stderr, /Changed one: what it runs \(as in revision 1\)\. It was restarted\.\n$/);
+    assert.equal((await seen()).image, tag('1'));
+    const { stdout } = await run('revisions', 'one', '--json');
+    const list = z.object({ revisions: z.array(z.object({ number: z.number(), current: z.boolean() })) });
+    assert.deepEqual(
+      list.parse(JSON.parse(stdout)).revisions.map(({ number, current }) => [number, current]),
+      [3, 2, 1].map((number) => [number, number === 3]),
+    );
+    const forth = await run('update', 'one', '--revision', '2');
+    assert.equal(forth.code, 0, forth.stderr);
+    assert.equal((await seen()).image, tag('2'));
+  });
+
   test('runs on from the image it has when another cannot be pulled', async () => {
     const before = await inside();
     const { code, stderr } = await run('update', 'one', '--image', tag('none'));

@@ -298,7 +298,7 @@ function inside(): CommandStep[] {
     deed('env rm box PORT NAME KEY', settings.updateContainer.reply),
     deed('env rm box PORT', failure('missing'), { code: 5 }),
     list('revisions box', 'NOW,IMAGE,DIGEST,VARIABLES,STARTED,NOTE,REVISION', listRevisions.reply),
-    deed('update box --revision previous', settings.updateContainer.reply),
+    deed('update box --revision 1', settings.updateContainer.reply),
     deed('update box --revision x', failure('usage'), { code: 2 }),
     deed('update box --revision 4711', failure('invalid_request'), { code: 2 }),
     list('mount ls box', 'PATH', settings.getMounts.reply),
