@@ -137,6 +137,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
   registry: [
     {
       containers: { select: 'image, next_image, former_image' },
+      container_revisions: { select: 'images' },
       users: { select: 'id, username, disabled_at, sessions_from, sessions_epoch, kept_session' },
       api_tokens: { select: 'id, user_id, service_account_id, scopes, expires_at' },
       service_accounts: { select: 'id, name, scopes' },

@@ -233,7 +233,7 @@ describe('the registry of deploy/kubernetes', { skip, timeout: 240_000 }, () => 
     assert.ok(await isWell(`${front}/healthz`));
     assert.match(
       await (await fetch(`${front}/metrics`)).text(),
-      /^troupe_registry_replies_total\{status="403"\} [1-9]/m,
+      /^troupe_registry_replies_total\{status="401"\} [1-9]/m,
     );
     const bob = await clientOf(session, 'bob/app');
     for (const path of ['/troupe/room', '/metrics', '/readyz', '/healthz'])
