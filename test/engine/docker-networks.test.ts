@@ -149,7 +149,7 @@ describe('the firewall of the machine', () => {
 shift 2; action=$1; shift
 case "$action $*" in ${options.refuse ?? 'nothing'}) echo "Permission denied" >&2; exit 4;; esac
 case $action in
-  -S) ${options.chain};;
+  -S) ${options.chain ? `[ "$1" != FORWARD ] || echo '-A FORWARD -j DOCKER-USER'` : 'exit 1'};;
   -C) grep -qxF -e "$*" ${kept};;
   -D) exit 1;;
   -I | -A) echo "$*" >> ${kept};;
