@@ -22,7 +22,8 @@ const SAME = 2;
 const MOST_OTHERS = 0.025;
 const HIDDEN = `
   * { caret-color: transparent !important }
-  .xterm, .log .scroll, .plots, .spark, canvas, .feed, .toasts, time { visibility: hidden !important }`;
+  .xterm, .log .scroll, .plots, .spark, canvas, .feed, .toasts, time { visibility: hidden !important }
+  .topbar { margin-block-end: 0 !important }`;
 /** How often a picture is taken before it is said to be another: parts come by streams. */
 const MOST_TRIES = 8;
 const BETWEEN_MS = 250;
