@@ -24,8 +24,9 @@ export function useDraft<T extends string>(saved: T): Draft<T> {
   const [typed, setTyped] = useState<Typed<T> | undefined>(undefined);
   const isOver = typed !== undefined && (typed.value === saved || (typed.isSaved && typed.base !== saved));
   useEffect(() => {
-    if (isOver) setTyped(undefined);
-  }, [isOver]);
+    // What is typed after that was shown, and before this, stays.
+    if (isOver) setTyped((now) => (now === typed ? undefined : now));
+  }, [isOver, typed]);
   return {
     value: typed === undefined || isOver ? saved : typed.value,
     set: (value) => setTyped({ value, base: saved, isSaved: false }),
