@@ -15,9 +15,13 @@ import { type Cleanup, tempDir, tidily } from '../temp.ts';
 import { until } from '../until.ts';
 
 const PASSWORD = 'the admin of this trial';
+/** A small image that is there, and one of the catalog, whose builds are run as those of people are. */
+const SMALL = { image: undefined, serve: 'exec busybox httpd -f -p $PORT -h .' };
+const PYTHON = { image: 'python', serve: 'exec python3 -m http.server $PORT' };
 /** Its memory doubles until there is none. */
-const HUNGRY = `busybox awk 'BEGIN { a = "0123456789abcdef"; while (1) a = a a }'`;
-const MEMORY_MB = 128;
+const HUNGRY = `python3 -c 'a = "x"
+while True: a += a'`;
+const MEMORY_MB = 256;
 /** How long the line is cut, ms. */
 const CUT_MS = 1500;
 
@@ -30,7 +34,7 @@ export interface DeployTrial extends LoadOutcome {
 }
 
 /** A container with a page, which is deployed to over a line that can be cut. */
-async function openPage(t: Cleanup) {
+async function openPage(t: Cleanup, { image, serve }: typeof SMALL | typeof PYTHON) {
   const data = await tempDir(t);
   const database = await testDatabase();
   t.after(() => database.close());
@@ -48,10 +52,13 @@ async function openPage(t: Cleanup) {
     return json;
   };
   const key = await ask('POST', '/ssh-keys', { name: 'k', public_key: publicKey() });
-  const made = await ask('POST', '/containers?wait=running', {
-    ...{ name: 'page', ssh_key_ids: [key.id], memory_mb: MEMORY_MB },
+  const made = await ask('POST', '/containers', {
+    ...{ name: 'page', ssh_key_ids: [key.id], memory_mb: MEMORY_MB, ...(image === undefined ? {} : { image }) },
   });
   const id = z.string().parse(made.id);
+  await until(async () => (await ask('GET', `/containers/${id}`)).status === 'running', {
+    ...{ what: 'it runs', timeoutMs: 600_000, everyMs: 500 },
+  });
   await ask('POST', `/containers/${id}/ingress`, { port: 80, target_port: 8080 });
   const load = new SteadyLoad(Number(new URL(urls.http).port), `${id}.compute.${domain}`);
   const gatewayPort = Number(new URL(urls.https).port);
@@ -68,7 +75,7 @@ async function openPage(t: Cleanup) {
   const deploy = async (version: number, build = '') => {
     await mkdir(folder, { recursive: true });
     for (const name of ['index.html', 'second.html']) await writeFile(join(folder, name), `${version}`);
-    const start = ['--name', 'page', '--start', 'exec busybox httpd -f -p $PORT -h .', '--build', build];
+    const start = ['--name', 'page', '--start', serve, '--build', build];
     return troupe(['deploy', folder, ...start, '--grace', '20'], { env: client });
   };
   const pages = () => Promise.all([load.ask('GET', '/index.html'), load.ask('GET', '/second.html')]);
@@ -91,7 +98,7 @@ async function openPage(t: Cleanup) {
 /** A build that takes all memory of its container, under `perSecond` requests for the page of before. */
 export function tryHungryBuilds(builds: number, perSecond: number): Promise<DeployTrial> {
   return tidily(async (t) => {
-    const { load, deploy, version } = await openPage(t);
+    const { load, deploy, version } = await openPage(t, PYTHON);
     const problems: string[] = [];
     assert.equal((await deploy(1)).code, 0);
     load.begin(perSecond, '/index.html');
@@ -112,7 +119,7 @@ export function tryHungryBuilds(builds: number, perSecond: number): Promise<Depl
 export function tryCutLines(points: number, perSecond: number, seed: number): Promise<DeployTrial> {
   const random = randoms(seed);
   return tidily(async (t) => {
-    const { load, wire, gatewayPort, deploy, version } = await openPage(t);
+    const { load, wire, gatewayPort, deploy, version } = await openPage(t, SMALL);
     const problems: string[] = [];
     let [done, undone] = [0, 0];
     assert.equal((await deploy(1)).code, 0);
