@@ -1,5 +1,5 @@
 /** `troupe revisions`, and which one `troupe update --revision` means. */
-import type { Container } from '../../client/index.ts';
+import { type Container, imageName } from '../../client/index.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
 import { type ClientCommandOptions, type ClientSession, openSession } from './session.ts';
@@ -15,7 +15,7 @@ export async function listRevisions(name: string | undefined, options: ClientCom
     ['NOW', 'IMAGE', 'DIGEST', 'VARIABLES', 'STARTED', 'NOTE', 'REVISION'],
     answer.revisions.map((one) => [
       one.current ? '*' : '',
-      one.image,
+      imageName(one.image),
       one.digest?.slice(7, 19) ?? '',
       [...one.env, ...one.secrets].join(' '),
       out.when(one.started_at),

@@ -1,7 +1,7 @@
 /** What a container ran, and the way back to it. */
 import { Undo } from 'lucide';
 import { useState } from 'preact/hooks';
-import type { CallReply, Container } from '../../../client/index.ts';
+import { type CallReply, type Container, imageName } from '../../../client/index.ts';
 import { curlLine, troupeLine } from '../../core/command.ts';
 import { useDeed } from '../../core/deed.ts';
 import { dateOf } from '../../core/format.ts';
@@ -41,7 +41,7 @@ export function Revisions({ container }: { readonly container: Container }) {
                 </>
               }
               about={[
-                <code>{revision.image}</code>,
+                <code>{imageName(revision.image)}</code>,
                 ...(revision.digest === undefined ? [] : [<code>{revision.digest.slice(7, 19)}</code>]),
                 t.revisions.since(dateOf(Date.parse(revision.started_at))),
                 t.revisions.variables(revision.env.length + revision.secrets.length),
