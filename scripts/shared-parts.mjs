@@ -55,12 +55,15 @@ async function startDocker(root) {
   if (!existsSync('/usr/sbin/dockerd') && !existsSync('/usr/bin/dockerd')) {
     return { note: 'not installed (Debian: docker.io)', env: {} };
   }
-  const { startPrivateDockerd, stopPrivateDockerd } = await importBuilt(
+  const { privateDockerHost, startPrivateDockerd, stopPrivateDockerd } = await importBuilt(
     root,
     'transports/engines/docker/host/private-dockerd.js',
   );
+  const { removeNetworks } = await importBuilt(root, 'test/support/engine/remove-networks.js');
   const cache = process.env.TROUPE_TEST_CACHE;
   const end = async (dataDir) => {
+    const running = await privateDockerHost(dataDir);
+    if (running) await removeNetworks(running).catch((error) => process.stderr.write(`networks stay: ${error}\n`));
     await stopPrivateDockerd({ dataDir, log: silent, graceSeconds: 0 });
     if (!cache) await rm(dataDir, { recursive: true, force: true, maxRetries: 5 });
   };

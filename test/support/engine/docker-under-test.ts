@@ -20,6 +20,7 @@ import { seenFromInside } from './conformance-workload.ts';
 import { dockerProxy } from './docker-proxy.ts';
 import { alice, publish, registryInstalled, removePublished, startRegistry } from './docker-registry.ts';
 import { removeInstallation } from './remove-installation.ts';
+import { removeNetworks } from './remove-networks.ts';
 import { buildTinyImage, perlFiles, tinyImageMissing } from './tiny-image.ts';
 
 /** A log that says nothing. */
@@ -58,6 +59,7 @@ export async function testDocker(): Promise<{ host: string; end: () => Promise<v
   return {
     host,
     end: async () => {
+      await removeNetworks(host);
       await stopPrivateDockerd({ dataDir, log: silentLog });
       await removeDockerFolder(dataDir);
     },
