@@ -21,13 +21,14 @@ import { type GatewayFlags, proxiesOf } from '../config/gateway-options.ts';
 import { commandLine, hint, programName } from '../config/program.ts';
 import { announce, lockDataDir } from '../config/running.ts';
 import { databaseServer } from '../node/database.ts';
-import { chooseDocker, ensureImageTools, ensureRegistry } from '../node/docker.ts';
+import { chooseDocker } from '../node/docker.ts';
 import { certificateOf, namedCertificate } from '../node/gateway.ts';
 import { openKubernetes, openKubernetesMetrics } from '../node/kubernetes.ts';
 import { type Platform, startPlatform } from '../node/platform.ts';
 import { registryBeside } from '../node/registry/beside.ts';
 import { holdersOver } from '../node/registry/holders.ts';
 import { pinnedImages } from '../node/registry/pinned.ts';
+import { registryProgram } from '../node/registry/process.ts';
 import { type OwnRegistry, openOwnRegistry, whyNoRegistry } from '../node/registry/registry.ts';
 import { diskPathsOf, nodeName } from '../node/roles/monitor.ts';
 import { stopSignal, Teardown } from '../node/shutdown.ts';
@@ -80,11 +81,10 @@ export async function up(options: UpOptions): Promise<void> {
       const keeper = keepPrivateDockerd({ dataDir, log });
       teardown.add('keeper of the private Docker Engine', () => keeper.close());
     }
-    if (!isKubernetes && environment.DEFAULT_IMAGE === undefined) await ensureImageTools(install, onProgress);
     const database = await databaseServer(environment, dataDir, log, onProgress);
     teardown.add('database server', () => database.release());
     const parts = { environment, dockerHost, dataDir, domain, log, onProgress };
-    const own = await registryFor(options, parts, database.connection, teardown);
+    const own = await registryFor(options.portOffset, parts, database.connection, teardown);
     const registry = own ?? registryBeside(environment, domain, log);
     const certificate = await keepCertificate(() => certificateOf(options, dataDir, domains, log), log);
     teardown.add('certificate', async () => certificate.close());
@@ -156,13 +156,17 @@ type RegistryParts = Omit<Parameters<typeof openOwnRegistry>[0], 'port' | 'pinne
 
 /** The registry that comes along; undefined where there is to be none, or its program is not there. */
 async function registryFor(
-  { install = false, portOffset }: UpOptions,
+  portOffset: number,
   { dockerHost, ...parts }: RegistryParts & { readonly dockerHost: string | undefined },
   connection: DbConnection,
   teardown: Teardown,
 ): Promise<OwnRegistry | undefined> {
   if (whyNoRegistry(parts.environment, dockerHost) !== undefined) return undefined;
-  if (!(await ensureRegistry(install, parts.onProgress))) return undefined;
+  if (registryProgram() === undefined) {
+    const how = 'apt-get install docker-registry, or troupe up --install';
+    parts.onProgress(`no image registry is run: docker-registry is not installed (${how})`);
+    return undefined;
+  }
   const { environment, log } = parts;
   const { holds, close } = holdersOver(connection, log);
   teardown.add('database of the image registry', close);
