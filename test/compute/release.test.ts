@@ -267,12 +267,4 @@ describe('the setting', () => {
     for (const words of [[], [''], 'migrate', ['a\0b']])
       await refused('invalid_request', change(compute, id, { release: words }));
   });
-
-  test('is refused where the engine does not run commands once', async (t) => {
-    const { compute } = await open(t, { runsOnce: false });
-    const id = await compute.running(ann, { image: ONE });
-    const { fields } = await refused('invalid_request', change(compute, id, { release }));
-    assert.match(JSON.stringify(fields), /release.*Kubernetes/);
-    await change(compute, id, { release: null });
-  });
 });
