@@ -112,9 +112,10 @@ async function release(
     if (!(error instanceof EngineError) || error instanceof ReleaseFailure) throw error;
     const { code } = error;
     if (code !== 'refused' && code !== 'unavailable') throw error;
-    // What an engine says of it may have its words.
+    // What an engine says of it may have its words. The cause is logged, too.
     const said = withoutSecrets(error.message, Object.values(secrets));
-    throw new ReleaseFailure(`The release command could not be run. ${said}`, { cause: error }, code);
+    const cause = said === error.message ? { cause: error } : undefined;
+    throw new ReleaseFailure(`The release command could not be run. ${said}`, cause, code);
   } finally {
     clearInterval(telling);
   }
