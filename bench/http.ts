@@ -241,7 +241,6 @@ const emptyEngine: Engine = {
   hasSuccessors: false,
   sharesMountPaths: false,
   aliasLastsMs: 0,
-  runsOnce: false,
   baseImage: 'bench',
   builtIns: [],
   isBuilt: async () => false,

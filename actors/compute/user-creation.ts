@@ -24,7 +24,7 @@ import { wantedMembership } from './network-rules.ts';
 import type { ComputeUserState } from './user-state.ts';
 import { pushStatus, pushView } from './user-views.ts';
 import { createdView } from './views.ts';
-import { changedSettings, newsOfSettings, refuseCommand, refuseRelease } from './workload-rules.ts';
+import { changedSettings, newsOfSettings, refuseCommand } from './workload-rules.ts';
 
 /** A time of a longer year is none that everybody reads. */
 const MOST_EXPIRY_MS = 100 * 365 * 24 * 3_600_000;
@@ -40,7 +40,6 @@ export function creationHandler(
     const wanted = [...new Set(body.ssh_key_ids)];
     const settings = changedSettings(NO_SETTINGS, body);
     refuseCommand(image, settings, deps);
-    refuseRelease(body.release, deps.engine);
     const expiresAt = expiryOf(body.expires_at, deps.clock.now()) ?? undefined;
     const egress = keptEgress(body.egress);
     refuseOverlap(body.overlap, deps.engine);

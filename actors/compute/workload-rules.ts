@@ -72,15 +72,6 @@ export function refuseCommand(
   );
 }
 
-/** Throws Refusal `invalid_request` for a release command where the engine cannot run it apart. */
-export function refuseRelease(release: WorkloadChange['release'], { runsOnce }: Pick<Engine, 'runsOnce'>): void {
-  if (!release || runsOnce) return;
-  throw invalidField(
-    'release',
-    'cannot be had on Kubernetes yet: run the command in an entrypoint of the image, or leave "release" out',
-  );
-}
-
 /** What differs, as the audit trail may have it: names, never values. Undefined when nothing does. */
 export function newsOfSettings(
   before: ContainerSettings,

@@ -217,8 +217,6 @@ export interface Engine {
   readonly sharesMountPaths: boolean;
   /** For how long after a promotion somebody may still come to the predecessor who asked for it by its alias before. */
   readonly aliasLastsMs: number;
-  /** Whether it runs a command once in a container of its own (`runOnce`). */
-  readonly runsOnce: boolean;
   readonly fileAccess: ContainerFiles;
   /** The reference under which the built-in base image goes. */
   readonly baseImage: string;
@@ -274,7 +272,7 @@ export interface Engine {
    * same limits, and what it may reach; `network`: where it is under no name. It has the files at the mount paths of
    * `spec`. The container is removed then, also when `signal` aborts, with whose reason the call rejects. One that was
    * left is removed by the next call, `endOthers`, `stop` and `remove`. Rejects as `create`, `join` and `start`,
-   * `unavailable` when it was removed meanwhile, and `refused` where the engine does not run commands once.
+   * and `unavailable` when it was removed meanwhile.
    */
   runOnce(
     spec: ContainerSpec,

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
 import { updateContainer } from '../../proto/compute/settings.ts';
 import { getSettings } from '../../proto/compute/workload.ts';
-import type { OnceOutcome } from '../../proto/ports/engine.ts';
+import { EngineError, type OnceOutcome } from '../../proto/ports/engine.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { containerById } from '../../storage/compute/containers.ts';
 import type { MemoryOnce } from '../support/engine/memory-engine.ts';
@@ -193,6 +193,27 @@ describe('before another image', () => {
     }
   });
 
+  test('what keeps it from being run is told without secrets, and tried again where that may pass', async (t) => {
+    const { compute, runs, world } = await open(t);
+    const id = await compute.running(ann, { image: ONE, secrets: { KEY: SECRET } });
+    world.answer = () => Promise.reject(new EngineError('refused', `exec: "${SECRET}": not found.`));
+    await change(compute, id, { image: TWO, release });
+    assert.match(
+      (await settled(compute, id)).status_reason ?? '',
+      /The release command could not be run\. exec: "\*\*\*": not found\. .* Mend that, and change it again\.$/,
+    );
+    world.answer = () => Promise.reject(new EngineError('unavailable', 'No node has room.'));
+    await change(compute, id, { image: TWO, release });
+    const reads = async () => (await compute.view(ann, id)).status_reason ?? '';
+    await until(async () => /^The release command could not be run\. No node has room\. /.test(await reads()), {
+      what: 'its user reads of it',
+    });
+    world.answer = () => WELL;
+    assert.equal((await settled(compute, id)).image, TWO);
+    assert.ok(runs.length >= 3);
+    assert.ok(!JSON.stringify([await readAudit(compute.db, { limit: 50 }), compute.log.lines]).includes(SECRET));
+  });
+
   test('its user reads that it runs, and it is ended when the change is taken back', async (t) => {
     const { compute, runs, world } = await open(t);
     const id = await compute.running(ann, { image: ONE });
@@ -266,13 +287,5 @@ describe('the setting', () => {
     assert.deepEqual(detail, { replaced: ['release'], restarted: false });
     for (const words of [[], [''], 'migrate', ['a\0b']])
       await refused('invalid_request', change(compute, id, { release: words }));
-  });
-
-  test('is refused where the engine does not run commands once', async (t) => {
-    const { compute } = await open(t, { runsOnce: false });
-    const id = await compute.running(ann, { image: ONE });
-    const { fields } = await refused('invalid_request', change(compute, id, { release }));
-    assert.match(JSON.stringify(fields), /release.*Kubernetes/);
-    await change(compute, id, { release: null });
   });
 });

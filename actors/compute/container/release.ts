@@ -30,10 +30,13 @@ interface Released {
   readonly spec: ContainerSpec;
 }
 
-/** That the command did not go well; the message says how it ended, and what it said last. */
+/**
+ * That the command did not go well; the message says how it ended, and what it said last, or `unavailable`: what keeps
+ * it from being run for now.
+ */
 export class ReleaseFailure extends EngineError {
-  constructor(message: string, options?: ErrorOptions) {
-    super('refused', message, options);
+  constructor(message: string, options?: ErrorOptions, code: 'refused' | 'unavailable' = 'refused') {
+    super(code, message, options);
   }
 }
 
@@ -51,7 +54,7 @@ export async function releaseBefore(
 ): Promise<void> {
   const { db, engine, sealKey } = deps;
   const settings = await comingSettingsOf(db, row.id, sealKey);
-  if (settings.release === null || !engine.runsOnce) return;
+  if (settings.release === null) return;
   if ((await containerById(db, row.id))?.nextReleased === true) return;
   // What runs at this moment writes to its files.
   const mountPaths = row.overlap && engine.sharesMountPaths ? row.mountPaths : [];
@@ -73,16 +76,15 @@ export async function releaseAtStart(
   signal: AbortSignal,
   onProgress: (line: string) => void,
 ): Promise<void> {
-  const { db, engine } = deps;
-  if (settings.release === null || !engine.runsOnce) return;
+  if (settings.release === null) return;
   try {
     await release(deps, released, settings, signal, onProgress);
   } catch (error) {
-    if (!(error instanceof ReleaseFailure)) throw error;
+    if (!(error instanceof ReleaseFailure) || error.code === 'unavailable') throw error;
     const message = `${error.message} The container is not started: mend that, and start it again.`;
     throw new ReleaseFailure(message, { cause: error });
   }
-  await fenced(db, released.lease, (tx) => noteReleased(tx, released.row.id));
+  await fenced(deps.db, released.lease, (tx) => noteReleased(tx, released.row.id));
 }
 
 async function release(
@@ -107,8 +109,13 @@ async function release(
     if (problem !== undefined) throw new ReleaseFailure(problem);
   } catch (error) {
     // What the engine refuses to run is no other than what fails.
-    if (!(error instanceof EngineError) || error instanceof ReleaseFailure || error.code !== 'refused') throw error;
-    throw new ReleaseFailure(`The release command could not be run. ${error.message}`, { cause: error });
+    if (!(error instanceof EngineError) || error instanceof ReleaseFailure) throw error;
+    const { code } = error;
+    if (code !== 'refused' && code !== 'unavailable') throw error;
+    // What an engine says of it may have its words. The cause is logged, too.
+    const said = withoutSecrets(error.message, Object.values(secrets));
+    const cause = said === error.message ? { cause: error } : undefined;
+    throw new ReleaseFailure(`The release command could not be run. ${said}`, cause, code);
   } finally {
     clearInterval(telling);
   }

@@ -51,7 +51,6 @@ import {
   isOfSecrets,
   newsOfSettings,
   refuseCommand,
-  refuseRelease,
   restartsFor,
   withSecretsOf,
 } from '../workload-rules.ts';
@@ -151,7 +150,6 @@ function planOf(
   const egress = body.egress === undefined ? row.egress : keptEgress(body.egress);
   const expiresAt = expiryOf(body.expires_at, deps.clock.now());
   refuseOverlap(body.overlap, engine);
-  refuseRelease(body.release, engine);
   return {
     call,
     row,

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import type { TarEntry } from '../../../lib/tar.ts';
+import type { DockerClient } from '../../../transports/engines/docker/api/client.ts';
 import { findProgram } from '../require.ts';
 import { docker } from './docker-client.ts';
 import { buildTinyImage, perlFiles } from './tiny-image.ts';
@@ -36,9 +37,14 @@ export function appImageOf(version: string): Promise<string> {
   ]);
 }
 
-async function build(label: string, more: readonly TarEntry[]): Promise<string> {
+/** The same image in another Docker Engine. */
+export function appImageIn(client: DockerClient): Promise<string> {
+  return build('-app', [], client);
+}
+
+async function build(label: string, more: readonly TarEntry[], client = docker()): Promise<string> {
   const image = await buildTinyImage(label, [...(await perlFiles()), ...(await deployFiles()), ...more]);
-  await image.build(docker(), () => {}, new AbortController().signal);
+  await image.build(client, () => {}, new AbortController().signal);
   return image.reference;
 }
 

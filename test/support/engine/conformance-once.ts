@@ -45,7 +45,8 @@ export function onceConformance(suite: () => Suite): void {
   });
 
   it('refuses an image that is not there', async () => {
-    const spec = suite().spec({ image: 'registry.test/never/pulled:1', mountPaths: [] });
+    const image = suite().under.missingImage ?? 'registry.test/never/pulled:1';
+    const spec = suite().spec({ image, mountPaths: [] });
     const options = { timeoutMs: 1000, signal: new AbortController().signal };
     const running = suite().engine.runOnce(spec, { env: {}, command: ['true'] }, undefined, options);
     await rejectsWith(running, 'image_not_found');

@@ -113,8 +113,6 @@ export interface MemoryEngineOptions {
   readonly sharesMountPaths?: boolean;
   /** What `Engine.aliasLastsMs` says. Default 0. */
   readonly aliasLastsMs?: number;
-  /** What `Engine.runsOnce` says. Default true. */
-  readonly runsOnce?: boolean;
   /** What comes of a command that is run once. Default: exit code 0. */
   readonly onOnce?: (once: MemoryOnce) => OnceOutcome | Promise<OnceOutcome>;
 }
@@ -280,7 +278,6 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     hasSuccessors: options.hasSuccessors ?? false,
     sharesMountPaths: options.sharesMountPaths ?? true,
     aliasLastsMs: options.aliasLastsMs ?? 0,
-    runsOnce: options.runsOnce ?? true,
     baseImage: base,
     builtIns,
     isBuilt: async (reference) => {

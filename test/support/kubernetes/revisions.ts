@@ -1,6 +1,7 @@
 /** A cluster as the world of the trial of revisions. */
 import { z } from 'zod';
 import { jsonLines } from '../../../transports/engines/common/calls.ts';
+import type { DockerClient } from '../../../transports/engines/docker/api/client.ts';
 import { authHeader } from '../../../transports/engines/docker/image/images.ts';
 import type { RevisionsWorld } from '../cluster/revisions.ts';
 import { startRegistry } from '../engine/troupe-registry.ts';
@@ -30,15 +31,7 @@ export async function revisionsOnKubernetes(t: Cleanup): Promise<RevisionsWorld>
     registry: host,
     endsByItself: true,
     // Each start asks the registry, as it does for everybody's images.
-    push: async (image) => {
-      const [, repository = '', tag = ''] = /^(.*):([^:]*)$/.exec(image) ?? [];
-      const headers = authHeader({ repository, version: tag, full: image }, { username: 'any', password: 'body' });
-      const stream = await docker.client.stream('POST', `/images/${repository}/push`, { query: { tag }, headers });
-      for await (const line of jsonLines(stream)) {
-        const { error } = pushed.parse(line);
-        if (error !== undefined) throw new Error(error);
-      }
-    },
+    push: (image) => pushFrom(docker.client, image),
     env: {
       COMPUTE_ENGINE: 'kubernetes',
       KUBECONFIG: await kubeconfigOf(cluster, 'troupe-core'),
@@ -52,4 +45,15 @@ export async function revisionsOnKubernetes(t: Cleanup): Promise<RevisionsWorld>
       return listed.parse((await cluster.call('GET', path)).json).items.length;
     },
   };
+}
+
+/** Pushes an image of a Docker Engine to its registry. */
+export async function pushFrom(client: DockerClient, image: string): Promise<void> {
+  const [, repository = '', tag = ''] = /^(.*):([^:]*)$/.exec(image) ?? [];
+  const headers = authHeader({ repository, version: tag, full: image }, { username: 'any', password: 'body' });
+  const stream = await client.stream('POST', `/images/${repository}/push`, { query: { tag }, headers });
+  for await (const line of jsonLines(stream)) {
+    const { error } = pushed.parse(line);
+    if (error !== undefined) throw new Error(error);
+  }
 }

@@ -102,7 +102,6 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     sharesMountPaths: true,
     // A connection that is not answered while its target comes back to the network is tried again after 1 s and 3 s.
     aliasLastsMs: 5000,
-    runsOnce: true,
     fileAccess: dockerFiles(client, containers, (...asked) => runInContainer(client, containers, ...asked)),
     baseImage: base.reference,
     builtIns: catalog.map(({ name, title, reference }) => ({ name, title, reference })),

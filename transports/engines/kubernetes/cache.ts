@@ -109,7 +109,7 @@ export class ClusterCache {
     for (const done of [...(this.#waiting.get(key) ?? [])]) done();
   }
 
-  /** Where the pods of a container may be: its own, one that is to take its place, and the one whose place it took. */
+  /** Where the pods of a container may be: its own, and those beside it. */
   #podNames(namespace: string): string[] {
     const name = podNameOf(this.#objects.namespaces.get(`/${namespace}`)?.metadata.annotations ?? {});
     return [name, ...besides(name)];

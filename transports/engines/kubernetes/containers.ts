@@ -35,6 +35,7 @@ import {
   RUN_ANNOTATION,
   SPEC_ANNOTATION,
 } from './naming.ts';
+import { KubeOnce } from './once.ts';
 import { PodStarter, type PodStarterParts } from './pod-start.ts';
 import { type PodPlace, Pods, pathOf, placeOf } from './pods.ts';
 import { KubePrivateNetworks } from './private-networks.ts';
@@ -79,6 +80,7 @@ export class KubeContainers {
   readonly pods: Pods;
   readonly starter: PodStarter;
   readonly successors: KubeSuccessors;
+  readonly once: KubeOnce;
   readonly networks: KubePrivateNetworks;
   readonly #client: KubeClient;
   readonly #naming: KubeNaming;
@@ -99,7 +101,9 @@ export class KubeContainers {
     this.starter = new PodStarter(parts);
     this.networks = new KubePrivateNetworks(client, naming, this.#settings, this.#cache);
     const { starter, networks } = this;
-    this.successors = new KubeSuccessors({ ...parts, starter, networks, find: (id) => this.find(id) });
+    const look = (id: string): Promise<Found | undefined> => this.#look(id);
+    this.once = new KubeOnce({ ...parts, starter, look, successors: () => this.successors });
+    this.successors = new KubeSuccessors({ ...parts, starter, networks, find: (id) => this.find(id), once: this.once });
   }
 
   /**
@@ -235,6 +239,7 @@ export class KubeContainers {
     const found = await this.find(id);
     if (found === undefined) return;
     const before = await this.pods.of(found);
+    this.once.giveUp(id);
     const [last] = await Promise.all([this.pods.delete(found, graceSeconds), this.successors.end(found, graceSeconds)]);
     if (last === undefined && found.run !== 'running') return;
     // A kubelet may take the pod away before anybody saw the code, or forget when it began.
@@ -268,6 +273,7 @@ export class KubeContainers {
     const found = await this.#look(id);
     if (found === undefined) return;
     const { namespace } = found;
+    this.once.giveUp(id);
     await this.networks.leave(found);
     if (keepData) {
       await this.successors.end(found, 0);
@@ -373,7 +379,8 @@ export class KubeContainers {
     const state = { ...stateOf(found.id, spec, pod, found.run === 'running' ? undefined : found.run), network };
     if (state.phase !== 'running') return state;
     const isBeside =
-      ofSuccessor(found.id) === undefined && besides(found.pod).some((name) => at({ ...found, pod: name }));
+      ofSuccessor(found.id) === undefined &&
+      besides(found.pod).some((pod) => at({ ...found, pod }) && !(pod === names.once && this.once.isAwaited(found.id)));
     const more = isBeside ? { hasOthers: true as const } : {};
     return { ...state, externalAddress: externalAddressOf(service), ...more };
   }

@@ -89,7 +89,6 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     sharesMountPaths: false,
     // The DNS of a cluster keeps an answer for five seconds, unless it is told otherwise.
     aliasLastsMs: 10_000,
-    runsOnce: false,
     fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
     baseImage: options.baseImage,
     // Nothing is built here.
@@ -112,7 +111,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     join: async (id, network) => containers.networks.join(await containers.mustFind(id), network),
     beginSuccessor: (...asked) => containers.successors.begin(...asked),
     promote: (id, network) => containers.successors.promote(id, network),
-    runOnce: refuseOnce,
+    runOnce: (spec, workload, _network, how) => containers.once.run(spec, workload, how),
     endOthers: async (id, graceSeconds) => {
       const found = await containers.find(id);
       if (found !== undefined) await containers.successors.end(found, graceSeconds);
@@ -165,8 +164,4 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       await usage.close();
     },
   };
-}
-
-async function refuseOnce(): Promise<never> {
-  throw new EngineError('refused', 'Commands are not run once on Kubernetes.');
 }

@@ -1,33 +1,27 @@
 import { createHash } from 'node:crypto';
 import type { ContainerSpec, RegistryAuth, Workload } from '../../../proto/ports/engine.ts';
-import { checkedMountPaths, egressBlocks, keptCapabilities } from '../common/confinement.ts';
+import { checkedMountPaths, egressBlocks } from '../common/confinement.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { environmentScript } from '../common/workload.ts';
 import type { Found } from './find.ts';
 import { folderOf, KEYS_ANNOTATION, type KubeNaming, labels, names, SPEC_ANNOTATION } from './naming.ts';
 import { clusterNames } from './network-objects.ts';
+import { confinedOf, type NodeSettings, podOf } from './pod-frame.ts';
 import type { KeptSpec } from './views.ts';
 
 /** What an operator chooses for all containers of a cluster. */
-export interface ClusterSettings {
+export interface ClusterSettings extends NodeSettings {
   /** Class of the claims; undefined: the cluster's default. */
   readonly storageClass?: string;
   /** How containers are reached from outside. Default LoadBalancer. */
   readonly serviceType?: 'LoadBalancer' | 'ClusterIP';
-  /** Containers run on nodes of any architecture, whatever their type says. Default false. */
-  readonly anyArchitecture?: boolean;
   /** The platform's namespace, from which containers are reached; undefined: from anywhere inside the cluster. */
   readonly platformNamespace?: string;
-  /** Root in a container is nobody on its node. The cluster must have user namespaces for pods. Default false. */
-  readonly hasUserNamespaces?: boolean;
   /** Networks that containers may reach although they are closed by default (common/confinement.ts). */
   readonly egressAllow?: readonly string[];
   /** The domain of the cluster's names. Default `cluster.local`. */
   readonly clusterDomain?: string;
 }
-
-/** Seconds between SIGTERM and SIGKILL when a pod is told to stop. */
-const POD_GRACE_SECONDS = 10;
 
 /** What is kept of a spec: the keys are in the secret. Throws EngineError for images and mount paths that cannot be. */
 export function keptSpec(spec: ContainerSpec): KeptSpec {
@@ -45,8 +39,13 @@ export function keptSpec(spec: ContainerSpec): KeptSpec {
   };
 }
 
-/** A container's namespace. */
-export function namespaceManifest(naming: KubeNaming, spec: ContainerSpec, kept: KeptSpec): object {
+/** A container's namespace. `state`: `kept` where there is no container. */
+export function namespaceManifest(
+  naming: KubeNaming,
+  spec: ContainerSpec,
+  kept: KeptSpec,
+  state: 'live' | 'kept' = 'live',
+): object {
   return {
     apiVersion: 'v1',
     kind: 'Namespace',
@@ -54,7 +53,7 @@ export function namespaceManifest(naming: KubeNaming, spec: ContainerSpec, kept:
       name: naming.namespace(spec.userId, spec.id),
       labels: {
         ...naming.labelsOf(spec.userId, spec.id),
-        [labels.state]: 'live',
+        [labels.state]: state,
         'pod-security.kubernetes.io/enforce': 'baseline',
       },
       annotations: { [SPEC_ANNOTATION]: JSON.stringify(kept) },
@@ -99,30 +98,30 @@ export function surroundings(
   settings: ClusterSettings,
   leadsTo: string | undefined,
 ): readonly Applied[] {
+  return [serviceManifest(naming, spec, settings, leadsTo), policyManifest(naming, spec, settings)];
+}
+
+/** The policy of all pods of a container. */
+export function policyManifest(naming: KubeNaming, spec: ContainerSpec, settings: ClusterSettings): Applied {
   const namespace = naming.namespace(spec.userId, spec.id);
-  const metadata = (name: string): object => ({ name, namespace, labels: naming.labelsOf(spec.userId, spec.id) });
-  const podSelector = { matchLabels: { [labels.container]: spec.id } };
   const from =
     settings.platformNamespace === undefined
       ? { podSelector: { matchLabels: { 'app.kubernetes.io/part-of': 'troupe' } }, namespaceSelector: {} }
       : { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': settings.platformNamespace } } };
-  return [
-    serviceManifest(naming, spec, settings, leadsTo),
-    {
-      path: `/apis/networking.k8s.io/v1/namespaces/${namespace}/networkpolicies/${names.policy}`,
-      body: {
-        apiVersion: 'networking.k8s.io/v1',
-        kind: 'NetworkPolicy',
-        metadata: metadata(names.policy),
-        spec: {
-          podSelector,
-          policyTypes: ['Ingress', 'Egress'],
-          ingress: [{ from: [from] }],
-          egress: egressOf(spec, settings),
-        },
+  return {
+    path: `/apis/networking.k8s.io/v1/namespaces/${namespace}/networkpolicies/${names.policy}`,
+    body: {
+      apiVersion: 'networking.k8s.io/v1',
+      kind: 'NetworkPolicy',
+      metadata: { name: names.policy, namespace, labels: naming.labelsOf(spec.userId, spec.id) },
+      spec: {
+        podSelector: { matchLabels: { [labels.container]: spec.id } },
+        policyTypes: ['Ingress', 'Egress'],
+        ingress: [{ from: [from] }],
+        egress: egressOf(spec, settings),
       },
     },
-  ];
+  };
 }
 
 /** What a container may reach: of the world what it is let, but not the insides of clusters and clouds, and names. */
@@ -169,9 +168,10 @@ export function secretManifest(
 export function environmentManifest(
   namespace: string,
   own: Readonly<Record<string, string>>,
-  { env }: Workload,
+  { env }: Pick<Workload, 'env'>,
+  name: string = names.environment,
 ): object {
-  return secretOf({ name: names.environment, namespace, labels: own }, env);
+  return secretOf({ name, namespace, labels: own }, env);
 }
 
 function secretOf(metadata: object, texts: Readonly<Record<string, string>>, type = 'Opaque'): object {
@@ -208,9 +208,23 @@ export function keysText(authorizedKeys: readonly string[]): string {
   return lines.map((line) => `${line}\n`).join('');
 }
 
+/** Fills what is mounted for the first time with what the image has there. */
+export const FILL_SCRIPT = `
+set -e
+umask 022
+while [ $# -gt 1 ]; do
+  if [ ! -e "/troupe/data/$1" ]; then
+    rm -rf "/troupe/data/.$1"
+    mkdir "/troupe/data/.$1"
+    if [ -d "$2" ]; then cp -a "$2/." "/troupe/data/.$1/"; fi
+    mv "/troupe/data/.$1" "/troupe/data/$1"
+  fi
+  shift 2
+done`;
+
 /**
  * Run before the workload, in its image: puts the keys where sshd's StrictModes wants them (a secret's own folder may
- * be written by all), and fills what is mounted for the first time with what the image has there.
+ * be written by all), and fills what is mounted.
  */
 const PREPARE_SCRIPT = `
 set -e
@@ -222,15 +236,7 @@ if [ -e /troupe/secret/env ]; then
   cp /troupe/secret/env /troupe/keys/env
   chmod 0600 /troupe/keys/env
 fi
-while [ $# -gt 1 ]; do
-  if [ ! -e "/troupe/data/$1" ]; then
-    rm -rf "/troupe/data/.$1"
-    mkdir "/troupe/data/.$1"
-    if [ -d "$2" ]; then cp -a "$2/." "/troupe/data/.$1/"; fi
-    mv "/troupe/data/.$1" "/troupe/data/$1"
-  fi
-  shift 2
-done`;
+${FILL_SCRIPT}`;
 
 /** What a workload is made with beside its spec. */
 export interface PodOptions {
@@ -245,109 +251,64 @@ export interface PodOptions {
 }
 
 /** A workload in the words of Kubernetes, which puts variables in the place of `$(NAME)` unless `$` is doubled. */
-function runOf({ entrypoint, command, workingDir }: Workload): object {
+export function runOf({ entrypoint, command, workingDir }: Workload, variables: string = names.environment): object {
   const plain = (words: readonly string[]): string[] => words.map((word) => word.replaceAll('$', '$$$$'));
   return {
-    envFrom: [{ secretRef: { name: names.environment } }],
+    envFrom: [{ secretRef: { name: variables } }],
     ...(entrypoint === undefined ? {} : { command: plain(entrypoint) }),
     ...(command === undefined ? {} : { args: plain(command) }),
     ...(workingDir === undefined ? {} : { workingDir }),
   };
 }
 
-/** The workload. Never restarted by Kubernetes: the platform decides. */
+/** The workload. */
 export function podManifest(
   naming: KubeNaming,
   found: Pick<Found, 'namespace' | 'pod' | 'id' | 'userId' | 'spec'>,
   settings: ClusterSettings,
   { prepares, hasPullSecret, keysHash: keys, workload }: PodOptions,
 ): object {
-  const { namespace, pod, id, userId, spec } = found;
+  const { spec } = found;
   const isStateless = spec.mountPaths.length === 0;
-  const data = spec.mountPaths.map((path) => ({ name: 'data', mountPath: path, subPath: folderOf(path) }));
-  const limits = {
-    cpu: `${Math.max(10, Math.round(spec.cpus * 1000))}m`,
-    memory: `${spec.memoryMb}Mi`,
-    // Its own layer and its log: a kubelet ends a pod that holds more, so that it does not fill the node's disk.
-    'ephemeral-storage': `${spec.storageGb}Gi`,
+  const confined = confinedOf(spec, hasPullSecret);
+  const prepare = {
+    name: names.prepare,
+    ...confined,
+    command: ['/bin/sh', '-c', PREPARE_SCRIPT, 'prepare', ...foldersOf(spec)],
+    volumeMounts: [
+      { name: 'secret', mountPath: '/troupe/secret', readOnly: true },
+      { name: 'keys', mountPath: '/troupe/keys' },
+      ...(isStateless ? [] : [{ name: 'data', mountPath: '/troupe/data' }]),
+    ],
   };
-  const resources = {
-    limits,
-    // Memory is promised whole, since a node cannot take it back. Nothing is set aside for the layer: most stay small.
-    requests: {
-      cpu: `${Math.max(10, Math.round(spec.cpus * 250))}m`,
-      memory: limits.memory,
-      'ephemeral-storage': '0',
-    },
-  };
-  const securityContext = {
-    allowPrivilegeEscalation: false,
-    privileged: false,
-    runAsUser: 0,
-    capabilities: { drop: ['ALL'], add: keptCapabilities },
-  };
-  // What a node has it would give to anybody: an image that takes a right is asked for with it each time.
-  const isAsked = hasPullSecret || spec.pullsAlways === true;
-  const pull = { image: spec.image, imagePullPolicy: isAsked ? 'Always' : 'IfNotPresent' };
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      name: pod,
-      namespace,
-      labels: { ...naming.labelsOf(userId, id), [labels.pod]: pod },
-      annotations: { [SPEC_ANNOTATION]: JSON.stringify(spec), [KEYS_ANNOTATION]: keys },
-    },
-    spec: {
-      // A pod is named by one label.
-      hostname: spec.hostname.replace(/\..*/, '').slice(0, 63),
-      restartPolicy: 'Never',
-      terminationGracePeriodSeconds: spec.stopGraceSeconds ?? POD_GRACE_SECONDS,
-      automountServiceAccountToken: false,
-      ...(settings.hasUserNamespaces === true ? { hostUsers: false } : {}),
-      enableServiceLinks: false,
-      imagePullSecrets: hasPullSecret ? [{ name: names.pull }] : [],
-      ...(spec.architecture === undefined || settings.anyArchitecture === true
-        ? {}
-        : { nodeSelector: { 'kubernetes.io/arch': spec.architecture } }),
-      securityContext: { seccompProfile: { type: 'RuntimeDefault' } },
-      initContainers: !prepares
-        ? []
-        : [
-            {
-              name: names.prepare,
-              ...pull,
-              command: [
-                '/bin/sh',
-                '-c',
-                PREPARE_SCRIPT,
-                'prepare',
-                ...spec.mountPaths.flatMap((path) => [folderOf(path), path]),
-              ],
-              resources,
-              securityContext,
-              volumeMounts: [
-                { name: 'secret', mountPath: '/troupe/secret', readOnly: true },
-                { name: 'keys', mountPath: '/troupe/keys' },
-                ...(isStateless ? [] : [{ name: 'data', mountPath: '/troupe/data' }]),
-              ],
-            },
-          ],
-      containers: [
-        {
-          name: names.container,
-          ...pull,
-          ...(workload === undefined ? {} : runOf(workload)),
-          resources,
-          securityContext,
-          volumeMounts: [...data, { name: 'keys', mountPath: '/etc/troupe' }],
-        },
-      ],
-      volumes: [
-        ...(isStateless ? [] : [{ name: 'data', persistentVolumeClaim: { claimName: names.claim } }]),
-        { name: 'keys', emptyDir: { medium: 'Memory', sizeLimit: '4Mi' } },
-        { name: 'secret', secret: { secretName: names.secret, defaultMode: 0o400 } },
-      ],
-    },
-  };
+  return podOf(naming, found, settings, hasPullSecret, {
+    annotations: { [KEYS_ANNOTATION]: keys },
+    initContainers: prepares ? [prepare] : [],
+    containers: [
+      {
+        name: names.container,
+        ...confined,
+        ...(workload === undefined ? {} : runOf(workload)),
+        volumeMounts: [...dataMounts(spec), { name: 'keys', mountPath: '/etc/troupe' }],
+      },
+    ],
+    volumes: [
+      ...(isStateless ? [] : [dataVolume]),
+      { name: 'keys', emptyDir: { medium: 'Memory', sizeLimit: '4Mi' } },
+      { name: 'secret', secret: { secretName: names.secret, defaultMode: 0o400 } },
+    ],
+  });
+}
+
+/** The volume of a container's data. */
+export const dataVolume = { name: 'data', persistentVolumeClaim: { claimName: names.claim } };
+
+/** Where the folders of a volume `data` are mounted. */
+export function dataMounts({ mountPaths }: Pick<KeptSpec, 'mountPaths'>): readonly object[] {
+  return mountPaths.map((path) => ({ name: 'data', mountPath: path, subPath: folderOf(path) }));
+}
+
+/** What `FILL_SCRIPT` is told. */
+export function foldersOf({ mountPaths }: Pick<KeptSpec, 'mountPaths'>): readonly string[] {
+  return mountPaths.flatMap((path) => [folderOf(path), path]);
 }

@@ -29,6 +29,8 @@ export const KEYS_ANNOTATION = 'troupe.dev/keys';
 export const names = {
   /** The first pod. Each that takes the place of another has the next number. */
   pod: 'container-0',
+  /** The pod in which a command runs once, and its variables. */
+  once: 'once',
   container: 'container',
   prepare: 'prepare',
   claim: 'data',
@@ -80,10 +82,13 @@ export function nextPodName(name: string): string {
   return `container-${(numberOfPod(name) ?? 0) + 1}`;
 }
 
-/** The names of the pods that may be beside this one: the one to take its place, and the one whose place it took. */
+/**
+ * The names of the pods that may be beside this one: the one to take its place, the one whose place it took, and the
+ * one in which a command runs once.
+ */
 export function besides(name: string): readonly string[] {
   const number = numberOfPod(name) ?? 0;
-  return [nextPodName(name), ...(number === 0 ? [] : [`container-${number - 1}`])];
+  return [nextPodName(name), ...(number === 0 ? [] : [`container-${number - 1}`]), names.once];
 }
 
 /** Whether a pod was begun after another, to take its place. */

@@ -1,7 +1,7 @@
 import { errorText } from '../../../lib/errors.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { KubeClient } from './client.ts';
-import { type KubeNaming, labels } from './naming.ts';
+import { type KubeNaming, labels, names } from './naming.ts';
 import { hasEnded, objectView, type PodView, podView, workloadOf } from './views.ts';
 import { type KubeWatchTimes, ResourceWatch } from './watch.ts';
 
@@ -123,6 +123,8 @@ export class PodHistory {
       return undefined;
     }
     const pod = parsed.data;
+    // A command that runs once is none of the container's lives.
+    if (pod.metadata.name === names.once) return undefined;
     const life = this.#lives.get(id) ?? this.#born(id, pod);
     if (life.uid !== pod.metadata.uid) {
       if (isGone) {

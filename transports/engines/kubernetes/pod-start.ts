@@ -5,7 +5,7 @@ import { isReply } from './errors.ts';
 import type { Found } from './find.ts';
 import { type ClusterSettings, type PodOptions, podManifest, pullSecretManifest } from './manifests.ts';
 import { type KubeNaming, names } from './naming.ts';
-import { type Pods, pathOf } from './pods.ts';
+import { type PodPlace, type Pods, pathOf } from './pods.ts';
 import { hasEnded, hasNoShell, type PodView, podView, problemOf, workloadOf } from './views.ts';
 
 const anything = z.unknown();
@@ -45,9 +45,14 @@ export class PodStarter {
   }
 
   /** Makes a pod, or adopts one that another call made meanwhile. */
-  async apply(found: Found, options: PodOptions): Promise<PodView> {
-    const { client, naming, settings } = this.#parts;
-    const body = podManifest(naming, found, settings, options);
+  apply(found: Found, options: PodOptions): Promise<PodView> {
+    const { naming, settings } = this.#parts;
+    return this.write(found, podManifest(naming, found, settings, options));
+  }
+
+  /** The same, of a pod that is described already. */
+  async write(found: PodPlace, body: object): Promise<PodView> {
+    const { client } = this.#parts;
     try {
       return await client.apply(pathOf(found), body, podView);
     } catch (error) {
@@ -59,13 +64,28 @@ export class PodStarter {
   }
 
   /** Waits until a pod that was made runs or has ended, and resolves with it. Rejects with what is in its way. */
-  async untilRunning(found: Found, made: PodView, options: Omit<PodOptions, 'prepares'>): Promise<PodView> {
+  untilRunning(found: Found, made: PodView, options: Omit<PodOptions, 'prepares'>): Promise<PodView> {
+    return this.runs(found.spec.image, made, async () => {
+      // There is nobody to log in either: it runs without keys, on empty mount paths.
+      await this.#parts.pods.delete(found);
+      return this.apply(found, { prepares: false, ...options });
+    });
+  }
+
+  /** The same; `withoutShell` makes another one when the image has nothing to prepare it with, or rejects. */
+  async runs(
+    image: string,
+    made: PodView,
+    withoutShell: () => Promise<PodView>,
+    signal?: AbortSignal,
+  ): Promise<PodView> {
     const { pods } = this.#parts;
     const begun = Date.now();
     let prepares = true;
     let problem: EngineError | undefined;
     let follower = pods.follow(made);
     for (let pod: PodView | undefined = made; ; pod = await follower.next()) {
+      signal?.throwIfAborted();
       if (pod === undefined) throw new EngineError('unavailable', 'The container was removed while it started.');
       const workload = workloadOf(pod);
       if (workload?.state.running !== undefined) return pod;
@@ -74,13 +94,11 @@ export class PodStarter {
         throw new EngineError('refused', `The container cannot be started: ${over.message || over.reason}`);
       }
       if (prepares && hasNoShell(pod)) {
-        // There is nobody to log in either: it runs without keys, on empty mount paths.
         prepares = false;
-        await pods.delete(found);
-        follower = pods.follow(await this.apply(found, { prepares, ...options }));
+        follower = pods.follow(await withoutShell());
         continue;
       }
-      const now = problemOf(pod, found.spec.image);
+      const now = problemOf(pod, image);
       // Between two tries a kubelet says only that it waits.
       if (now === undefined) problem = undefined;
       else if (!now.isVague || problem === undefined) problem = now.error;

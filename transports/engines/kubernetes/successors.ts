@@ -31,6 +31,12 @@ interface KubeSuccessorParts {
   readonly networks: Pick<KubePrivateNetworks, 'lead'>;
   /** The container; undefined: there is none. */
   find(id: string): Promise<Found | undefined>;
+  readonly once: {
+    /** Whether somebody here waits for a command of this container that runs once. */
+    isAwaited(id: string): boolean;
+    /** Its variables go: before its pod does, so that whoever comes after a crash in between finds the pod. */
+    forget(found: Found): Promise<void>;
+  };
 }
 
 const anything = z.unknown();
@@ -124,18 +130,29 @@ export class KubeSuccessors {
     await Promise.allSettled([this.#lead(found), this.#parts.networks.lead(found)]);
   }
 
-  /** As `Engine.endOthers`. */
+  /** As `Engine.endOthers`. A command that runs once, and is waited for here, is none of them. */
   async end(found: Found, graceSeconds: number): Promise<void> {
-    const { pods } = this.#parts;
+    const { pods, once } = this.#parts;
     const { id, pod } = found;
     this.#begun.delete(id);
-    const others = await this.#others(found);
+    const others = (await this.#others(found)).filter((one) => !isOnce(one) || !once.isAwaited(id));
     if (others.length === 0) return;
+    if (others.some(isOnce)) await once.forget(found);
     // A platform that was killed in a promotion left it, and whoever asks would meet one that ends.
     await Promise.all([this.#lead(found), this.#parts.networks.lead(found)]);
     await Promise.all(
-      others.map((one) => pods.delete(placeOf(one), isLaterPod(one.metadata.name, pod) ? 0 : graceSeconds)),
+      others.map((one) =>
+        pods.delete(placeOf(one), isOnce(one) || isLaterPod(one.metadata.name, pod) ? 0 : graceSeconds),
+      ),
     );
+  }
+
+  /** From now on service and alias lead to the container's pod alone, and not to all pods of its namespace. */
+  async tellApart(found: Found): Promise<void> {
+    await this.#mark(found, await this.#parts.pods.of(found));
+    // Also when that is written: a platform may have ended before it did the rest.
+    if (!found.isKept) await this.#lead(found);
+    await this.#parts.networks.lead(found);
   }
 
   /** Deletes what is beside a container that is removed, and waits for none of it. */
@@ -153,9 +170,9 @@ export class KubeSuccessors {
   }
 
   /** The pod that runs is told by its name from the one that comes: by the namespace, and by the service. */
-  async #mark(found: Found, present: PodView): Promise<void> {
+  async #mark(found: Found, present: PodView | undefined): Promise<void> {
     const { client } = this.#parts;
-    if (present.metadata.labels[labels.pod] !== found.pod) {
+    if (present !== undefined && present.metadata.labels[labels.pod] !== found.pod) {
       const body = { metadata: { labels: { [labels.pod]: found.pod }, uid: present.metadata.uid } };
       await client.call('PATCH', pathOf(found), { body, contentType: MERGE });
     }
@@ -211,6 +228,10 @@ function forSecond(error: unknown): unknown {
   const what = 'No node of the cluster has room for a second pod beside the one that runs';
   const todo = 'Make room, or stop the container, change its image, and start it';
   return new EngineError('unavailable', `${what}${said} ${todo}.`, { cause: error });
+}
+
+function isOnce({ metadata }: PodView): boolean {
+  return metadata.name === names.once;
 }
 
 function isGoing({ metadata }: PodView): boolean {
