@@ -62,6 +62,7 @@ async function open(context: TestContext, change: Partial<FrontOptions> = {}) {
     store: files.store,
     pinned: async () => new Set(),
     holds: async () => true,
+    limitMb: async () => null,
     metrics: new Registry(),
     log,
     ...change,
@@ -181,6 +182,10 @@ test(
     assert.ok(used >= MIB && used < 1.1 * MIB, `${used}`);
     assert.equal(limit, 3 * MIB);
     assert.equal((await core.usage('admin')).limit, undefined);
+    const alone = await open(t, { limitMb: async (user) => (user === 'ann' ? 5 : null) });
+    const { usage } = askFront({ address: alone.address, host: HOST, key: alone.key, log });
+    const limits = [(await usage('ann')).limit, (await usage('bob')).limit];
+    assert.deepEqual(limits, [5 * MIB, undefined], 'one user has a limit, all have none');
     const strange = parseRegistryKey(await newRegistryKey());
     await assert.rejects(askFront({ address, host: HOST, key: strange, log }).usage('ann'), /does not answer now/);
     await assert.rejects(askFront({ address, host: 'registry.other.test', key, log }).usage('ann'));

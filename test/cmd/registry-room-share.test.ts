@@ -36,7 +36,7 @@ async function storeOf(t: TestContext, mentions: number) {
   return { files, layer, manifest, bytes: text.length + 'a layer'.length };
 }
 
-function quotaOf(files: ReturnType<typeof registryFiles>) {
+function quotaOf(files: ReturnType<typeof registryFiles>, limit = 5) {
   const barrier = new RegistryBarrier({ host: '127.0.0.1', port: 1 });
   const looks = { now: 0, most: 0, all: 0 };
   const pinned = async () => {
@@ -48,7 +48,7 @@ function quotaOf(files: ReturnType<typeof registryFiles>) {
     return new Set<string>();
   };
   const mayPush = async (authorization: string | undefined) => authorization === ANN;
-  const quota = new RegistryQuota({ files, barrier, limit: () => 5, mayPush, pinned, log: silentLog });
+  const quota = new RegistryQuota({ files, barrier, limit: async () => limit, mayPush, pinned, log: silentLog });
   const ask = async (method: string, path: string, authorization: string | undefined) => {
     const field = (name: string) => (name === 'authorization' ? authorization : undefined);
     const admitted = await quota.admit({ method, target: `/v2/ann/app/${path}`, field });
@@ -119,4 +119,17 @@ test('a user without room makes the pushes of others wait for a small part of th
   assert.ok(closedMs > 1000 && closedMs < 3000, `closed for ${Math.round(closedMs)} of 5000 ms`);
   assert.equal(looks.most, 1);
   if (typeof leave === 'function') leave();
+});
+
+test('who may have nothing pushes nothing, and is told who decides that', async (t) => {
+  const { files } = await storeOf(t, 0);
+  const { ask } = quotaOf(files, 0);
+  const word = 'The administrator lets ann push no images: ask for room there.';
+  assert.equal(await ask('POST', 'blobs/uploads/', ANN), word);
+  assert.deepEqual(await ask('POST', 'blobs/uploads/', NOBODY), {}, 'the registry itself refuses who has no right');
+  const admitted = await ask('PUT', 'manifests/1', ANN);
+  assert.ok(typeof admitted !== 'string', 'it may take off a tag of what is there');
+  await rm(files.store, { recursive: true });
+  assert.equal(await ask('PUT', 'manifests/1', ANN).then((said) => typeof said), 'object', 'it is known for a while');
+  assert.equal(await quotaOf(files, 0).ask('PUT', 'manifests/1', ANN), word, 'there is no tag to take off');
 });

@@ -48,12 +48,15 @@ export type Admit = NonNullable<WriteBarrier['admit']>;
 /** Whether the token that came along lets push to repositories of this user, or delete there. */
 export type MayPush = (authorization: string | undefined, owner: string) => Promise<boolean>;
 
+/** How much a user may have, in bytes; undefined: as much as the disk takes. */
+export type RoomOf = (owner: string) => Promise<number | undefined>;
+
 /** What it works with. */
 interface QuotaOptions {
   readonly files: StoreFiles;
   readonly barrier: RegistryBarrier;
   /** In bytes; undefined: there is none. */
-  readonly limit: (owner: string) => number | undefined;
+  readonly limit: RoomOf;
   readonly mayPush: MayPush;
   readonly pinned: Pinned;
   readonly log: Log;
@@ -97,7 +100,7 @@ interface Counted {
 interface ToldUsage {
   readonly at: number;
   readonly turn: number;
-  readonly usage: Promise<RegistryUsage>;
+  readonly used: Promise<number>;
   isKnown: boolean;
 }
 
@@ -116,34 +119,39 @@ export class RegistryQuota {
   }
 
   /** What a user has now, without what a push that needs the room would get. Rejects as a collection does. */
-  usage(owner: string): Promise<RegistryUsage> {
+  async usage(owner: string): Promise<RegistryUsage> {
+    const [used, limit] = await Promise.all([this.#used(owner), this.#options.limit(owner)]);
+    return { used, limit };
+  }
+
+  #used(owner: string): Promise<number> {
     const now = performance.now();
     const told = this.#told.get(owner);
     const turn = this.#users.get(owner)?.turn ?? 0;
     // However often it changes meanwhile, a user has it counted once at a time.
-    if (told !== undefined && (!told.isKnown || (told.turn === turn && now - told.at < TOLD_MS))) return told.usage;
+    if (told !== undefined && (!told.isKnown || (told.turn === turn && now - told.at < TOLD_MS))) return told.used;
     for (const [name, { at, isKnown }] of this.#told) if (isKnown && now - at >= TOLD_MS) this.#told.delete(name);
-    const usage = this.#usage(owner);
-    const counted = { at: now, turn, usage, isKnown: false };
-    usage.then(
+    const used = this.#needed(owner);
+    const counted = { at: now, turn, used, isKnown: false };
+    used.then(
       () => {
         counted.isKnown = true;
       },
       () => this.#told.delete(owner),
     );
     this.#told.set(owner, counted);
-    return usage;
+    return used;
   }
 
-  async #usage(owner: string): Promise<RegistryUsage> {
-    const { files, limit, pinned } = this.#options;
+  async #needed(owner: string): Promise<number> {
+    const { files, pinned } = this.#options;
     const { held, uploads, blobs } = await usageOf(files, owner);
-    if (blobs.size === 0 && uploads.size === 0) return { used: 0, limit: limit(owner) };
+    if (blobs.size === 0 && uploads.size === 0) return 0;
     const garbage = await this.#inTurn.run('look', () => lookForGarbage(files, { now: Date.now(), owner, pinned }));
     let used = held;
     for (const size of uploads.values()) used += size;
     for (const { folder, bytes } of garbage.blobs) if (blobs.has(folder.slice(-64))) used -= bytes;
-    return { used, limit: limit(owner) };
+    return used;
   }
 
   /** Says whether there is room for a request. */
@@ -152,10 +160,10 @@ export class RegistryQuota {
       const part = partOf(method, target);
       const owner = part === undefined ? undefined : ownerIn(part.repository);
       if (part === undefined || owner === undefined) return {};
-      const limit = this.#options.limit(owner);
       // Without the right to push the registry refuses, and nobody is told what others have.
-      if (limit === undefined) return {};
       if (!(await this.#options.mayPush(field('authorization'), owner))) return {};
+      const limit = await this.#options.limit(owner);
+      if (limit === undefined) return {};
       if (method === 'DELETE') return this.#noted(owner);
       const declared = Number(field('content-length') ?? 0);
       const decide = (isNew: boolean) => this.#decide({ owner, limit, part, declared }, isNew);
@@ -354,12 +362,15 @@ function hasRoom(
   { used, limit, bytes, manifests }: { used: number; limit: number; bytes: number; manifests: number },
   kind: PushedPart['kind'],
 ): boolean {
+  // Who has nothing has no tag to take off.
+  if (limit === 0 && used === 0) return false;
   if (used + bytes <= limit) return kind !== 'begin' || used < limit;
   if (kind === 'manifest') return manifests + bytes <= MOST_MANIFESTS;
   return kind === 'upload' && bytes === 0;
 }
 
 function sentence(owner: string, used: number, limit: number, needed: number): string {
+  if (limit === 0) return `The administrator lets ${owner} push no images: ask for room there.`;
   const more = needed === 0 ? '' : `, and this takes ${count(needed)} more`;
   return (
     `The images of ${owner} hold ${count(used)} of ${count(limit)} bytes${more}. Remove images with ` +

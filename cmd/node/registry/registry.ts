@@ -61,6 +61,8 @@ interface OwnRegistryOptions {
   readonly pinned: Pinned;
   /** Asked before each write. */
   readonly holds: StillHolds;
+  /** Asked before each write for how much a user may have; null: as much as all. */
+  readonly limitMb: WatchOptions['limitMb'];
 }
 
 /**
@@ -68,7 +70,7 @@ interface OwnRegistryOptions {
  * tried again and again, and the platform goes on. Throws CliError for a damaged key.
  */
 export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnRegistry> {
-  const { environment, dataDir, log, onProgress, pinned, holds } = options;
+  const { environment, dataDir, log, onProgress, pinned, holds, limitMb } = options;
   const files = registryFiles(dataDir);
   const host = registryHostOf(options.domain);
   const { key, secret } = await registryKeyOf(files);
@@ -97,7 +99,7 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
     architecture: imageArchitecture(),
     environment: { ...environment, REGISTRY_HOST: host, REGISTRY_SIGNING_KEY: key },
   };
-  const parts = { environment, files, host, port, key, last, pinned, holds, log };
+  const parts = { environment, files, host, port, key, last, pinned, holds, limitMb, log };
   const { parts: seen, close } = bucket === undefined ? withStore(parts) : withoutStore(parts);
   return {
     ...own,

@@ -53,7 +53,7 @@ export async function openTrialRegistry(t: Cleanup, repositories: readonly strin
   const fronted = isFronted ? await openTrialFront(t, { files, key, port, pinned }) : undefined;
   const barrier = fronted?.barrier ?? new RegistryBarrier({ host: '127.0.0.1', port });
   const mayPush = pushTokens(ownKeys(key), HOST, ISSUER);
-  const limit = (owner: string) => (owner === 'library' ? undefined : bytes);
+  const limit = async (owner: string) => (owner === 'library' ? undefined : bytes);
   const limits = new RegistryQuota({ files, barrier, limit, mayPush, pinned, log: silentLog });
   if (bytes !== undefined) barrier.admit = limits.admit;
   const database = await testDatabase();
@@ -110,6 +110,7 @@ async function openTrialFront(
     store: files.store,
     pinned,
     holds: async () => true,
+    limitMb: async () => null,
     metrics: new Registry(),
     log: silentLog,
     room: async () => 'enough',

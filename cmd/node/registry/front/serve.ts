@@ -52,12 +52,12 @@ export async function serveRegistry(options: RegistryServeOptions): Promise<void
   try {
     const { metrics, onAccess } = numbers();
     shipped.metrics(metrics);
-    const { holds, close } = holdersOver(connection, log);
+    const { holds, limitMb, close } = holdersOver(connection, log);
     teardown.add('database', close);
     const pinned = () => pinnedImages(connection, environment.DEFAULT_IMAGE, log);
     // Empty where a manifest has no folder.
     const store = options.store || undefined;
-    const front = openFront({ environment, host, address, keys, store, pinned, holds, metrics, log });
+    const front = openFront({ environment, host, address, keys, store, pinned, holds, limitMb, metrics, log });
     teardown.add('what watches over writes', () => front.close());
     const listener = await listenPlain({ ...listenAt, decider: front, isTrusted: () => true, onAccess }).catch(
       (cause: unknown) => {
