@@ -7,8 +7,8 @@ import { LIBRARY } from '../../../proto/repositories.ts';
 import type { Environment } from '../../config/config.ts';
 import { RegistryBarrier } from './barrier.ts';
 import { type CollectTimes, keepCollected, type Pinned } from './collect.ts';
-import type { StoreFiles } from './files.ts';
 import { heldFirst } from './holders.ts';
+import type { ImageStore } from './image-store.ts';
 import { pushTokens, tokenHolders } from './may-push.ts';
 import { type Admit, RegistryQuota, type RoomOf } from './quota.ts';
 import type { TokenKeys } from './token-keys.ts';
@@ -16,7 +16,7 @@ import type { TokenKeys } from './token-keys.ts';
 /** What it works with. */
 export interface WatchOptions {
   readonly environment: Pick<Environment, 'REGISTRY_USER_MB' | 'ADMIN_USERNAME' | 'REGISTRY_ISSUER'>;
-  readonly files: StoreFiles;
+  readonly store: ImageStore;
   /** The registry's own listener. */
   readonly address: UpstreamAddress;
   /** As images name it. */
@@ -50,12 +50,12 @@ interface StoreWatch {
 
 /** Begins to watch over a store: its users have their room, and what has no name is collected. */
 export function watchStore(options: WatchOptions): StoreWatch {
-  const { environment, files, address, host, keys, last, pinned, log, times, between = (then) => then } = options;
+  const { environment, store, address, host, keys, last, pinned, log, times, between = (then) => then } = options;
   const { REGISTRY_ISSUER: issuer } = environment;
   const barrier = new RegistryBarrier(address, { formerMs: options.formerMs });
-  const collector = keepCollected({ files, barrier, last, log, pinned, times });
+  const collector = keepCollected({ store, barrier, last, log, pinned, times });
   const quota = new RegistryQuota({
-    files,
+    store,
     barrier,
     limit: roomOf(environment, options.limitMb),
     mayPush: pushTokens(keys, host, issuer),
@@ -79,7 +79,14 @@ function roomOf(
 }
 
 /** The barrier of a registry whose images are not seen from here: it asks for who pushes alone. */
-export function watchHolders({ environment, address, host, keys, holds, log }: WatchOptions): RegistryBarrier {
+export function watchHolders({
+  environment,
+  address,
+  host,
+  keys,
+  holds,
+  log,
+}: Omit<WatchOptions, 'store'>): RegistryBarrier {
   const barrier = new RegistryBarrier(address);
   const holders = tokenHolders(keys, host, environment.REGISTRY_ISSUER);
   barrier.admit = heldFirst(holders, holds, async () => ({}), log);
