@@ -195,6 +195,20 @@ test('a bucket that is away refuses nothing for want of room, and the log says s
   assert.ok(!log().includes(SECRET));
 });
 
+test('who has more names than can be counted pushes nothing, and may delete', options, async (t) => {
+  const { served, push, usage, ask, urlOf } = await open(t, 1000);
+  const image = imageOf(1);
+  assert.equal(await push(image, '1', 'bob/app'), undefined);
+  // A hundred pages, of seven names here.
+  for (let i = 0; i <= 700; i += 1) served.put(`docker/registry/v2/repositories/ann/app/_manifests/tags/t${i}/x`, '');
+  const word = /The repositories of ann have more tags and parts than can be counted. Remove whole images with `skopeo/;
+  assert.match((await push(imageOf(1), '1')) ?? '', word);
+  assert.match((await ask('PUT', urlOf('manifests/1'), image.text, image.type)).text, word);
+  await assert.rejects(usage('ann'), /does not answer now/);
+  assert.equal((await ask('DELETE', urlOf(`manifests/${image.digest}`))).status, 404);
+  assert.equal(await push(imageOf(1), '2', 'bob/app'), undefined, 'others go on');
+});
+
 test('what a push, a collection and a look cost in requests', options, async (t) => {
   const { served, bucket, push } = await open(t, 1000);
   const sum = () => [...served.asked.values()].reduce((all, count) => all + count, 0);

@@ -8,6 +8,11 @@ export class StoreAway extends Error {
   override readonly name = 'StoreAway';
 }
 
+/** It has more than is looked at. */
+export class StoreTooLarge extends Error {
+  override readonly name = 'StoreTooLarge';
+}
+
 /** What is there under a path. A folder has no bytes. */
 export interface StoreEntry {
   readonly bytes: number;

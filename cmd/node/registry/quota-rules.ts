@@ -71,4 +71,12 @@ export function sentence(owner: string, used: number, limit: number, needed: num
   );
 }
 
+/** Of a bucket. */
+export function tooManyNames(owner: string): string {
+  return (
+    `The repositories of ${owner} have more tags and parts than can be counted. Remove whole images with ` +
+    '`skopeo delete`, or ask the administrator to.'
+  );
+}
+
 const count = (bytes: number): string => bytes.toLocaleString('en-US');

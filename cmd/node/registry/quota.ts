@@ -11,9 +11,9 @@ import type { RegistryUsage } from '../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { RegistryBarrier } from './barrier.ts';
 import { collectGarbage, lookForGarbage, type Pinned } from './collect.ts';
-import { type ImageStore, StoreAway } from './image-store.ts';
+import { type ImageStore, StoreAway, StoreTooLarge } from './image-store.ts';
 import { deletedFolder, ownerIn, type PushedPart, partOf } from './pushed-part.ts';
-import { type Counted, hasRoom, type OpenWrite, sentence, sizes, sum } from './quota-rules.ts';
+import { type Counted, hasRoom, type OpenWrite, sentence, sizes, sum, tooManyNames } from './quota-rules.ts';
 import { type StoreUsage, usageOf } from './usage.ts';
 
 /**
@@ -104,6 +104,7 @@ export class RegistryQuota {
   async usage(owner: string): Promise<RegistryUsage> {
     const limit = await this.#options.limit(owner);
     const used = await this.#used(owner).catch((cause: unknown) => {
+      if (cause instanceof StoreTooLarge) throw new Refusal('unavailable', { message: tooManyNames(owner) });
       if (!(cause instanceof StoreAway)) throw cause;
       throw new Refusal('unavailable', {
         message: 'The bucket of the images does not answer now. Try again in a moment.',
@@ -173,6 +174,8 @@ export class RegistryQuota {
         this.#options.log.warn({ err: error }, 'the bucket does not tell what a user has: no push is refused for it');
         return {};
       }
+      // Else nobody would be counted who makes enough of it.
+      if (error instanceof StoreTooLarge) return tooManyNames(ownerIn(partOf(method, target)?.repository ?? '') ?? '');
       this.#options.log.warn({ err: error }, 'what a user has in the registry could not be counted');
       throw error;
     }

@@ -16,6 +16,8 @@ export interface TestBucket {
   begun(): readonly string[];
   /** Requests so far, by what was asked: `GET list`, `HEAD`, `POST delete`. Those of Distribution are left out. */
   readonly asked: ReadonlyMap<string, number>;
+  /** Puts an object there. */
+  put(key: string, content: string): void;
   /** Makes all that it has so much older, ms. */
   age(ms: number): void;
   /** From then on it answers 503, until it is called with false. */
@@ -185,6 +187,7 @@ export async function serveBucket(
     unknown,
     begun: () => [...begun.values()].map(({ key }) => key),
     asked: counts,
+    put: (key, content) => objects.set(key, Buffer.from(content)),
     age: (ms) => {
       for (const one of [...held.values(), ...begun.values()]) one.at -= ms;
     },

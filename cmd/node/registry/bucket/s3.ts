@@ -5,7 +5,7 @@ import { AwsV4Signer } from 'aws4fetch';
 import { Semaphore } from '../../../../lib/concurrency.ts';
 import { errorText } from '../../../../lib/errors.ts';
 import type { RegistryBucket } from '../files.ts';
-import { StoreAway } from '../image-store.ts';
+import { StoreAway, StoreTooLarge } from '../image-store.ts';
 import { elementsIn, escaped, textIn } from './xml.ts';
 
 /** Requests at a time. */
@@ -21,7 +21,6 @@ const SAME_CLOCK_MS = 30_000;
 
 /** An object of the bucket. */
 export interface S3Object {
-  readonly key: string;
   readonly bytes: number;
   readonly atMs: number;
   /** Another one for another content. */
@@ -70,25 +69,28 @@ export class S3Bucket {
     return this.#requests;
   }
 
-  /** All that begins with `prefix`, in pages of a thousand; more than `most` pages are refused. */
-  async list(prefix: string, most: number, signal?: AbortSignal): Promise<S3Object[]> {
-    const found: S3Object[] = [];
+  /** Tells of all that begins with `prefix`, in pages of a thousand. Rejects with StoreTooLarge beyond `most` pages. */
+  async list(
+    {
+      prefix,
+      most,
+      signal,
+    }: { readonly prefix: string; readonly most: number; readonly signal?: AbortSignal | undefined },
+    onObject: (key: string, object: S3Object) => void,
+  ): Promise<void> {
     let token: string | undefined;
     for (let page = 0; page < most; page += 1) {
       const query = { 'list-type': '2', prefix, ...(token === undefined ? {} : { 'continuation-token': token }) };
       const { text } = await this.#ask({ method: 'GET', query, signal });
       for (const one of elementsIn(text, 'Contents')) {
-        found.push({
-          key: textIn(one, 'Key') ?? '',
-          bytes: Number(textIn(one, 'Size') ?? 0),
-          atMs: this.#time(textIn(one, 'LastModified')),
-          etag: textIn(one, 'ETag') ?? '',
-        });
+        const bytes = Number(textIn(one, 'Size') ?? 0);
+        const object = { bytes, atMs: this.#time(textIn(one, 'LastModified')), etag: textIn(one, 'ETag') ?? '' };
+        onObject(textIn(one, 'Key') ?? '', object);
       }
       token = textIn(text, 'NextContinuationToken');
-      if (textIn(text, 'IsTruncated') !== 'true' || token === undefined) return found;
+      if (textIn(text, 'IsTruncated') !== 'true' || token === undefined) return;
     }
-    throw new StoreAway(`the bucket has more than ${most},000 objects below ${prefix}`);
+    throw new StoreTooLarge(`the bucket has more than ${most},000 objects below ${prefix}`);
   }
 
   /** The text of an object; undefined when there is none. */
@@ -102,7 +104,7 @@ export class S3Bucket {
     const { status, headers } = await this.#ask({ method: 'HEAD', key, signal }, [404]);
     if (status === 404) return undefined;
     const bytes = Number(headers.get('content-length') ?? 0);
-    return { key, bytes, atMs: this.#time(headers.get('last-modified')), etag: headers.get('etag') ?? '' };
+    return { bytes, atMs: this.#time(headers.get('last-modified')), etag: headers.get('etag') ?? '' };
   }
 
   /** Removes objects, a thousand with each request. Those that are not there are none the less gone. */

@@ -60,8 +60,12 @@ export class BucketStore implements ImageStore {
     const tree = new ListedTree();
     const folders = owner === undefined ? ['repositories', 'blobs'] : [repositoriesOf(owner)];
     const most = owner === undefined ? MOST_PAGES.all : MOST_PAGES.owner;
-    const lists = await Promise.all(folders.map((folder) => this.#s3.list(`${ROOT}${folder}/`, most, signal)));
-    for (const object of lists.flat()) tree.put(object.key.slice(ROOT.length), object);
+    const put = (key: string, { bytes, atMs, etag }: S3Object) => {
+      const path = ownText(key.slice(ROOT.length));
+      // Other links have their digest in their name.
+      tree.put(path, { bytes, atMs, etag: path.includes('/_manifests/tags/') ? ownText(etag) : '' });
+    };
+    await Promise.all(folders.map((folder) => this.#s3.list({ prefix: `${ROOT}${folder}/`, most, signal }, put)));
     for (const folder of this.#noted.keys()) {
       const isSeen = owner === undefined || folder.startsWith(`${repositoriesOf(owner)}/`);
       if (isSeen && tree.at(folder) === undefined) tree.put(folder);
@@ -121,8 +125,9 @@ export class BucketStore implements ImageStore {
   async removeUploads(uploads: readonly UnfinishedUpload[]): Promise<void> {
     for (const { folder } of uploads) {
       for (const upload of await this.#s3.uploads(`${ROOT}${folder}/data`)) await this.#s3.abort(upload);
-      const objects = await this.#s3.list(`${ROOT}${folder}/`, 1);
-      await this.#s3.remove(objects.map(({ key }) => key));
+      const keys: string[] = [];
+      await this.#s3.list({ prefix: `${ROOT}${folder}/`, most: 1 }, (key) => keys.push(key));
+      await this.#s3.remove(keys);
     }
   }
 
@@ -161,7 +166,7 @@ export class BucketStore implements ImageStore {
       folders.map(async (folder) => {
         // Some stores tell of the uploads of one object alone.
         const begun = await this.#s3.uploads(`${ROOT}${folder}/data`, signal);
-        return this.#upload(folder, begun, tree.objectsBelow(folder), signal);
+        return this.#upload(tree, folder, begun, signal);
       }),
     );
     if (owner !== undefined) return found;
@@ -170,17 +175,18 @@ export class BucketStore implements ImageStore {
       const folder = folderOf(key);
       return folder.includes('/_uploads/') && tree.at(folder) === undefined;
     });
-    const rest = await Promise.all(lost.map((upload) => this.#upload(folderOf(upload.key), [upload], [], signal)));
+    const rest = await Promise.all(lost.map((upload) => this.#upload(tree, folderOf(upload.key), [upload], signal)));
     return [...found, ...rest];
   }
 
   async #upload(
+    tree: ListedTree,
     folder: string,
     begun: readonly S3Upload[],
-    objects: readonly S3Object[],
     signal: AbortSignal | undefined,
   ): Promise<UnfinishedUpload> {
-    let bytes = objects.find(({ key }) => key.endsWith('/data'))?.bytes ?? 0;
+    const objects = tree.objectsBelow(folder);
+    let bytes = tree.objectAt(`${folder}/data`)?.bytes ?? 0;
     let atMs = Math.max(0, ...objects.map((object) => object.atMs), ...begun.map((upload) => upload.atMs));
     for (const upload of begun) {
       const parts = await this.#s3.parts(upload, signal);
@@ -189,6 +195,11 @@ export class BucketStore implements ImageStore {
     }
     return { name: folder.slice(folder.lastIndexOf('/') + 1), folder, bytes, atMs };
   }
+}
+
+/** A piece of a text would keep all of the text. */
+function ownText(piece: string): string {
+  return Buffer.from(piece).toString();
 }
 
 /** The folder that an object is in, below the root. */

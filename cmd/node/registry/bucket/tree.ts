@@ -45,7 +45,7 @@ export class ListedTree {
     return [...folder].filter(([, inside]) => inside instanceof Map).map(([name]) => name);
   }
 
-  /** All objects below a path. */
+  /** All objects below a path, in no order. */
   objectsBelow(path: string): S3Object[] {
     const found: S3Object[] = [];
     const waiting = [this.at(path)];
