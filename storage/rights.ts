@@ -133,12 +133,12 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
     },
   ],
   notify: [...COMMON, ...MEMBER, AUDIT, KEPT_ANSWERS, allOf(OWNED.notify), { known_users: READ }],
-  // Which images may not go, and whether who pushes still may.
+  // Which images may not go, whether who pushes still may, and how much room they have.
   registry: [
     {
       containers: { select: 'image, next_image, former_image' },
       container_revisions: { select: 'images' },
-      users: { select: 'id, username, disabled_at, sessions_from, sessions_epoch, kept_session' },
+      users: { select: 'id, username, disabled_at, sessions_from, sessions_epoch, kept_session, registry_limit_mb' },
       api_tokens: { select: 'id, user_id, service_account_id, scopes, expires_at' },
       service_accounts: { select: 'id, name, scopes' },
       ended_sessions: { select: 'token_id' },

@@ -692,11 +692,13 @@ create table users (
   sessions_epoch integer not null default 0,
   kept_session text,
   has_images boolean not null default false,
+  registry_limit_mb integer,
   constraint users_pkey PRIMARY KEY (id),
   constraint users_display_name_check CHECK (((length(display_name) >= 1) AND (length(display_name) <= 128))),
   constraint users_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),
   constraint users_leaving CHECK ((leaving = ANY (ARRAY['stop'::text, 'remove'::text]))),
   constraint users_leaving_disabled CHECK (((leaving IS NULL) OR (disabled_at IS NOT NULL))),
+  constraint users_registry_limit_mb_check CHECK ((registry_limit_mb >= 0)),
   constraint users_username_check CHECK ((username ~ '^[a-z0-9][a-z0-9._-]{0,62}$'::text)),
   constraint users_username_key UNIQUE (username)
 );

@@ -32,6 +32,7 @@ export const ENDPOINTS = {
   adminAddRoute: 'POST /api/admin/routes',
   adminAddUser: 'POST /api/admin/users',
   adminAudit: 'GET /api/admin/audit',
+  adminChangeUser: 'PATCH /api/admin/users/{id}',
   adminDeleteContainer: 'DELETE /compute/admin/containers/{id}',
   adminDeleteRoute: 'DELETE /api/admin/routes/{id}',
   adminDisableUser: 'POST /api/admin/users/{id}/disable',
@@ -187,6 +188,7 @@ export interface Definitions {
   readonly adminAddRoute: typeof authAdmin.adminAddRoute;
   readonly adminAddUser: typeof authAdmin.adminAddUser;
   readonly adminAudit: typeof authAdmin.adminAudit;
+  readonly adminChangeUser: typeof authAdmin.adminChangeUser;
   readonly adminDeleteContainer: typeof computeImages.adminDeleteContainer;
   readonly adminDeleteRoute: typeof authAdmin.adminDeleteRoute;
   readonly adminDisableUser: typeof authAdmin.adminDisableUser;

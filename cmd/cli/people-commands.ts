@@ -75,6 +75,10 @@ function addUsers(program: Command): void {
     'forget-keys <name>',
     'delete all security keys of somebody who lost them: the password is enough again',
   ).action(inUsers((of) => of.usersForgetKeys));
+  command(
+    'registry-limit <name> <mb>',
+    'how many MiB the images of a user may hold: a number, 0 for none, or "default" for what all may',
+  ).action(inUsers((of) => of.usersRegistryLimit));
   command('disable <name>', 'let a user in no more: sessions, tokens and all that is open end; containers go on')
     .option('--stop', 'stop their containers, too')
     .action(inUsers((of) => of.usersDisable));

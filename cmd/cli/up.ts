@@ -152,7 +152,7 @@ export async function up(options: UpOptions): Promise<void> {
   }
 }
 
-type RegistryParts = Omit<Parameters<typeof openOwnRegistry>[0], 'port' | 'pinned' | 'holds'>;
+type RegistryParts = Omit<Parameters<typeof openOwnRegistry>[0], 'port' | 'pinned' | 'holds' | 'limitMb'>;
 
 /** The registry that comes along; undefined where there is to be none, or its program is not there. */
 async function registryFor(
@@ -168,10 +168,10 @@ async function registryFor(
     return undefined;
   }
   const { environment, log } = parts;
-  const { holds, close } = holdersOver(connection, log);
+  const { holds, limitMb, close } = holdersOver(connection, log);
   teardown.add('database of the image registry', close);
   const pinned = () => pinnedImages(connection, environment.DEFAULT_IMAGE, log);
-  const registry = await openOwnRegistry({ ...parts, port: registryPort(portOffset), pinned, holds });
+  const registry = await openOwnRegistry({ ...parts, port: registryPort(portOffset), pinned, holds, limitMb });
   teardown.add('image registry', () => registry.close());
   return registry;
 }

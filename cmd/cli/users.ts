@@ -4,10 +4,17 @@ import { createInterface } from 'node:readline/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { addPasswordLink, newPasswordLink } from '../../actors/auth/users/password-links.ts';
 import { beginRemoval, disableUser, enableUser, forgetUser } from '../../actors/auth/users/user-state.ts';
-import { addUser, forgetKeys, generatePassword, listUsers, setPassword } from '../../actors/auth/users/users.ts';
+import {
+  addUser,
+  forgetKeys,
+  generatePassword,
+  limitImages,
+  listUsers,
+  setPassword,
+} from '../../actors/auth/users/users.ts';
 import { operatorEntry } from '../../actors/service/audit.ts';
 import { firstLineOf } from '../../lib/first-line.ts';
-import type { PasswordLinkLifetime } from '../../proto/auth/admin.ts';
+import { MOST_REGISTRY_MB, type PasswordLinkLifetime } from '../../proto/auth/admin.ts';
 import type { Db } from '../../storage/db.ts';
 import { type Left, untilSessions } from '../../storage/offboarding.ts';
 import { listNodes } from '../../storage/placement/nodes.ts';
@@ -118,15 +125,35 @@ export async function usersForgetKeys(username: string, options: CommandOptions)
 /** Prints all users, one a line: name, id, when added, and the state. */
 export async function usersList(options: CommandOptions): Promise<void> {
   const users = await onDatabase(options, listUsers);
-  const rows = users.map(({ id, username, displayName, createdAt, disabledAt, leaving }) => ({
+  const rows = users.map(({ id, username, displayName, createdAt, disabledAt, leaving, registryLimitMb }) => ({
     id,
     username,
     display_name: displayName,
     created_at: createdAt.toISOString(),
     state: leaving === 'remove' ? 'leaving' : disabledAt === null ? 'active' : 'disabled',
+    registry_limit_mb: registryLimitMb,
   }));
-  const cells = rows.map(({ username, id, created_at, state }) => [username, id, created_at, state]);
-  print(options, rows, () => tableLines(['USERNAME', 'ID', 'ADDED', 'STATUS'], cells).join('\n'));
+  const cells = rows.map(({ username, id, created_at, registry_limit_mb: mb, state }) => {
+    return [username, id, created_at, mb === null ? 'default' : `${mb} MiB`, state];
+  });
+  print(options, rows, () => tableLines(['USERNAME', 'ID', 'ADDED', 'IMAGES', 'STATUS'], cells).join('\n'));
+}
+
+/** Sets how much the images of one user may hold: MiB, or `default` for what all may have. */
+export async function usersRegistryLimit(username: string, limit: string, options: CommandOptions): Promise<void> {
+  const limitMb = limit === 'default' ? null : Number(/^[0-9]{1,9}$/.exec(limit)?.[0] ?? Number.NaN);
+  if (limitMb !== null && !(limitMb <= MOST_REGISTRY_MB))
+    throw new CliError(
+      `The limit is ${JSON.stringify(limit)}: give a number of MiB such as 10240, 0 to let ${username} push no ` +
+        'images, or "default" for what all may have.',
+    );
+  const { ADMIN_USERNAME } = readEnvironment(process.env);
+  const { id, before, changed } = await onDatabase(options, (db) => limitImages(db, username, limitMb, ADMIN_USERNAME));
+  print(options, { id, username, registry_limit_mb: limitMb, before, changed }, () => {
+    if (limitMb === 0) return `${username} may push no images. Those that are there stay.`;
+    const most = limitMb === null ? 'what REGISTRY_USER_MB says' : `${limitMb} MiB`;
+    return `The images of ${username} may hold ${most}, from the next push on.`;
+  });
 }
 
 /** Longest line of standard input, in characters: far more than a password may have. */

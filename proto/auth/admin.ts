@@ -26,6 +26,8 @@ const userSchema = z.object({
   state: userStateSchema,
   created_at: z.iso.datetime(),
   disabled_at: z.iso.datetime().nullable(),
+  /** MiB that their images may hold in the platform's own registry; null: as many as the platform says. */
+  registry_limit_mb: z.int().nullable(),
 });
 export type AdminUserView = z.output<typeof userSchema>;
 
@@ -44,6 +46,17 @@ export const adminAddUser = endpoint('adminAddUser', 'POST /api/admin/users', {
   reply: z.object({ id: z.string(), username: z.string(), password: z.string().nullable() }),
   status: 201,
   refuses: ['conflict'],
+});
+
+/** MiB that the administrator may let one user have at most: as many as REGISTRY_USER_MB may say. */
+export const MOST_REGISTRY_MB = 999_999_999;
+
+export const adminChangeUser = endpoint('adminChangeUser', 'PATCH /api/admin/users/{id}', {
+  ...ofUser,
+  summary: 'Change how much the images of a user may hold: 0 lets them push none, null lets them have what others may',
+  body: z.strictObject({ registry_limit_mb: z.int().min(0).max(MOST_REGISTRY_MB).nullable().optional() }),
+  reply: userSchema,
+  refuses: ['not_found', 'conflict'],
 });
 
 export const adminSetPassword = endpoint('adminSetPassword', 'POST /api/admin/users/{id}/password', {
@@ -221,6 +234,7 @@ export const adminDeleteRoute = endpoint('adminDeleteRoute', 'DELETE /api/admin/
 export const adminEndpoints = [
   adminListUsers,
   adminAddUser,
+  adminChangeUser,
   adminSetPassword,
   adminPasswordLink,
   adminForgetKeys,

@@ -16,6 +16,8 @@ export const userRow = z.object({
   leaving: z.enum(['stop', 'remove']).nullable(),
   /** Sessions of other epochs are over (`endSessions`). */
   sessionsEpoch: z.number(),
+  /** MiB that their images may hold in the platform's own registry; null: as many as the platform says. */
+  registryLimitMb: z.number().nullable(),
 });
 
 /** A user as stored. The hash is argon2id in PHC form. */
@@ -86,6 +88,24 @@ export async function insertUser(
 /** The registry may have images of users of these names. */
 export async function noteImages(db: Queries, usernames: readonly string[]): Promise<void> {
   await db.run('update users set has_images = true where username = any($1) and not has_images', [usernames]);
+}
+
+/** MiB that the images of the user of this name may hold; null: as the platform says, or there is no such user. */
+export async function registryLimitOf(db: Queries, username: string): Promise<number | null> {
+  const limit = 'select registry_limit_mb from users where username = $1';
+  return (await oneValue(db, z.number().nullable(), limit, [username])) ?? null;
+}
+
+/** Sets that limit. The one before, or undefined when nothing changed: that was the limit, or there is no such user. */
+export async function setRegistryLimit(tx: Tx, id: string, limitMb: number | null): Promise<number | null | undefined> {
+  return oneValue(
+    tx,
+    z.number().nullable(),
+    `with former as (select registry_limit_mb as before from users where id = $1 for no key update)
+     update users set registry_limit_mb = $2 from former
+     where id = $1 and registry_limit_mb is distinct from $2 returning former.before`,
+    [id, limitMb],
+  );
 }
 
 /**

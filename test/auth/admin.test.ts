@@ -5,6 +5,7 @@ import { addUser } from '../../actors/auth/users/users.ts';
 import {
   adminAddUser,
   adminAudit,
+  adminChangeUser,
   adminDisableUser,
   adminEnableUser,
   adminEndpoints,
@@ -137,4 +138,41 @@ test('the audit trail is read newest first, in pages, by name, action and time',
   assert.deepEqual(await added({ since: new Date(auth.clock.now() + 3_600_000).toISOString() }), []);
   await refused('invalid_request', (async () => added({ action: 'user add' }))());
   await refused('invalid_request', (async () => added({ since: 'yesterday' }))());
+});
+
+test('how much the images of one user may hold is changed by the administrator, and written down', async (t) => {
+  const { auth, admin } = await openWithAdmin(t);
+  const ann = await auth.enter('ann');
+  const limit = (registry_limit_mb: unknown, id = ann.userId) =>
+    auth.call(adminChangeUser, admin, { params: { id }, body: { registry_limit_mb } });
+  assert.equal((await limit(512)).registry_limit_mb, 512);
+  assert.equal((await limit(0)).registry_limit_mb, 0);
+  assert.equal((await limit(0)).registry_limit_mb, 0);
+  const listed = async () =>
+    (await auth.call(adminListUsers, admin)).map(({ username, registry_limit_mb }) => [username, registry_limit_mb]);
+  assert.deepEqual(await listed(), [
+    ['admin', null],
+    ['ann', 0],
+  ]);
+  const same = await auth.call(adminChangeUser, admin, { params: { id: ann.userId }, body: {} });
+  assert.equal(same.registry_limit_mb, 0, 'what is not named stays');
+  assert.equal((await limit(null)).registry_limit_mb, null);
+  const entries = await auth.call(adminAudit, admin, { query: { action: 'user.registry_limit' } });
+  assert.deepEqual(
+    entries.map(({ username, target, detail }) => [username, target, detail]),
+    [
+      [0, null],
+      [512, 0],
+      [null, 512],
+    ].map(([before, after]) => {
+      return ['admin', ann.userId, { username: 'ann', registry_limit_mb: { before, after } }];
+    }),
+  );
+  for (const wrong of [-1, 1.5, '5', 1_000_000_000, true])
+    await refused('invalid_request', (async () => limit(wrong))());
+  const nothing = auth.call(adminChangeUser, admin, { params: { id: ann.userId }, body: { username: 'bob' } });
+  await refused('invalid_request', (async () => nothing)());
+  await refused('not_found', limit(5, 'zzzzzzzzzzzz'));
+  const refusal = await refused('conflict', limit(5, admin.userId));
+  assert.match(refusal.message, /admin is the administrator, whose images have no limit: name another user/);
 });

@@ -160,6 +160,7 @@ async function useAdministration({ call }: Api, token: string): Promise<void> {
   const own = { token, params };
   for (const name of ['adminSetPassword', 'adminForgetKeys', 'adminListSessions', 'adminEndSessions'])
     await call('auth', name, own);
+  await call('auth', 'adminChangeUser', { ...own, body: { registry_limit_mb: 5 } });
   const { hash } = new URL(text(await call('auth', 'adminPasswordLink', own), 'url'));
   const link = { token: hash.slice(1) };
   await call('auth', 'showPasswordLink', { body: link });

@@ -8,6 +8,7 @@ import { pastBarrier } from '../../actors/gateway/barrier.ts';
 import { RegistryBarrier } from '../../cmd/node/registry/barrier.ts';
 import { type CollectTimes, keepCollected } from '../../cmd/node/registry/collect.ts';
 import { registryFiles } from '../../cmd/node/registry/files.ts';
+import { folderStore } from '../../cmd/node/registry/store.ts';
 import { keptLog } from '../support/log.ts';
 import { pause } from '../support/pause.ts';
 import { tempDir } from '../support/temp.ts';
@@ -99,7 +100,7 @@ async function collected(t: TestContext, times: Partial<CollectTimes>, last?: nu
   await put();
   const barrier = new RegistryBarrier(AT);
   const log = keptLog();
-  const open = () => keepCollected({ files, barrier, last, log, times: { ...TIMES, ...times } });
+  const open = () => keepCollected({ store: folderStore(files), barrier, last, log, times: { ...TIMES, ...times } });
   return { barrier, log, put, open, isThere: () => existsSync(join(folder, 'data')) };
 }
 

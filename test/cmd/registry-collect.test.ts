@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { collectGarbage } from '../../cmd/node/registry/collect.ts';
 import { registryFiles } from '../../cmd/node/registry/files.ts';
+import { folderStore } from '../../cmd/node/registry/store.ts';
 import { tempDir } from '../support/temp.ts';
 
 const MANIFEST = '{"schemaVersion":2}';
@@ -39,7 +40,7 @@ async function storeOf(t: TestContext, repositories: readonly string[]) {
 test('a manifest that several repositories have is read once', { timeout: 60_000 }, async (t) => {
   const { files, manifest, unnamed } = await storeOf(t, ['ann/a', 'ann/b', 'bob/c']);
   execFileSync('mkfifo', [manifest]);
-  const collected = collectGarbage(files, { now: Date.now() });
+  const collected = collectGarbage(folderStore(files), { now: Date.now() });
   // Opens as soon as it is read for the first time. Who reads again finds what is no manifest.
   const pipe = await open(manifest, 'w');
   await rename(manifest, `${manifest}.read`);
@@ -54,7 +55,7 @@ test('when the time ends while repositories are looked at, nothing is collected'
   const { files, manifest, unnamed } = await storeOf(t, ['ann/a', 'ann/b', 'bob/c']);
   execFileSync('mkfifo', [manifest]);
   const time = new AbortController();
-  const collected = collectGarbage(files, { now: Date.now(), signal: time.signal });
+  const collected = collectGarbage(folderStore(files), { now: Date.now(), signal: time.signal });
   const refused = assert.rejects(collected, /took too long: nothing was collected/);
   const pipe = await open(manifest, 'w');
   time.abort();
@@ -129,7 +130,7 @@ test('what a manifest of any kind mentions stays, and old parts that none mentio
 
   const bytes = [part, orphan, unnamed, deleted].map((hex) => join(root, 'blobs/sha256', hex.slice(0, 2), hex, 'data'));
   const size = bytes.reduce((sum, path) => sum + statSync(path).size, 0);
-  assert.deepEqual(await collectGarbage(files, { now: Date.now() }), {
+  assert.deepEqual(await collectGarbage(folderStore(files), { now: Date.now() }), {
     manifests: 1,
     blobs: 4,
     uploads: 1,
@@ -165,7 +166,7 @@ test('wherever it is cut, each manifest that is there has all of its parts', { t
       AbortSignal.prototype.throwIfAborted.call(time.signal);
     };
     Object.defineProperty(time.signal, 'throwIfAborted', { value: throwIfAborted });
-    const isCut = await collectGarbage(files, { now: Date.now(), signal: time.signal }).then(
+    const isCut = await collectGarbage(folderStore(files), { now: Date.now(), signal: time.signal }).then(
       () => false,
       () => true,
     );

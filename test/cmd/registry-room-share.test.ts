@@ -8,6 +8,7 @@ import { RegistryBarrier } from '../../cmd/node/registry/barrier.ts';
 import { lookForGarbage } from '../../cmd/node/registry/collect.ts';
 import { registryFiles } from '../../cmd/node/registry/files.ts';
 import { RegistryQuota } from '../../cmd/node/registry/quota.ts';
+import { folderStore } from '../../cmd/node/registry/store.ts';
 import { usageOf } from '../../cmd/node/registry/usage.ts';
 import { silentLog } from '../support/log.ts';
 import { pause } from '../support/pause.ts';
@@ -36,7 +37,7 @@ async function storeOf(t: TestContext, mentions: number) {
   return { files, layer, manifest, bytes: text.length + 'a layer'.length };
 }
 
-function quotaOf(files: ReturnType<typeof registryFiles>) {
+function quotaOf(files: ReturnType<typeof registryFiles>, limit = 5) {
   const barrier = new RegistryBarrier({ host: '127.0.0.1', port: 1 });
   const looks = { now: 0, most: 0, all: 0 };
   const pinned = async () => {
@@ -48,7 +49,14 @@ function quotaOf(files: ReturnType<typeof registryFiles>) {
     return new Set<string>();
   };
   const mayPush = async (authorization: string | undefined) => authorization === ANN;
-  const quota = new RegistryQuota({ files, barrier, limit: () => 5, mayPush, pinned, log: silentLog });
+  const quota = new RegistryQuota({
+    store: folderStore(files),
+    barrier,
+    limit: async () => limit,
+    mayPush,
+    pinned,
+    log: silentLog,
+  });
   const ask = async (method: string, path: string, authorization: string | undefined) => {
     const field = (name: string) => (name === 'authorization' ? authorization : undefined);
     const admitted = await quota.admit({ method, target: `/v2/ann/app/${path}`, field });
@@ -60,22 +68,26 @@ function quotaOf(files: ReturnType<typeof registryFiles>) {
 
 test('digests that lead nowhere count nothing', async (t) => {
   const { files, layer, manifest, bytes } = await storeOf(t, 40_000);
-  const usage = await usageOf(files, 'ann');
+  const usage = await usageOf(folderStore(files), 'ann');
   assert.equal(usage.held, bytes);
   assert.deepEqual(usage.blobs, new Set([layer, manifest]));
-  const { blobs } = await lookForGarbage(files, { now: Date.now() + 60_000, keptMs: 0, owner: 'ann' });
+  const { blobs } = await lookForGarbage(folderStore(files), { now: Date.now() + 60_000, keptMs: 0, owner: 'ann' });
   assert.deepEqual(new Set(blobs.map(({ folder }) => folder.slice(-64))), new Set([layer, manifest]));
 });
 
 test('a layer of an image that is removed counts for a day, though others need it longer', async (t) => {
   const { files, layer, manifest, bytes } = await storeOf(t, 0);
   const [now, day] = [Date.now(), 24 * 60 * 60_000];
-  assert.equal((await usageOf(files, 'ann', now + 2 * day)).held, bytes, 'an image counts for as long as it is there');
+  assert.equal(
+    (await usageOf(folderStore(files), 'ann', now + 2 * day)).held,
+    bytes,
+    'an image counts for as long as it is there',
+  );
   const revisions = join(files.store, 'docker/registry/v2/repositories/ann/app/_manifests/revisions/sha256');
   await rm(join(revisions, manifest, 'link'));
   // Their blobs are there: another user's images are made of them.
-  assert.deepEqual((await usageOf(files, 'ann', now + day / 2)).blobs, new Set([layer, manifest]));
-  assert.equal((await usageOf(files, 'ann', now + 2 * day)).held, 0);
+  assert.deepEqual((await usageOf(folderStore(files), 'ann', now + day / 2)).blobs, new Set([layer, manifest]));
+  assert.equal((await usageOf(folderStore(files), 'ann', now + 2 * day)).held, 0);
 });
 
 test('deletions of strangers count nothing anew, and a user is counted once at a time', async (t) => {
@@ -119,4 +131,17 @@ test('a user without room makes the pushes of others wait for a small part of th
   assert.ok(closedMs > 1000 && closedMs < 3000, `closed for ${Math.round(closedMs)} of 5000 ms`);
   assert.equal(looks.most, 1);
   if (typeof leave === 'function') leave();
+});
+
+test('who may have nothing pushes nothing, and is told who decides that', async (t) => {
+  const { files } = await storeOf(t, 0);
+  const { ask } = quotaOf(files, 0);
+  const word = 'The administrator lets ann push no images: ask for room there.';
+  assert.equal(await ask('POST', 'blobs/uploads/', ANN), word);
+  assert.deepEqual(await ask('POST', 'blobs/uploads/', NOBODY), {}, 'the registry itself refuses who has no right');
+  const admitted = await ask('PUT', 'manifests/1', ANN);
+  assert.ok(typeof admitted !== 'string', 'it may take off a tag of what is there');
+  await rm(files.store, { recursive: true });
+  assert.equal(await ask('PUT', 'manifests/1', ANN).then((said) => typeof said), 'object', 'it is known for a while');
+  assert.equal(await quotaOf(files, 0).ask('PUT', 'manifests/1', ANN), word, 'there is no tag to take off');
 });

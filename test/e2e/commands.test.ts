@@ -42,13 +42,27 @@ test('users are added, listed and given passwords', async (t) => {
   const table = await cli(['users', 'list']);
   assert.match(
     table.stdout,
-    /^USERNAME +ID +ADDED +STATUS\nann +[a-z0-9]{12} +\S+ +active\nbob +[a-z0-9]{12} +\S+ +active\n$/,
+    /^USERNAME +ID +ADDED +IMAGES +STATUS\nann +[a-z0-9]{12} +\S+ +default +active\nbob +[a-z0-9]{12} +\S+ +default +active\n$/,
   );
   const json = await cli(['users', 'list', '--json']);
   assert.equal(
     z.array(z.object({ id: z.string(), username: z.string() })).parse(JSON.parse(json.stdout))[1]?.id,
     bob.id,
   );
+
+  const given = await cli(['users', 'registry-limit', 'bob', '10240']);
+  assert.equal(given.stdout, 'The images of bob may hold 10240 MiB, from the next push on.\n');
+  assert.match((await cli(['users', 'list'])).stdout, /\nbob +\S+ +\S+ +10240 MiB +active\n/);
+  const none = await cli(['users', 'registry-limit', 'bob', '0']);
+  assert.equal(none.stdout, 'bob may push no images. Those that are there stay.\n');
+  const back = JSON.parse((await cli(['users', 'registry-limit', 'bob', 'default', '--json'])).stdout);
+  assert.deepEqual(back, { id: bob.id, username: 'bob', registry_limit_mb: null, before: 0, changed: true });
+  for (const wrong of ['lots', '1.5', '1e3', '9999999999'])
+    assert.match(
+      (await cli(['users', 'registry-limit', 'bob', wrong])).stderr,
+      /give a number of MiB such as 10240, 0/,
+    );
+  assert.match((await cli(['users', 'registry-limit', 'nobody', '5'])).stderr, /There is no user nobody/);
 
   assert.equal((await cli(['users', 'forget-keys', 'ann'])).stdout, 'ann has no security keys.\n');
   const again = await cli(['users', 'add', 'ann'], 'whatever it is\n');

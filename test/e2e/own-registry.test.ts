@@ -209,6 +209,27 @@ describe('the registry that comes along', { skip, timeout: 240_000 }, () => {
     // The administrator has no limit.
     const allowed = await skopeo(['admin', ADMIN_PASSWORD], ...copy('library/large:1'));
     assert.equal(allowed.code, 0, allowed.output);
+
+    // One user may have more than all, or nothing.
+    const { auth } = platform.ready.urls;
+    const admin = await logIn(auth, 'admin', ADMIN_PASSWORD);
+    const users = z
+      .array(z.object({ id: z.string() }))
+      .parse((await request('GET', `${auth}/api/admin/users?prefix=bob`, { token: admin })).json.list);
+    const change = async (registry_limit_mb: number, as = admin) =>
+      (await request('PATCH', `${auth}/api/admin/users/${users[0]?.id}`, { token: as, body: { registry_limit_mb } }))
+        .status;
+    assert.equal(await change(100, token), 403, 'nobody gives themselves room');
+    assert.equal(await change(100), 200);
+    assert.equal((await request('GET', `${auth}/api/registry/usage`, { token })).json.limit_bytes, 100 * 2 ** 20);
+    const more = await skopeo(BOB, ...copy('bob/large:1'));
+    assert.equal(more.code, 0, more.output);
+    assert.equal(await change(0), 200);
+    const none = await skopeo(BOB, 'copy', `docker-archive:${archive}`, `docker://${HOST}/bob/small:1`);
+    assert.notEqual(none.code, 0);
+    assert.match(none.output, /denied: The administrator lets bob push no images: ask for room there/i);
+    const pulled = await skopeo(BOB, 'inspect', `docker://${HOST}/bob/large:1`);
+    assert.equal(pulled.code, 0, pulled.output);
   });
 
   test('an image for another kind of machine is refused where a container is made of it, and is not kept', async () => {

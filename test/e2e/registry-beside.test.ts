@@ -211,6 +211,12 @@ describe('the registry of deploy/kubernetes', { skip, timeout: 240_000 }, () => 
       return true;
     });
     assert.equal((await bob.ask('DELETE', `/v2/bob/app/manifests/${first.digest}`)).status, 202);
+    // The front reads the limit of one user by its role.
+    const limitMb = async (mb: string) =>
+      assert.equal((await troupe(['users', 'registry-limit', 'bob', mb], { env })).code, 0);
+    await limitMb('0');
+    await assert.rejects(bob.push('bob/app', second, '2'), /DENIED.*The administrator lets bob push no images/s);
+    await limitMb('default');
     await bob.push('bob/app', second, '2');
     assert.deepEqual(await bob.wrongIn('bob/app', second.digest), []);
     assert.match(pod.log(), /images without a name were collected for a user who needs room/);

@@ -15,10 +15,35 @@ import { plainImage, RegistryClient } from '../support/registry/registry-client.
 import { skipWithout } from '../support/require.ts';
 import { inReverse } from '../support/suite.ts';
 import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 const HOST = 'registry.cloud.test';
 const ANN: readonly [string, string] = ['ann', 'the password of ann'];
 const [ACCESS, SECRET] = ['THEACCESSKEY', 'the-canary-of-the-bucket'];
+
+const MIB = 2 ** 20;
+
+/** What a user is told. */
+async function usageOf(auth: string, token: string) {
+  const { status, json } = await request('GET', `${auth}/api/registry/usage`, { token });
+  assert.equal(status, 200, JSON.stringify(json));
+  return { used: z.number().parse(json.used_bytes), limit: json.limit_bytes };
+}
+
+/** Of 16 MiB that ann may have, one image of 11 has room; the next one when the first lost its name. */
+async function refusedAndGivenRoom(auth: string, { client, session }: { client: RegistryClient; session: string }) {
+  const [first, second] = ['first', 'second'].map((text) => plainImage([Buffer.alloc(11 * MIB, text)], 'oci'));
+  assert.ok(first !== undefined && second !== undefined);
+  await client.push('ann/app', first, '1');
+  await until(async () => (await usageOf(auth, session)).used > 11 * MIB, { what: 'it is counted' });
+  assert.equal((await usageOf(auth, session)).limit, 16 * MIB);
+  await assert.rejects(client.push('ann/app', second, '2'), /403.*DENIED.*The images of ann hold .* 16,777,216 bytes/s);
+  const removed = await client.ask('DELETE', `/v2/ann/app/manifests/${first.digest}`);
+  assert.equal(removed.status, 202);
+  await client.push('ann/app', second, '2');
+  assert.deepEqual(await client.wrongIn('ann/app', second.digest), []);
+  await until(async () => (await usageOf(auth, session)).used < 11.1 * MIB, { what: 'what was given back is told' });
+}
 
 test('images are in the bucket of the operator, and are there after a restart on another folder', {
   skip: skipWithoutDocker() || skipWithout('docker-registry'),
@@ -29,13 +54,18 @@ test('images are in the bucket of the operator, and are there after a restart on
     for (const end of ends) await end();
   });
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
-  const bucket = await serveBucket(cleanup, 'images', ACCESS);
+  const bucket = await serveBucket(cleanup, 'images', [ACCESS, SECRET]);
   const database = await testDatabase();
   cleanup.after(() => database.close());
   const folder = await tempDir(cleanup);
   const env = {
     ...{ DATABASE_URL: database.url, DEFAULT_IMAGE: await tinyImage(), ADMIN_PASSWORD: 'the admin of this test' },
-    ...{ REGISTRY: 'auto', REGISTRY_S3_BUCKET: 'images', REGISTRY_S3_ENDPOINT: bucket.endpoint },
+    ...{
+      REGISTRY: 'auto',
+      REGISTRY_USER_MB: '16',
+      REGISTRY_S3_BUCKET: 'images',
+      REGISTRY_S3_ENDPOINT: bucket.endpoint,
+    },
     ...{ REGISTRY_S3_ACCESS_KEY: ACCESS, REGISTRY_S3_SECRET_KEY: SECRET },
     ...{ JWT_SECRET: 'the shared secret of this test, long enough', ENCRYPTION_KEY: '55'.repeat(32) },
   };
@@ -46,9 +76,10 @@ test('images are in the bucket of the operator, and are there after a restart on
   assert.equal(refused.code, 1);
   assert.match(refused.stderr, /REGISTRY_S3_BUCKET, REGISTRY_S3_ACCESS_KEY and REGISTRY_S3_SECRET_KEY go together/);
 
-  const clientOf = async ({ ready }: RunningPlatform, data: string) => {
-    const session = await logIn(ready.urls.auth, 'admin', 'the admin of this test');
-    const scope = encodeURIComponent('repository:admin/app:pull,push,delete');
+  const ADMIN: typeof ANN = ['admin', 'the admin of this test'];
+  const clientOf = async ({ ready }: RunningPlatform, data: string, who = ADMIN) => {
+    const session = await logIn(ready.urls.auth, ...who);
+    const scope = encodeURIComponent(`repository:${who[0]}/app:pull,push,delete`);
     const token = async () => {
       const given = await request('GET', `${ready.urls.auth}/api/registry/token?scope=${scope}`, { token: session });
       return z.string().parse(given.json.token);
@@ -70,8 +101,13 @@ test('images are in the bucket of the operator, and are there after a restart on
   assert.ok(!existsSync(files.store), 'nothing is on the disk');
   assert.ok([...bucket.objects.keys()].some((key) => key.includes('repositories/admin/app/_manifests/tags/1/')));
   assert.equal((await stat(files.config)).mode & 0o077, 0);
-  const usage = await request('GET', `${platform.ready.urls.auth}/api/registry/usage`, { token: first.session });
-  assert.equal(usage.status, 404, 'nobody counts what is in a bucket');
+  const usage = await usageOf(platform.ready.urls.auth, first.session);
+  assert.equal(usage.limit, null, 'the administrator has no limit');
+  assert.ok(usage.used > 11 * MIB && usage.used < 11.1 * MIB, JSON.stringify(usage));
+  await addUsers([ANN], one, env);
+  const ann = await clientOf(platform, one, ANN);
+  cleanup.after(() => ann.client.close());
+  await refusedAndGivenRoom(platform.ready.urls.auth, ann);
   assert.ok(!platform.log().includes(SECRET));
   assert.ok(!(await readFile(files.log, 'utf8')).includes(SECRET));
 
@@ -87,12 +123,12 @@ test('images are in the bucket of the operator, and are there after a restart on
   assert.deepEqual(bucket.unknown, []);
 });
 
-test('the registry of a cluster keeps its images in a bucket, and its front asks for who pushes alone', {
+test('the registry of a cluster keeps its images in a bucket, and its front counts them and gives room back', {
   skip: skipWithoutDocker() || skipWithout('docker-registry', 'openssl'),
   timeout: 180_000,
 }, async (t) => {
   const cleanup = inReverse(t);
-  const bucket = await serveBucket(cleanup, 'images', ACCESS);
+  const bucket = await serveBucket(cleanup, 'images', [ACCESS, SECRET]);
   const database = await testDatabase();
   cleanup.after(() => database.close());
   const folder = await tempDir(cleanup);
@@ -100,8 +136,7 @@ test('the registry of a cluster keeps its images in a bucket, and its front asks
     folder,
     domain: 'cloud.test',
     databaseUrl: (await database.serviceRoles()).urlOf('registry'),
-    // Nobody counts there.
-    settings: { REGISTRY_USER_MB: '1' },
+    settings: { REGISTRY_USER_MB: '16' },
     // As the guide names them in the secret.
     bucket: {
       ...{ REGISTRY_STORAGE_S3_BUCKET: 'images', REGISTRY_STORAGE_S3_REGION: 'us-east-1' },
@@ -134,12 +169,9 @@ test('the registry of a cluster keeps its images in a bucket, and its front asks
   assert.deepEqual(await client.wrongIn('ann/app', image.digest), [], 'it comes by the registry, not by the bucket');
   assert.ok([...bucket.objects.keys()].some((key) => key.includes('repositories/ann/app/_manifests/tags/1/')));
   assert.ok(!existsSync(pod.store), 'nothing is on the disk');
-  const usage = await request('GET', `${auth}/api/registry/usage`, { token: session });
-  assert.equal(usage.status, 404, 'nobody counts what is in a bucket');
-  assert.match(pod.log(), /the images are in a bucket/);
-
   const removed = await client.ask('DELETE', `/v2/ann/app/manifests/${image.digest}`);
   assert.equal(removed.status, 202);
+  await refusedAndGivenRoom(auth, { client, session });
   const another = await logIn(auth, ...ANN);
   const ended = await request('DELETE', `${auth}/api/settings/sessions`, { token: another });
   assert.ok(ended.status < 300, `${ended.status}`);

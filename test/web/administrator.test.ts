@@ -121,6 +121,14 @@ describe('the console of the administrator', {
       assert.deepEqual(await console.look(picture), []);
       await dialog.getByRole('button', { name: 'Cancel' }).click();
     }
+    await choose('More for jonas', 'Room for images');
+    await dialog.getByLabel('As much as those of all').uncheck();
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.getByText('This must be a whole number of MiB.').waitFor();
+    await dialog.getByLabel('MiB').fill('10240');
+    assert.deepEqual(await console.look('dialog-image-room'), []);
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await row('jonas').getByText('images: at most 10,240 MiB').waitFor();
     await choose('More for jonas', 'Disable');
     assert.deepEqual(await console.look('dialog-disable-user'), []);
     await dialog.getByRole('button', { name: 'Disable' }).click();

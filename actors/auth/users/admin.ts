@@ -4,6 +4,7 @@ import {
   type AdminUserView,
   adminAddUser,
   adminAudit,
+  adminChangeUser,
   adminDisableUser,
   adminEnableUser,
   adminEndSessions,
@@ -30,7 +31,7 @@ import type { AuthDeps } from '../deps.ts';
 import { consoleOrigin } from '../login/console-origin.ts';
 import { newPasswordLink } from './password-links.ts';
 import { beginRemoval, disableUser, enableUser } from './user-state.ts';
-import { addUser, forgetKeys, generatePassword, setPassword } from './users.ts';
+import { addUser, forgetKeys, generatePassword, limitImages, setPassword } from './users.ts';
 
 /** The handlers. */
 export function adminHandlers({ db, adminUsername, domain }: AuthDeps) {
@@ -42,6 +43,7 @@ export function adminHandlers({ db, adminUsername, domain }: AuthDeps) {
     state: stateOf(row),
     created_at: row.createdAt.toISOString(),
     disabled_at: row.disabledAt?.toISOString() ?? null,
+    registry_limit_mb: row.registryLimitMb,
   });
   const userOf = async (id: string): Promise<UserRow> => {
     const row = await userById(db, id);
@@ -58,6 +60,12 @@ export function adminHandlers({ db, adminUsername, domain }: AuthDeps) {
       };
       const besides = (tx: Tx, added: { id: string; username: string }) => keptReply(tx, call, reply(added));
       return reply(await addUser(db, call.body.username, password, entryOf(call), besides));
+    }),
+    handler(adminChangeUser, async (_: undefined, call) => {
+      const { username } = await userOf(call.params.id);
+      const { registry_limit_mb: limitMb } = call.body;
+      if (limitMb !== undefined) await limitImages(db, username, limitMb, adminUsername, entryOf(call));
+      return view(await userOf(call.params.id));
     }),
     handler(adminSetPassword, async (_: undefined, call) => {
       const { username } = await userOf(call.params.id);

@@ -14,6 +14,7 @@ import {
   insertUser,
   listUsers as rows,
   setPasswordHash,
+  setRegistryLimit,
   type UserRow,
   userByName,
 } from '../../../storage/auth/users.ts';
@@ -99,6 +100,32 @@ export async function forgetKeys(db: Db, username: string, entry: EntryMaker = o
     const keys = await deleteSecurityKeys(tx, user.id);
     await audit(tx, entry('security_key.forget', username, { keys }));
     return keys;
+  });
+}
+
+/**
+ * Sets how many MiB the images of one user may hold; null: what REGISTRY_USER_MB says. It holds from the next request
+ * of a push on. Returns the one before, and whether that was another. Refuses `not_found`, and `conflict` for the
+ * administrator.
+ */
+export function limitImages(
+  db: Db,
+  username: string,
+  limitMb: number | null,
+  adminUsername: string,
+  entry: EntryMaker = operatorEntry,
+): Promise<{ readonly id: string; readonly before: number | null; readonly changed: boolean }> {
+  return db.tx(async (tx) => {
+    const { id } = await userNamed(tx, username);
+    if (username === adminUsername)
+      throw new Refusal('conflict', {
+        message: `${username} is the administrator, whose images have no limit: name another user.`,
+      });
+    const before = await setRegistryLimit(tx, id, limitMb);
+    if (before === undefined) return { id, before: limitMb, changed: false };
+    const detail = { username, registry_limit_mb: { before, after: limitMb } };
+    await audit(tx, entry('user.registry_limit', id, detail));
+    return { id, before, changed: true };
   });
 }
 

@@ -41,7 +41,7 @@ export function registryBeside(environment: Environment, domain: string, log: Lo
   }
   const beside = { host, address, environment: { ...environment, REGISTRY_HOST: host } };
   if (front === 'none') return beside;
-  // What is in a bucket is not counted.
-  const asked = front === 'store' ? askFront({ address, host, key, log }) : {};
-  return { ...beside, ...asked, asksHolders: true };
+  const { room, usage } = askFront({ address, host, key, log });
+  // A bucket always has room.
+  return { ...beside, ...(front === 'store' ? { room } : {}), usage, asksHolders: true };
 }

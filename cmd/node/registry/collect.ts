@@ -3,15 +3,12 @@
  * looks whether a manifest's layers are there, and then writes it. It may be cut at any point: manifests go first, and
  * what a manifest that is still there needs is never touched.
  */
-import { open, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { lookAfter } from '../../../transports/engines/docker/host/processes.ts';
 import type { RegistryBarrier } from './barrier.ts';
-import type { StoreFiles } from './files.ts';
 import { type Garbage, garbageOf } from './garbage.ts';
-import { removeUploads } from './store.ts';
+import type { ImageStore } from './image-store.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
@@ -29,6 +26,8 @@ interface CollectOptions {
   readonly pinned?: Pinned;
   /** Whose images without a name go whatever their age. Default: nobody's. */
   readonly owner?: string | undefined;
+  /** Whether it is only looked at what the owner has: others may need it as well. Default: not. */
+  readonly isOwnAlone?: boolean;
 }
 
 /** Tells which manifests are named outside the store, as `repository@digits of their SHA-256`. */
@@ -48,25 +47,22 @@ interface Collected {
  * Collects. Resolves with what went. Rejects when the store cannot be read or written, when `pinned` does, and when
  * `signal` ends it: nothing went if not all repositories were looked at by then.
  */
-export async function collectGarbage(files: StoreFiles, options: CollectOptions): Promise<Collected> {
+export async function collectGarbage(store: ImageStore, options: CollectOptions): Promise<Collected> {
   const { signal = AbortSignal.timeout(COLLECT_MS) } = options;
-  const garbage = await lookForGarbage(files, { ...options, signal }).catch((cause: unknown) => {
+  const garbage = await lookForGarbage(store, { ...options, signal }).catch((cause: unknown) => {
     throw signal.aborted ? new Error('looking at them took too long: nothing was collected', { cause }) : cause;
   });
   try {
-    for (const manifest of garbage.manifests) {
-      signal.throwIfAborted();
-      await rm(manifest, { recursive: true, force: true });
-    }
+    await store.remove(garbage.manifests, signal);
     // Before what they are made of goes: none may come back when the machine loses power.
-    for (const folder of new Set(garbage.manifests.map(dirname))) await settle(folder);
+    await store.settle(garbage.manifests);
+    await store.remove(
+      garbage.blobs.map(({ folder }) => folder),
+      signal,
+    );
+    await store.removeUploads(garbage.uploads);
     let bytes = 0;
-    for (const blob of garbage.blobs) {
-      signal.throwIfAborted();
-      await rm(blob.folder, { recursive: true, force: true });
-      bytes += blob.bytes;
-    }
-    await removeUploads(garbage.uploads);
+    for (const blob of garbage.blobs) bytes += blob.bytes;
     const { manifests, blobs, uploads } = garbage;
     return { manifests: manifests.length, blobs: blobs.length, uploads: uploads.length, bytes };
   } catch (cause) {
@@ -75,19 +71,11 @@ export async function collectGarbage(files: StoreFiles, options: CollectOptions)
 }
 
 /** What a collection would take now. Rejects as it does. */
-export async function lookForGarbage(files: StoreFiles, options: CollectOptions): Promise<Garbage> {
+export async function lookForGarbage(store: ImageStore, options: CollectOptions): Promise<Garbage> {
   const { now, keptMs = DAY_MS, signal = AbortSignal.timeout(COLLECT_MS), pinned = NOTHING, owner } = options;
-  return garbageOf(files, { now, keptMs, uploadsKeptMs: DAY_MS, signal, pinned: await pinned(), owner });
-}
-
-/** Has the disk keep what was removed from a folder. */
-async function settle(folder: string): Promise<void> {
-  const handle = await open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  const named = await pinned();
+  const view = await store.view({ owner: options.isOwnAlone ? owner : undefined, signal });
+  return garbageOf(view, { now, keptMs, uploadsKeptMs: DAY_MS, signal, pinned: named, owner });
 }
 
 /** When it is collected. */
@@ -117,7 +105,7 @@ const AGAIN_MS = 5 * MINUTE_MS;
 
 /** What is collected while the registry runs. */
 interface KeepCollectedOptions {
-  readonly files: StoreFiles;
+  readonly store: ImageStore;
   readonly barrier: RegistryBarrier;
   /** When it was collected last, as `Date.now()` says; undefined: it is not known. */
   readonly last: number | undefined;
@@ -132,7 +120,7 @@ interface KeepCollectedOptions {
  * is closed only if something can go. Ends with `close`, and a collection under way with it.
  */
 export function keepCollected(options: KeepCollectedOptions): Ending {
-  const { files, barrier, log, times = TIMES, keptMs = DAY_MS, pinned = NOTHING } = options;
+  const { store, barrier, log, times = TIMES, keptMs = DAY_MS, pinned = NOTHING } = options;
   const stop = new AbortController();
   const limit = () => AbortSignal.any([stop.signal, AbortSignal.timeout(COLLECT_MS)]);
   let nextAt = options.last === undefined ? 0 : options.last + times.everyMs;
@@ -144,10 +132,10 @@ export function keepCollected(options: KeepCollectedOptions): Ending {
       if (now < nextAt || !(isQuiet || new Date(now).getHours() === times.quietHour)) return;
       // Also after one that fails: what cannot be read now is looked at again tomorrow.
       nextAt = now + times.everyMs;
-      const { manifests, blobs, uploads } = await lookForGarbage(files, { now, keptMs, signal: limit(), pinned });
+      const { manifests, blobs, uploads } = await lookForGarbage(store, { now, keptMs, signal: limit(), pinned });
       if (manifests.length + blobs.length + uploads.length === 0) return;
       const collected = await barrier.closedFor(times.patienceMs, () =>
-        collectGarbage(files, { now, keptMs, signal: limit(), pinned }),
+        collectGarbage(store, { now, keptMs, signal: limit(), pinned }),
       );
       if (collected === undefined) nextAt = Date.now() + Math.min(AGAIN_MS, times.everyMs);
       else log.info(collected, 'images without a name were collected');

@@ -73,7 +73,7 @@ interface RegistryConfig {
 }
 
 /** A bucket of S3, or of what speaks as it does. */
-interface RegistryBucket {
+export interface RegistryBucket {
   readonly name: string;
   readonly region: string;
   /** Undefined: Amazon's. */
@@ -150,13 +150,15 @@ auth:
 }
 
 /** Unfinished uploads are removed with the rest (collect.ts): Distribution would end those that are slow. */
-function inFolder(files: RegistryFiles): string {
-  return `  filesystem:
-    rootdirectory: ${JSON.stringify(files.store)}
-  maintenance:
+const NO_PURGING = `  maintenance:
     uploadpurging:
       enabled: false
 `;
+
+function inFolder(files: RegistryFiles): string {
+  return `  filesystem:
+    rootdirectory: ${JSON.stringify(files.store)}
+${NO_PURGING}`;
 }
 
 /** Clients need not reach the bucket: all comes through the gateway. */
@@ -169,7 +171,7 @@ ${at}    accesskey: ${JSON.stringify(accessKey)}
     secretkey: ${JSON.stringify(secretKey)}
   redirect:
     disable: true
-`;
+${NO_PURGING}`;
 }
 
 function readText(path: string): string | undefined {

@@ -6,13 +6,16 @@
  * for several machines are made of.
  */
 import { createHash } from 'node:crypto';
-import { readdir, readFile, stat } from 'node:fs/promises';
-import { join } from 'node:path';
 import { z } from 'zod';
-import { isCode } from '../../../lib/errors.ts';
 import { jsonOf } from '../../../lib/input.ts';
-import type { StoreFiles } from './files.ts';
-import { namesIn, repositoriesOf, repositoriesWith, rootOf, unfinishedUploads } from './store.ts';
+import {
+  blobFile,
+  blobFolder,
+  repositoriesOf,
+  repositoriesWith,
+  type StoreView,
+  type UnfinishedUpload,
+} from './image-store.ts';
 
 /** Manifests, and what they mention, that are remembered at most, so that one in many repositories is read once. */
 const MOST_KNOWN = 100_000;
@@ -44,42 +47,41 @@ export interface Garbage {
   readonly manifests: readonly string[];
   /** Of the parts of images. */
   readonly blobs: readonly { readonly folder: string; readonly bytes: number }[];
-  readonly uploads: readonly string[];
+  readonly uploads: readonly UnfinishedUpload[];
 }
 
 /** Finds it. Rejects when the store cannot be read, and with the reason of `signal` once it is aborted. */
-export async function garbageOf(files: StoreFiles, options: GarbageOptions): Promise<Garbage> {
-  const there = await blobsOf(files, options.signal);
-  const root = rootOf(files);
-  const manifests = new Manifests(root, there);
+export async function garbageOf(view: StoreView, options: GarbageOptions): Promise<Garbage> {
+  const there = await blobsOf(view, options.signal);
+  const manifests = new Manifests(view, there);
   const found: string[] = [];
   const needed = new Set<string>();
   const released = new Set<string>();
-  for (const repository of await repositoriesWith('_manifests', files, options.signal)) {
-    const isOwners = options.owner !== undefined && repository.startsWith(`${repositoriesOf(files, options.owner)}/`);
-    const { gone, staying, unnamed } = await sorted(manifests, repository, { ...options, root }, isOwners);
+  for (const repository of await repositoriesWith(view, '_manifests', options.signal)) {
+    const isOwners = options.owner !== undefined && repository.startsWith(`${repositoriesOf(options.owner)}/`);
+    const { gone, staying, unnamed } = await sorted(view, manifests, repository, options, isOwners);
     found.push(...gone);
     for (const hex of unnamed) {
       released.add(hex);
       for (const mentioned of (await manifests.get(hex))?.mentioned ?? []) released.add(mentioned);
     }
-    const linked = await linkedIn(repository);
+    const linked = await linkedIn(view, repository);
     for (const hex of staying) {
       options.signal.throwIfAborted();
       needed.add(hex);
       for (const mentioned of (await manifests.get(hex))?.mentioned ?? [])
         if (linked.has(mentioned)) needed.add(mentioned);
     }
-    for (const hex of await otherNames(repository)) needed.add(hex);
+    for (const hex of await otherNames(view, repository)) needed.add(hex);
   }
-  const keptMsOf = await agesOf(files, released, options);
+  const keptMsOf = await agesOf(view, released, options);
   const blobs = await unneededBlobs(
-    files,
+    view,
     [...there.keys()].filter((hex) => !needed.has(hex)),
     options,
     keptMsOf,
   );
-  return { manifests: found, blobs, uploads: await forsakenUploads(files, options) };
+  return { manifests: found, blobs, uploads: await forsakenUploads(view, options) };
 }
 
 /**
@@ -87,32 +89,34 @@ export async function garbageOf(files: StoreFiles, options: GarbageOptions): Pro
  * owner who needs room, those that go and those that a client deleted.
  */
 async function sorted(
+  view: StoreView,
   manifests: Manifests,
   repository: string,
-  { now, keptMs, signal, pinned, root }: GarbageOptions & { readonly root: string },
+  { now, keptMs, signal, pinned }: GarbageOptions,
   isOwners: boolean,
 ) {
-  const revisions = join(repository, '_manifests/revisions/sha256');
-  const there = await namesIn(revisions);
-  const name = repository.slice(join(root, 'repositories/').length);
+  const revisions = `${repository}/_manifests/revisions/sha256`;
+  const there = await view.namesIn(revisions);
+  await view.ahead({ read: there.map(blobFile) });
+  const name = repository.slice('repositories/'.length);
   const pins = there.filter((hex) => pinned.has(`${name}@${hex}`));
-  const named = await reachable(manifests, repository, pins, signal);
-  const givenUp = isOwners ? await givenUpIn(manifests, repository, there) : undefined;
+  const named = await reachable(view, manifests, repository, pins, signal);
+  const givenUp = isOwners ? await givenUpIn(view, manifests, repository, there) : undefined;
   const gone: string[] = [];
   const unnamed = [...(givenUp?.deleted ?? [])];
   const staying = new Set(named);
   for (const hex of there) {
     signal.throwIfAborted();
-    const pushed = await statIfThere(join(revisions, hex, 'link'));
+    const pushed = await view.look(`${revisions}/${hex}/link`);
     // Distribution leaves the folder of a manifest that a client deleted.
     if (pushed === undefined) continue;
     const isNeeded = named === undefined || named.has(hex);
-    const isYoung = now - pushed.mtimeMs < (givenUp === undefined ? keptMs : Math.min(PUSH_MS, keptMs));
+    const isYoung = now - pushed.atMs < (givenUp === undefined ? keptMs : Math.min(PUSH_MS, keptMs));
     if (isNeeded || (isYoung && givenUp?.has(hex, await manifests.get(hex)) !== true)) {
       staying.add(hex);
       continue;
     }
-    gone.push(join(revisions, hex));
+    gone.push(`${revisions}/${hex}`);
     if (isOwners) unnamed.push(hex);
   }
   return { gone, staying, unnamed };
@@ -122,15 +126,15 @@ async function sorted(
  * What a client took the name off: what a tag led to before, what was deleted, and what has the parts of that.
  * `troupe image rm` deletes a copy of the manifest that the tag led to.
  */
-async function givenUpIn(manifests: Manifests, repository: string, there: readonly string[]) {
+async function givenUpIn(view: StoreView, manifests: Manifests, repository: string, there: readonly string[]) {
   const former = new Set<string>();
-  const tags = join(repository, '_manifests/tags');
-  for (const tag of await namesIn(tags))
-    for (const hex of await namesIn(join(tags, tag, 'index/sha256'))) former.add(hex);
+  const tags = `${repository}/_manifests/tags`;
+  for (const tag of await view.namesIn(tags))
+    for (const hex of await view.namesIn(`${tags}/${tag}/index/sha256`)) former.add(hex);
   const deleted: string[] = [];
   const parts = new Set<string>();
   for (const hex of there) {
-    if ((await statIfThere(join(repository, '_manifests/revisions/sha256', hex, 'link'))) !== undefined) continue;
+    if ((await view.look(`${repository}/_manifests/revisions/sha256/${hex}/link`)) !== undefined) continue;
     deleted.push(hex);
     const manifest = await manifests.get(hex);
     if (manifest !== undefined) parts.add(mentionsOf(manifest));
@@ -142,7 +146,7 @@ async function givenUpIn(manifests: Manifests, repository: string, there: readon
 
 /** How long a blob that nothing needs is kept, ms. Without an owner who needs room: all the same time. */
 async function agesOf(
-  files: StoreFiles,
+  view: StoreView,
   released: ReadonlySet<string>,
   { keptMs, owner, signal }: GarbageOptions,
 ): Promise<(hex: string) => number> {
@@ -150,9 +154,9 @@ async function agesOf(
   const own = new Set<string>();
   // Others may be about to push a manifest of these.
   const others = new Set<string>();
-  for (const repository of await repositoriesWith('_layers', files, signal)) {
-    const found = repository.startsWith(`${repositoriesOf(files, owner)}/`) ? own : others;
-    for (const hex of await namesIn(join(repository, '_layers/sha256'))) found.add(hex);
+  for (const repository of await repositoriesWith(view, '_layers', signal)) {
+    const found = repository.startsWith(`${repositoriesOf(owner)}/`) ? own : others;
+    for (const hex of await view.namesIn(`${repository}/_layers/sha256`)) found.add(hex);
   }
   return (hex) => {
     if (others.has(hex)) return keptMs;
@@ -163,16 +167,19 @@ async function agesOf(
 
 /** The manifests that a repository's tags and pins lead to; undefined when one cannot be read: nothing goes then. */
 async function reachable(
+  view: StoreView,
   manifests: Manifests,
   repository: string,
   pins: readonly string[],
   signal: AbortSignal,
 ): Promise<ReadonlySet<string> | undefined> {
-  const tags = join(repository, '_manifests/tags');
+  const tags = `${repository}/_manifests/tags`;
   const waiting = [...pins];
-  for (const tag of await namesIn(tags)) {
+  const links = (await view.namesIn(tags)).map((tag) => `${tags}/${tag}/current/link`);
+  await view.ahead({ read: links });
+  for (const path of links) {
     signal.throwIfAborted();
-    const link = linkSchema.safeParse(await readIfThere(join(tags, tag, 'current/link')));
+    const link = linkSchema.safeParse(await view.read(path));
     if (!link.success) return undefined;
     waiting.push(digitsOf(link.data));
   }
@@ -201,21 +208,21 @@ type ThereBlobs = ReadonlyMap<string, string>;
 
 /** Reads manifests, each once: the same digest is the same text in all repositories. */
 export class Manifests {
-  readonly #root: string;
+  readonly #view: StoreView;
   readonly #there: ThereBlobs;
   readonly #known = new Map<string, KnownManifest | undefined>();
   #mentions = 0;
 
   /** `there`: anybody can have a manifest mention tens of thousands of digests that lead nowhere. */
-  constructor(root: string, there: ThereBlobs) {
-    this.#root = root;
+  constructor(view: StoreView, there: ThereBlobs) {
+    this.#view = view;
     this.#there = there;
   }
 
   /** Undefined when it is not there. */
   async get(hex: string): Promise<KnownManifest | undefined> {
     if (this.#known.has(hex)) return this.#known.get(hex);
-    const text = await readIfThere(join(this.#root, 'blobs/sha256', hex.slice(0, 2), hex, 'data'));
+    const text = await this.#view.read(blobFile(hex));
     const manifest = text === undefined ? undefined : manifestOf(text, this.#there);
     const mentions = this.#mentions + (manifest?.mentioned.length ?? 0) + (manifest?.parts?.length ?? 0);
     if (this.#known.size < MOST_KNOWN && mentions <= MOST_MENTIONS) {
@@ -254,12 +261,12 @@ function mentionsOf({ mentioned }: KnownManifest): string {
 }
 
 /** The digits of all blobs of the store. */
-async function blobsOf(files: StoreFiles, signal: AbortSignal): Promise<ThereBlobs> {
-  const root = join(rootOf(files), 'blobs/sha256');
+async function blobsOf(view: StoreView, signal: AbortSignal): Promise<ThereBlobs> {
+  const root = 'blobs/sha256';
   const found = new Map<string, string>();
-  for (const group of await namesIn(root)) {
+  for (const group of await view.namesIn(root)) {
     signal.throwIfAborted();
-    for (const hex of await namesIn(join(root, group))) found.set(hex, hex);
+    for (const hex of await view.namesIn(`${root}/${group}`)) found.set(hex, hex);
   }
   return found;
 }
@@ -268,19 +275,19 @@ async function blobsOf(files: StoreFiles, signal: AbortSignal): Promise<ThereBlo
  * The digits of what a repository has. The registry takes a manifest once it has all that the manifest is made of;
  * other digests in its text may be of others, who would not get their room back.
  */
-async function linkedIn(repository: string): Promise<ReadonlySet<string>> {
-  const layers = await namesIn(join(repository, '_layers/sha256'));
-  return new Set([...layers, ...(await namesIn(join(repository, '_manifests/revisions/sha256')))]);
+async function linkedIn(view: StoreView, repository: string): Promise<ReadonlySet<string>> {
+  const layers = await view.namesIn(`${repository}/_layers/sha256`);
+  return new Set([...layers, ...(await view.namesIn(`${repository}/_manifests/revisions/sha256`))]);
 }
 
 /** What a repository has under digests of other kinds: the files are named by sha256 all the same. */
-export async function otherNames(repository: string): Promise<string[]> {
+export async function otherNames(view: StoreView, repository: string): Promise<string[]> {
   const found: string[] = [];
-  const layers = join(repository, '_layers');
-  for (const kind of await namesIn(layers)) {
+  const layers = `${repository}/_layers`;
+  for (const kind of await view.namesIn(layers)) {
     if (kind === 'sha256') continue;
-    for (const name of await namesIn(join(layers, kind))) {
-      const link = linkSchema.safeParse(await readIfThere(join(layers, kind, name, 'link')));
+    for (const name of await view.namesIn(`${layers}/${kind}`)) {
+      const link = linkSchema.safeParse(await view.read(`${layers}/${kind}/${name}/link`));
       if (link.success) found.push(digitsOf(link.data));
     }
   }
@@ -288,67 +295,33 @@ export async function otherNames(repository: string): Promise<string[]> {
 }
 
 async function unneededBlobs(
-  files: StoreFiles,
+  view: StoreView,
   unneeded: readonly string[],
   { now, signal }: GarbageOptions,
   keptMsOf: (hex: string) => number,
 ): Promise<Garbage['blobs']> {
   const found: { folder: string; bytes: number }[] = [];
+  await view.ahead({ look: unneeded.map(blobFile) });
   for (const hex of unneeded) {
     signal.throwIfAborted();
-    const folder = join(rootOf(files), 'blobs/sha256', hex.slice(0, 2), hex);
+    const folder = blobFolder(hex);
+    const file = await view.look(blobFile(hex));
     // Without its file, it is what a collection left that was cut.
-    const file = (await statIfThere(join(folder, 'data'))) ?? (await statIfThere(folder));
-    if (file !== undefined && now - file.mtimeMs >= keptMsOf(hex))
-      found.push({ folder, bytes: file.isFile() ? file.size : 0 });
+    const at = file ?? (await view.look(folder));
+    if (at !== undefined && now - at.atMs >= keptMsOf(hex)) found.push({ folder, bytes: file?.bytes ?? 0 });
   }
   return found;
 }
 
 /** Unfinished uploads that nobody goes on with. */
 async function forsakenUploads(
-  files: StoreFiles,
+  view: StoreView,
   { now, uploadsKeptMs, signal }: GarbageOptions,
-): Promise<readonly string[]> {
-  const found: string[] = [];
-  for (const upload of await unfinishedUploads(files)) {
-    signal.throwIfAborted();
-    const times = [(await statIfThere(upload))?.mtimeMs ?? now];
-    for (const name of await filesIn(upload)) times.push((await statIfThere(join(upload, name)))?.mtimeMs ?? now);
-    if (now - Math.max(...times) >= uploadsKeptMs) found.push(upload);
-  }
-  return found;
-}
-
-/** What is in a folder; nothing when it is gone: uploads end while it is looked at what may go. */
-async function filesIn(folder: string): Promise<string[]> {
-  try {
-    return await readdir(folder);
-  } catch (error) {
-    if (isCode(error, 'ENOENT')) return [];
-    throw error;
-  }
+): Promise<readonly UnfinishedUpload[]> {
+  signal.throwIfAborted();
+  return (await view.uploads()).filter(({ atMs }) => now - atMs >= uploadsKeptMs);
 }
 
 function digitsOf(digest: string): string {
   return digest.slice('sha256:'.length);
-}
-
-async function readIfThere(path: string): Promise<string | undefined> {
-  try {
-    return await readFile(path, 'utf8');
-  } catch (error) {
-    if (isCode(error, 'ENOENT')) return undefined;
-    throw error;
-  }
-}
-
-/** Its times and size; undefined when it is not there. */
-export async function statIfThere(path: string) {
-  try {
-    return await stat(path);
-  } catch (error) {
-    if (isCode(error, 'ENOENT')) return undefined;
-    throw error;
-  }
 }

@@ -1,7 +1,11 @@
-/** Whether those who got a token for the registry still may push: a token outlives what it was given for. */
+/**
+ * What the database says of those who push: whether they still may, as a token outlives what it was given for, and how
+ * much room the administrator gave them.
+ */
 import { registryHolders, type StillHolds } from '../../../actors/auth/registry/registry-rights.ts';
 import type { RegistryHolder } from '../../../proto/auth/tokens.ts';
 import type { Log } from '../../../proto/ports/log.ts';
+import { registryLimitOf } from '../../../storage/auth/users.ts';
 import { type Db, type DbConnection, openDb } from '../../../storage/db.ts';
 import { partOf } from './pushed-part.ts';
 import type { Admit } from './quota.ts';
@@ -13,7 +17,11 @@ export function holdersOver(connection: DbConnection, log: Log) {
     db ??= openDb(connection, { log, name: 'registry', max: 2 });
     return registryHolders(db)(...asked);
   };
-  return { holds, close: async () => db?.close() };
+  const limitMb = (username: string): Promise<number | null> => {
+    db ??= openDb(connection, { log, name: 'registry', max: 2 });
+    return registryLimitOf(db, username);
+  };
+  return { holds, limitMb, close: async () => db?.close() };
 }
 
 const ENDED =

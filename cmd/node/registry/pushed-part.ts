@@ -36,3 +36,13 @@ export function ownerIn(repository: string): string | undefined {
   const [owner, rest] = repository.split('/', 2);
   return rest === undefined ? undefined : owner;
 }
+
+/** The folder of the store from which a DELETE of the registry takes the link; undefined for another request. */
+export function deletedFolder(target: string): string | undefined {
+  const [path = ''] = target.split('?', 1);
+  const [, repository, kind, hex] =
+    /^\/v2\/([a-z0-9._/-]+)\/(manifests|blobs)\/sha256(?::|%3A)([0-9a-f]{64})$/i.exec(path) ?? [];
+  if (hex === undefined) return undefined;
+  const part = kind === 'manifests' ? '_manifests/revisions' : '_layers';
+  return `repositories/${repository}/${part}/sha256/${hex}`;
+}

@@ -5,25 +5,30 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { KeyedQueue } from '../../../lib/concurrency.ts';
+import { Refusal } from '../../../proto/errors.ts';
 import type { WriteAdmission, WriteBarrier } from '../../../proto/gateway/write-barrier.ts';
 import type { RegistryUsage } from '../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { RegistryBarrier } from './barrier.ts';
 import { collectGarbage, lookForGarbage, type Pinned } from './collect.ts';
-import type { StoreFiles } from './files.ts';
-import { statIfThere } from './garbage.ts';
-import { ownerIn, type PushedPart, partOf } from './pushed-part.ts';
-import { removeUploads, unfinishedUploads } from './store.ts';
-import { blobFile, type StoreUsage, usageOf } from './usage.ts';
+import { type ImageStore, StoreAway, StoreTooLarge } from './image-store.ts';
+import { deletedFolder, ownerIn, type PushedPart, partOf } from './pushed-part.ts';
+import { type Counted, hasRoom, type OpenWrite, sentence, sizes, sum, tooManyNames } from './quota-rules.ts';
+import { type StoreUsage, usageOf } from './usage.ts';
 
-/** What was counted is good for so long, ms, and for so many requests: what was written since is added to it. */
-const KNOWN_MS = 60_000;
+/**
+ * `knownMs`: what was counted is good for so long, as what was written since is added to it. `toldMs`: what a user is
+ * told is counted anew after this. `againMs`: how long it is from a collection for one user to the next one.
+ */
+const TIMES = { knownMs: 60_000, toldMs: 3000, againMs: 5000 };
+/** Where each look costs something. */
+const REMOTE_TIMES: typeof TIMES = { knownMs: 10 * 60_000, toldMs: 3000, againMs: 60_000 };
+/** What was counted is good for so many requests. */
 const MOST_WRITES = 500;
-/** What a user is told is counted anew after this, ms. */
-const TOLD_MS = 3000;
-/** How long a collection for one user waits for writes under way, and how long it is until the next one, ms. */
+/** How long it may be counted there: a push waits for it, ms. */
+const COUNT_MS = 15_000;
+/** How long a collection for one user waits for writes under way, ms. */
 const PATIENCE_MS = 2000;
-const AGAIN_MS = 5000;
 /** How long it may take: pushes of all wait, ms. */
 const COLLECT_MS = 10_000;
 /**
@@ -37,8 +42,6 @@ const MOST_WAIT_MS = 5000;
 const FORSAKEN_MS = 10 * 60_000;
 /** The registry notices that its client is gone, ms. */
 const NOTICE_MS = 500;
-/** Manifests are written without room, too: to take off a tag takes one. But not more of them than this, in bytes. */
-const MOST_MANIFESTS = 64 * 1024 * 1024;
 /** Users without a push that are remembered at most. */
 const MOST_KNOWN = 1000;
 
@@ -48,29 +51,18 @@ export type Admit = NonNullable<WriteBarrier['admit']>;
 /** Whether the token that came along lets push to repositories of this user, or delete there. */
 export type MayPush = (authorization: string | undefined, owner: string) => Promise<boolean>;
 
+/** How much a user may have, in bytes; undefined: as much as the disk takes. */
+export type RoomOf = (owner: string) => Promise<number | undefined>;
+
 /** What it works with. */
 interface QuotaOptions {
-  readonly files: StoreFiles;
+  readonly store: ImageStore;
   readonly barrier: RegistryBarrier;
   /** In bytes; undefined: there is none. */
-  readonly limit: (owner: string) => number | undefined;
+  readonly limit: RoomOf;
   readonly mayPush: MayPush;
   readonly pinned: Pinned;
   readonly log: Log;
-}
-
-/** One that is under way, or over and not counted yet on the disk. */
-interface OpenWrite {
-  readonly upload: string | undefined;
-  /** What its upload had before. */
-  readonly before: number;
-  /** What it said that it sends. */
-  readonly declared: number;
-  passed: number;
-  /** The user's turn at which it was over. */
-  over: number | undefined;
-  /** The one at which it went past the limit, by what was known then. */
-  past: number | undefined;
 }
 
 /** What is asked for a request that writes. */
@@ -81,29 +73,18 @@ interface AskedRoom {
   readonly declared: number;
 }
 
-/** What is known of one user. */
-interface Counted {
-  readonly writes: Set<OpenWrite>;
-  /** Raised when something was written. */
-  turn: number;
-  known: { readonly turn: number; readonly at: number; readonly usage: StoreUsage } | undefined;
-  counting: { readonly turn: number; readonly usage: Promise<StoreUsage> } | undefined;
-  /** When room was made; 0: a name was given or taken since. */
-  collectedAt: number;
-  making: Promise<void> | undefined;
-}
-
 /** What a user was told. */
 interface ToldUsage {
   readonly at: number;
   readonly turn: number;
-  readonly usage: Promise<RegistryUsage>;
+  readonly used: Promise<number>;
   isKnown: boolean;
 }
 
 /** See above. */
 export class RegistryQuota {
   readonly #options: QuotaOptions;
+  readonly #times: typeof TIMES;
   readonly #users = new Map<string, Counted>();
   readonly #told = new Map<string, ToldUsage>();
   /** Each look at the whole store takes a connection to the database. */
@@ -113,37 +94,57 @@ export class RegistryQuota {
 
   constructor(options: QuotaOptions) {
     this.#options = options;
+    this.#times = options.store.isRemote ? REMOTE_TIMES : TIMES;
   }
 
-  /** What a user has now, without what a push that needs the room would get. Rejects as a collection does. */
-  usage(owner: string): Promise<RegistryUsage> {
+  /**
+   * What a user has now, without what a push that needs the room would get. Rejects as a collection does; `unavailable`
+   * while a bucket does not answer.
+   */
+  async usage(owner: string): Promise<RegistryUsage> {
+    const limit = await this.#options.limit(owner);
+    const used = await this.#used(owner).catch((cause: unknown) => {
+      if (cause instanceof StoreTooLarge) throw new Refusal('unavailable', { message: tooManyNames(owner) });
+      if (!(cause instanceof StoreAway)) throw cause;
+      throw new Refusal('unavailable', {
+        message: 'The bucket of the images does not answer now. Try again in a moment.',
+      });
+    });
+    return { used, limit };
+  }
+
+  #used(owner: string): Promise<number> {
     const now = performance.now();
     const told = this.#told.get(owner);
     const turn = this.#users.get(owner)?.turn ?? 0;
     // However often it changes meanwhile, a user has it counted once at a time.
-    if (told !== undefined && (!told.isKnown || (told.turn === turn && now - told.at < TOLD_MS))) return told.usage;
-    for (const [name, { at, isKnown }] of this.#told) if (isKnown && now - at >= TOLD_MS) this.#told.delete(name);
-    const usage = this.#usage(owner);
-    const counted = { at: now, turn, usage, isKnown: false };
-    usage.then(
+    if (told !== undefined && (!told.isKnown || (told.turn === turn && now - told.at < this.#times.toldMs)))
+      return told.used;
+    for (const [name, { at, isKnown }] of this.#told)
+      if (isKnown && now - at >= this.#times.toldMs) this.#told.delete(name);
+    const used = this.#needed(owner);
+    const counted = { at: now, turn, used, isKnown: false };
+    used.then(
       () => {
         counted.isKnown = true;
       },
       () => this.#told.delete(owner),
     );
     this.#told.set(owner, counted);
-    return usage;
+    return used;
   }
 
-  async #usage(owner: string): Promise<RegistryUsage> {
-    const { files, limit, pinned } = this.#options;
-    const { held, uploads, blobs } = await usageOf(files, owner);
-    if (blobs.size === 0 && uploads.size === 0) return { used: 0, limit: limit(owner) };
-    const garbage = await this.#inTurn.run('look', () => lookForGarbage(files, { now: Date.now(), owner, pinned }));
+  async #needed(owner: string): Promise<number> {
+    const { store, pinned } = this.#options;
+    const { held, uploads, blobs } = await this.#countAnew(owner);
+    if (blobs.size === 0 && uploads.size === 0) return 0;
+    const garbage = await this.#inTurn.run('look', () =>
+      lookForGarbage(store, { now: Date.now(), owner, pinned, isOwnAlone: store.isRemote }),
+    );
     let used = held;
     for (const size of uploads.values()) used += size;
     for (const { folder, bytes } of garbage.blobs) if (blobs.has(folder.slice(-64))) used -= bytes;
-    return { used, limit: limit(owner) };
+    return used;
   }
 
   /** Says whether there is room for a request. */
@@ -152,11 +153,11 @@ export class RegistryQuota {
       const part = partOf(method, target);
       const owner = part === undefined ? undefined : ownerIn(part.repository);
       if (part === undefined || owner === undefined) return {};
-      const limit = this.#options.limit(owner);
       // Without the right to push the registry refuses, and nobody is told what others have.
-      if (limit === undefined) return {};
       if (!(await this.#options.mayPush(field('authorization'), owner))) return {};
-      if (method === 'DELETE') return this.#noted(owner);
+      const limit = await this.#options.limit(owner);
+      if (limit === undefined) return {};
+      if (method === 'DELETE') return this.#noted(owner, target);
       const declared = Number(field('content-length') ?? 0);
       const decide = (isNew: boolean) => this.#decide({ owner, limit, part, declared }, isNew);
       let admitted = await decide(false);
@@ -169,16 +170,24 @@ export class RegistryQuota {
         void this.#drop(owner, this.#user(owner), part.name);
       return admitted;
     } catch (error) {
+      if (error instanceof StoreAway) {
+        this.#options.log.warn({ err: error }, 'the bucket does not tell what a user has: no push is refused for it');
+        return {};
+      }
+      // Else nobody would be counted who makes enough of it.
+      if (error instanceof StoreTooLarge) return tooManyNames(ownerIn(partOf(method, target)?.repository ?? '') ?? '');
       this.#options.log.warn({ err: error }, 'what a user has in the registry could not be counted');
       throw error;
     }
   };
 
   /** A deletion is not refused; what is left is counted anew after it. */
-  #noted(owner: string): WriteAdmission {
+  #noted(owner: string, target: string): WriteAdmission {
     const user = this.#user(owner);
+    const folder = deletedFolder(target);
     return {
       onOver: () => {
+        if (folder !== undefined) this.#options.store.noteDeleted(folder);
         user.turn += 1;
         user.collectedAt = 0;
       },
@@ -228,16 +237,17 @@ export class RegistryQuota {
   /** Bytes of a blob of another repository that the user does not have yet. */
   async #mounted({ name }: PushedPart, usage: StoreUsage): Promise<number> {
     if (name === undefined || usage.blobs.has(name)) return 0;
-    return (await statIfThere(blobFile(this.#options.files, name)))?.size ?? 0;
+    return (await this.#options.store.sizeOf(name)) ?? 0;
   }
 
   /** What the disk has of a user. `isNew`: as it is now, not as it was before what writes tell. */
   async #count(owner: string, user: Counted, isNew: boolean): Promise<StoreUsage> {
     const { known, turn } = user;
-    const isGood = known !== undefined && performance.now() - known.at < KNOWN_MS && user.writes.size < MOST_WRITES;
+    const isGood =
+      known !== undefined && performance.now() - known.at < this.#times.knownMs && user.writes.size < MOST_WRITES;
     if (isGood && !isNew) return known.usage;
     if (user.counting?.turn !== turn) {
-      const usage = usageOf(this.#options.files, owner);
+      const usage = this.#countAnew(owner);
       const counting = { turn, usage };
       user.counting = counting;
       usage
@@ -252,14 +262,19 @@ export class RegistryQuota {
           if (user.counting === counting) user.counting = undefined;
         });
     }
-    return (await user.counting?.usage) ?? usageOf(this.#options.files, owner);
+    return (await user.counting?.usage) ?? this.#countAnew(owner);
+  }
+
+  #countAnew(owner: string): Promise<StoreUsage> {
+    const { store } = this.#options;
+    return usageOf(store, owner, Date.now(), store.isRemote ? AbortSignal.timeout(COUNT_MS) : undefined);
   }
 
   /** Gives a user back what they took the names off, and uploads that nobody goes on with. */
   async #makeRoom(owner: string): Promise<void> {
     const user = this.#user(owner);
     if (user.making === undefined) {
-      if (Date.now() - user.collectedAt < AGAIN_MS) return;
+      if (Date.now() - user.collectedAt < this.#times.againMs) return;
       user.making = this.#inTurn
         .run('collect', () => this.#collect(owner, user))
         .finally(() => {
@@ -270,17 +285,16 @@ export class RegistryQuota {
   }
 
   async #collect(owner: string, user: Counted): Promise<void> {
-    const { files, barrier, pinned, log } = this.#options;
+    const { store, barrier, pinned, log } = this.#options;
     const now = Date.now();
     user.collectedAt = now;
-    const isMoving = (upload: string) =>
-      [...user.writes].some((write) => write.upload !== undefined && upload.endsWith(`/${write.upload}`));
-    for (const upload of await unfinishedUploads(files, owner)) {
-      const at = (await statIfThere(`${upload}/data`)) ?? (await statIfThere(upload));
-      if (at !== undefined && now - at.mtimeMs >= FORSAKEN_MS && !isMoving(upload)) await removeUploads([upload]);
-    }
+    const isMoving = (upload: string) => [...user.writes].some((write) => write.upload === upload);
+    const forsaken = (await (await store.view({ owner })).uploads()).filter(
+      ({ name, atMs }) => now - atMs >= FORSAKEN_MS && !isMoving(name),
+    );
+    await store.removeUploads(forsaken);
     user.turn += 1;
-    const { manifests, blobs } = await lookForGarbage(files, { now, owner, pinned });
+    const { manifests, blobs } = await lookForGarbage(store, { now, owner, pinned, isOwnAlone: store.isRemote });
     if (manifests.length + blobs.length === 0 || barrier.isClosed) return;
     const restMs = this.#restsUntil - performance.now();
     if (restMs > MOST_WAIT_MS) return;
@@ -290,8 +304,12 @@ export class RegistryQuota {
     let collected: Awaited<ReturnType<typeof collectGarbage>> | undefined;
     try {
       collected = await barrier.closedFor(PATIENCE_MS, () =>
-        collectGarbage(files, { now: Date.now(), owner, pinned, signal }),
+        collectGarbage(store, { now: Date.now(), owner, pinned, signal }),
       );
+    } catch (error) {
+      if (!store.isRemote) throw error;
+      // It may be too much for the time: the daily collection has longer.
+      log.warn({ err: error }, 'images without a name could not be collected for a user who needs room');
     } finally {
       const ended = performance.now();
       this.#restsUntil = ended + (collected === undefined ? REST_MS : REST_SHARE * (ended - began));
@@ -304,8 +322,9 @@ export class RegistryQuota {
   async #drop(owner: string, user: Counted, upload: string): Promise<void> {
     try {
       await delay(NOTICE_MS);
-      const folders = await unfinishedUploads(this.#options.files, owner);
-      await removeUploads(folders.filter((folder) => folder.endsWith(`/${upload}`)));
+      const { store } = this.#options;
+      const uploads = await (await store.view({ owner })).uploads();
+      await store.removeUploads(uploads.filter(({ name }) => name === upload));
     } catch (error) {
       this.#options.log.warn({ err: error }, 'an upload past the limit of its user could not be removed');
     } finally {
@@ -329,42 +348,3 @@ export class RegistryQuota {
       if (writes.size === 0 && counting === undefined && making === undefined) this.#users.delete(owner);
   }
 }
-
-/** What a user has with all that is under way: what is said to come counts as if it were there. */
-function sum(user: Counted, usage: StoreUsage): number {
-  let bytes = usage.held;
-  for (const write of user.writes) if (write.upload === undefined) bytes += sent(write);
-  for (const size of sizes(user, usage).values()) bytes += size;
-  return bytes;
-}
-
-/** What each upload comes to. One that is finished is on the disk under another name before it is counted again. */
-function sizes({ writes }: Counted, { uploads }: StoreUsage): Map<string, number> {
-  const found = new Map(uploads);
-  for (const write of writes)
-    if (write.upload !== undefined)
-      found.set(write.upload, Math.max(write.before + sent(write), found.get(write.upload) ?? 0));
-  return found;
-}
-
-const sent = ({ declared, passed }: OpenWrite): number => Math.max(declared, passed);
-
-/** Whether so many bytes more have room. What finishes an upload has been counted before. */
-function hasRoom(
-  { used, limit, bytes, manifests }: { used: number; limit: number; bytes: number; manifests: number },
-  kind: PushedPart['kind'],
-): boolean {
-  if (used + bytes <= limit) return kind !== 'begin' || used < limit;
-  if (kind === 'manifest') return manifests + bytes <= MOST_MANIFESTS;
-  return kind === 'upload' && bytes === 0;
-}
-
-function sentence(owner: string, used: number, limit: number, needed: number): string {
-  const more = needed === 0 ? '' : `, and this takes ${count(needed)} more`;
-  return (
-    `The images of ${owner} hold ${count(used)} of ${count(limit)} bytes${more}. Remove images with ` +
-    '`troupe image rm NAME:TAG`, or ask the administrator for room.'
-  );
-}
-
-const count = (bytes: number): string => bytes.toLocaleString('en-US');

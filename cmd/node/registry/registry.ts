@@ -9,6 +9,7 @@ import { registryHostOf } from '../../../proto/service-paths.ts';
 import { freePort } from '../../../transports/http/listen-error.ts';
 import type { Environment } from '../../config/config.ts';
 import { imageArchitecture } from '../platform-facts.ts';
+import { BucketStore } from './bucket/store.ts';
 import { collectGarbage, type Pinned } from './collect.ts';
 import {
   type RegistryFiles,
@@ -20,8 +21,9 @@ import {
 } from './files.ts';
 import { endRegistry, keepRegistry, registryProgram, runningRegistry, startRegistry } from './process.ts';
 import { roomIn } from './room.ts';
+import { folderStore } from './store.ts';
 import { ownKeys } from './token-keys.ts';
-import { type WatchOptions, watchHolders, watchStore } from './watch.ts';
+import { type WatchOptions, watchStore } from './watch.ts';
 
 const LOOPBACK = '127.0.0.1';
 
@@ -61,6 +63,8 @@ interface OwnRegistryOptions {
   readonly pinned: Pinned;
   /** Asked before each write. */
   readonly holds: StillHolds;
+  /** Asked before each write for how much a user may have; null: as much as all. */
+  readonly limitMb: WatchOptions['limitMb'];
 }
 
 /**
@@ -68,7 +72,7 @@ interface OwnRegistryOptions {
  * tried again and again, and the platform goes on. Throws CliError for a damaged key.
  */
 export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnRegistry> {
-  const { environment, dataDir, log, onProgress, pinned, holds } = options;
+  const { environment, dataDir, log, onProgress, pinned, holds, limitMb } = options;
   const files = registryFiles(dataDir);
   const host = registryHostOf(options.domain);
   const { key, secret } = await registryKeyOf(files);
@@ -83,6 +87,7 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
   let last: number | undefined;
   try {
     if (runningRegistry(files) === undefined) {
+      // A bucket is listed for it, which may take long: that waits until the registry runs.
       if (bucket === undefined) last = await collect(files, pinned, log);
       await startRegistry(files, port);
     }
@@ -97,8 +102,9 @@ export async function openOwnRegistry(options: OwnRegistryOptions): Promise<OwnR
     architecture: imageArchitecture(),
     environment: { ...environment, REGISTRY_HOST: host, REGISTRY_SIGNING_KEY: key },
   };
-  const parts = { environment, files, host, port, key, last, pinned, holds, log };
-  const { parts: seen, close } = bucket === undefined ? withStore(parts) : withoutStore(parts);
+  const store = bucket === undefined ? folderStore(files) : new BucketStore(bucket);
+  const parts = { environment, files, store, host, port, key, last, pinned, holds, limitMb, log };
+  const { parts: seen, close } = watched(parts, bucket === undefined ? () => roomIn(files.folder) : undefined);
   return {
     ...own,
     ...seen,
@@ -116,25 +122,15 @@ interface StoreParts extends Omit<WatchOptions, 'address' | 'keys'> {
   readonly key: RegistryKey;
 }
 
-/** One whose images are on this machine: its users have their room, and what has no name is collected. */
-function withStore({ port, key, ...options }: StoreParts) {
-  const { files, log } = options;
-  const room = () => roomIn(files.folder);
-  const keeper = keepRegistry({ files, port, room, log });
+/** Its users have their room, and what has no name is collected. `room`: of its disk; a bucket always has some. */
+function watched({ port, key, files, ...options }: StoreParts, room: HostedRegistry['room'] = async () => 'enough') {
+  const keeper = keepRegistry({ files, port, room, log: options.log });
   const watch = watchStore({ ...options, address: { host: LOOPBACK, port }, keys: ownKeys(key) });
   const close = async () => {
     await watch.close();
     await keeper.close();
   };
   return { parts: { room, usage: watch.usage, barrier: watch.barrier, asksHolders: true }, close };
-}
-
-/** One whose images are elsewhere, and not seen from here. */
-function withoutStore({ port, key, ...options }: StoreParts) {
-  const { files, log } = options;
-  const keeper = keepRegistry({ files, port, room: async () => 'enough', log });
-  const barrier = watchHolders({ ...options, address: { host: LOOPBACK, port }, keys: ownKeys(key) });
-  return { parts: { barrier, asksHolders: true }, close: () => keeper.close() };
 }
 
 /**
@@ -145,7 +141,7 @@ async function collect(files: RegistryFiles, pinned: Pinned, log: Log): Promise<
   const now = Date.now();
   if (!existsSync(files.store)) return now;
   try {
-    log.info(await collectGarbage(files, { now, pinned }), 'images without a name were collected');
+    log.info(await collectGarbage(folderStore(files), { now, pinned }), 'images without a name were collected');
     return now;
   } catch (error) {
     log.warn({ err: error }, 'images without a name could not be collected');

@@ -1,53 +1,58 @@
-/** The store of Distribution as folders: where repositories are, and what unfinished uploads hold. */
+/** The store of Distribution as folders of this machine. */
 import type { Dirent } from 'node:fs';
-import { readdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { open, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { isCode } from '../../../lib/errors.ts';
 import type { StoreFiles } from './files.ts';
-
-/** Folders that a name of a repository has at most: names have 255 characters. */
-const MAX_DEPTH = 128;
+import {
+  blobFile,
+  type ImageStore,
+  repositoriesOf,
+  repositoriesWith,
+  type StoreEntry,
+  type StoreView,
+  type UnfinishedUpload,
+} from './image-store.ts';
 
 /** Where a store has its blobs and repositories. */
-export function rootOf(files: StoreFiles): string {
+function rootOf(files: StoreFiles): string {
   return join(files.store, 'docker/registry/v2');
 }
 
-/** The folder that a user's repositories are in. */
-export function repositoriesOf(files: StoreFiles, owner: string): string {
-  return join(rootOf(files), 'repositories', owner);
-}
-
-/**
- * The folders of repositories that have this part, of all users, or within the folder `within`. Rejects with the reason
- * of `signal` once it is aborted.
- */
-export async function repositoriesWith(
-  part: '_manifests' | '_uploads' | '_layers',
-  files: StoreFiles,
-  signal?: AbortSignal,
-  within = join(rootOf(files), 'repositories'),
-): Promise<string[]> {
-  const walk = async (folder: string, depth: number): Promise<string[]> => {
-    signal?.throwIfAborted();
-    const inside = await namesIn(folder);
-    const found = inside.includes(part) ? [folder] : [];
-    if (depth === MAX_DEPTH) return found;
-    for (const name of inside) if (!name.startsWith('_')) found.push(...(await walk(join(folder, name), depth + 1)));
-    return found;
+/** The images of a folder. Nothing is kept of what was seen: a look is at the folder as it is then. */
+export function folderStore(files: StoreFiles): ImageStore {
+  const root = rootOf(files);
+  const seen = {
+    namesIn: (folder: string) => foldersIn(join(root, folder)),
+    read: (path: string) => readIfThere(join(root, path)),
+    look: (path: string) => lookAt(join(root, path)),
+    ahead: async () => {},
   };
-  return walk(within, 0);
+  const viewOf = (owner: string | undefined): StoreView => ({ ...seen, uploads: () => uploadsIn(root, seen, owner) });
+  return {
+    isRemote: false,
+    view: async ({ owner } = {}) => viewOf(owner),
+    sizeOf: async (hex) => (await seen.look(blobFile(hex)))?.bytes,
+    remove: async (folders, signal) => {
+      for (const folder of folders) {
+        signal.throwIfAborted();
+        await rm(join(root, folder), { recursive: true, force: true });
+      }
+    },
+    settle: async (folders) => {
+      for (const folder of new Set(folders.map(dirname))) await settle(join(root, folder));
+    },
+    removeUploads: (uploads) => removeUploads(uploads.map(({ folder }) => join(root, folder))),
+    // Its folder stays.
+    noteDeleted: () => {},
+  };
 }
 
-/** The folders of uploads that were begun, and not finished; of one user if `owner` is given. */
-export async function unfinishedUploads(files: StoreFiles, owner?: string): Promise<string[]> {
-  const found: string[] = [];
-  const within = owner === undefined ? undefined : repositoriesOf(files, owner);
-  for (const repository of await repositoriesWith('_uploads', files, undefined, within)) {
-    const uploads = join(repository, '_uploads');
-    for (const upload of await namesIn(uploads)) found.push(join(uploads, upload));
-  }
-  return found;
+/** The folders of uploads that were begun, and not finished. */
+export async function unfinishedUploads(files: StoreFiles): Promise<string[]> {
+  const root = rootOf(files);
+  const view = { namesIn: (folder: string) => foldersIn(join(root, folder)) };
+  return (await uploadFolders(view, undefined)).map((folder) => join(root, folder));
 }
 
 /** Removes these folders. While a registry runs it would write on: what it has open takes room until it ends. */
@@ -55,8 +60,40 @@ export async function removeUploads(uploads: readonly string[]): Promise<void> {
   for (const upload of uploads) await rm(upload, { recursive: true, force: true });
 }
 
-/** The folders in one; none when it is not there. */
-export async function namesIn(folder: string): Promise<string[]> {
+async function uploadFolders(view: Pick<StoreView, 'namesIn'>, owner: string | undefined): Promise<string[]> {
+  const found: string[] = [];
+  const within = owner === undefined ? undefined : repositoriesOf(owner);
+  for (const repository of await repositoriesWith(view, '_uploads', undefined, within)) {
+    const uploads = `${repository}/_uploads`;
+    for (const upload of await view.namesIn(uploads)) found.push(`${uploads}/${upload}`);
+  }
+  return found;
+}
+
+async function uploadsIn(
+  root: string,
+  view: Pick<StoreView, 'namesIn'>,
+  owner: string | undefined,
+): Promise<UnfinishedUpload[]> {
+  const found: UnfinishedUpload[] = [];
+  for (const folder of await uploadFolders(view, owner)) {
+    const at = join(root, folder);
+    const own = await lookAt(at);
+    // It ended meanwhile.
+    if (own === undefined) continue;
+    const times = [own.atMs];
+    let bytes = 0;
+    for (const name of await filesIn(at)) {
+      const file = await lookAt(join(at, name));
+      if (file !== undefined) times.push(file.atMs);
+      if (name === 'data') bytes = file?.bytes ?? 0;
+    }
+    found.push({ name: folder.slice(folder.lastIndexOf('/') + 1), folder, bytes, atMs: Math.max(...times) });
+  }
+  return found;
+}
+
+async function foldersIn(folder: string): Promise<string[]> {
   let entries: Dirent[];
   try {
     entries = await readdir(folder, { withFileTypes: true });
@@ -65,4 +102,43 @@ export async function namesIn(folder: string): Promise<string[]> {
     throw error;
   }
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+}
+
+/** What is in a folder; nothing when it is gone: uploads end while it is looked at what may go. */
+async function filesIn(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return [];
+    throw error;
+  }
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
+
+async function lookAt(path: string): Promise<StoreEntry | undefined> {
+  try {
+    const found = await stat(path);
+    return { bytes: found.isFile() ? found.size : 0, atMs: found.mtimeMs };
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
+
+/** Has the disk keep what was removed from a folder. */
+async function settle(folder: string): Promise<void> {
+  const handle = await open(folder, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 }

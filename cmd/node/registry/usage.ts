@@ -1,8 +1,6 @@
 /** What of the store a user's repositories hold: each blob once, however many of them have it. */
-import { join } from 'node:path';
-import type { StoreFiles } from './files.ts';
-import { Manifests, otherNames, statIfThere } from './garbage.ts';
-import { namesIn, repositoriesOf, repositoriesWith, rootOf, unfinishedUploads } from './store.ts';
+import { Manifests, otherNames } from './garbage.ts';
+import { blobFile, type ImageStore, repositoriesOf, repositoriesWith, type StoreView } from './image-store.ts';
 
 /** A file system's clock may tell the times of two files this much apart in the wrong order, ms. */
 const SAME_MS = 1000;
@@ -25,59 +23,58 @@ export interface StoreUsage {
   readonly blobs: ReadonlySet<string>;
 }
 
-/** Counts, at `now`. Rejects with an error of the file system. */
-export async function usageOf(files: StoreFiles, owner: string, now = Date.now()): Promise<StoreUsage> {
+/** Counts, at `now`. Rejects when the store cannot be read. */
+export async function usageOf(
+  store: ImageStore,
+  owner: string,
+  now = Date.now(),
+  signal?: AbortSignal,
+): Promise<StoreUsage> {
+  const view = await store.view({ owner, signal });
   // First: an upload that is finished meanwhile is counted twice then, and not left out.
-  const uploads = new Map<string, number>();
-  for (const upload of await unfinishedUploads(files, owner)) {
-    const size = (await statIfThere(join(upload, 'data')))?.size ?? 0;
-    uploads.set(upload.slice(upload.lastIndexOf('/') + 1), size);
-  }
-  const root = rootOf(files);
-  const folder = repositoriesOf(files, owner);
+  const uploads = new Map((await view.uploads()).map(({ name, bytes }) => [name, bytes]));
+  const folder = repositoriesOf(owner);
   const links = new Map<string, string>();
   const manifests = new Set<string>();
   const mentioned = new Set<string>();
   const pushed: string[] = [];
-  for (const repository of await repositoriesWith('_manifests', files, undefined, folder)) {
-    const revisions = join(repository, '_manifests/revisions/sha256');
-    for (const hex of await namesIn(revisions)) {
-      const link = join(revisions, hex);
+  for (const repository of await repositoriesWith(view, '_manifests', undefined, folder)) {
+    const revisions = `${repository}/_manifests/revisions/sha256`;
+    for (const hex of await view.namesIn(revisions)) {
+      const link = `${revisions}/${hex}`;
       links.set(hex, link);
       manifests.add(hex);
-      if ((await statIfThere(join(link, 'link'))) !== undefined) pushed.push(hex);
+      if ((await view.look(`${link}/link`)) !== undefined) pushed.push(hex);
     }
   }
-  for (const repository of await repositoriesWith('_layers', files, undefined, folder)) {
-    const layers = join(repository, '_layers/sha256');
-    for (const hex of await namesIn(layers)) links.set(hex, join(layers, hex));
-    for (const hex of await otherNames(repository)) mentioned.add(hex);
+  for (const repository of await repositoriesWith(view, '_layers', undefined, folder)) {
+    const layers = `${repository}/_layers/sha256`;
+    for (const hex of await view.namesIn(layers)) links.set(hex, `${layers}/${hex}`);
+    for (const hex of await otherNames(view, repository)) mentioned.add(hex);
   }
   // The registry takes a manifest once all that it is made of is linked. Other digests in its text may lead nowhere.
-  const known = new Manifests(root, new Map([...links.keys()].map((hex) => [hex, hex])));
+  const known = new Manifests(view, new Map([...links.keys()].map((hex) => [hex, hex])));
+  await view.ahead({ read: pushed.map(blobFile) });
   for (const hex of pushed) for (const part of [hex, ...((await known.get(hex))?.mentioned ?? [])]) mentioned.add(part);
   let [held, ofManifests] = [0, 0];
   const blobs = new Set<string>();
-  for (const hex of new Set([...links.keys(), ...mentioned])) {
-    const blob = await statIfThere(blobFile(files, hex));
+  const all = new Set([...links.keys(), ...mentioned]);
+  await view.ahead({ look: [...all].map(blobFile) });
+  for (const hex of all) {
+    const blob = await view.look(blobFile(hex));
     if (blob === undefined) continue;
-    if (!mentioned.has(hex) && (await isLeft(links.get(hex), blob.mtimeMs, now))) continue;
+    if (!mentioned.has(hex) && (await isLeft(view, links.get(hex), blob.atMs, now))) continue;
     blobs.add(hex);
-    held += blob.size;
-    if (manifests.has(hex)) ofManifests += blob.size;
+    held += blob.bytes;
+    if (manifests.has(hex)) ofManifests += blob.bytes;
   }
   return { held, manifests: ofManifests, uploads, blobs };
 }
 
-/** The file of a blob. */
-export function blobFile(files: StoreFiles, hex: string): string {
-  return join(rootOf(files), 'blobs/sha256', hex.slice(0, 2), hex, 'data');
-}
-
 /** Whether a link is only left: it is old, or its blob was collected and is another user's, who pushed it since. */
-async function isLeft(folder: string | undefined, pushedMs: number, now: number): Promise<boolean> {
+async function isLeft(view: StoreView, folder: string | undefined, pushedMs: number, now: number): Promise<boolean> {
   if (folder === undefined) return false;
   // Distribution leaves the folder of what a client deleted: it takes room until it is collected.
-  const link = (await statIfThere(join(folder, 'link'))) ?? (await statIfThere(folder));
-  return link !== undefined && (link.mtimeMs < pushedMs - SAME_MS || now - link.mtimeMs >= COUNTED_MS);
+  const link = (await view.look(`${folder}/link`)) ?? (await view.look(folder));
+  return link !== undefined && (link.atMs < pushedMs - SAME_MS || now - link.atMs >= COUNTED_MS);
 }

@@ -7,16 +7,16 @@ import { LIBRARY } from '../../../proto/repositories.ts';
 import type { Environment } from '../../config/config.ts';
 import { RegistryBarrier } from './barrier.ts';
 import { type CollectTimes, keepCollected, type Pinned } from './collect.ts';
-import type { StoreFiles } from './files.ts';
 import { heldFirst } from './holders.ts';
+import type { ImageStore } from './image-store.ts';
 import { pushTokens, tokenHolders } from './may-push.ts';
-import { type Admit, RegistryQuota } from './quota.ts';
+import { type Admit, RegistryQuota, type RoomOf } from './quota.ts';
 import type { TokenKeys } from './token-keys.ts';
 
 /** What it works with. */
 export interface WatchOptions {
   readonly environment: Pick<Environment, 'REGISTRY_USER_MB' | 'ADMIN_USERNAME' | 'REGISTRY_ISSUER'>;
-  readonly files: StoreFiles;
+  readonly store: ImageStore;
   /** The registry's own listener. */
   readonly address: UpstreamAddress;
   /** As images name it. */
@@ -29,6 +29,8 @@ export interface WatchOptions {
   readonly pinned: Pinned;
   /** Asked before each write. */
   readonly holds: StillHolds;
+  /** MiB that a user alone may have; null: as many as the environment says. Asked at each write. */
+  readonly limitMb: (username: string) => Promise<number | null>;
   readonly log: Log;
   /** Asked between the holder and the room of a user. */
   readonly between?: ((then: Admit) => Admit) | undefined;
@@ -48,14 +50,14 @@ interface StoreWatch {
 
 /** Begins to watch over a store: its users have their room, and what has no name is collected. */
 export function watchStore(options: WatchOptions): StoreWatch {
-  const { environment, files, address, host, keys, last, pinned, log, times, between = (then) => then } = options;
-  const { REGISTRY_USER_MB: most, ADMIN_USERNAME: admin, REGISTRY_ISSUER: issuer } = environment;
+  const { environment, store, address, host, keys, last, pinned, log, times, between = (then) => then } = options;
+  const { REGISTRY_ISSUER: issuer } = environment;
   const barrier = new RegistryBarrier(address, { formerMs: options.formerMs });
-  const collector = keepCollected({ files, barrier, last, log, pinned, times });
+  const collector = keepCollected({ store, barrier, last, log, pinned, times });
   const quota = new RegistryQuota({
-    files,
+    store,
     barrier,
-    limit: (owner) => (most === 0 || owner === admin || owner === LIBRARY ? undefined : most * 2 ** 20),
+    limit: roomOf(environment, options.limitMb),
     mayPush: pushTokens(keys, host, issuer),
     pinned,
     log,
@@ -64,8 +66,27 @@ export function watchStore(options: WatchOptions): StoreWatch {
   return { barrier, usage: (username) => quota.usage(username), close: () => collector.close() };
 }
 
+/** The limit of each user: their own, or that of all. */
+function roomOf(
+  { REGISTRY_USER_MB: most, ADMIN_USERNAME: admin }: WatchOptions['environment'],
+  limitMb: WatchOptions['limitMb'],
+): RoomOf {
+  return async (owner) => {
+    if (owner === admin || owner === LIBRARY) return undefined;
+    const mb = (await limitMb(owner)) ?? (most === 0 ? undefined : most);
+    return mb === undefined ? undefined : mb * 2 ** 20;
+  };
+}
+
 /** The barrier of a registry whose images are not seen from here: it asks for who pushes alone. */
-export function watchHolders({ environment, address, host, keys, holds, log }: WatchOptions): RegistryBarrier {
+export function watchHolders({
+  environment,
+  address,
+  host,
+  keys,
+  holds,
+  log,
+}: Omit<WatchOptions, 'store'>): RegistryBarrier {
   const barrier = new RegistryBarrier(address);
   const holders = tokenHolders(keys, host, environment.REGISTRY_ISSUER);
   barrier.admit = heldFirst(holders, holds, async () => ({}), log);

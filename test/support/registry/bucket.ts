@@ -1,5 +1,5 @@
-/** A bucket in memory: of Amazon's S3 what Distribution asks for, and no more. It checks no signature, only the name that signed. */
-import { createHash, randomUUID } from 'node:crypto';
+/** A bucket in memory: of Amazon's S3 what Distribution and the platform ask for, and no more. It checks signatures. */
+import { createHash, createHmac, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import type { Cleanup } from '../temp.ts';
@@ -12,21 +12,50 @@ export interface TestBucket {
   readonly objects: ReadonlyMap<string, Buffer>;
   /** What it was asked for and does not know. */
   readonly unknown: readonly string[];
+  /** Uploads that are not finished, by the names of their objects. */
+  begun(): readonly string[];
+  /** Requests so far, by what was asked: `GET list`, `HEAD`, `POST delete`. Those of Distribution are left out. */
+  readonly asked: ReadonlyMap<string, number>;
+  /** Puts an object there. */
+  put(key: string, content: string): void;
+  /** Makes all that it has so much older, ms. */
+  age(ms: number): void;
+  /** From then on it answers 503, until it is called with false. */
+  away(isAway: boolean): void;
 }
 
 interface BegunObject {
   readonly key: string;
   readonly parts: Map<number, Buffer>;
+  at: number;
+}
+
+/** What is listed of an object. */
+interface HeldObject {
+  readonly content: Buffer;
+  at: number;
 }
 
 const etag = (content: Buffer): string => `"${createHash('md5').update(content).digest('hex')}"`;
 const escaped = (text: string): string => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/"/g, '&quot;');
 const element = (name: string, ...inside: (string | number)[]): string => `<${name}>${inside.join('')}</${name}>`;
-const TIME = '2026-01-01T00:00:00.000Z';
+const timeOf = (at: number): string => `${new Date(at).toISOString().slice(0, 19)}.000Z`;
 
-/** Serves a bucket for whoever signs as `accessKey`. */
-export async function serveBucket(t: Cleanup, bucket: string, accessKey: string): Promise<TestBucket> {
-  const objects = new Map<string, Buffer>();
+/** Serves a bucket for whoever signs with this pair of keys; `page`: objects in one answer at most. */
+export async function serveBucket(
+  t: Cleanup,
+  bucket: string,
+  [accessKey, secretKey]: readonly [string, string],
+  page = 1000,
+): Promise<TestBucket> {
+  const held = new Map<string, HeldObject>();
+  const objects = {
+    get: (key: string) => held.get(key)?.content,
+    set: (key: string, content: Buffer) => void held.set(key, { content, at: Date.now() }),
+    delete: (key: string) => held.delete(key),
+  };
+  const counts = new Map<string, number>();
+  let isAway = false;
   const begun = new Map<string, BegunObject>();
   const unknown: string[] = [];
 
@@ -43,33 +72,52 @@ export async function serveBucket(t: Cleanup, bucket: string, accessKey: string)
       xml('Error', element('Code', code), element('Message', code));
     };
     if (!request.headers.authorization?.includes(`Credential=${accessKey}/`)) return fail(403, 'AccessDenied');
+    if (!isSigned(request, secretKey)) return fail(403, 'SignatureDoesNotMatch');
+    const hash = String(request.headers['x-amz-content-sha256']);
+    if (/^[0-9a-f]{64}$/.test(hash) && hash !== createHash('sha256').update(body).digest('hex'))
+      return fail(400, 'XAmzContentSHA256Mismatch');
     if (!`${decodeURIComponent(pathname)}/`.startsWith(`/${bucket}/`)) return fail(404, 'NoSuchBucket');
     const asked = `${request.method} ${['uploads', 'uploadId', 'delete'].find((name) => query.has(name)) ?? ''}`.trim();
+    if (!/aws-sdk-go/i.test(request.headers['user-agent'] ?? '')) {
+      const what = asked === 'GET' && key === '' ? 'GET list' : asked;
+      counts.set(what, (counts.get(what) ?? 0) + 1);
+    }
+    if (isAway) return fail(503, 'SlowDown');
     const upload = begun.get(query.get('uploadId') ?? '');
     if (query.has('uploadId') && upload === undefined) return fail(404, 'NoSuchUpload');
     if (asked === 'GET uploads') {
       const found = [...begun].filter(([, { key: of }]) => of.startsWith(query.get('prefix') ?? ''));
       const uploads = found.map(([id, one]) =>
-        element('Upload', element('Key', escaped(one.key)), element('UploadId', id)),
+        element(
+          'Upload',
+          element('Key', escaped(one.key)),
+          element('UploadId', id),
+          element('Initiated', timeOf(one.at)),
+        ),
       );
       return xml('ListMultipartUploadsResult', element('IsTruncated', 'false'), ...uploads);
     }
     if (asked === 'POST uploads') {
       const id = randomUUID();
-      begun.set(id, { key, parts: new Map() });
+      begun.set(id, { key, parts: new Map(), at: Date.now() });
       return xml('InitiateMultipartUploadResult', element('Key', escaped(key)), element('UploadId', id));
     }
     if (asked === 'PUT uploadId') {
       const copied = sourceOf(request, objects, bucket);
       const part = copied ?? body;
       upload?.parts.set(Number(query.get('partNumber')), part);
+      if (upload !== undefined) upload.at = Date.now();
       response.setHeader('etag', etag(part));
       return copied === undefined ? void response.end() : xml('CopyPartResult', element('ETag', etag(part)));
     }
     if (asked === 'GET uploadId') {
       const parts = [...(upload?.parts ?? [])].sort(([a], [b]) => a - b);
       const listed = parts.map(([number, part]) =>
-        element('Part', element('PartNumber', number), element('ETag', etag(part)), element('Size', part.length)),
+        element(
+          'Part',
+          ...[element('PartNumber', number), element('ETag', etag(part)), element('Size', part.length)],
+          element('LastModified', timeOf(upload?.at ?? 0)),
+        ),
       );
       return xml('ListPartsResult', element('IsTruncated', 'false'), ...listed);
     }
@@ -81,6 +129,8 @@ export async function serveBucket(t: Cleanup, bucket: string, accessKey: string)
       return xml('CompleteMultipartUploadResult', element('Key', escaped(key)), element('ETag', '"whole"'));
     }
     if (asked === 'POST delete') {
+      const md5 = createHash('md5').update(body).digest('base64');
+      if (request.headers['content-md5'] !== md5) return fail(400, 'InvalidDigest');
       for (const [, name = ''] of body.toString().matchAll(/<Key>([^<]*)<\/Key>/g)) objects.delete(name);
       return xml('DeleteResult');
     }
@@ -95,7 +145,7 @@ export async function serveBucket(t: Cleanup, bucket: string, accessKey: string)
       objects.delete(key);
       return void response.writeHead(204).end();
     }
-    if (asked === 'GET' && key === '') return xml('ListBucketResult', ...listing(objects, query));
+    if (asked === 'GET' && key === '') return xml('ListBucketResult', ...listing(held, query, page));
     const object = objects.get(key);
     if (asked !== 'GET' && asked !== 'HEAD') {
       unknown.push(`${asked} ${request.url}`);
@@ -107,7 +157,7 @@ export async function serveBucket(t: Cleanup, bucket: string, accessKey: string)
     const part = object.subarray(Number(from), to === '' ? undefined : Number(to) + 1);
     response.writeHead(request.headers.range === undefined ? 200 : 206, {
       'content-length': part.length,
-      'last-modified': new Date(TIME).toUTCString(),
+      'last-modified': new Date(held.get(key)?.at ?? 0).toUTCString(),
       etag: etag(object),
       ...(request.headers.range === undefined
         ? {}
@@ -129,35 +179,55 @@ export async function serveBucket(t: Cleanup, bucket: string, accessKey: string)
   });
   const address = server.address();
   if (typeof address !== 'object' || address === null) throw new TypeError('a TCP server has an address');
-  return { endpoint: `http://127.0.0.1:${address.port}`, objects, unknown };
+  return {
+    endpoint: `http://127.0.0.1:${address.port}`,
+    get objects() {
+      return new Map([...held].map(([key, { content }]) => [key, content]));
+    },
+    unknown,
+    begun: () => [...begun.values()].map(({ key }) => key),
+    asked: counts,
+    put: (key, content) => objects.set(key, Buffer.from(content)),
+    age: (ms) => {
+      for (const one of [...held.values(), ...begun.values()]) one.at -= ms;
+    },
+    away: (is) => {
+      isAway = is;
+    },
+  };
 }
 
-/** What is in a folder: all, or with a delimiter what is right below. */
-function listing(objects: ReadonlyMap<string, Buffer>, query: URLSearchParams): string[] {
+/** What is in a folder, a page of it: all, or with a delimiter what is right below. */
+function listing(held: ReadonlyMap<string, HeldObject>, query: URLSearchParams, page: number): string[] {
   const prefix = query.get('prefix') ?? '';
   const delimiter = query.get('delimiter') ?? '';
-  const folders = new Set<string>();
-  const contents: string[] = [];
-  for (const [key, { length }] of [...objects].sort(([a], [b]) => (a < b ? -1 : 1))) {
+  const after = query.get('continuation-token') ?? query.get('start-after') ?? query.get('marker') ?? '';
+  const found = new Map<string, string>();
+  for (const [key, { content, at }] of [...held].sort(([a], [b]) => (a < b ? -1 : 1))) {
     if (!key.startsWith(prefix)) continue;
     const end = delimiter === '' ? -1 : key.indexOf(delimiter, prefix.length);
-    if (end >= 0) folders.add(key.slice(0, end + 1));
-    else {
-      const parts = [element('Key', escaped(key)), element('LastModified', TIME), element('Size', length)];
-      contents.push(element('Contents', ...parts));
-    }
+    const name = end < 0 ? key : key.slice(0, end + 1);
+    if (name <= after) continue;
+    const parts = [element('Key', escaped(key)), element('LastModified', timeOf(at)), element('ETag', etag(content))];
+    const one = end < 0 ? element('Contents', ...parts, element('Size', content.length)) : '';
+    found.set(name, one || element('CommonPrefixes', element('Prefix', escaped(name))));
   }
-  const common = [...folders].map((folder) => element('CommonPrefixes', element('Prefix', escaped(folder))));
-  const all = [...contents, ...common];
-  const most = Number(query.get('max-keys') ?? 1000);
-  const count = element('KeyCount', Math.min(all.length, most));
-  return [element('Prefix', escaped(prefix)), count, element('IsTruncated', 'false'), ...all.slice(0, most)];
+  const some = [...found].slice(0, Math.min(page, Number(query.get('max-keys') ?? 1000)));
+  const isCut = some.length < found.size;
+  const last = some.at(-1)?.[0] ?? '';
+  const next = isCut ? [element('NextContinuationToken', escaped(last)), element('NextMarker', escaped(last))] : [];
+  const facts = [
+    element('Prefix', escaped(prefix)),
+    element('KeyCount', some.length),
+    element('IsTruncated', `${isCut}`),
+  ];
+  return [...facts, ...next, ...some.map(([, text]) => text)];
 }
 
 /** The object, or the part of it, that a request copies; undefined for one that brings its content. */
 function sourceOf(
   { headers }: IncomingMessage,
-  objects: ReadonlyMap<string, Buffer>,
+  objects: { get(key: string): Buffer | undefined },
   bucket: string,
 ): Buffer | undefined {
   const source = headers['x-amz-copy-source'];
@@ -181,3 +251,37 @@ function unchunked({ headers }: IncomingMessage, body: Buffer): Buffer {
   }
   return Buffer.concat(parts);
 }
+
+/** Whether a request is signed as Signature Version 4 describes it. */
+function isSigned({ method = '', url = '/', headers }: IncomingMessage, secretKey: string): boolean {
+  const [, date = '', scope = '', names = '', signature] =
+    /Credential=[^/]+\/(\d{8})\/([^,]+), ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})/.exec(
+      headers.authorization ?? '',
+    ) ?? [];
+  const [path = '', search = ''] = url.split('?', 2);
+  const query = search
+    .split('&')
+    .filter((pair) => pair !== '')
+    .map((pair) => (pair.includes('=') ? pair : `${pair}=`))
+    .map((pair) =>
+      pair
+        .split('=')
+        .map((part) => strictly(decodeURIComponent(part.replace(/\+/g, ' '))))
+        .join('='),
+    )
+    .sort();
+  const signed = names.split(';').map((name) => `${name}:${String(headers[name] ?? '').trim()}\n`);
+  const canonical = [
+    ...[method, strictly(decodeURIComponent(path)).replace(/%2F/g, '/'), query.join('&'), signed.join(''), names],
+    headers['x-amz-content-sha256'],
+  ].join('\n');
+  const text = ['AWS4-HMAC-SHA256', headers['x-amz-date'], `${date}/${scope}`, hashOf(canonical)].join('\n');
+  let key: Buffer | string = `AWS4${secretKey}`;
+  for (const part of [date, ...scope.split('/')]) key = createHmac('sha256', key).update(part).digest();
+  return createHmac('sha256', key).update(text).digest('hex') === signature;
+}
+
+const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+const strictly = (text: string): string =>
+  encodeURIComponent(text).replace(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);

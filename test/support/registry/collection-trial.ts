@@ -15,6 +15,7 @@ import { openFront } from '../../../cmd/node/registry/front/front.ts';
 import { pushTokens } from '../../../cmd/node/registry/may-push.ts';
 import { endRegistry, startRegistry } from '../../../cmd/node/registry/process.ts';
 import { RegistryQuota } from '../../../cmd/node/registry/quota.ts';
+import { folderStore } from '../../../cmd/node/registry/store.ts';
 import { ownKeys } from '../../../cmd/node/registry/token-keys.ts';
 import { registryRoute } from '../../../proto/service-paths.ts';
 import { listenPlain } from '../../../transports/gateway/plain-listener.ts';
@@ -53,8 +54,8 @@ export async function openTrialRegistry(t: Cleanup, repositories: readonly strin
   const fronted = isFronted ? await openTrialFront(t, { files, key, port, pinned }) : undefined;
   const barrier = fronted?.barrier ?? new RegistryBarrier({ host: '127.0.0.1', port });
   const mayPush = pushTokens(ownKeys(key), HOST, ISSUER);
-  const limit = (owner: string) => (owner === 'library' ? undefined : bytes);
-  const limits = new RegistryQuota({ files, barrier, limit, mayPush, pinned, log: silentLog });
+  const limit = async (owner: string) => (owner === 'library' ? undefined : bytes);
+  const limits = new RegistryQuota({ store: folderStore(files), barrier, limit, mayPush, pinned, log: silentLog });
   if (bytes !== undefined) barrier.admit = limits.admit;
   const database = await testDatabase();
   t.after(() => database.close());
@@ -92,7 +93,9 @@ export async function openTrialRegistry(t: Cleanup, repositories: readonly strin
   };
   /** Takes all that has no name, however young. Undefined: writes went on for too long. */
   const collect = () =>
-    barrier.closedFor(PATIENCE_MS, () => collectGarbage(files, { now: Date.now() + 60_000, keptMs: 0, pinned }));
+    barrier.closedFor(PATIENCE_MS, () =>
+      collectGarbage(folderStore(files), { now: Date.now() + 60_000, keptMs: 0, pinned }),
+    );
   const usage = (owner: string) => limits.usage(owner);
   return { files, barrier, client, collect, usage, port: ports[0] ?? 0, ca, token };
 }
@@ -110,6 +113,7 @@ async function openTrialFront(
     store: files.store,
     pinned,
     holds: async () => true,
+    limitMb: async () => null,
     metrics: new Registry(),
     log: silentLog,
     room: async () => 'enough',

@@ -18,7 +18,15 @@ import { until } from '../until.ts';
 const containerView = z.object({
   name: z.string(),
   args: z.array(z.string()),
-  env: z.array(z.object({ name: z.string(), value: z.string().optional() })).default([]),
+  env: z
+    .array(
+      z.object({
+        name: z.string(),
+        value: z.string().optional(),
+        valueFrom: z.object({ secretKeyRef: z.object({ name: z.string(), key: z.string() }).optional() }).optional(),
+      }),
+    )
+    .default([]),
 });
 const workload = z.object({
   spec: z.object({ template: z.object({ spec: z.object({ containers: z.array(containerView) }) }) }),
@@ -30,6 +38,17 @@ const serviceView = z.object({
 const STORE = '/var/lib/registry';
 
 type Container = z.output<typeof containerView>;
+
+/** What a container gets of the secret of a bucket. */
+function ofBucket({ env }: Container, secret: Readonly<Record<string, string>>): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const { name, valueFrom } of env) {
+    const { name: from, key = '' } = valueFrom?.secretKeyRef ?? {};
+    const value = from === 'troupe-registry-s3' ? secret[key] : undefined;
+    if (value !== undefined) found[name] = value;
+  }
+  return found;
+}
 
 /** What the manifests say of the registry. */
 export function registryManifests(components: readonly string[] = ['registry']) {
@@ -107,7 +126,8 @@ export async function startRegistryPod(t: Cleanup, { folder, domain, databaseUrl
   };
   /** `seen`: the folder that it takes for that of the images. */
   const startFront = async (seen = store) => {
-    const variables = variablesOf(front, { PLATFORM_DOMAIN: domain, DATABASE_URL: databaseUrl, ...settings });
+    const given = { PLATFORM_DOMAIN: domain, DATABASE_URL: databaseUrl, ...settings, ...ofBucket(front, bucket ?? {}) };
+    const variables = variablesOf(front, given);
     const words = front.args.map((word) =>
       word
         .replace(/\$\((\w+)\)/g, (_, of: string) => variables[of] ?? '')

@@ -18,6 +18,7 @@ import { SecretDialog } from '../../parts/secret.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 
+import { ImageRoom } from './image-room.tsx';
 import { AskForLink, LinkOnce, type MadePasswordLink } from './password-link.tsx';
 
 export type ListedUser = CallReply<'adminListUsers'>[number];
@@ -216,6 +217,7 @@ const QUESTIONS = {
   password: NewPassword,
   link: AskForLink,
   forget: ForgetKeys,
+  images: ImageRoom,
   disable: DisableUser,
   remove: RemoveUser,
 } as const;

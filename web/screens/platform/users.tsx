@@ -1,7 +1,17 @@
 /** Who may log in, and what is done about it. */
 
 import { useSignal } from '@preact/signals';
-import { Ban, CircleCheck, type IconNode, KeyRound, Link, MonitorSmartphone, RotateCcwKey, Trash } from 'lucide';
+import {
+  Ban,
+  CircleCheck,
+  HardDrive,
+  type IconNode,
+  KeyRound,
+  Link,
+  MonitorSmartphone,
+  RotateCcwKey,
+  Trash,
+} from 'lucide';
 import { useState } from 'preact/hooks';
 import { useDeed } from '../../core/deed.ts';
 import { dateOf, exactTime } from '../../core/format.ts';
@@ -115,10 +125,11 @@ function UserTable({ rows, onAsk }: UserTableProps) {
           id: 'state',
           name: t.users.state,
           of: ({ state }) => state,
-          cell: ({ state, disabled_at }) => (
+          cell: ({ state, disabled_at, registry_limit_mb: limit }) => (
             <>
               <Status shape={SHAPES[state]}>{t.users.states[state]}</Status>
               {disabled_at !== null && <span class="under">{t.users.since(dateOf(Date.parse(disabled_at)))}</span>}
+              {limit !== null && <span class="under">{t.users.imagesUnder(limit)}</span>}
             </>
           ),
         },
@@ -155,6 +166,7 @@ function deedsOf({ state, is_admin }: ListedUser, ask: (what: UserQuestion | 'en
     deed(t.users.newPassword, RotateCcwKey, 'password', isLeaving),
     deed(t.users.link, Link, 'link', noLink),
     deed(t.users.forget, KeyRound, 'forget', isLeaving),
+    deed(t.users.images, HardDrive, 'images', is_admin ? t.users.imagesNoLimit : isLeaving),
     state === 'disabled' ? deed(t.users.enable, CircleCheck, 'enable') : deed(t.users.disable, Ban, 'disable', stays),
     deed(t.users.remove, Trash, 'remove', stays),
   ];

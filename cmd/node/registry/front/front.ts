@@ -12,7 +12,10 @@ import type { Environment } from '../../../config/config.ts';
 import { readNumbers } from '../../../observability/metrics.ts';
 import { metricsAccess } from '../../../observability/pages.ts';
 import type { RegistryBarrier } from '../barrier.ts';
+import { BucketStore } from '../bucket/store.ts';
+import type { RegistryBucket } from '../files.ts';
 import { roomIn } from '../room.ts';
+import { folderStore } from '../store.ts';
 import { type WatchOptions, watchHolders, watchStore } from '../watch.ts';
 import { FullDisk } from './full-disk.ts';
 import { answersOf } from './questions.ts';
@@ -26,10 +29,12 @@ const FORMER_MS = 10_000;
 const ANSWER_MS = 2000;
 
 /** What it is built from. */
-export interface FrontOptions extends Omit<WatchOptions, 'files' | 'last' | 'between' | 'formerMs'> {
+export interface FrontOptions extends Omit<WatchOptions, 'store' | 'last' | 'between' | 'formerMs'> {
   readonly environment: WatchOptions['environment'] & Pick<Environment, 'METRICS_TOKEN'>;
-  /** The folder of the images; undefined: they are in a bucket, and not seen from here. */
+  /** The folder of the images; undefined: they are in a bucket. */
   readonly store: string | undefined;
+  /** That bucket; undefined, as `store`: they are not seen from here. */
+  readonly bucket?: RegistryBucket | undefined;
   /** Shown at `/metrics`. */
   readonly metrics: Registry;
   /** What the disk takes. Default: what that of `store` does. */
@@ -87,15 +92,25 @@ export function openFront(options: FrontOptions): RegistryFront {
 }
 
 /** What watches over writes, and what is known of the images where they are seen. */
-function watched(options: FrontOptions, store: string | undefined) {
-  const { log } = options;
-  const parts = { ...options, last: undefined, files: { store: store ?? '' } };
-  if (store === undefined) {
-    return { barrier: watchHolders(parts), close: async () => {}, room: undefined, usage: undefined };
+function watched(options: FrontOptions, folder: string | undefined) {
+  const { log, bucket } = options;
+  const former = { last: undefined, formerMs: FORMER_MS };
+  if (folder === undefined) {
+    if (bucket === undefined) {
+      return {
+        barrier: watchHolders({ ...options, ...former }),
+        close: async () => {},
+        room: undefined,
+        usage: undefined,
+      };
+    }
+    const { barrier, close, usage } = watchStore({ ...options, ...former, store: new BucketStore(bucket) });
+    return { barrier, close: () => close(), room: undefined, usage };
   }
-  const room = options.room ?? (() => roomIn(store));
-  const disk = new FullDisk({ files: parts.files, room, log });
-  const watch = watchStore({ ...parts, between: disk.before, formerMs: FORMER_MS });
+  const files = { store: folder };
+  const room = options.room ?? (() => roomIn(folder));
+  const disk = new FullDisk({ files, room, log });
+  const watch = watchStore({ ...options, ...former, store: folderStore(files), between: disk.before });
   const close = async () => {
     await watch.close();
     await disk.close();

@@ -25,6 +25,13 @@ const USAGE_MS = 5000;
 const roomSchema = z.object({ room: z.enum(['enough', 'little', 'none']) });
 const usageSchema = z.object({ used: z.number(), limit: z.number().nullable() });
 
+const NOT_COUNTED = 'The images are in a bucket, and the registry front does not have its keys: nobody counts them.';
+
+/** The front does not know. */
+class UnknownQuestion extends Error {
+  override readonly message = 'the images are in a bucket that the registry front does not see';
+}
+
 /** No registry takes a token for this audience. */
 const audienceOf = (host: string): string => `${host}${USAGE_PATH}`;
 
@@ -58,6 +65,7 @@ export function askFront(options: Questioner): Pick<HostedRegistry, 'room' | 'us
         const { used, limit } = usageSchema.parse(await ask(options, path, USAGE_MS));
         return { used, limit: limit ?? undefined };
       } catch (cause) {
+        if (cause instanceof UnknownQuestion) throw new Refusal('not_found', { message: NOT_COUNTED });
         options.log.warn({ err: cause }, 'the registry front does not tell what a user has');
         throw new Refusal('unavailable', { message: 'The image registry does not answer now. Try again in a moment.' });
       }
@@ -77,6 +85,7 @@ async function ask({ address, host, key, log }: Questioner, path: string, ms: nu
     signal: AbortSignal.timeout(ms),
   });
   const text = await response.text();
+  if (response.status === 404) throw new UnknownQuestion();
   if (!response.ok) throw new Error(`it answers ${response.status} ${text.trim()}`);
   log.debug({ path }, 'asked the registry front');
   return jsonOf(text);
@@ -84,8 +93,9 @@ async function ask({ address, host, key, log }: Questioner, path: string, ms: nu
 
 /** What the front answers from. */
 interface AnswerOptions {
-  /** Undefined, as `usage`: the images are in a bucket. */
+  /** Undefined: the images are in a bucket. */
   readonly room: HostedRegistry['room'] | undefined;
+  /** Undefined: they are not seen from here. */
   readonly usage: HostedRegistry['usage'] | undefined;
   readonly keys: TokenKeys;
   readonly host: string;
@@ -95,8 +105,8 @@ interface AnswerOptions {
 /** Answers such a question; undefined for a request that is none. */
 export function answersOf({ keys, host, room, usage, log }: AnswerOptions) {
   const answer = async (path: string, query: string): Promise<ProxyReply> => {
-    if (room === undefined || usage === undefined) return reply(404, { error: 'The images are in a bucket.' });
-    if (path === ROOM_PATH) return reply(200, { room: await room() });
+    if (path === ROOM_PATH && room !== undefined) return reply(200, { room: await room() });
+    if (path === ROOM_PATH || usage === undefined) return reply(404, { error: 'The images are in a bucket.' });
     const user = new URLSearchParams(query).get('user') ?? '';
     // It becomes the name of a folder.
     if (!/^[a-z0-9][a-z0-9._-]*$/.test(user)) return reply(400, { error: 'user must be the name of a user.' });

@@ -8,11 +8,12 @@ import { registryHostOf } from '../../../../proto/service-paths.ts';
 import { type DbConnection, openDb } from '../../../../storage/db.ts';
 import { listenPlain } from '../../../../transports/gateway/plain-listener.ts';
 import { CliError } from '../../../config/cli-error.ts';
-import { DEFAULT_DOMAIN, readEnvironment } from '../../../config/config.ts';
+import { DEFAULT_DOMAIN, type Environment, readEnvironment } from '../../../config/config.ts';
 import { addressIn } from '../../../config/listen-address.ts';
 import { type LogServiceOptions, openShippedLog } from '../../../observability/shipped-log.ts';
 import { givenDatabase, refuseWithoutRights } from '../../database.ts';
 import { stopSignal, Teardown } from '../../shutdown.ts';
+import { type RegistryBucket, registryBucket } from '../files.ts';
 import { holdersOver } from '../holders.ts';
 import { pinnedImages } from '../pinned.ts';
 import { bundledKeys, type TokenKeys } from '../token-keys.ts';
@@ -52,12 +53,13 @@ export async function serveRegistry(options: RegistryServeOptions): Promise<void
   try {
     const { metrics, onAccess } = numbers();
     shipped.metrics(metrics);
-    const { holds, close } = holdersOver(connection, log);
+    const { holds, limitMb, close } = holdersOver(connection, log);
     teardown.add('database', close);
     const pinned = () => pinnedImages(connection, environment.DEFAULT_IMAGE, log);
     // Empty where a manifest has no folder.
     const store = options.store || undefined;
-    const front = openFront({ environment, host, address, keys, store, pinned, holds, metrics, log });
+    const bucket = store === undefined ? bucketWithKeys(environment) : undefined;
+    const front = openFront({ bucket, environment, host, address, keys, store, pinned, holds, limitMb, metrics, log });
     teardown.add('what watches over writes', () => front.close());
     const listener = await listenPlain({ ...listenAt, decider: front, isTrusted: () => true, onAccess }).catch(
       (cause: unknown) => {
@@ -66,7 +68,8 @@ export async function serveRegistry(options: RegistryServeOptions): Promise<void
     );
     teardown.add('listener', () => listener.close(0));
     void lookAtDatabase(connection, log);
-    if (store === undefined) log.info({}, 'the images are in a bucket: there is no limit of a user and no collection');
+    if (store === undefined && bucket === undefined)
+      log.info({}, 'the images are in a bucket without its keys here: there is no limit of a user and no collection');
     process.stdout.write(
       options.json
         ? `${JSON.stringify({ ready: true, port: listener.port, host })}\n`
@@ -84,6 +87,12 @@ export async function serveRegistry(options: RegistryServeOptions): Promise<void
     await shipped.close();
     told.forget();
   }
+}
+
+/** Undefined where Distribution has the keys of the bucket by other means. */
+function bucketWithKeys(environment: Environment): RegistryBucket | undefined {
+  const { REGISTRY_S3_ACCESS_KEY: accessKey, REGISTRY_S3_SECRET_KEY: secretKey } = environment;
+  return accessKey === undefined && secretKey === undefined ? undefined : registryBucket(environment);
 }
 
 /** The keys of the certificates in a file. Throws CliError. */

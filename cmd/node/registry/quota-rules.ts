@@ -1,0 +1,82 @@
+/** What a user has with what is under way, and whether more has room. */
+import type { PushedPart } from './pushed-part.ts';
+import type { StoreUsage } from './usage.ts';
+
+/** Manifests are written without room, too: to take off a tag takes one. But not more of them than this, in bytes. */
+const MOST_MANIFESTS = 64 * 1024 * 1024;
+
+/** One that is under way, or over and not counted yet on the disk. */
+export interface OpenWrite {
+  readonly upload: string | undefined;
+  /** What its upload had before. */
+  readonly before: number;
+  /** What it said that it sends. */
+  readonly declared: number;
+  passed: number;
+  /** The user's turn at which it was over. */
+  over: number | undefined;
+  /** The one at which it went past the limit, by what was known then. */
+  past: number | undefined;
+}
+
+/** What is known of one user. */
+export interface Counted {
+  readonly writes: Set<OpenWrite>;
+  /** Raised when something was written. */
+  turn: number;
+  known: { readonly turn: number; readonly at: number; readonly usage: StoreUsage } | undefined;
+  counting: { readonly turn: number; readonly usage: Promise<StoreUsage> } | undefined;
+  /** When room was made; 0: a name was given or taken since. */
+  collectedAt: number;
+  making: Promise<void> | undefined;
+}
+
+/** What a user has with all that is under way: what is said to come counts as if it were there. */
+export function sum(user: Counted, usage: StoreUsage): number {
+  let bytes = usage.held;
+  for (const write of user.writes) if (write.upload === undefined) bytes += sent(write);
+  for (const size of sizes(user, usage).values()) bytes += size;
+  return bytes;
+}
+
+/** What each upload comes to. One that is finished is on the disk under another name before it is counted again. */
+export function sizes({ writes }: Counted, { uploads }: StoreUsage): Map<string, number> {
+  const found = new Map(uploads);
+  for (const write of writes)
+    if (write.upload !== undefined)
+      found.set(write.upload, Math.max(write.before + sent(write), found.get(write.upload) ?? 0));
+  return found;
+}
+
+const sent = ({ declared, passed }: OpenWrite): number => Math.max(declared, passed);
+
+/** Whether so many bytes more have room. What finishes an upload has been counted before. */
+export function hasRoom(
+  { used, limit, bytes, manifests }: { used: number; limit: number; bytes: number; manifests: number },
+  kind: PushedPart['kind'],
+): boolean {
+  // Who has nothing has no tag to take off.
+  if (limit === 0 && used === 0) return false;
+  if (used + bytes <= limit) return kind !== 'begin' || used < limit;
+  if (kind === 'manifest') return manifests + bytes <= MOST_MANIFESTS;
+  return kind === 'upload' && bytes === 0;
+}
+
+export function sentence(owner: string, used: number, limit: number, needed: number): string {
+  if (limit === 0) return `The administrator lets ${owner} push no images: ask for room there.`;
+  const more = needed === 0 ? '' : `, and this takes ${count(needed)} more`;
+  return (
+    `The images of ${owner} hold ${count(used)} of ${count(limit)} bytes${more}. Remove images with ` +
+    '`troupe image rm NAME:TAG`, or ask the administrator for room.'
+  );
+}
+
+/** Of a bucket. */
+export function tooManyNames(owner: string): string {
+  return (
+    `The repositories of ${owner} have more tags and parts than can be counted. Remove whole images with ` +
+    '`skopeo delete`, or ask the administrator to.'
+  );
+}
+
+const count = (bytes: number): string => bytes.toLocaleString('en-US');
