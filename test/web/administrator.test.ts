@@ -67,6 +67,7 @@ describe('the console of the administrator', {
     const find = page.getByLabel('Find in all containers');
     await find.fill('owner:nobody');
     await page.getByText('Nothing matches').waitFor();
+    assert.deepEqual(await console.look('platform-containers-none'), []);
     assert.match(page.url(), /[?]q=owner%3Anobody$/, 'it can be sent as it is');
     await find.fill('owner:ann status:running');
     await row('worker').waitFor();

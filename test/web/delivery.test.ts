@@ -85,7 +85,7 @@ describe('delivery in the console', {
     assert.equal((await download).suggestedFilename(), 'webhook-127.0.0.1.txt');
     await console.button('I have kept it').click();
     await exactly(receiver.url).waitFor();
-    await exactly('containers').waitFor();
+    await exactly('about containers').waitFor();
     assert.equal(await page.getByText(secret).count(), 0);
   });
 

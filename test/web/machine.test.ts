@@ -76,24 +76,26 @@ describe('the size and the image in the console', {
 
   test('what it may reach is chosen, and a list is typed', async () => {
     const { started_at } = await seen();
-    const choice = opened.page.getByLabel('May reach');
+    const choice = opened.page.getByLabel('May reach', { exact: true });
     await choice.selectOption('none');
-    await save('Reach').click();
+    await save('What it may reach').click();
     await until(async () => (await seen()).egress === 'none', { what: 'it is saved' });
     await choice.selectOption('list');
-    const networks = opened.page.getByRole('region', { name: 'Reach' }).getByLabel('Networks');
+    const networks = opened.page.getByRole('region', { name: 'What it may reach' }).getByLabel('Networks');
     await networks.fill('203.0.113.7/24');
-    await save('Reach').click();
+    await save('What it may reach').click();
     await opened.page.getByText('Must be a network of IPv4, written with its first address').waitFor();
     await networks.fill('203.0.113.0/24\n198.51.100.7');
-    await save('Reach').click();
+    await save('What it may reach').click();
     await until(async () => String((await seen()).egress) === '198.51.100.7/32,203.0.113.0/24', {
       what: 'it is saved',
     });
-    await until(async () => (await save('Reach').getAttribute('aria-disabled')) === 'true', { what: 'it is shown' });
+    await until(async () => (await save('What it may reach').getAttribute('aria-disabled')) === 'true', {
+      what: 'it is shown',
+    });
     assert.equal(await networks.inputValue(), '198.51.100.7/32\n203.0.113.0/24');
     await choice.selectOption('any');
-    await save('Reach').click();
+    await save('What it may reach').click();
     await until(async () => (await seen()).egress === undefined, { what: 'it reaches all again' });
     assert.equal((await seen()).started_at, started_at);
   });

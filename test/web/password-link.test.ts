@@ -76,7 +76,7 @@ describe('a link to set a password', {
     await console.heading('Set a password').waitFor();
     await page.getByText('For ann at troupe.localhost.').waitFor();
     await page.getByText('The link works once, until').waitFor();
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('password-form'), []);
     await enterTwice(NEW, 'something else');
     await page.getByText('The two are not the same.').waitFor();
     assert.equal(await logsIn('ann', PASSWORD), 200, 'nothing was sent');
@@ -86,7 +86,7 @@ describe('a link to set a password', {
     await enterTwice(NEW);
     await page.getByText('The password of ann is set.').waitFor();
     assert.equal(page.url(), `${console.origin}/password`, 'the token is gone from the address');
-    assert.deepEqual(await console.findings(), []);
+    assert.deepEqual(await console.look('password-set'), []);
     assert.equal(await logsIn('ann', PASSWORD), 401);
     assert.equal(await page.getByLabel('Username').inputValue(), 'ann');
     await page.locator('input[name=password]:focus').fill(NEW);

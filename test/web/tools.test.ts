@@ -86,6 +86,28 @@ describe('the tools of the workbench, and pages in bad weather', {
       .waitFor();
   });
 
+  test('a storm of sizes ends with a shell that has the size of what is seen', async () => {
+    const { width, height } = page.viewportSize() ?? { width: 1280, height: 860 };
+    for (let n = 0; n < 40; n++)
+      await page.setViewportSize({ width: width - (n % 8) * 40, height: height - (n % 5) * 30 });
+    for (const look of [
+      { width: 1100, height: 760 },
+      { width, height },
+    ]) {
+      await page.setViewportSize(look);
+      await page.locator('.xterm-helper-textarea').focus();
+      const lines = () => page.locator('.xterm-rows > div');
+      const isRight = async () => {
+        await page.keyboard.type('clear; stty size; printf "%0160d" 0\n');
+        const [size = '', ...shown] = (await lines().allTextContents()).map((one) => one.trimEnd());
+        const columns = shown.find((one) => /^0+$/.test(one))?.length;
+        return size === `${await lines().count()} ${columns}`;
+      };
+      await until(isRight, { what: 'the shell knows its size', everyMs: 300 });
+    }
+    await page.keyboard.type('clear\n');
+  });
+
   test('a terminal is text for screen readers once that is switched on, and no more once it is off', async () => {
     const live = page.locator('.xterm [aria-live="assertive"]');
     assert.equal(await live.count(), 0);

@@ -1,6 +1,7 @@
 /** Something that a person asked for: under way, refused, done. */
 import { useSignal } from '@preact/signals';
 import type { TroupeError } from '../../client/index.ts';
+import { sentenceOf } from './format.ts';
 import { asTroupeError } from './platform.ts';
 
 /** A deed, and how to do it. */
@@ -45,11 +46,10 @@ export function fieldError(error: TroupeError | undefined, ...paths: readonly st
   const found = error?.fields.find(({ path }) =>
     paths.some((wanted) => path === wanted || path.startsWith(`${wanted}.`)),
   );
-  return found === undefined ? undefined : sentence(found.message);
+  return found === undefined ? undefined : sentenceOf(found.message);
 }
 
-/** `must not be empty` as `Must not be empty.` */
-function sentence(message: string): string {
-  const text = message.trim();
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;
+/** For what is to go: gone elsewhere is gone, too. */
+export function unlessGone(cause: unknown): void {
+  if (asTroupeError(cause).status !== 404) throw cause;
 }

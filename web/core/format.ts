@@ -7,7 +7,16 @@ const DAY = 24 * HOUR;
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
-const exact = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
+const exact = new Intl.DateTimeFormat('en-GB', {
+  day: 'numeric',
+  month: 'short',
+  year: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  timeZoneName: 'short',
+});
+const minute = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
 const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
 const date = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium' });
@@ -68,6 +77,12 @@ export function spanExactly(ms: number): string {
   return parts.join(' ') || '0 s';
 }
 
+/** `must not be empty` as `Must not be empty.` */
+export function sentenceOf(message: string): string {
+  const text = message.trim();
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;
+}
+
 /** How long ago, short: `12 min`, then the day. */
 export function ago(time: number, at: number): string {
   const age = at - time;
@@ -80,7 +95,10 @@ export function minuteOf(time: number): string {
   return new Date(time - new Date(time).getTimezoneOffset() * MINUTE * 1000).toISOString().slice(0, 16);
 }
 
+/** With the zone: `31 Jan 2030, 12:00:07 UTC`. */
 export const exactTime = (time: number): string => exact.format(time);
+/** `31 Jan 2030, 12:00`. */
+export const minuteTime = (time: number): string => minute.format(time);
 export const clockTime = (time: number): string => clock.format(time);
 export const decimal = (value: number): string => tenths.format(value);
 export const dateOf = (time: number): string => date.format(time);

@@ -1,9 +1,10 @@
 /** Text to take away: a button that copies, a line of code with one, and a deed as a command. */
 import './copy.css';
-import { Check as CheckIcon, ChevronRight, Copy } from 'lucide';
+import { Check as CheckIcon, Copy } from 'lucide';
 import { useEffect, useState } from 'preact/hooks';
 import { t } from '../text/text.ts';
 import { Icon } from './icon.tsx';
+import { Summary } from './summary.tsx';
 
 /** How long it shows that it has copied, ms. */
 const SHOWN_MS = 1500;
@@ -54,10 +55,7 @@ interface AsCommandProps {
 export function AsCommand({ troupe, curl }: AsCommandProps) {
   return (
     <details class="command">
-      <summary>
-        <Icon of={ChevronRight} size={14} />
-        {t.command.title}
-      </summary>
+      <Summary>{t.command.title}</Summary>
       <div class="lines">
         {troupe !== undefined && <Code text={troupe} what={t.command.line} />}
         {curl !== undefined && <Code text={curl} what={t.command.request} />}

@@ -1,5 +1,6 @@
 /** Forms: what sending one does, what was refused of it, and how it ends. */
 import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
 import type { Deed } from '../core/deed.ts';
 import { t } from '../text/text.ts';
 import { Button } from './button.tsx';
@@ -16,12 +17,17 @@ interface FormProps {
 }
 
 export function Form({ deed, reason, class: look = 'stack', children }: FormProps) {
+  const form = useRef<HTMLFormElement>(null);
+  // What was refused may be out of sight.
+  useEffect(() => {
+    if (deed.error !== undefined) form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+  }, [deed.error]);
   const submit = (event: Event) => {
     event.preventDefault();
     if (reason === undefined) void deed.run();
   };
   return (
-    <form class={look} onSubmit={submit}>
+    <form class={look} onSubmit={submit} ref={form}>
       {children}
     </form>
   );

@@ -36,10 +36,12 @@ interface FailureProps {
   readonly error: TroupeError | undefined;
   /** Tries again. */
   readonly onRetry?: () => void;
+  /** Whether a button beside it says how long to wait. */
+  readonly isWaitSaid?: boolean;
 }
 
 /** What happened, the request's id where the platform is at fault, and when another attempt makes sense. */
-export function Failure({ error, onRetry }: FailureProps) {
+export function Failure({ error, onRetry, isWaitSaid = false }: FailureProps) {
   const left = useSecondsLeft(error);
   if (error === undefined) return null;
   const isOurs = error.status >= 500 && error.requestId !== undefined;
@@ -48,7 +50,7 @@ export function Failure({ error, onRetry }: FailureProps) {
     <Note tone="bad">
       {t.failure.sentence(error)}
       {isOurs && <span class="id">{t.failure.request(error.requestId ?? '')}</span>}
-      {wait !== undefined && onRetry === undefined && <span class="num"> {wait}</span>}
+      {wait !== undefined && onRetry === undefined && !isWaitSaid && <span class="num"> {wait}</span>}
       {onRetry !== undefined && (
         <div>
           <Button onClick={onRetry} reason={wait}>
@@ -65,7 +67,8 @@ export function useSecondsLeft(error: TroupeError | undefined): number {
   const [until, setUntil] = useState(0);
   useEffect(() => setUntil(Date.now() + (error?.retryAfter ?? 0) * 1000), [error]);
   if (error?.retryAfter === undefined) return 0;
-  return Math.max(0, Math.ceil((until - now.value) / 1000));
+  // The clock of the page may be a second behind.
+  return Math.max(0, Math.min(Math.ceil(error.retryAfter), Math.ceil((until - now.value) / 1000)));
 }
 
 interface EmptyProps {

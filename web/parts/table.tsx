@@ -57,7 +57,7 @@ export function DataTable<T>({ label, isTitled, rows, columns, keyOf, order = ''
           <input
             type="search"
             aria-label={t.table.find(label)}
-            placeholder={hint}
+            placeholder={hint ?? t.table.find(label)}
             value={text}
             onInput={(event) => keep('q', event.currentTarget.value)}
             autocapitalize="none"

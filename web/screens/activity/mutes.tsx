@@ -9,18 +9,19 @@ import { Panel } from '../../parts/panel.tsx';
 import { RowOf, Rows } from '../../parts/rows.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
+import { categoryName } from './delivery/categories.tsx';
 
 /** `categories`: those that there are notifications of. */
 export function Mutes({ categories }: { readonly categories: readonly string[] }) {
   const mutes = useLoaded((signal) => client.call('listMutes', undefined, { signal }));
   const mute = useDeed(async (category: string) => {
     await call('addMute', { body: { category, scope: '' } });
-    toast(t.activity.muted(category));
+    toast(t.activity.muted(categoryName(category)));
     mutes.reload();
   });
   const unmute = useDeed(async (category: string, scope: string) => {
     await call('removeMute', { body: { category, scope } });
-    toast(t.activity.unmuted(category));
+    toast(t.activity.unmuted(categoryName(category)));
     mutes.reload();
   });
   const list = mutes.value ?? [];
@@ -34,7 +35,7 @@ export function Mutes({ categories }: { readonly categories: readonly string[] }
         {list.map(({ id, category, scope }) => (
           <RowOf
             key={id}
-            name={category}
+            name={categoryName(category)}
             about={[scope === '' ? t.activity.whole : scope]}
             actions={<Button onClick={() => void unmute.run(category, scope)}>{t.activity.unmute}</Button>}
           />
@@ -44,7 +45,7 @@ export function Mutes({ categories }: { readonly categories: readonly string[] }
         <div class="foot row wrap">
           {free.map((category) => (
             <Button key={category} kind="bare" icon={BellOff} onClick={() => void mute.run(category)}>
-              {t.activity.mute(category)}
+              {t.activity.mute(categoryName(category))}
             </Button>
           ))}
         </div>

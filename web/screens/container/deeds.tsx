@@ -1,7 +1,7 @@
 /** What is done to a container, from the list and from its own page. */
 import type { Container } from '../../../client/index.ts';
 import { troupeLine } from '../../core/command.ts';
-import { type Deed, useDeed } from '../../core/deed.ts';
+import { type Deed, unlessGone, useDeed } from '../../core/deed.ts';
 import { call } from '../../core/platform.ts';
 import { go, place } from '../../core/router.ts';
 import { noteContainer } from '../../live/live.ts';
@@ -34,7 +34,7 @@ interface DeleteContainerProps {
 /** Its data goes with it, so its name has to be typed. */
 export function DeleteContainer({ container: { id, name }, onClose }: DeleteContainerProps) {
   const deed = useDeed(async () => {
-    await call('deleteContainer', { params: { id } });
+    await call('deleteContainer', { params: { id } }).catch(unlessGone);
     toast(t.container.deleted(name));
     if (place.value.path.startsWith(`/containers/${id}`)) go('/containers');
   });

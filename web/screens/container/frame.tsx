@@ -1,6 +1,6 @@
 /** The frame of a container's screens: its name and state, what can be done, and its parts. */
 import './frame.css';
-import { ChevronRight, CircleSlash, ExternalLink, Play, Square, Trash } from 'lucide';
+import { ChevronRight, CircleSlash, Play, Square, Trash } from 'lucide';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { addressOfSite, type Container, readableHost } from '../../../client/index.ts';
@@ -9,7 +9,7 @@ import { span } from '../../core/format.ts';
 import { place } from '../../core/router.ts';
 import { outlook } from '../../live/facts.ts';
 import { containers } from '../../live/live.ts';
-import { Button, LinkButton } from '../../parts/button.tsx';
+import { Button } from '../../parts/button.tsx';
 import { Icon } from '../../parts/icon.tsx';
 import { Menu } from '../../parts/menu.tsx';
 import { Bones, Failure } from '../../parts/note.tsx';
@@ -19,6 +19,7 @@ import { Status } from '../../parts/status.tsx';
 import { t } from '../../text/text.ts';
 import { DeadEnd } from '../missing/missing.tsx';
 import { DeleteContainer, useStart, useStop } from './deeds.tsx';
+import { OpenSite } from './open-site.tsx';
 
 interface ContainerFrameProps {
   readonly id: string;
@@ -128,9 +129,7 @@ function Deeds({ container }: { readonly container: Container }) {
           </Button>
         )}
         {ports.some(({ port }) => port === 443) && (
-          <LinkButton icon={ExternalLink} href={addressOfSite(readableHost(container), 'https', outlook())} outside>
-            {t.container.open}
-          </LinkButton>
+          <OpenSite container={container} href={addressOfSite(readableHost(container), 'https', outlook())} />
         )}
         <Menu
           label={t.container.more(name)}

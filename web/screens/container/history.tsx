@@ -26,7 +26,7 @@ export function History({ params: { id = '' } }: ScreenProps) {
       {(container) => (
         <div class="stack">
           <Revisions container={container} />
-          <Panel title={t.container.history}>
+          <Panel title={t.container.happened}>
             {all.error === undefined ? <Feed of={own} /> : <Failure error={all.error} onRetry={all.reload} />}
           </Panel>
         </div>

@@ -1,9 +1,9 @@
 /** How a container is reached: its ports, the hostnames that lead to it, and its private network. */
-import { ExternalLink, Globe, Trash } from 'lucide';
+import { Globe, Trash } from 'lucide';
 import { useState } from 'preact/hooks';
 import { addressOfPort, type Container, readableHost } from '../../../client/index.ts';
 import { curlLine, troupeLine } from '../../core/command.ts';
-import { fieldError, useDeed } from '../../core/deed.ts';
+import { fieldError, unlessGone, useDeed } from '../../core/deed.ts';
 import { call, client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import type { ScreenProps } from '../../core/router.ts';
@@ -21,6 +21,7 @@ import { MappingStatus } from '../hostnames/mapping.tsx';
 import { AccessFields, type PortAccess } from './access.tsx';
 import { AddressNameForm } from './address-name.tsx';
 import { ContainerFrame } from './frame.tsx';
+import { OpenSite } from './open-site.tsx';
 import { PrivateNetwork } from './private-network.tsx';
 
 export function Network({ params: { id = '' } }: ScreenProps) {
@@ -73,7 +74,7 @@ function PortRow({ container, rule }: PortRowProps) {
   const { id } = container;
   const { port, target_port, tls, access = 'public' } = rule;
   const deed = useDeed(async () => {
-    await call('deleteIngress', { params: { id, port: String(port) } });
+    await call('deleteIngress', { params: { id, port: String(port) } }).catch(unlessGone);
     toast(t.network.closed(port));
   });
   const href = addressOfPort(readableHost(container), { port, tls }, outlook());
@@ -83,11 +84,7 @@ function PortRow({ container, rule }: PortRowProps) {
       about={[t.network.kinds[kindOf(port, tls)], ...(access === 'public' ? [] : [t.network.accessShown[access]])]}
       actions={
         <>
-          {href !== undefined && (
-            <LinkButton icon={ExternalLink} href={href} outside>
-              {t.container.open}
-            </LinkButton>
-          )}
+          {href !== undefined && <OpenSite container={container} href={href} />}
           <Button
             kind="bare"
             icon={Trash}
@@ -133,7 +130,7 @@ function AddPort({ container: { id, name } }: { readonly container: Container })
   const isGuarded = isHttps && access !== 'public';
   const numeric = { inputMode: 'numeric', maxLength: 5, autocomplete: 'off' } as const;
   return (
-    <Form class="stack tight" deed={deed}>
+    <Form class="stack" deed={deed}>
       <div class="inline">
         <TextField
           label={t.network.outer}

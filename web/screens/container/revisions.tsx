@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { type CallReply, type Container, imageName } from '../../../client/index.ts';
 import { curlLine, troupeLine } from '../../core/command.ts';
 import { useDeed } from '../../core/deed.ts';
-import { dateOf } from '../../core/format.ts';
+import { exactTime, minuteTime } from '../../core/format.ts';
 import { call, client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { noteContainer } from '../../live/live.ts';
@@ -43,7 +43,9 @@ export function Revisions({ container }: { readonly container: Container }) {
               about={[
                 <code>{imageName(revision.image)}</code>,
                 ...(revision.digest === undefined ? [] : [<code>{revision.digest.slice(7, 19)}</code>]),
-                t.revisions.since(dateOf(Date.parse(revision.started_at))),
+                <time dateTime={revision.started_at} title={exactTime(Date.parse(revision.started_at))}>
+                  {t.revisions.since(minuteTime(Date.parse(revision.started_at)))}
+                </time>,
                 t.revisions.variables(revision.env.length + revision.secrets.length),
               ]}
               actions={

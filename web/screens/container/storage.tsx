@@ -26,13 +26,22 @@ export function Storage({ params: { id = '' } }: ScreenProps) {
       {(container) => (
         <div class="stack" key={container.id}>
           <Panel title={t.storage.used}>
-            <p class="inside num">{bytesOf(container.storage_used_gb * GIB, container.storage_gb * GIB)}</p>
+            <div class="inside stack tight">
+              <p class="num">{bytesOf(container.storage_used_gb * GIB, container.storage_gb * GIB)}</p>
+              <div class="bar" aria-hidden="true">
+                <i style={{ '--share': percentOf(container) }} />
+              </div>
+            </div>
           </Panel>
           <KeptPaths container={container} />
         </div>
       )}
     </ContainerFrame>
   );
+}
+
+function percentOf({ storage_used_gb, storage_gb }: Container): string {
+  return `${Math.min(100, (storage_used_gb / storage_gb) * 100)}%`;
 }
 
 function KeptPaths({ container: { id, status, mount_paths = [] } }: { readonly container: Container }) {

@@ -6,6 +6,7 @@ import { useHistory } from '../../live/history.ts';
 import { usage } from '../../live/live.ts';
 import type { UsagePoint } from '../../live/messages.ts';
 import { Plot } from '../../parts/plot.tsx';
+import { Summary } from '../../parts/summary.tsx';
 import { t } from '../../text/text.ts';
 
 const MIB = 1024 ** 2;
@@ -75,7 +76,7 @@ function UsageTable({ points }: UsageTableProps) {
   const [isOpen, setOpen] = useState(false);
   return (
     <details class="astable" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>{t.container.asTable}</summary>
+      <Summary>{t.container.asTable}</Summary>
       {isOpen && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by the keyboard.
         <section class="scroll" aria-label={t.container.asTableOf} tabIndex={0}>

@@ -61,7 +61,9 @@ function About({ container }: { readonly container: Container }) {
         [
           t.container.address,
           <>
-            <span class={`cut ${isOpen ? '' : 'faint'}`}>{isOpen ? host : t.container.noAddress}</span>
+            <span class={`cut ${isOpen ? '' : 'faint'}`} title={isOpen ? host : undefined}>
+              {isOpen ? host : t.container.noAddress}
+            </span>
             {isOpen && <CopyButton text={host} what={t.container.theAddress} />}
           </>,
         ],
@@ -71,7 +73,9 @@ function About({ container }: { readonly container: Container }) {
             <span class="faint">{t.container.sshOff}</span>
           ) : (
             <>
-              <code class="cut">{ssh.command}</code>
+              <code class="cut" title={ssh.command}>
+                {ssh.command}
+              </code>
               <CopyButton text={ssh.command} what={t.container.theCommand} />
             </>
           ),
@@ -79,7 +83,9 @@ function About({ container }: { readonly container: Container }) {
         [
           t.container.image,
           <>
-            <code class="cut">{imageName(image)}</code>
+            <code class="cut" title={imageName(image)}>
+              {imageName(image)}
+            </code>
             <span class="tag">{t.container.pulled[pull_policy]}</span>
           </>,
         ],

@@ -31,7 +31,8 @@ export function Containers() {
             {t.containers.add}
           </Button>
         ) : (
-          <LinkButton kind="main" icon={Plus} href="/containers/new">
+          // Where there is none, the empty stage has the main button.
+          <LinkButton kind={list?.length === 0 ? 'plain' : 'main'} icon={Plus} href="/containers/new">
             {t.containers.add}
           </LinkButton>
         )

@@ -24,7 +24,7 @@ export function ContainerUnit({ container }: { readonly container: Container }) 
     <article class="panel unit" aria-label={name}>
       <div>
         <div class="row wide">
-          <a class="name cut" href={`/containers/${id}`}>
+          <a class="name cut" href={`/containers/${id}`} title={name}>
             {name}
           </a>
           <Status shape={containerShape(container)}>{containerWord(container)}</Status>
@@ -84,7 +84,7 @@ function LastRun({ container }: { readonly container: Container }) {
   const facts: (readonly [string, string])[] = [
     [t.containers.lastRan, lasted < 0 ? t.containers.never : spanExactly(lasted)],
     [t.containers.restarts, String(restarts)],
-    [t.containers.exitCode, exit_code === undefined ? t.containers.never : String(exit_code)],
+    [t.containers.exitCode, exit_code === undefined ? t.containers.noCode : String(exit_code)],
   ];
   return (
     <dl class="last">

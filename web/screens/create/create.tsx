@@ -18,6 +18,7 @@ import { Form } from '../../parts/form.tsx';
 import { Failure } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { useReservedNames } from '../../parts/reserved-names.ts';
+import { Summary } from '../../parts/summary.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 import { bodyOf, type CreateDraft, MEMORIES, newDraft, pathsIn, STORAGES } from './draft.ts';
@@ -27,6 +28,18 @@ import { sizeText } from './size.ts';
 
 /** The sentence that says what is missing. */
 const WHY = 'create-why';
+const MARKED = [
+  'name',
+  'image',
+  'instance_type',
+  'memory_mb',
+  'storage_gb',
+  'ssh_key_ids',
+  'public_key',
+  'mount_paths',
+  'address_name',
+  'egress',
+];
 const NAME_ATTRIBUTES = { maxLength: 40, autocomplete: 'off', autocapitalize: 'none' } as const;
 
 export function Create() {
@@ -82,7 +95,7 @@ export function Create() {
         />
         <Check label={t.create.ssh} hint={t.create.sshHint} checked={draft.ssh} onChange={(ssh) => change({ ssh })} />
         <More draft={draft} change={change} error={deed.error} />
-        <Failure error={deed.error} />
+        {!isMarked(deed.error) && <Failure error={deed.error} />}
         <div class="ends">
           <Button type="submit" kind="main" busy={deed.isBusy} reason={reason} describedBy={reason && WHY}>
             {t.create.submit}
@@ -100,6 +113,11 @@ export function Create() {
       </Form>
     </Page>
   );
+}
+
+/** Whether what was refused is said where it was filled in. */
+function isMarked(error: Parameters<typeof fieldError>[0]): boolean {
+  return fieldError(error, ...MARKED) !== undefined;
 }
 
 /** The chosen keys, and the pasted one, which is added to the account first. */
@@ -144,7 +162,7 @@ function More({ draft, change, error }: PartProps & { readonly error: Parameters
   const isOpen = [ofMounts, ofName, egress].some((each) => each !== undefined);
   return (
     <details class="more" open={isOpen}>
-      <summary>{t.create.more}</summary>
+      <Summary>{t.create.more}</Summary>
       <div class="stack">
         <TextField
           label={t.create.mounts}

@@ -3,8 +3,8 @@ import './hostnames.css';
 import { ExternalLink, Trash } from 'lucide';
 import { useState } from 'preact/hooks';
 import { now } from '../../core/clock.ts';
-import { useDeed } from '../../core/deed.ts';
-import { dateOf, span } from '../../core/format.ts';
+import { unlessGone, useDeed } from '../../core/deed.ts';
+import { dateOf, sentenceOf, span } from '../../core/format.ts';
 import { call } from '../../core/platform.ts';
 import { containers } from '../../live/live.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
@@ -31,7 +31,7 @@ export function HostnameRow({ mapping, onChange }: HostnameRowProps) {
     onChange();
   });
   const remove = useDeed(async () => {
-    await call('deleteMapping', { params: { id } });
+    await call('deleteMapping', { params: { id } }).catch(unlessGone);
     toast(t.hostnames.deleted(domain));
     onChange();
   });
@@ -55,7 +55,7 @@ export function HostnameRow({ mapping, onChange }: HostnameRowProps) {
     >
       {(status !== 'verified' || detail !== undefined || verify.error !== undefined) && (
         <div class="stack tight">
-          {detail !== undefined && <Note tone={status === 'failed' ? 'bad' : 'warn'}>{detail}</Note>}
+          {detail !== undefined && <Note tone={status === 'failed' ? 'bad' : 'warn'}>{sentenceOf(detail)}</Note>}
           <Failure error={verify.error} />
           {status !== 'verified' && <RecordsToEnter mapping={mapping} />}
         </div>

@@ -2,7 +2,7 @@
 import { KeyRound, Trash, UserKey, UserLock } from 'lucide';
 import { useState } from 'preact/hooks';
 import { curlLine, troupeLine } from '../../core/command.ts';
-import { fieldError, useDeed } from '../../core/deed.ts';
+import { fieldError, unlessGone, useDeed } from '../../core/deed.ts';
 import { dateOf } from '../../core/format.ts';
 import { call, client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
@@ -141,7 +141,7 @@ function AddKey({ onClose, onAdded }: { readonly onClose: () => void; readonly o
 
 function DeleteKey({ sshKey: { id, name }, onClose, onDone }: SshKeyQuestionProps) {
   const deed = useDeed(async () => {
-    await call('deleteSshKey', { params: { id: String(id) } });
+    await call('deleteSshKey', { params: { id: String(id) } }).catch(unlessGone);
     toast(t.keys.deleted(name));
     onDone();
   });

@@ -49,7 +49,7 @@ export function LoginForm({ username: given = '' }: LoginFormProps) {
             autofocus: given !== '',
           }}
         />
-        <Failure error={deed.error} />
+        <Failure error={deed.error} isWaitSaid />
       </div>
       <div class="stack tight">
         <Button type="submit" kind="main" big busy={deed.isBusy} reason={left > 0 ? t.failure.wait(left) : undefined}>

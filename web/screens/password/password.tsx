@@ -128,7 +128,7 @@ function NewPasswordForm({ token, username, expiresAt, onSet }: NewPasswordFormP
           big
           attributes={{ name: 'new-password-again', autocomplete: 'new-password', required: true }}
         />
-        {wrong === undefined && <Failure error={deed.error} />}
+        {wrong === undefined && <Failure error={deed.error} isWaitSaid />}
       </div>
       <div class="stack tight">
         <Button type="submit" kind="main" big busy={deed.isBusy} reason={left > 0 ? t.failure.wait(left) : undefined}>

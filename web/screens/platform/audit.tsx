@@ -20,6 +20,7 @@ import { SelectField, TextField } from '../../parts/field.tsx';
 import { Empty, Failure, Loading } from '../../parts/note.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
+import { Summary } from '../../parts/summary.tsx';
 import { t } from '../../text/text.ts';
 import { forAdministrator } from './administrator.tsx';
 
@@ -181,7 +182,7 @@ function AuditRow({ entry: { at, action, username, target, address, request_id, 
         <b class="mono">{action}</b>
         {facts.length > 0 && (
           <details class="about">
-            <summary>{t.audit.details}</summary>
+            <Summary>{t.audit.details}</Summary>
             <dl>
               {facts.map(([name = '', value = '']) => (
                 <div key={name}>

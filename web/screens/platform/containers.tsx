@@ -132,7 +132,7 @@ function ContainerTable({ rows, onAsk }: ContainerTableProps) {
           isNumber: true,
           of: ({ created_at }) => -created_at,
           cell: ({ created_at }) => (
-            <time title={exactTime(created_at * 1000)}>{span(now.value - created_at * 1000)}</time>
+            <time title={exactTime(created_at * 1000)}>{t.allContainers.ago(span(now.value - created_at * 1000))}</time>
           ),
         },
       ]}
@@ -143,7 +143,7 @@ function ContainerTable({ rows, onAsk }: ContainerTableProps) {
             {
               name: t.allContainers.stop,
               icon: Square,
-              reason: isStill(container) ? t.allContainers.isStill : undefined,
+              reason: isStill(container) ? t.container.isStill : undefined,
               onClick: () => onAsk({ container, what: 'stop' }),
             },
             {

@@ -6,7 +6,7 @@ import type { CallReply, MachineMetrics, TroupeError } from '../../../client/ind
 import { now } from '../../core/clock.ts';
 import { troupeLine } from '../../core/command.ts';
 import { useDeed } from '../../core/deed.ts';
-import { bytesOf, decimal, exactTime, percent, span } from '../../core/format.ts';
+import { bytesOf, count, decimal, exactTime, percent, span } from '../../core/format.ts';
 import { call, client, noteRefusal } from '../../core/platform.ts';
 import { Button } from '../../parts/button.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
@@ -25,6 +25,10 @@ import { amountOf } from './quantity.ts';
 
 type Machine = MachineMetrics['nodes'][number];
 type PlatformProcess = CallReply<'adminNodes'>['nodes'][number];
+
+function heldBy({ shards }: PlatformProcess): number {
+  return Object.values(shards).reduce((sum, held) => sum + held, 0);
+}
 
 const SHAPES: Readonly<Record<PlatformProcess['state'], StatusShape>> = {
   serving: 'running',
@@ -244,7 +248,8 @@ function ProcessTable({ rows, onDrain, onUndrain }: ProcessTableProps) {
           id: 'shards',
           name: t.machines.shards,
           isNumber: true,
-          of: ({ shards }) => Object.values(shards).reduce((sum, held) => sum + held, 0),
+          of: heldBy,
+          cell: (process) => count(heldBy(process)),
         },
       ]}
       deeds={(process) =>
@@ -297,7 +302,7 @@ function HeldShards({ services }: { readonly services: CallReply<'adminNodes'>['
             name={service}
             actions={
               <Status shape={held === shards ? 'running' : 'warn'}>
-                {held === shards ? t.machines.allHeld(shards) : t.machines.held(held, shards)}
+                {held === shards ? t.machines.allHeld(count(shards)) : t.machines.held(count(held), count(shards))}
               </Status>
             }
           />

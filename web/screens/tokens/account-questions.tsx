@@ -1,7 +1,7 @@
 /** What is asked about service accounts. */
 import { useState } from 'preact/hooks';
 import { curlLine, troupeLine } from '../../core/command.ts';
-import { fieldError, useDeed } from '../../core/deed.ts';
+import { fieldError, unlessGone, useDeed } from '../../core/deed.ts';
 import { call } from '../../core/platform.ts';
 import { personNow } from '../../core/session.ts';
 import { AsCommand } from '../../parts/copy.tsx';
@@ -73,7 +73,7 @@ export function ChangeRights({ account: { id, name, scopes: before }, onClose, o
 
 export function DeleteAccount({ account: { id, name, token_count }, onClose, onDone }: AccountQuestionProps) {
   const deed = useDeed(async () => {
-    await call('deleteServiceAccount', { params: { id } });
+    await call('deleteServiceAccount', { params: { id } }).catch(unlessGone);
     toast(t.accounts.deleted(name));
     onDone();
   });

@@ -1,10 +1,9 @@
 /** Rights as boxes to tick, with what comes of them: in a sentence, and as the scopes that are sent. */
-import { ChevronRight } from 'lucide';
 import { personNow } from '../../core/session.ts';
 import { containers } from '../../live/live.ts';
 import { Code } from '../../parts/copy.tsx';
 import { Check, SelectField } from '../../parts/field.tsx';
-import { Icon } from '../../parts/icon.tsx';
+import { Summary } from '../../parts/summary.tsx';
 import { t } from '../../text/text.ts';
 import { AREAS, type RightsDraft, rightsSentence, scopesFrom } from './scopes.ts';
 
@@ -22,11 +21,11 @@ export function RightsField({ rights, onChange }: RightsFieldProps) {
   return (
     <fieldset class="field">
       <legend>{t.tokens.scopes}</legend>
-      <div class="stack tight">
+      <div class="stack rights">
         {AREAS.map(({ area, actions }) => (
-          <fieldset class="rights" key={area}>
+          <fieldset key={area}>
             <legend>{t.tokens.areas[area]}</legend>
-            <div class="row wrap">
+            <div class="actions">
               {actions.map((action) => (
                 <Check
                   key={action}
@@ -69,10 +68,7 @@ function InWords({ rights }: { readonly rights: RightsDraft }) {
       </p>
       {Object.keys(scopes).length > 0 && (
         <details class="command">
-          <summary>
-            <Icon of={ChevronRight} size={14} />
-            {t.tokens.json}
-          </summary>
+          <Summary>{t.tokens.json}</Summary>
           <div class="lines">
             <Code text={JSON.stringify(scopes, undefined, 1)} what={t.tokens.theScopes} />
           </div>

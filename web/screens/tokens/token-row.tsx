@@ -3,7 +3,7 @@ import { Trash } from 'lucide';
 import { useState } from 'preact/hooks';
 import type { CallReply } from '../../../client/index.ts';
 import { now } from '../../core/clock.ts';
-import { useDeed } from '../../core/deed.ts';
+import { unlessGone, useDeed } from '../../core/deed.ts';
 import { dateOf, span } from '../../core/format.ts';
 import { call } from '../../core/platform.ts';
 import { containers } from '../../live/live.ts';
@@ -61,7 +61,7 @@ interface RevokeTokenProps {
 
 function RevokeToken({ token: { id, name }, onClose, onRevoked }: RevokeTokenProps) {
   const deed = useDeed(async () => {
-    await call('deleteToken', { params: { id } });
+    await call('deleteToken', { params: { id } }).catch(unlessGone);
     toast(t.tokens.deleted(name));
     onRevoked();
   });

@@ -1,6 +1,6 @@
 /** Keys, tokens, activity, hostnames. */
 export const KEYS = {
-  lead: 'They open containers by SSH: those that you choose them for. One that you let log in opens your account, too.',
+  lead: 'Each opens the containers that you choose it for. One that you let log in opens your account, too.',
   add: 'Add key',
   none: 'No SSH key yet',
   full: (most: number) => `${most} of ${most} in use. Delete one first.`,
@@ -41,8 +41,8 @@ export const ACTIVITY = {
   mutes: 'Muted',
   mute: (category: string) => `Mute ${category}`,
   unmute: 'Unmute',
-  muted: (category: string) => `${category} is muted`,
-  unmuted: (category: string) => `${category} is told of again`,
+  muted: (category: string) => `Muted: ${category}`,
+  unmuted: (category: string) => `Told of again: ${category}`,
   noMutes: 'Nothing is muted.',
   whole: 'all of it',
 };
@@ -132,7 +132,7 @@ export const TOKENS = {
     'networking.domains': 'DNS connections',
     'storage.registry': 'images in the registry',
   },
-  moreRights: (many: number) => (many === 1 ? 'and one right given elsewhere' : `and ${many} rights given elsewhere`),
+  moreRights: (many: number) => (many === 1 ? 'use one right given elsewhere' : `use ${many} rights given elsewhere`),
 };
 
 export const ACCOUNTS = {

@@ -5,6 +5,7 @@ export const DELIVERY = {
   link: 'Delivery',
   which: 'What is sent',
   everything: 'all notifications',
+  about: (categories: string) => `about ${categories}`,
   all: 'All',
   allHint: 'whatever is not muted',
   some: 'Only some',

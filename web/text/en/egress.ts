@@ -1,5 +1,5 @@
 export const EGRESS_TEXT = {
-  title: 'Reach',
+  title: 'What it may reach',
   reach: 'May reach',
   any: 'everything outside',
   none: 'nothing outside',

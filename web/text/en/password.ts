@@ -9,7 +9,7 @@ export const PASSWORD = {
   again: 'New password again',
   differ: 'The two are not the same.',
   submit: 'Set password',
-  ends: 'Then you are logged out everywhere.',
+  ends: 'Setting one logs you out everywhere.',
   done: (name: string) => `The password of ${name} is set.`,
   logIn: 'Log in with it.',
 };

@@ -4,7 +4,7 @@ export const REVISIONS = {
   number: (number: number) => `Revision ${number}`,
   now: 'now',
   since: (day: string) => `since ${day}`,
-  variables: (many: number) => (many === 1 ? '1 variable' : `${many} variables`),
+  variables: (many: number) => (many === 0 ? 'no variables' : many === 1 ? '1 variable' : `${many} variables`),
   goBack: 'Go back to it',
   isNow: 'It is this revision now.',
   ask: (name: string, number: number) => `Go back to revision ${number} of ${name}?`,

@@ -13,9 +13,9 @@ export function chosenOf(categories: readonly string[]): ChosenCategories {
   return categories.length === 0 ? undefined : categories;
 }
 
-/** `containers, hostnames`. */
+/** `about containers, hostnames`. */
 export function categoriesText(categories: readonly string[]): string {
-  return categories.length === 0 ? t.delivery.everything : categories.map(nameOf).join(', ');
+  return categories.length === 0 ? t.delivery.everything : t.delivery.about(categories.map(categoryName).join(', '));
 }
 
 interface CategoriesFieldProps {
@@ -39,19 +39,19 @@ export function CategoriesField({ chosen, onChange }: CategoriesFieldProps) {
         onChange={(value) => onChange(value === 'all' ? undefined : [])}
       />
       {chosen !== undefined && (
-        <fieldset class="row wrap wide">
+        <fieldset class="categories">
           <legend class="sr">{t.delivery.which}</legend>
           {all.map((category) => (
             <Check
               key={category}
-              label={capital(nameOf(category))}
+              label={capital(categoryName(category))}
               checked={chosen.includes(category)}
               onChange={(isOn) => toggle(category, isOn)}
             />
           ))}
-          {chosen.length === 0 && <p class="faint tiny">{t.delivery.noneChosen}</p>}
         </fieldset>
       )}
+      {chosen?.length === 0 && <p class="faint tiny">{t.delivery.noneChosen}</p>}
     </div>
   );
 }
@@ -65,7 +65,8 @@ function capital(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }
 
-function nameOf(category: string): string {
+/** `containers` for `compute`. */
+export function categoryName(category: string): string {
   const known = KNOWN.find((one) => one === category);
   return known === undefined ? category : t.delivery.categories[known];
 }

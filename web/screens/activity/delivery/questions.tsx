@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import type { CallReply } from '../../../../client/index.ts';
 import { curlLine, troupeLine } from '../../../core/command.ts';
-import { fieldError, useDeed } from '../../../core/deed.ts';
+import { fieldError, unlessGone, useDeed } from '../../../core/deed.ts';
 import { call } from '../../../core/platform.ts';
 import { AsCommand } from '../../../parts/copy.tsx';
 import { AnswerButtons, Confirm, Dialog } from '../../../parts/dialog.tsx';
@@ -109,7 +109,7 @@ function RotateWebhook({ webhook: { id, url }, onClose, onDone }: WebhookQuestio
 
 function DeleteWebhook({ webhook: { id, url }, onClose, onDone }: WebhookQuestionProps) {
   const deed = useDeed(async () => {
-    await call('deleteWebhook', { params: { id } });
+    await call('deleteWebhook', { params: { id } }).catch(unlessGone);
     toast(t.webhooks.deleted(hostOf(url)));
     onDone();
   });

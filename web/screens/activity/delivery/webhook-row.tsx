@@ -1,5 +1,5 @@
 /** A webhook in the list: its state in words, a test, and its last answers. */
-import { ChevronRight, FlaskConical, KeyRound, Pause, Pencil, Play, Trash } from 'lucide';
+import { FlaskConical, KeyRound, Pause, Pencil, Play, Trash } from 'lucide';
 import { useEffect, useState } from 'preact/hooks';
 import type { CallReply } from '../../../../client/index.ts';
 import { now } from '../../../core/clock.ts';
@@ -8,11 +8,11 @@ import { ago, count, exactTime, span } from '../../../core/format.ts';
 import { call, client } from '../../../core/platform.ts';
 import { type LoadedData, useLoaded } from '../../../core/resource.ts';
 import { Button } from '../../../parts/button.tsx';
-import { Icon } from '../../../parts/icon.tsx';
 import { Menu } from '../../../parts/menu.tsx';
 import { Failure, Loading, Note } from '../../../parts/note.tsx';
 import { RowOf } from '../../../parts/rows.tsx';
 import { Status, type StatusShape } from '../../../parts/status.tsx';
+import { Summary } from '../../../parts/summary.tsx';
 import { toast } from '../../../parts/toast.tsx';
 import { t } from '../../../text/text.ts';
 import { categoriesText } from './categories.tsx';
@@ -84,11 +84,10 @@ export function WebhookRow({ webhook, onChanged, onAsk }: WebhookRowProps) {
         <WhyStopped webhook={webhook} />
         <Failure error={test.error ?? enable.error} />
         <details class="answers" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
-          <summary>
-            <Icon of={ChevronRight} size={14} />
+          <Summary>
             {t.webhooks.answers}
             <span class="sr">{t.webhooks.of(url)}</span>
-          </summary>
+          </Summary>
           {isOpen && <Answers webhook={webhook} tested={tested} onCome={onChanged} />}
         </details>
       </div>
