@@ -76,12 +76,23 @@ async function settled(
   if (now === undefined) throw new ClientFailure('missing', `${asked.name} was deleted meanwhile.`);
   const isOther = now.image !== (asked.next_image ?? asked.image);
   // One that was given up is said there, while the container runs.
-  if (isOther || (now.status_reason !== undefined && now.status_reason !== asked.status_reason))
-    throw new ClientFailure(
-      'failed',
-      `${now.name}: ${now.status_reason ?? 'its image was changed otherwise meanwhile.'}`,
-    );
+  if (isOther || (now.status_reason !== undefined && now.status_reason !== asked.status_reason)) {
+    const why = now.status_reason ?? 'its image was changed otherwise meanwhile.';
+    throw new ClientFailure('failed', `${now.name}: ${why}${await evidence(session, now)}`);
+  }
   return now;
+}
+
+/** What the container of a change that failed said last, in lines of their own; empty when nothing is known. */
+async function evidence({ client }: ClientSession, { id, status_reason }: Container): Promise<string> {
+  const known = await client.call('listRevisions', { params: { id } }).catch(() => undefined);
+  const failed = known?.failed_change;
+  // That of this change, and of no other.
+  if (failed === undefined || failed.reason !== status_reason) return '';
+  const { answers, log } = failed;
+  const part = (title: string, lines: readonly string[]) =>
+    lines.length === 0 ? [] : [title, ...lines.map((line) => `  ${line}`)];
+  return [...part('\nIts check, the last answers:', answers), ...part('\nThe end of its log:', log)].join('\n');
 }
 
 /** An image as `--image` takes it. */

@@ -94,9 +94,18 @@ export async function giveUpRevision(tx: Tx, containerId: string, reason: string
   await write(tx, containerId, [...list.slice(0, -1), { ...last, givenUp: reason }], sealKey);
 }
 
+/** No revisions, sealed. */
+export function emptyRevisions(containerId: string, sealKey: KeyObject): Buffer {
+  return sealedList(containerId, [], sealKey);
+}
+
+function sealedList(containerId: string, list: readonly Revision[], sealKey: KeyObject): Buffer {
+  return seal(sealKey, sealedIn(containerId), Buffer.from(JSON.stringify(list)));
+}
+
 async function write(tx: Tx, containerId: string, list: readonly Revision[], sealKey: KeyObject): Promise<void> {
   const images = list.flatMap(({ image, digest }) => (image === null || digest === null ? [] : [`${image}@${digest}`]));
-  const sealed = seal(sealKey, sealedIn(containerId), Buffer.from(JSON.stringify(list)));
+  const sealed = sealedList(containerId, list, sealKey);
   await tx.run(
     `insert into container_revisions (container_id, images, sealed) values ($1, $2, $3)
      on conflict (container_id) do update set images = $2, sealed = $3`,

@@ -3,6 +3,7 @@ import type { listRevisions } from '../../../proto/compute/revisions.ts';
 import type { ReplyOf } from '../../../proto/endpoint.ts';
 import { invalidField } from '../../../proto/validation-messages.ts';
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
+import { failedChangeOf } from '../../../storage/compute/failed-changes.ts';
 import {
   giveUpRevision,
   isSame,
@@ -86,7 +87,8 @@ export async function revisionViews(
     command: revision.settings.command,
     ...(revision.givenUp === null ? {} : { given_up: revision.givenUp }),
   }));
-  return { revisions };
+  const failed = await failedChangeOf(db, row.id, sealKey);
+  return { revisions, ...(failed === undefined ? {} : { failed_change: failed }) };
 }
 
 function imageIn({ image }: RowImage, digest: string | undefined) {
