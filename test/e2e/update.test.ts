@@ -125,7 +125,10 @@ describe('a container that is changed', { skip, timeout: 240_000 }, () => {
   test('goes back to what it ran before by the command line, and forth again', async () => {
     const back = await run('update', 'one', '--revision', 'previous');
     assert.equal(back.code, 0, back.stderr);
-    assert.match(back.stderr, /Changed one: what it runs \(as in revision 1\)\. It was restarted\.\n$/);
+    assert.match(
+      back.stderr,
+      /Changed one: what it runs \(as in revision 1, secrets as of today\)\. It was restarted\.\n$/,
+    );
     assert.equal((await seen()).image, tag('1'));
     const { stdout } = await run('revisions', 'one', '--json');
     const list = z.object({ revisions: z.array(z.object({ number: z.number(), current: z.boolean() })) });

@@ -208,7 +208,8 @@ export class ImageChanges {
         if (now === undefined || now.desired === 'deleted' || now.nextImage !== image) return undefined;
         const settings = await comingSettingsOf(tx, id, sealKey);
         const way = wayBack(now, settings.health);
-        if (way !== 'keep') await keepFormer(tx, id, way === 'set' ? await heldImage(this.#deps, tx, now) : undefined);
+        const former = way === 'set' ? await heldImage(this.#deps, tx, now) : undefined;
+        if (way !== 'keep') await keepFormer(tx, id, former, sealKey);
         await expectHealth(tx, id, { isChecked: settings.health !== null, runsOn: false });
         const row = await takeNextImage(tx, id, image);
         // Gateways keep who asks waiting from then on.

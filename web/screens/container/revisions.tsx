@@ -11,6 +11,7 @@ import { noteContainer } from '../../live/live.ts';
 import { Button } from '../../parts/button.tsx';
 import { AsCommand, Code } from '../../parts/copy.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
+import { Check } from '../../parts/field.tsx';
 import { Icon } from '../../parts/icon.tsx';
 import { Loading, Note } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
@@ -103,8 +104,9 @@ interface GoBackProps {
   readonly onClose: () => void;
 }
 
-function GoBack({ container: { id, name }, revision: { number }, onClose }: GoBackProps) {
-  const body = { revision: number };
+function GoBack({ container: { id, name }, revision: { number, secrets }, onClose }: GoBackProps) {
+  const [bringsSecrets, setBringsSecrets] = useState(false);
+  const body = { revision: number, ...(bringsSecrets ? { revision_secrets: true } : {}) };
   const deed = useDeed(async () => {
     noteContainer(await call('updateContainer', { params: { id }, body }));
     toast(t.revisions.goesBack(name, number));
@@ -112,8 +114,16 @@ function GoBack({ container: { id, name }, revision: { number }, onClose }: GoBa
   return (
     <Confirm title={t.revisions.ask(name, number)} verb={t.revisions.goBack} deed={deed} onClose={onClose}>
       <p class="dim">{t.revisions.lead}</p>
+      {secrets.length > 0 && (
+        <Check
+          label={t.revisions.secrets}
+          hint={t.revisions.secretsHint}
+          checked={bringsSecrets}
+          onChange={setBringsSecrets}
+        />
+      )}
       <AsCommand
-        troupe={troupeLine('update', name, '--revision', String(number))}
+        troupe={troupeLine('update', name, '--revision', String(number), bringsSecrets ? '--secrets' : undefined)}
         curl={curlLine('PATCH', `/compute/containers/${id}`, body)}
       />
     </Confirm>
