@@ -152,7 +152,10 @@ describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () 
   });
 
   test('run makes a container with ports and waits for it; stop, start and rm follow', async () => {
-    const made = await ok(['run', 'second', '--size', 'mini', '--mount', 'none', '-p', '8081:80', '--json']);
+    const made = await ok([
+      ...['run', 'second', '--size', 'mini', '--mount', 'none', '-p', '8081:80', '--json', '--'],
+      ...['sh', '-c', 'echo begun >&2; exec sleep 1000'],
+    ]);
     createContainer.reply?.parse(JSON.parse(made.stdout));
     assert.equal(JSON.parse(made.stdout).status, 'running');
     assert.match((await ok(['show', 'second'])).stdout, /^kept paths\tnone$/m);
@@ -162,8 +165,8 @@ describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () 
     const bad = await run(['port', 'add', 'second', '9999']);
     assert.equal(bad.code, 2);
     await ok(['stop', 'second', '--wait']);
-    assert.match((await ok(['logs', 'second', '--stamps', '--until', '0s'])).stdout, /^20\S+Z Server listening on /m);
-    assert.match((await ok(['logs', 'second', '--stream', 'stderr'])).stdout, /^Server listening on /m);
+    assert.match((await ok(['logs', 'second', '--stamps', '--until', '0s'])).stdout, /^20\S+Z begun$/m);
+    assert.match((await ok(['logs', 'second', '--stream', 'stderr'])).stdout, /^begun$/m);
     assert.equal((await ok(['logs', 'second', '--until', '1h'])).stdout, '');
     const stopped = await run(['logs', 'second', '-f']);
     assert.equal(stopped.code, 6);
