@@ -77,7 +77,7 @@ export const updateContainer = endpoint('updateContainer', 'PATCH /compute/conta
       /** What it may reach. Nothing is restarted for it, and it counts for connections that are open, too. */
       egress: egressSchema.optional(),
       discard: z.boolean().optional(),
-      /** Its image, by digest, and its settings are those of this revision again; secrets stay unless `revision_secrets`. */
+      /** Its image, by digest, and its settings are those of this revision again. Secrets stay unless the next. */
       revision: z.int().min(1).optional(),
       /** Of a revision: its secrets, too, get the values of then. Those that came later stay. */
       revision_secrets: z.boolean().optional(),

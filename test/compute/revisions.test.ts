@@ -246,3 +246,23 @@ describe('a container goes back to a revision with its secrets', () => {
     assert.deepEqual((await change(compute, id, { revision: 1 })).rollback, { revision: 1, secrets: 'today' });
   });
 });
+
+describe('the images of revisions', () => {
+  test('are named to the engine at each start, by those that are left, although the node was lost in between', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE });
+    const digest = await compute.engine.imageDigest(id);
+    await becomes(compute, id, { image: TWO });
+    const named = () =>
+      until(async () => (compute.engine.keptImages().length > 0 ? compute.engine.keptImages() : undefined));
+    await compute.stop();
+    await compute.start();
+    const pinned = `${ONE}@${digest}`;
+    await until(async () => (await named()).includes(pinned), { what: 'the engine is told of both' });
+    // Its row is gone, and whoever was to tell the engine is, too.
+    await compute.stop();
+    await compute.db.run('delete from containers where id = $1', [id]);
+    await compute.start();
+    await until(async () => !(await named()).includes(pinned), { what: 'the engine is told of none' });
+  });
+});

@@ -20,7 +20,7 @@ import { workloadOf } from '../workload-rules.ts';
 import { ChangeFailure, CheckAnswers, lastLog, saidLast } from './evidence.ts';
 import { listeningPorts, overSentence, problemOf } from './health-look.ts';
 import { boundedSentence } from './rules.ts';
-import { keysOf, ownEngine, probe, pullsAlways, wantedSpec } from './work.ts';
+import { keysOf, ownEngine, probe, pullsAlways, restoreEnvironment, wantedSpec } from './work.ts';
 
 /** How long a new one may take until it is ready, unless a check of its health has a grace of its own. */
 const READY_MS = 120_000;
@@ -84,6 +84,8 @@ export async function succeed(
     };
   } catch (error) {
     const failure = await withEvidence(deps, row.id, error, { answers, secrets }, signal);
+    // First: who is killed in between leaves a successor, at which the next owner does the same.
+    await restoreEnvironment(deps, engine, row);
     await engine.endOthers(row.id, 0).catch((err: unknown) => {
       deps.log.warn({ containerId: row.id, err }, 'the successor of a container could not be removed');
     });

@@ -8,6 +8,7 @@ import {
   EngineError,
   type EnsureImageOptions,
   type PrivateNetwork,
+  type Workload,
 } from '../../../proto/ports/engine.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import { type ContainerRow, containerById, noteKeysApplied } from '../../../storage/compute/containers.ts';
@@ -163,7 +164,8 @@ export async function work(
       return { type: 'done' };
     case 'keys': {
       const { keys, revision } = await keysOf(deps, row);
-      await engine.renewKeys(row.id, keys);
+      // With a change that waits, another may begin beside it that reads its environment in the same place.
+      await engine.renewKeys(row.id, keys, row.nextImage === undefined ? await runWorkload(deps, row) : undefined);
       await fenced(db, lease, (tx) => noteKeysApplied(tx, row.id, revision));
       return { type: 'keyed', keysRevision: revision };
     }
@@ -176,11 +178,37 @@ export async function work(
       await engine.stop(row.id, row.stopGrace);
       return { type: 'done' };
     case 'others':
+      await restoreEnvironment(deps, engine, row);
       await engine.endOthers(row.id, row.stopGrace);
       return { type: 'done' };
     case 'remove':
       await engine.remove(row.id);
       return { type: 'removed' };
+  }
+}
+
+/** How it is run now; undefined: as its image says. */
+async function runWorkload({ db, sealKey }: ComputeDeps, { id }: ContainerRow): Promise<Workload | undefined> {
+  const settings = await settingsOf(db, id, sealKey);
+  return settings && workloadOf(settings).workload;
+}
+
+/**
+ * What is begun in a container that runs has its own environment again: that of a successor, which is given up, was
+ * written to the same place. Never rejects: the next change writes it anew.
+ */
+export async function restoreEnvironment(
+  deps: ComputeDeps,
+  engine: Pick<OwnEngine, 'renewKeys'>,
+  row: ContainerRow,
+): Promise<void> {
+  try {
+    const { keys } = await keysOf(deps, row);
+    await engine.renewKeys(row.id, keys, (await runWorkload(deps, row)) ?? { env: {} });
+  } catch (error) {
+    // It has ended, and is started with it.
+    if (error instanceof EngineError && error.code === 'not_running') return;
+    deps.log.warn({ containerId: row.id, err: error }, 'the environment of a container could not be written');
   }
 }
 
