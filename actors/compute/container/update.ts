@@ -47,13 +47,7 @@ import { imageText, shownImage, withoutDigest } from '../image-rules.ts';
 import { wantedMembership } from '../network-rules.ts';
 import { expiryOf, imageFor, refuseOverlap } from '../user-creation.ts';
 import { containerView, settingsView } from '../views.ts';
-import {
-  changedSettings,
-  isOfSecrets,
-  newsOfSettings,
-  refuseCommand,
-  restartsFor,
-} from '../workload-rules.ts';
+import { changedSettings, isOfSecrets, newsOfSettings, refuseCommand, restartsFor } from '../workload-rules.ts';
 import { setExpiryTimer } from './expiry.ts';
 import type { ContainerReconciler } from './reconciler.ts';
 import {
