@@ -271,6 +271,7 @@ const emptyEngine: Engine = {
   },
   hasSshServer: async () => true,
   imageDigest: async () => undefined,
+  forgetImages: async () => [],
   usage: () => ({ memoryBytes: 0, storageBytes: 0 }),
   close: nothing,
 };

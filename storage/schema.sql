@@ -195,6 +195,7 @@ create table container_revisions (
   container_id text not null,
   images text[] not null default '{}'::text[],
   sealed bytea not null,
+  failed_change bytea,
   constraint container_revisions_pkey PRIMARY KEY (container_id),
   constraint container_revisions_container_id_fkey FOREIGN KEY (container_id) REFERENCES containers(id) ON DELETE CASCADE
 );

@@ -8,6 +8,7 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { audit } from '../../storage/audit.ts';
+import { FAILED_CHANGES_SEALED } from '../../storage/compute/failed-changes.ts';
 import { REVISIONS_SEALED } from '../../storage/compute/revisions.ts';
 import { COMPUTE_SEALED } from '../../storage/compute/settings.ts';
 import type { Db, Tx } from '../../storage/db.ts';
@@ -29,7 +30,13 @@ const KEY_FILE = 'encryption-key';
 const NEXT_FILE = 'encryption-key.next';
 
 /** All sealed columns but those of settings. */
-export const SEALED_PLACES = [...COMPUTE_SEALED, ...REVISIONS_SEALED, ...NETWORK_SEALED, ...NOTIFY_SEALED];
+export const SEALED_PLACES = [
+  ...COMPUTE_SEALED,
+  ...REVISIONS_SEALED,
+  ...FAILED_CHANGES_SEALED,
+  ...NETWORK_SEALED,
+  ...NOTIFY_SEALED,
+];
 
 /** Changes the key, and says what was done. Throws as `changeKey`. */
 export async function rekey(options: CommandOptions): Promise<void> {

@@ -98,6 +98,7 @@ function addUpdate(program: Command): void {
     .option('--no-entrypoint', 'the ENTRYPOINT of the image runs')
     .option('--image <image>', 'another image, which is pulled first (`default`: Debian)')
     .option('--revision <number>', 'image and settings of `troupe revisions` again, or `previous`: those of before')
+    .option('--secrets', 'with --revision: secrets get the values of then, too')
     .option('--size <size>', 'nano, micro, mini, tiny, small or medium')
     .option('--memory <size>', 'such as 512M or 2G', megabytes)
     .option('--storage <size>', 'such as 5G', gigabytes)

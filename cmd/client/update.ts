@@ -1,5 +1,5 @@
 /** `troupe update`: changes a container, and waits until it runs with the change. */
-import { type CallInput, type Container, imageName, readableHost } from '../../client/index.ts';
+import { type CallInput, type CallReply, type Container, imageName, readableHost } from '../../client/index.ts';
 import { egressText } from './containers.ts';
 import { ClientFailure } from './failure.ts';
 import { noteHealth } from './health.ts';
@@ -19,6 +19,8 @@ export interface UpdateOptions extends SettingOptions {
   readonly discard?: boolean;
   /** A number, or `previous`. */
   readonly revision?: string;
+  /** Those of that revision. */
+  readonly secrets?: boolean;
 }
 
 type ContainerUpdate = NonNullable<CallInput<'updateContainer'>['body']>;
@@ -47,18 +49,22 @@ export async function updateContainer(name: string, command: readonly string[], 
     throw new ClientFailure('usage', 'Say what to change, such as --image or --memory: see `troupe update --help`.');
   if (command.length > 0 && options.command === false)
     throw new ClientFailure('usage', 'Give a command, or --no-command.');
+  const { revision, secrets = false } = options;
+  if (secrets && revision === undefined)
+    throw new ClientFailure('usage', '--secrets is of a revision: name one, such as --revision previous.');
   const before = await containerOf(session, name);
-  const { revision } = options;
   const body: ContainerUpdate = {
     ...change,
     ...(revision === undefined ? undefined : { revision: await revisionNamed(session, before, revision) }),
+    ...(secrets ? { revision_secrets: true } : undefined),
   };
   const asked = await client.call('updateContainer', {
     params: { id: before.id },
     body: { ...body, ...(options.discard ? { discard: true } : {}) },
   });
   const now = options.wait === false ? asked : await settled(session, before, asked, options.timeout);
-  out.done(now, sentence(before, now, body));
+  const { rollback } = asked;
+  out.done(rollback === undefined ? now : { ...now, rollback }, sentence(before, now, body, rollback));
   noteHealth(session, now);
 }
 
@@ -76,12 +82,23 @@ async function settled(
   if (now === undefined) throw new ClientFailure('missing', `${asked.name} was deleted meanwhile.`);
   const isOther = now.image !== (asked.next_image ?? asked.image);
   // One that was given up is said there, while the container runs.
-  if (isOther || (now.status_reason !== undefined && now.status_reason !== asked.status_reason))
-    throw new ClientFailure(
-      'failed',
-      `${now.name}: ${now.status_reason ?? 'its image was changed otherwise meanwhile.'}`,
-    );
+  if (isOther || (now.status_reason !== undefined && now.status_reason !== asked.status_reason)) {
+    const why = now.status_reason ?? 'its image was changed otherwise meanwhile.';
+    throw new ClientFailure('failed', `${now.name}: ${why}${await evidence(session, now)}`);
+  }
   return now;
+}
+
+/** What the container of a change that failed said last, in lines of their own; empty when nothing is known. */
+async function evidence({ client }: ClientSession, { id, status_reason }: Container): Promise<string> {
+  const known = await client.call('listRevisions', { params: { id } }).catch(() => undefined);
+  const failed = known?.failed_change;
+  // That of this change, and of no other.
+  if (failed === undefined || failed.reason !== status_reason) return '';
+  const { answers, log } = failed;
+  const part = (title: string, lines: readonly string[]) =>
+    lines.length === 0 ? [] : [title, ...lines.map((line) => `  ${line}`)];
+  return [...part('\nIts check, the last answers:', answers), ...part('\nThe end of its log:', log)].join('\n');
 }
 
 /** An image as `--image` takes it. */
@@ -95,8 +112,20 @@ const AT_ONCE: ReadonlySet<string> = new Set([
   ...['name', 'network', 'alias', 'expires_at', 'egress', 'ssh_key_ids', 'address_name', 'overlap', 'release'],
 ]);
 
+type Rollback = NonNullable<CallReply<'updateContainer'>['rollback']>;
+
+/** What it went back to, and which values its secrets have. A platform of before does not say that. */
+function revisionText(number: number, rollback: Rollback | undefined): string {
+  const as = `as in revision ${number}`;
+  if (rollback === undefined) return as;
+  const { secrets, secrets_gone = [] } = rollback;
+  if (secrets === 'today') return `${as}, secrets as of today`;
+  const gone = secrets_gone.length === 0 ? '' : ` but for ${secrets_gone.join(', ')}, which you removed since`;
+  return `${as}, with the secrets of then${gone}`;
+}
+
 /** What was changed, and whether it was restarted. */
-function sentence(before: Container, now: Container, body: ContainerUpdate): string {
+function sentence(before: Container, now: Container, body: ContainerUpdate, rollback: Rollback | undefined): string {
   const { name } = now;
   const changed = [
     before.name === name ? '' : `the name (was ${before.name})`,
@@ -117,7 +146,7 @@ function sentence(before: Container, now: Container, body: ContainerUpdate): str
     before.alias === now.alias ? '' : `the name in the network (${now.alias ?? 'none'})`,
     body.entrypoint === undefined ? '' : `the entrypoint${body.entrypoint === null ? ' (as the image says)' : ''}`,
     body.working_dir === undefined ? '' : `the folder where it begins (${body.working_dir ?? 'as the image says'})`,
-    body.revision === undefined ? '' : `what it runs (as in revision ${body.revision})`,
+    body.revision === undefined ? '' : `what it runs (${revisionText(body.revision, rollback)})`,
     body.release === undefined ? '' : `the release command${body.release === null ? ' (none)' : ''}`,
     body.restart === undefined && body.stop_grace === undefined ? '' : 'how it ends',
     body.health === undefined ? '' : 'how its health is looked at',

@@ -51,7 +51,7 @@ export const updateContainer = endpoint('updateContainer', 'PATCH /compute/conta
     'Change a container: its name, its image, its sizes, its SSH keys, its pull policy, its private network, its ' +
     'address name, what it may reach, when it expires, and the settings of its workload. A container that runs is ' +
     'restarted for another image, once that is pulled, and for settings. Variables are merged by name, and null ' +
-    'takes one away. `revision` goes back to what it ran before. ' +
+    'takes one away. `revision` goes back to what it ran before; secrets stay unless `revision_secrets`. ' +
     'Where the engine restarts it for other sizes, and cannot carry over the files outside its mount paths, ' +
     '`discard` must say that they may go',
   body: z
@@ -77,8 +77,10 @@ export const updateContainer = endpoint('updateContainer', 'PATCH /compute/conta
       /** What it may reach. Nothing is restarted for it, and it counts for connections that are open, too. */
       egress: egressSchema.optional(),
       discard: z.boolean().optional(),
-      /** Its image, by digest, and its settings are those of this revision again; secrets stay as they are. */
+      /** Its image, by digest, and its settings are those of this revision again. Secrets stay unless the next. */
       revision: z.int().min(1).optional(),
+      /** Of a revision: its secrets, too, get the values of then. Those that came later stay. */
+      revision_secrets: z.boolean().optional(),
       ...workloadFields,
       ...endingFields,
     })
@@ -86,8 +88,22 @@ export const updateContainer = endpoint('updateContainer', 'PATCH /compute/conta
     .refine((body) => body.revision === undefined || !Object.keys(body).some((field) => OF_REVISION.includes(field)), {
       error: 'must come without an image and settings, which it brings: send others by a call of their own',
       path: ['revision'],
+    })
+    .refine((body) => body.revision_secrets === undefined || body.revision !== undefined, {
+      error: 'must come with a "revision", whose secrets it brings',
+      path: ['revision_secrets'],
     }),
-  reply: containerSchema,
+  reply: containerSchema.extend({
+    /** Of a change with `revision`: what it went back to, and whether secrets have the values of today or of then. */
+    rollback: z
+      .object({
+        revision: z.int(),
+        secrets: z.enum(['today', 'revision']),
+        /** Secrets of then whose values are not kept: their user took them away since. Absent: there are none. */
+        secrets_gone: z.array(z.string()).optional(),
+      })
+      .optional(),
+  }),
   refuses: ['discards_files', 'conflict', 'limit_reached'],
 });
 

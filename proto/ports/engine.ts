@@ -282,8 +282,11 @@ export interface Engine {
   ): Promise<OnceOutcome>;
   /** Ends a predecessor as `stop` does, and a successor at once, and removes them. `stop` and `remove` do the same. */
   endOthers(id: string, graceSeconds: number): Promise<void>;
-  /** Replaces the keys of one that runs, and ends SSH sessions that none of them opened. Rejects `not_running`. */
-  renewKeys(id: string, authorizedKeys: readonly string[]): Promise<void>;
+  /**
+   * Replaces the keys of one that runs, and ends SSH sessions that none of them opened. What is begun in it from then
+   * on has the environment of `workload`; undefined: what it had, where the engine keeps that. Rejects `not_running`.
+   */
+  renewKeys(id: string, authorizedKeys: readonly string[], workload?: Workload): Promise<void>;
   /** SIGTERM, then SIGKILL after `graceSeconds`. */
   stop(id: string, graceSeconds: number): Promise<void>;
   /** Removes the container and, unless `keepData`, its persistent data. */
@@ -327,6 +330,12 @@ export interface Engine {
    * not known, as of what was built. Rejects `not_found`.
    */
   imageDigest(id: string): Promise<string | undefined>;
+  /**
+   * Removes the images that are here by their digest alone, but those that `named` resolves with, as
+   * `name:tag@sha256:...`: it is asked once what is here is known. Resolves with the names of those that are gone. What
+   * a container is made of stays.
+   */
+  forgetImages(named: () => Promise<readonly string[]>): Promise<readonly string[]>;
   /** Last known usage; never waits. */
   usage(id: string): ContainerUsage;
   close(): Promise<void>;

@@ -1,7 +1,9 @@
 /** SQL of the health of containers, and of the way back from a change that did not lead to it. */
+import type { KeyObject } from 'node:crypto';
 import type { HealthState } from '../../proto/compute/health.ts';
 import type { Queries, Tx } from '../db.ts';
 import { COLUMNS, type ContainerRow, containerRow, NOTHING_WAITS, updateContainer } from './containers.ts';
+import { formerSettingsOf, sealedSettings } from './settings.ts';
 
 /**
  * Its health is looked for anew, or, unless `isChecked`, not at all. `runsOn`: the time for that begins now, and not
@@ -44,16 +46,26 @@ export function noteHealth(
 }
 
 /**
- * Keeps an image, null for the platform's own, and its settings as they are now for the way back; undefined: keeps
- * none.
+ * Keeps an image, null for the platform's own, and its settings as they are now, without secrets, for the way back;
+ * undefined: keeps none. Rejects with SealError.
  */
-export async function keepFormer(tx: Tx, id: string, image: string | null | undefined): Promise<void> {
+export async function keepFormer(
+  tx: Tx,
+  id: string,
+  image: string | null | undefined,
+  sealKey: KeyObject,
+): Promise<void> {
   await tx.run(
     `update containers set former_image = $3,
        former_settings = case when $2 then (select sealed from container_settings where container_id = id) end
      where id = $1`,
     [id, image !== undefined, image === null ? '' : (image ?? null)],
   );
+  const former = await formerSettingsOf(tx, id, sealKey);
+  if (former === undefined) return;
+  // One goes back to the secrets of then: a value that is taken away meanwhile is kept nowhere.
+  const sealed = sealedSettings(id, { ...former, secrets: {} }, sealKey);
+  await tx.run('update containers set former_settings = $2 where id = $1', [id, sealed]);
 }
 
 /**

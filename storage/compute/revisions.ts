@@ -1,6 +1,7 @@
 /**
  * SQL of what each container ran. A revision is an image, by its digest where that is known, with settings and the
- * names of secrets. The newest are kept, in one sealed value a container.
+ * names of secrets. Their values go along, as it ran with them last. The newest are kept, in one sealed value a
+ * container.
  */
 import type { KeyObject } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
@@ -25,6 +26,8 @@ const revisionSchema = z.object({
   digest: z.string().nullable(),
   /** Secrets have their names alone. */
   settings: settingsSchema,
+  /** Of its secrets, without those that their user took away since. Null: an earlier version did not keep them. */
+  secretValues: z.record(z.string(), z.string()).nullable().default(null),
   /** ISO 8601. */
   startedAt: z.string(),
   /** Why it was given up for the one before. */
@@ -59,23 +62,24 @@ interface RanNow {
   readonly settings: ContainerSettings;
 }
 
+/** What a container runs, with what of its secrets may be kept. */
+interface RunsFrom extends RanNow {
+  readonly at: Date;
+  readonly secretValues: ContainerSettings['secrets'];
+}
+
 /** Writes down what a container runs from `at` on, unless it is what it ran last. */
-export async function noteRevision(
-  tx: Tx,
-  containerId: string,
-  now: RanNow & { readonly at: Date },
-  sealKey: KeyObject,
-): Promise<void> {
+export async function noteRevision(tx: Tx, containerId: string, now: RunsFrom, sealKey: KeyObject): Promise<void> {
   const list = await locked(tx, containerId, sealKey);
   const last = list.at(-1);
   const settings = withoutValues(now.settings);
-  const digest = now.digest ?? null;
+  const { image, digest = null, secretValues } = now;
   if (last !== undefined && last.givenUp === null && isSame(last, { ...now, settings })) {
-    if (digest !== null && last.digest === null)
-      await write(tx, containerId, [...list.slice(0, -1), { ...last, digest }], sealKey);
+    const next = { ...last, digest: last.digest ?? digest, secretValues };
+    if (!isDeepStrictEqual(next, last)) await write(tx, containerId, [...list.slice(0, -1), next], sealKey);
     return;
   }
-  const revision = { number: (last?.number ?? 0) + 1, image: now.image, digest, settings, givenUp: null };
+  const revision = { number: (last?.number ?? 0) + 1, image, digest, settings, secretValues, givenUp: null };
   const next = [...list, { ...revision, startedAt: now.at.toISOString() }].slice(-MAX_REVISIONS);
   await write(tx, containerId, next, sealKey);
 }
@@ -94,9 +98,35 @@ export async function giveUpRevision(tx: Tx, containerId: string, reason: string
   await write(tx, containerId, [...list.slice(0, -1), { ...last, givenUp: reason }], sealKey);
 }
 
+/** Forgets the values of these secrets in all revisions. */
+export async function forgetSecrets(
+  tx: Tx,
+  containerId: string,
+  names: readonly string[],
+  sealKey: KeyObject,
+): Promise<void> {
+  const list = await locked(tx, containerId, sealKey);
+  const next = list.map((revision) => {
+    const { secretValues } = revision;
+    if (secretValues === null) return revision;
+    const left = Object.entries(secretValues).filter(([name]) => !names.includes(name));
+    return { ...revision, secretValues: Object.fromEntries(left) };
+  });
+  if (!isDeepStrictEqual(next, list)) await write(tx, containerId, next, sealKey);
+}
+
+/** No revisions, sealed. */
+export function emptyRevisions(containerId: string, sealKey: KeyObject): Buffer {
+  return sealedList(containerId, [], sealKey);
+}
+
+function sealedList(containerId: string, list: readonly Revision[], sealKey: KeyObject): Buffer {
+  return seal(sealKey, sealedIn(containerId), Buffer.from(JSON.stringify(list)));
+}
+
 async function write(tx: Tx, containerId: string, list: readonly Revision[], sealKey: KeyObject): Promise<void> {
   const images = list.flatMap(({ image, digest }) => (image === null || digest === null ? [] : [`${image}@${digest}`]));
-  const sealed = seal(sealKey, sealedIn(containerId), Buffer.from(JSON.stringify(list)));
+  const sealed = sealedList(containerId, list, sealKey);
   await tx.run(
     `insert into container_revisions (container_id, images, sealed) values ($1, $2, $3)
      on conflict (container_id) do update set images = $2, sealed = $3`,
@@ -104,7 +134,7 @@ async function write(tx: Tx, containerId: string, list: readonly Revision[], sea
   );
 }
 
-/** What a secret was is of no use: one goes back to what secrets are now. */
+/** For comparisons: another value of a secret is no other revision. */
 function withoutValues(settings: ContainerSettings): ContainerSettings {
   const names = Object.keys(settings.secrets).sort();
   return { ...settings, secrets: Object.fromEntries(names.map((name) => [name, ''])) };

@@ -6,11 +6,14 @@ import { listRevisions } from '../../proto/compute/revisions.ts';
 import { updateContainer } from '../../proto/compute/settings.ts';
 import { getSettings } from '../../proto/compute/workload.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
+import { readAudit } from '../../storage/audit.ts';
 import { imagesByDigest } from '../../storage/compute/pinned-images.ts';
-import { MAX_REVISIONS } from '../../storage/compute/revisions.ts';
+import { MAX_REVISIONS, revisionsOf } from '../../storage/compute/revisions.ts';
+import { seal } from '../../storage/seal.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { callFrom, refused, someone } from '../support/service/calls.ts';
 import { type ComputeUnderTest, openCompute, REGISTRY } from '../support/service/compute.ts';
+import { SEAL_KEY } from '../support/service/open-service.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();
@@ -172,5 +175,94 @@ describe('a container goes back to a revision', () => {
       });
     for (const revision of [0, -1, 1.5, '1', null])
       assert.throws(() => callFrom(updateContainer, ann, { params: { id }, body: { revision } }), /"revision"/);
+  });
+});
+
+describe('a container goes back to a revision with its secrets', () => {
+  const secretsOf = async (compute: ComputeUnderTest, id: string) => compute.engine.workloadOf(id)?.env;
+
+  test('of then, as it ran with them last; those that came later stay, and the answer says which they are', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE, env: { A: '1' }, secrets: { S: 'first', T: 't' } });
+    await becomes(compute, id, { secrets: { S: 'second' } });
+    await becomes(compute, id, { image: TWO, env: { A: '2', T: null }, secrets: { S: 'third', LATER: 'l' } });
+    const today = await change(compute, id, { revision: 1 });
+    assert.deepEqual(today.rollback, { revision: 1, secrets: 'today' });
+    await settles(compute, id);
+    assert.deepEqual(await secretsOf(compute, id), { A: '1', S: 'third', T: 't', LATER: 'l' });
+    const then = await change(compute, id, { revision: 1, revision_secrets: true });
+    assert.deepEqual(then.rollback, { revision: 1, secrets: 'revision' });
+    await settles(compute, id);
+    assert.deepEqual(await secretsOf(compute, id), { A: '1', S: 'second', T: 't', LATER: 'l' });
+    const [entry] = (await readAudit(compute.db, { action: 'container.settings', limit: 1 })).map(
+      ({ detail }) => detail,
+    );
+    assert.deepEqual([entry?.secrets, entry?.secrets_of_revision], [['S'], 1]);
+    assert.equal(JSON.stringify([then, entry, await list(compute, id)]).includes('second'), false);
+  });
+
+  test('without a value that its user took away: it is gone from all of them', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE, secrets: { S: 'leaked', T: 'old' } });
+    await becomes(compute, id, { image: TWO, secrets: { T: 'new' } });
+    await becomes(compute, id, { secrets: { S: null } });
+    await becomes(compute, id, { secrets: { S: 'safe' } });
+    const back = await change(compute, id, { revision: 1, revision_secrets: true });
+    assert.deepEqual(back.rollback, { revision: 1, secrets: 'revision', secrets_gone: ['S'] });
+    await settles(compute, id);
+    assert.deepEqual(await secretsOf(compute, id), { S: 'safe', T: 'old' });
+    const kept = await revisionsOf(compute.db, id, SEAL_KEY);
+    assert.equal(JSON.stringify(kept).includes('leaked'), false);
+  });
+
+  test('without a value that is taken away by a change that waits, although it is started again meanwhile', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE, secrets: { S: 'leaked' } });
+    const release = compute.engine.hold('ensureImage');
+    await change(compute, id, { image: TWO, secrets: { S: null } });
+    compute.engine.crash(id, { exitCode: 1 });
+    await until(async () => (await compute.view(ann, id)).restarts === 1, { what: 'it is started again' });
+    release();
+    await settles(compute, id);
+    const kept = await revisionsOf(compute.db, id, SEAL_KEY);
+    assert.equal(JSON.stringify(kept).includes('leaked'), false);
+  });
+
+  test('that an earlier version wrote down, only with a sentence; nor without a revision', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE, secrets: { S: 'x' } });
+    assert.throws(() => callFrom(updateContainer, ann, { params: { id }, body: { revision_secrets: true } }), {
+      message: /"revision_secrets" must come with a "revision"/,
+    });
+    const [first] = await revisionsOf(compute.db, id, SEAL_KEY);
+    const { secretValues: _, ...before } = first ?? { secretValues: null };
+    const context = `container_revisions/${id}/sealed`;
+    const sealed = seal(SEAL_KEY, context, Buffer.from(JSON.stringify([before])));
+    await compute.db.run('update container_revisions set sealed = $2 where container_id = $1', [id, sealed]);
+    await assert.rejects(
+      change(compute, id, { revision: 1, revision_secrets: true }),
+      /"revision_secrets" cannot be had of revision 1, which ran before the platform kept them: leave it out/,
+    );
+    assert.deepEqual((await change(compute, id, { revision: 1 })).rollback, { revision: 1, secrets: 'today' });
+  });
+});
+
+describe('the images of revisions', () => {
+  test('are named to the engine at each start, by those that are left, although the node was lost in between', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE });
+    const digest = await compute.engine.imageDigest(id);
+    await becomes(compute, id, { image: TWO });
+    const named = () =>
+      until(async () => (compute.engine.keptImages().length > 0 ? compute.engine.keptImages() : undefined));
+    await compute.stop();
+    await compute.start();
+    const pinned = `${ONE}@${digest}`;
+    await until(async () => (await named()).includes(pinned), { what: 'the engine is told of both' });
+    // Its row is gone, and whoever was to tell the engine is, too.
+    await compute.stop();
+    await compute.db.run('delete from containers where id = $1', [id]);
+    await compute.start();
+    await until(async () => !(await named()).includes(pinned), { what: 'the engine is told of none' });
   });
 });

@@ -161,9 +161,10 @@ describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () 
     await ok(['port', 'rm', 'second', '8081']);
     const bad = await run(['port', 'add', 'second', '9999']);
     assert.equal(bad.code, 2);
+    await ok(['exec', 'second', '--', 'echo begun > /proc/1/fd/2']);
     await ok(['stop', 'second', '--wait']);
-    assert.match((await ok(['logs', 'second', '--stamps', '--until', '0s'])).stdout, /^20\S+Z Server listening on /m);
-    assert.match((await ok(['logs', 'second', '--stream', 'stderr'])).stdout, /^Server listening on /m);
+    assert.match((await ok(['logs', 'second', '--stamps', '--until', '0s'])).stdout, /^20\S+Z begun$/m);
+    assert.match((await ok(['logs', 'second', '--stream', 'stderr'])).stdout, /^begun$/m);
     assert.equal((await ok(['logs', 'second', '--until', '1h'])).stdout, '');
     const stopped = await run(['logs', 'second', '-f']);
     assert.equal(stopped.code, 6);

@@ -119,10 +119,11 @@ test('a person logs in, runs a container with the defaults and is inside it', {
   });
 
   await t.test('its log is followed, with stamps, from the newest lines', async () => {
+    const terminal = await websocket(t, `${ws}/compute/containers/${id}/terminal`, authorized);
+    await type(terminal, 'for i in 1 2 3; do echo $i > /proc/1/fd/1; done; echo begu""n', /begun\r/);
     const log = await websocket(t, `${ws}/compute/containers/${id}/logs?tail=2&token=${token}`);
     const lines = [await log.text(), await log.text()];
-    for (const line of lines) assert.match(line, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z /);
-    const terminal = await websocket(t, `${ws}/compute/containers/${id}/terminal`, authorized);
+    for (const line of lines) assert.match(line, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z [1-3]$/);
     await type(terminal, 'echo three-of-the-log > /proc/1/fd/1; echo lo""gged', /logged\r/);
     const frame = await log.find((line) => 'text' in line && line.text.endsWith(' three-of-the-log'));
     assert.ok('text' in frame);

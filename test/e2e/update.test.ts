@@ -125,7 +125,10 @@ describe('a container that is changed', { skip, timeout: 240_000 }, () => {
   test('goes back to what it ran before by the command line, and forth again', async () => {
     const back = await run('update', 'one', '--revision', 'previous');
     assert.equal(back.code, 0, back.stderr);
-    assert.match(back.stderr, /Changed one: what it runs \(as in revision 1\)\. It was restarted\.\n$/);
+    assert.match(
+      back.stderr,
+      /Changed one: what it runs \(as in revision 1, secrets as of today\)\. It was restarted\.\n$/,
+    );
     assert.equal((await seen()).image, tag('1'));
     const { stdout } = await run('revisions', 'one', '--json');
     const list = z.object({ revisions: z.array(z.object({ number: z.number(), current: z.boolean() })) });
@@ -145,6 +148,54 @@ describe('a container that is changed', { skip, timeout: 240_000 }, () => {
     assert.match(stderr, /The image was not changed to \S+:none\. .* runs on with \S+:2\. Push the image/s);
     assert.deepEqual(await inside(), before);
     assert.equal((await seen()).image, tag('2'));
+  });
+
+  test('runs on with variables of its own when the one beside it fails, and says what that one said', async () => {
+    const { json } = await api('GET', '/compute/ssh-keys');
+    const [key] = z.object({ ssh_keys: z.array(z.object({ id: z.number() })) }).parse(json).ssh_keys;
+    const of = { name: 'beside', image: tag('1'), stateless: true, ssh_key_ids: [key?.id] };
+    const made = await api('POST', '/compute/containers?wait=running', of);
+    const path = `/compute/containers/${z.object({ id: z.string() }).parse(made.json).id}`;
+    const failed = z.object({
+      failed_change: z.object({ reason: z.string(), answers: z.array(z.string()), log: z.array(z.string()) }),
+    });
+    const who = async () => (await run('exec', 'beside', '--', 'echo "$WHO."')).stdout;
+    const over = async () => {
+      const body = {
+        ...{ image: tag('2'), env: { WHO: 'second' }, secrets: { KEY: 'correct horse' } },
+        command: ['/bin/sh', '-c', 'seq 1 30 | while read at; do echo "line $at: $KEY"; done; exec sleep 1000'],
+        health: { command: ['/bin/sh', '-c', 'echo no; exit 1'], grace: 2 },
+      };
+      assert.equal((await api('PATCH', path, body)).status, 200);
+      await until(async () => view.parse((await api('GET', path)).json).next_image === undefined, {
+        what: 'it was given up',
+        timeoutMs: 60_000,
+      });
+      return failed.parse((await api('GET', `${path}/revisions`)).json).failed_change;
+    };
+    // Without settings, and then with some.
+    const { reason, answers, log } = await over();
+    assert.match(reason, /^The image was not changed to \S+:2\. It was not healthy within 2 s: /);
+    assert.match(answers.join(), /ended with exit code 1, and said: no$/);
+    assert.deepEqual(
+      log,
+      Array.from({ length: 20 }, (_, at) => `line ${at + 11}: ***`),
+    );
+    assert.equal(await who(), '.\n');
+    assert.equal((await api('PATCH', path, { env: { WHO: 'first' } })).status, 200);
+    await until(async () => view.parse((await api('GET', path)).json).status === 'running');
+    assert.equal(await who(), 'first.\n');
+    await over();
+    assert.equal(await who(), 'first.\n');
+    const unwell = ['--health-command', 'false', '--health-grace', '2', '--', 'sh', '-c', 'seq 1 30; exec sleep 1000'];
+    const { code, stderr } = await run('update', 'beside', '--image', tag('3'), ...unwell);
+    assert.equal(code, 1, stderr);
+    assert.match(
+      stderr,
+      /change it again\.\nIts check, the last answers:\n {2}.*ended with exit code 1\n\nThe end of its log:\n {2}11\n {2}12\n/,
+    );
+    assert.match(stderr, /\n {2}30\n$/);
+    assert.equal((await api('DELETE', path)).status, 200);
   });
 
   test('gets other limits while it runs', async () => {

@@ -6,10 +6,13 @@ import { suiteCleanup } from '../support/suite.ts';
 import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/opened-console.ts';
 import { makeContainer, type OwnContainer } from '../support/web/own-container.ts';
 
-/** In the page: what can be pressed, or written into, and has the message over it, by its name. */
+/**
+ * In the page: what can be pressed, or written into, and has the message over it, by its name. The link to the content
+ * lies over all, and is there only while it has the focus.
+ */
 const COVERED = `(() => {
   const said = [...document.querySelectorAll('.toasts output')].map((each) => each.getBoundingClientRect());
-  const controls = [...document.querySelectorAll('a, button, input, select, textarea, summary, [role=tab]')];
+  const controls = [...document.querySelectorAll('a:not(.skip), button, input, select, textarea, summary, [role=tab]')];
   const isUnder = (control) => {
     const box = control.getBoundingClientRect();
     const isOver = (over) =>
@@ -35,6 +38,7 @@ describe('a message of the console', { skip: withoutConsole, timeout: 240_000 },
   for (const [width, height] of [
     [1280, 800],
     [1280, 640],
+    [390, 844],
     [320, 640],
   ] as const)
     test(`covers no control in a window of ${width} by ${height}`, async () => {
@@ -52,6 +56,10 @@ describe('a message of the console', { skip: withoutConsole, timeout: 240_000 },
       const found = await page.evaluate(COVERED);
       assert.ok((await said.count()) > 0, 'it was gone before it was looked at');
       assert.deepEqual(found, []);
+      const place = () => opened.heading(name).boundingBox();
+      const during = await place();
+      await said.first().waitFor({ state: 'detached' });
+      assert.deepEqual(await place(), during, 'the page stays where it is');
       await request('DELETE', box.url.replace(box.id, id), { token: box.token });
     });
 });

@@ -6,6 +6,7 @@ import type { ContainerRow } from '../../../storage/compute/containers.ts';
 import { settingsOf } from '../../../storage/compute/settings.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { hostnameOf } from '../views.ts';
+import { lastLog } from './evidence.ts';
 import { insideListeners, LISTENERS, listenersSentence } from './listeners.ts';
 import { withoutSecrets } from './masking.ts';
 import { boundedSentence, inOneLine, LATE_LIMIT_MS } from './rules.ts';
@@ -20,6 +21,10 @@ export type HealthFound =
       readonly type: 'not-well';
       /** Whole sentences in one bounded line, without control characters. */
       readonly problem: string;
+      /** What the check found, as the end of a sentence. */
+      readonly answer: string;
+      /** Of one that has a way back, once the grace is over: the end of its log. */
+      readonly log?: readonly string[];
       /** The grace is over. */
       readonly isOver: boolean;
     };
@@ -54,11 +59,14 @@ export async function lookAtHealth(
     const hostname = hostnameOf(row.id, deps.containersDomain);
     const problem = await problemOf(engine, row.id, health, { hostname, secrets }, signal);
     if (problem === undefined) return { type: 'well' };
-    const notWell = (found: string): HealthFound => ({ type: 'not-well', problem: boundedSentence(found), isOver });
+    const notWell = (found: string, log: readonly string[] = []): HealthFound => {
+      return { type: 'not-well', problem: boundedSentence(found), answer: problem, isOver, log };
+    };
     if (!isOver) return notWell(`Not healthy yet: ${problem}.`);
     // An engine that is away says nothing of the container.
     if ((await engine.inspect(row.id))?.phase !== 'running') return { type: 'unknown' };
-    return notWell(await overSentence(engine, row.id, health, problem, signal));
+    const log = row.formerImage === undefined ? [] : await lastLog(engine, row.id, secrets, signal);
+    return notWell(await overSentence(engine, row.id, health, problem, signal), log);
   } catch (error) {
     if (!signal.aborted) log.warn({ containerId: row.id, err: error }, 'the health of a container could not be seen');
     return { type: 'unknown' };

@@ -17,6 +17,7 @@ import { append } from '../../../storage/outbox.ts';
 import { dispatch } from '../../../supervision/index.ts';
 import { refusalOf } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
+import { CheckAnswers } from './evidence.ts';
 import { type HealthFound, lookAtHealth } from './health-look.ts';
 import { unhealthyNotice } from './notices.ts';
 import type { ContainerReconciler } from './reconciler.ts';
@@ -74,7 +75,10 @@ export class HealthLooks {
     found: HealthFound,
   ): Promise<void> {
     const { watch } = health;
-    if (found.type === 'well') return this.#note(state, ctx, watch, 'healthy', null);
+    if (found.type === 'well') {
+      state.answers = new CheckAnswers();
+      return this.#note(state, ctx, watch, 'healthy', null);
+    }
     if (found.type === 'over') {
       state.healthOver = watch.since.getTime();
       return endHealth(state);
@@ -82,9 +86,13 @@ export class HealthLooks {
     const isLate = state.row.healthState === 'unhealthy';
     if (found.type === 'unknown') return this.#lookAfter(ctx, health, isLate ? LATE_LOOK_EVERY_MS : LOOK_EVERY_MS);
     health.line = found.problem;
+    state.answers.add(found.answer);
     if (!found.isOver) return this.#lookAfter(ctx, health, LOOK_EVERY_MS);
     if (state.row.formerImage !== undefined) {
-      const written = await goBack(this.#deps, state, found.problem);
+      const written = await goBack(this.#deps, state, found.problem, {
+        answers: state.answers.texts(),
+        log: found.log ?? [],
+      });
       if (written !== undefined) return this.#reconciler.onSettingsChanged(state, ctx, written);
     }
     await this.#note(state, ctx, watch, 'unhealthy', found.problem);

@@ -18,6 +18,7 @@ import { EngineError } from '../../../proto/ports/engine.ts';
 import { isFenced } from '../../../proto/ports/placement.ts';
 import { dropNextImage, makeAnew, promoteNextImage, takeNextImage } from '../../../storage/compute/changes.ts';
 import { type ContainerRow, containerById } from '../../../storage/compute/containers.ts';
+import { noteFailedChange } from '../../../storage/compute/failed-changes.ts';
 import { expectHealth, keepFormer } from '../../../storage/compute/health.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
 import { comingSettingsOf } from '../../../storage/compute/settings.ts';
@@ -28,6 +29,7 @@ import { refusalOf } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { imageOf, imageText, shownImage } from '../image-rules.ts';
 import { isPlaceFree } from '../network-rules.ts';
+import { evidenceIn } from './evidence.ts';
 import { imageKeptNotice } from './notices.ts';
 import type { ContainerReconciler } from './reconciler.ts';
 import { ReleaseFailure, releaseBefore } from './release.ts';
@@ -206,7 +208,8 @@ export class ImageChanges {
         if (now === undefined || now.desired === 'deleted' || now.nextImage !== image) return undefined;
         const settings = await comingSettingsOf(tx, id, sealKey);
         const way = wayBack(now, settings.health);
-        if (way !== 'keep') await keepFormer(tx, id, way === 'set' ? await heldImage(this.#deps, tx, now) : undefined);
+        const former = way === 'set' ? await heldImage(this.#deps, tx, now) : undefined;
+        if (way !== 'keep') await keepFormer(tx, id, former, sealKey);
         await expectHealth(tx, id, { isChecked: settings.health !== null, runsOn: false });
         const row = await takeNextImage(tx, id, image);
         // Gateways keep who asks waiting from then on.
@@ -243,7 +246,10 @@ export class ImageChanges {
     const written = await this.#write(state, ctx, () =>
       fenced(this.#deps.db, state.lease, async (tx) => {
         const dropped = await dropNextImage(tx, row.id, job.image, reason);
-        if (dropped !== undefined) await append(tx, imageKeptNotice(row, clock.now(), reason));
+        if (dropped === undefined) return undefined;
+        await append(tx, imageKeptNotice(row, clock.now(), reason));
+        const failed = { at: new Date(clock.now()).toISOString(), image: name(job), reason, ...evidenceIn(error) };
+        await noteFailedChange(tx, row.id, failed, this.#deps.sealKey);
         return dropped;
       }),
     );

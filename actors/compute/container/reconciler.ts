@@ -40,6 +40,7 @@ import { dispatch } from '../../../supervision/index.ts';
 import { refusalOf } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { closeTerminals } from './attached-terminals.ts';
+import { evidenceIn, saidLast } from './evidence.ts';
 import { beginMaking, endMaking } from './making.ts';
 import {
   afterFailure,
@@ -188,7 +189,7 @@ export class ContainerReconciler {
         }
         // Unless this actor wrote it since: then what was read may be older.
         if (row === job.row) this.#status.applyRow(state, withKeysApplied(report.row, row.keysApplied));
-        return this.#observed(state, ctx, report.actual, report.lastLines);
+        return this.#observed(state, ctx, report.actual, report.log);
       case 'started':
         return this.#started(state, ctx, report.keysRevision);
       case 'keyed':
@@ -258,7 +259,7 @@ export class ContainerReconciler {
     state: ContainerActorState,
     ctx: ContainerContext,
     actual: ContainerState | undefined,
-    lastLines = '',
+    log: readonly string[] = [],
   ): Promise<void> {
     // What ended before this start was asked for is no crash of it.
     if (state.row.status === 'pending') state.countedStart = actual?.startedAt ?? state.countedStart;
@@ -280,7 +281,7 @@ export class ContainerReconciler {
     }
     if (step === 'restart' || step === 'adjust' || step === 'join') state.mending = true;
     if (step !== 'launch') return this.#begin(state, ctx, step);
-    if (await this.#crashed(state, ctx, actual, lastLines)) return;
+    if (await this.#crashed(state, ctx, actual, log)) return;
     if (isTooLate(state, this.#deps.clock.now())) {
       await this.#status.set(state, 'failed', { reason: state.problem ?? TOO_LATE });
       return;
@@ -293,7 +294,7 @@ export class ContainerReconciler {
     state: ContainerActorState,
     ctx: ContainerContext,
     actual: ContainerState | undefined,
-    lastLines: string,
+    log: readonly string[],
   ): Promise<boolean> {
     const { row } = state;
     const ended = endOf(row, actual, state.countedStart);
@@ -303,13 +304,12 @@ export class ContainerReconciler {
     // What ended with the engine did not crash.
     const interrupted = state.connection !== undefined && state.connection !== this.#health.connections;
     if (!interrupted && !startsAgain(row.restartPolicy, actual)) {
-      await this.#status.set(state, 'stopped', { reason: ended, ended: true, isOver: true });
+      await this.#status.set(state, 'stopped', { reason: ended, ended: true, isOver: true, log });
       return true;
     }
     const crashes = recovered ? 1 : state.crashes + (interrupted ? 0 : 1);
-    const said = lastLines === '' ? '' : `, and said last: ${lastLines}`;
     const written = await (crashes > MAX_CRASHES
-      ? this.#status.set(state, 'failed', { reason: `it keeps crashing: ${ended}${said}`, ended: true })
+      ? this.#status.set(state, 'failed', { reason: `it keeps crashing: ${ended}${saidLast(log)}`, ended: true, log })
       : this.#status.set(state, 'initializing', { reason: `restarting: ${ended}`, ended: true, restarted: true }));
     if (!written) return true;
     // Counted once it is written, so that an end the database did not take is met again.
@@ -342,7 +342,7 @@ export class ContainerReconciler {
     }
     const starting = isStarting(row);
     if (starting && what === 'launch' && next.reason !== undefined) {
-      await this.#status.set(state, 'failed', { reason: next.reason });
+      await this.#status.set(state, 'failed', { reason: next.reason, log: evidenceIn(error).log });
     } else if (starting && isTooLate(state, this.#deps.clock.now())) {
       await this.#status.set(state, 'failed', { reason: problem });
     } else {

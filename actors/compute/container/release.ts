@@ -13,6 +13,7 @@ import { fenced } from '../../../storage/fenced.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { placeApart } from '../network-rules.ts';
 import { workloadOf } from '../workload-rules.ts';
+import { ChangeFailure, shownLines } from './evidence.ts';
 import { withoutSecrets } from './masking.ts';
 import { boundedSentence, inOneLine } from './rules.ts';
 
@@ -34,9 +35,14 @@ interface Released {
  * That the command did not go well; the message says how it ended, and what it said last, or `unavailable`: what keeps
  * it from being run for now.
  */
-export class ReleaseFailure extends EngineError {
-  constructor(message: string, options?: ErrorOptions, code: 'refused' | 'unavailable' = 'refused') {
-    super(code, message, options);
+export class ReleaseFailure extends ChangeFailure {
+  constructor(
+    message: string,
+    log: readonly string[],
+    options?: ErrorOptions,
+    code: 'refused' | 'unavailable' = 'refused',
+  ) {
+    super(code, message, { answers: [], log }, options);
   }
 }
 
@@ -82,7 +88,7 @@ export async function releaseAtStart(
   } catch (error) {
     if (!(error instanceof ReleaseFailure) || error.code === 'unavailable') throw error;
     const message = `${error.message} The container is not started: mend that, and start it again.`;
-    throw new ReleaseFailure(message, { cause: error });
+    throw new ReleaseFailure(message, error.evidence.log, { cause: error });
   }
   await fenced(deps.db, released.lease, (tx) => noteReleased(tx, released.row.id));
 }
@@ -105,8 +111,9 @@ async function release(
     const outcome = await engine.runOnce(spec, workload, network, { timeoutMs: RELEASE_MS, signal });
     const seconds = Math.round((performance.now() - begun) / 1000);
     log.info({ containerId: row.id, exitCode: outcome.exitCode, seconds }, 'a release command has run');
-    const problem = problemOf(outcome, Object.values(secrets));
-    if (problem !== undefined) throw new ReleaseFailure(problem);
+    const said = shownLines(outcome.lines, Object.values(secrets));
+    const problem = problemOf(outcome, said);
+    if (problem !== undefined) throw new ReleaseFailure(problem, said);
   } catch (error) {
     // What the engine refuses to run is no other than what fails.
     if (!(error instanceof EngineError) || error instanceof ReleaseFailure) throw error;
@@ -115,7 +122,7 @@ async function release(
     // What an engine says of it may have its words. The cause is logged, too.
     const said = withoutSecrets(error.message, Object.values(secrets));
     const cause = said === error.message ? { cause: error } : undefined;
-    throw new ReleaseFailure(`The release command could not be run. ${said}`, cause, code);
+    throw new ReleaseFailure(`The release command could not be run. ${said}`, [], cause, code);
   } finally {
     clearInterval(telling);
   }
@@ -129,7 +136,7 @@ function progressOf(ms: number): string {
 }
 
 /** Why it did not go well; undefined: it did. */
-function problemOf({ exitCode, oomKilled, lines }: OnceOutcome, secrets: readonly string[]): string | undefined {
+function problemOf({ exitCode, oomKilled }: OnceOutcome, log: readonly string[]): string | undefined {
   if (exitCode === 0) return undefined;
   const minutes = RELEASE_MS / 60_000;
   const how = oomKilled
@@ -137,7 +144,7 @@ function problemOf({ exitCode, oomKilled, lines }: OnceOutcome, secrets: readonl
     : exitCode === null
       ? `did not end within ${minutes} minutes`
       : `ended with exit code ${exitCode}`;
-  const said = inOneLine(lines.map((line) => withoutSecrets(line, secrets)));
+  const said = inOneLine(log.map((line) => ` ${line}`));
   const sentence = boundedSentence(`The release command ${how}${said === '' ? '' : `, and said last: ${said}`}`);
   return /[.!?]$/.test(sentence) ? sentence : `${sentence}.`;
 }

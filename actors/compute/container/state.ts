@@ -9,6 +9,7 @@ import type { EntityContext, Ref } from '../../../supervision/index.ts';
 import type { ConnectionMessage } from '../../service/connection.ts';
 import { callerOf } from '../../service/dispatch.ts';
 import type { ContainerMail } from '../placed.ts';
+import { CheckAnswers } from './evidence.ts';
 import type { HealthFound } from './health-look.ts';
 import { driftOf, whyNotRunning } from './rules.ts';
 import type { Succession } from './successor.ts';
@@ -143,6 +144,8 @@ export class ContainerActorState {
   health: HealthWatchState | undefined = undefined;
   /** The start that was not well and is not looked at any more: its `healthSince`, Unix ms. */
   healthOver: number | undefined = undefined;
+  /** What its check found since it was well last, or went back. */
+  answers = new CheckAnswers();
   /** The time that its timer is set to, Unix ms; undefined: it has none, or this actor has not set it. */
   expiryTimer: number | undefined = undefined;
   /** Terminals that depend on it. A log ends by itself when the engine has no more of it. */

@@ -27,6 +27,8 @@ interface Change {
   readonly isOver?: boolean;
   /** Of the image that it was made of. */
   readonly digest?: string;
+  /** The end of the log of what ended. */
+  readonly log?: readonly string[];
 }
 
 /** Writes the status of containers. */
@@ -51,7 +53,7 @@ export class StatusWriter {
     const isSame = row.statusReason === reason && row.address === address && row.externalAddress === externalAddress;
     if (row.status === next && isSame) return true;
     if ((next === 'failed' || isOver) && row.formerImage !== undefined)
-      return this.#goBack(state, reason ?? 'it ended');
+      return this.#goBack(state, reason ?? 'it ended', change.log);
     const announced = next === 'running' && row.announce;
     const notice = announced
       ? startedNotice(row, this.#deps.clock.now())
@@ -86,8 +88,8 @@ export class StatusWriter {
   }
 
   /** A change that did not lead anywhere is given up: what is written is the way back. As `set` otherwise. */
-  async #goBack(state: ContainerActorState, why: string): Promise<boolean> {
-    const written = await goBack(this.#deps, state, why);
+  async #goBack(state: ContainerActorState, why: string, log: readonly string[] = []): Promise<boolean> {
+    const written = await goBack(this.#deps, state, why, { answers: state.answers.texts(), log });
     // Either way there is more to do.
     state.reconcileAgain = true;
     if (written !== undefined) this.applyRow(state, written);

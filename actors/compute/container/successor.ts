@@ -17,9 +17,10 @@ import type { ComputeDeps } from '../deps.ts';
 import { placeBeside } from '../network-rules.ts';
 import { hostnameOf } from '../views.ts';
 import { workloadOf } from '../workload-rules.ts';
+import { ChangeFailure, CheckAnswers, lastLog, saidLast } from './evidence.ts';
 import { listeningPorts, overSentence, problemOf } from './health-look.ts';
 import { boundedSentence } from './rules.ts';
-import { keysOf, lastLines, ownEngine, probe, pullsAlways, wantedSpec } from './work.ts';
+import { keysOf, ownEngine, probe, pullsAlways, restoreEnvironment, wantedSpec } from './work.ts';
 
 /** How long a new one may take until it is ready, unless a check of its health has a grace of its own. */
 const READY_MS = 120_000;
@@ -60,11 +61,12 @@ export async function succeed(
   const spec = pullsAlways(engine, next, wanted.image) ? { ...wanted, followImage: true } : wanted;
   const network = await db.tx((tx) => placeBeside(tx, row));
   await untilForgotten(deps, row, signal);
+  const answers = new CheckAnswers();
   try {
     await engine.beginSuccessor(isConfigured ? { ...spec, isConfigured } : spec, keys, workload, network);
     const ports = settings.health === null ? await askedPorts(deps.engine, row, signal) : [];
     const { digest, ...ready } = await untilReady(deps, next, secrets, signal);
-    await untilHealthy(deps, next, settings, signal);
+    await untilHealthy(deps, next, settings, answers, signal);
     if (settings.health === null) await untilAnswering(deps.engine, row.id, { ports, secrets }, signal);
     if (!isDeepStrictEqual(await comingSettingsOf(db, row.id, sealKey), settings))
       throw new EngineError('unavailable', 'Its settings were changed meanwhile.');
@@ -81,11 +83,27 @@ export async function succeed(
       digest,
     };
   } catch (error) {
+    const failure = await withEvidence(deps, row.id, error, { answers, secrets }, signal);
+    // First: who is killed in between leaves a successor, at which the next owner does the same.
+    await restoreEnvironment(deps, engine, row);
     await engine.endOthers(row.id, 0).catch((err: unknown) => {
       deps.log.warn({ containerId: row.id, err }, 'the successor of a container could not be removed');
     });
-    throw error;
+    throw failure;
   }
+}
+
+/** The error, with what the one that failed said last, if that stood in the way. */
+async function withEvidence(
+  { engine }: ComputeDeps,
+  rowId: string,
+  error: unknown,
+  { answers, secrets }: { readonly answers: CheckAnswers; readonly secrets: readonly string[] },
+  signal: AbortSignal,
+): Promise<unknown> {
+  if (signal.aborted || !(error instanceof EngineError)) return error;
+  const log = await lastLog(engine, successorId(rowId), secrets, signal).catch(() => []);
+  return new ChangeFailure(error.code, error.message, { answers: answers.texts(), log }, { cause: error });
 }
 
 /**
@@ -129,6 +147,7 @@ async function untilHealthy(
   deps: ComputeDeps,
   row: ContainerRow,
   { health, secrets: values }: Pick<ContainerSettings, 'health' | 'secrets'>,
+  answers: CheckAnswers,
   signal: AbortSignal,
 ): Promise<void> {
   if (health === null) return;
@@ -139,6 +158,7 @@ async function untilHealthy(
   for (;;) {
     const problem = await problemOf(engine, id, health, { hostname, secrets }, signal);
     if (problem === undefined) return;
+    answers.add(problem);
     await mustStand(engine, id, secrets, signal);
     if (performance.now() > until)
       throw new EngineError('refused', boundedSentence(await overSentence(engine, id, health, problem, signal)));
@@ -207,6 +227,6 @@ async function mustStand(engine: Engine, id: string, secrets: readonly string[],
   if (state?.phase === 'running') return;
   if (state === undefined) throw new EngineError('unavailable', 'The new container is gone.');
   const how = state.oomKilled ? 'It ran out of memory' : `It ended with exit code ${state.exitCode ?? 'unknown'}`;
-  const said = await lastLines(engine, id, secrets, signal);
-  throw new EngineError('refused', boundedSentence(said === '' ? `${how}.` : `${how}, and said last: ${said}`));
+  const said = saidLast(await lastLog(engine, id, secrets, signal));
+  throw new EngineError('refused', boundedSentence(said === '' ? `${how}.` : `${how}${said}`));
 }

@@ -28,6 +28,7 @@ import { expectHealth, keepFormer } from '../../../storage/compute/health.ts';
 import { setMembership } from '../../../storage/compute/networks.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
 import { noteReleased } from '../../../storage/compute/releases.ts';
+import { forgetSecrets } from '../../../storage/compute/revisions.ts';
 import {
   type ContainerSettings,
   NO_SETTINGS,
@@ -46,17 +47,17 @@ import { imageText, shownImage, withoutDigest } from '../image-rules.ts';
 import { wantedMembership } from '../network-rules.ts';
 import { expiryOf, imageFor, refuseOverlap } from '../user-creation.ts';
 import { containerView, settingsView } from '../views.ts';
-import {
-  changedSettings,
-  isOfSecrets,
-  newsOfSettings,
-  refuseCommand,
-  restartsFor,
-  withSecretsOf,
-} from '../workload-rules.ts';
+import { changedSettings, isOfSecrets, newsOfSettings, refuseCommand, restartsFor } from '../workload-rules.ts';
 import { setExpiryTimer } from './expiry.ts';
 import type { ContainerReconciler } from './reconciler.ts';
-import { heldImage, type RevisionTarget, revisionTarget, revisionViews } from './revisions.ts';
+import {
+  heldImage,
+  type RevisionTarget,
+  revisionTarget,
+  revisionViews,
+  rollbackView,
+  settingsOfRevision,
+} from './revisions.ts';
 import { isStarting } from './rules.ts';
 import { type ActiveContainer, ownedRow, withProgress } from './state.ts';
 import { comingImage, differences, type ImageStep, imageStep, sizesProblem, wayBack } from './update-rules.ts';
@@ -78,12 +79,12 @@ export function updateHandlers(
       ownedRow(state, call);
       const revision = await wantedRevision(deps, ownedRow(state, call), call);
       const image = revision === undefined ? await wantedImage(deps, call) : revision.image;
-      const plan = planOf(deps, ownedRow(state, call), call, { image, settings: revision?.settings });
+      const plan = planOf(deps, ownedRow(state, call), call, { image, revision });
       // Before the row, which would not come to be heard of if this process ended in between.
       if (plan.expiresAt) await setExpiryTimer(deps, state, plan.expiresAt.getTime());
       const written = await fenced(db, state.lease, (tx) => change(deps, tx, plan));
       if (written !== undefined) await reconciler.onSettingsChanged(state, ctx, written);
-      return containerView(withProgress(state), deps);
+      return { ...containerView(withProgress(state), deps), ...(revision && { rollback: rollbackView(revision) }) };
     }),
 
     handler(listRevisions, async ({ state }: ActiveContainer, call) => revisionViews(deps, ownedRow(state, call))),
@@ -110,9 +111,9 @@ async function wantedRevision(
   row: ContainerRow,
   call: UpdateCall,
 ): Promise<RevisionTarget | undefined> {
-  const { revision } = call.body;
+  const { revision, revision_secrets = false } = call.body;
   if (revision === undefined) return undefined;
-  const target = await revisionTarget(deps, row, revision);
+  const target = await revisionTarget(deps, row, revision, revision_secrets);
   if (target.image !== null) await imageFor(deps, withoutDigest(target.image), callerOf(call).username);
   const held = await deps.db.tx((tx) => heldImage(deps, tx, row));
   return held === target.image ? { ...target, image: row.image } : target;
@@ -125,8 +126,8 @@ function planOf(
   call: UpdateCall,
   {
     image: wanted,
-    settings,
-  }: { readonly image: string | null | undefined; readonly settings: RevisionTarget['settings'] | undefined },
+    revision,
+  }: { readonly image: string | null | undefined; readonly revision: RevisionTarget | undefined },
 ) {
   const { engine } = deps;
   const { body } = call;
@@ -156,8 +157,8 @@ function planOf(
     /** What the image is in the end. */
     image: wanted === undefined ? comingImage(row) : wanted,
     step,
-    /** Those of a revision, with the names of secrets alone; undefined: what the call says. */
-    settings,
+    /** Whose settings are wanted; undefined: what the call says. */
+    revision,
     sizes,
     isResized,
     /** Undefined: those that it has. */
@@ -188,11 +189,14 @@ async function change(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<ContainerR
     await audit(tx, auditEntry(call, 'container.rename', id, { name, before }));
   }
   const ending = await changeEnding(tx, plan);
+  const gone = Object.entries(call.body.secrets ?? {}).flatMap(([key, value]) => (value === null ? [key] : []));
+  if (gone.length > 0) await forgetSecrets(tx, id, gone, deps.sealKey);
   const settings = await settingsChange(deps, tx, plan);
   const restartsForSettings = settings.news !== undefined && !waits(row, step) && restartsFor(settings.news);
   if (!settings.isKept && !waits(row, step)) {
     const way = wayBack(row, settings.wanted.health, restartsForSettings && !isOfSecrets(settings.news));
-    if (way !== 'keep') await keepFormer(tx, id, way === 'set' ? await heldImage(deps, tx, row) : undefined);
+    const former = way === 'set' ? await heldImage(deps, tx, row) : undefined;
+    if (way !== 'keep') await keepFormer(tx, id, former, deps.sealKey);
     await expectHealth(tx, id, { isChecked: settings.wanted.health !== null, runsOn: !restartsForSettings });
   }
   const network = await changeNetwork(deps, tx, plan);
@@ -214,7 +218,8 @@ async function change(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<ContainerR
   const restarted = isOther && isStarting(now);
   if (settings.news !== undefined || ending.length > 0) {
     const replaced = [...(settings.news?.replaced ?? []), ...ending];
-    const detail = { ...settings.news, ...(replaced.length > 0 && { replaced }), restarted };
+    const ofRevision = call.body.revision_secrets === true ? { secrets_of_revision: call.body.revision } : {};
+    const detail = { ...settings.news, ...(replaced.length > 0 && { replaced }), ...ofRevision, restarted };
     await audit(tx, auditEntry(call, 'container.settings', id, detail));
   }
   if (isMade) {
@@ -282,13 +287,14 @@ async function settingsChange(deps: ComputeDeps, tx: Tx, plan: Plan): Promise<Wo
   const { sealKey } = deps;
   const { row, step, image } = plan;
   const change = workloadOf(plan.call.body);
-  const isChange = Object.keys(change).length > 0 || plan.settings !== undefined;
+  const isChange = Object.keys(change).length > 0 || plan.revision !== undefined;
   if (!isChange && step === 'keep') return { wanted: NO_SETTINGS, news: undefined, isKept: true };
   const present = (await settingsOf(tx, row.id, sealKey)) ?? NO_SETTINGS;
   // What came with an image goes with it.
   const next = step === 'drop' ? undefined : await nextSettingsOf(tx, row.id, sealKey);
   const before = next ?? present;
-  const wanted = plan.settings === undefined ? changedSettings(before, change) : withSecretsOf(plan.settings, before);
+  const wanted =
+    plan.revision === undefined ? changedSettings(before, change) : settingsOfRevision(plan.revision, before);
   refuseCommand(image, wanted, deps);
   return { wanted, news: newsOfSettings(before, wanted), isKept: newsOfSettings(present, wanted) === undefined };
 }

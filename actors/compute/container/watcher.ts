@@ -8,6 +8,7 @@ import { type AnyRef, type Context, dispatch, type Ref, spawn } from '../../../s
 import type { ComputeDeps } from '../deps.ts';
 import { SERVICE } from '../placed.ts';
 import { type EngineHealth, Sweeps } from './sweeps.ts';
+import { UnnamedImages } from './unnamed-images.ts';
 
 type WatcherMessage =
   | { readonly type: 'changed'; readonly id: string }
@@ -27,6 +28,7 @@ export function startWatcher(
 ): Ref<WatcherMessage> {
   const { engine, placement, log } = deps;
   const sweeps = new Sweeps(deps, reconcile, health);
+  const unnamed = new UnnamedImages(deps);
 
   const watching = (ctx: Context<WatcherMessage>): Ending => {
     const acquiring = placement.onAcquired(SERVICE, () => dispatch(ctx.self, { type: 'sweep' }));
@@ -46,7 +48,10 @@ export function startWatcher(
     parent,
     async (ending, message, ctx) => {
       if (message.type === 'changed') sweeps.changed(message.id);
-      else await (message.type === 'look' ? sweeps.look(ctx.signal) : sweeps.sweep(ctx.signal));
+      else {
+        await (message.type === 'look' ? sweeps.look(ctx.signal) : sweeps.sweep(ctx.signal));
+        await unnamed.look();
+      }
       return ending;
     },
     {

@@ -2,6 +2,7 @@
 
 import { audit } from '../../../storage/audit.ts';
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
+import { noteFailedChange } from '../../../storage/compute/failed-changes.ts';
 import { takeFormer } from '../../../storage/compute/health.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
 import { formerSettingsOf, NO_SETTINGS, putSettings, settingsOf } from '../../../storage/compute/settings.ts';
@@ -11,13 +12,15 @@ import { platformEntry } from '../../service/audit.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { imageText, shownImage } from '../image-rules.ts';
 import { withSecretsOf } from '../workload-rules.ts';
+import { CheckAnswers, type Evidence } from './evidence.ts';
 import { changeGivenUpNotice } from './notices.ts';
 import { noteGivenUp } from './revisions.ts';
 import type { ContainerActorState } from './state.ts';
 
 /**
  * Writes the way back of a container that has one, with its notice and its audit entry, and counts its crashes anew.
- * Secrets stay as they are. A change that waits for its image is dropped. `why`: what stood in the way of the change.
+ * Secrets stay as they are. A change that waits for its image is dropped. `why`: what stood in the way of the change;
+ * `evidence`: of the one that failed.
  * Resolves with the row; undefined when there is no way back any more. Rejects with StorageError, or PlacementError
  * `fenced`.
  */
@@ -25,6 +28,7 @@ export async function goBack(
   deps: ComputeDeps,
   state: ContainerActorState,
   why: string,
+  evidence: Evidence,
 ): Promise<ContainerRow | undefined> {
   const { db, clock, sealKey, log } = deps;
   const { id, image, formerImage = null, nextImage } = state.row;
@@ -42,6 +46,8 @@ export async function goBack(
     if (row === undefined) return undefined;
     await putSettings(tx, id, settings, sealKey);
     await noteGivenUp(deps, tx, row, reason);
+    const at = new Date(clock.now()).toISOString();
+    await noteFailedChange(tx, id, { at, image: images.wanted, reason, ...evidence }, sealKey);
     await append(tx, changeGivenUpNotice(row, clock.now(), reason));
     const detail = {
       why,
@@ -54,6 +60,7 @@ export async function goBack(
   });
   if (written === undefined) return undefined;
   log.info({ containerId: id, from: image, to: written.image, why }, 'a change of a container was given up');
+  state.answers = new CheckAnswers();
   state.crashes = 0;
   state.failures = 0;
   state.problem = undefined;

@@ -8,6 +8,7 @@ import {
   EngineError,
   type EnsureImageOptions,
   type PrivateNetwork,
+  type Workload,
 } from '../../../proto/ports/engine.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import { type ContainerRow, containerById, noteKeysApplied } from '../../../storage/compute/containers.ts';
@@ -21,9 +22,9 @@ import { imageOf, isOwnImage } from '../image-rules.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { hostnameOf } from '../views.ts';
 import { workloadOf } from '../workload-rules.ts';
-import { withoutSecrets } from './masking.ts';
+import { lastLog } from './evidence.ts';
 import { releaseAtStart } from './release.ts';
-import { inOneLine, MAX_CRASHES, type Step, specOf, WORKLOAD_READY_MS } from './rules.ts';
+import { MAX_CRASHES, type Step, specOf, WORKLOAD_READY_MS } from './rules.ts';
 
 /** A piece of work: a step, or a first look at what there is. */
 export type Work = Exclude<Step, 'settled' | 'image' | 'health' | 'predecessor'> | 'observe';
@@ -42,8 +43,8 @@ export type Report =
       readonly type: 'observed';
       readonly actual: ContainerState | undefined;
       readonly row: ContainerRow | undefined;
-      /** Of a workload that has crashed too often: what it said last. */
-      readonly lastLines?: string;
+      /** Of a workload that has crashed too often, or has a way back: the end of its log. */
+      readonly log?: readonly string[];
     }
   /** `keysRevision`: the keys it was told. */
   | { readonly type: 'started' | 'keyed'; readonly keysRevision: number }
@@ -71,9 +72,6 @@ const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 200;
 /** What a workload without an SSH server must outlast to be running. */
 const WORKLOAD_STANDS_MS = 500;
-/** Lines of a workload that ended which its user is shown, and how long they may take to come. */
-const LAST_LINES = 5;
-const LAST_WORDS_MS = 3000;
 
 type OwnEngine = Pick<
   Engine,
@@ -142,9 +140,10 @@ export async function work(
       // In this order: who sees another container in its place reads that one may be (`isPromoting`).
       const actual = await engine.inspect(row.id);
       const now = await containerById(db, row.id);
-      const isLast = crashes >= MAX_CRASHES && actual?.phase === 'exited' && now?.desired === 'running';
-      if (!isLast) return { type: 'observed', actual, row: now };
-      return { type: 'observed', actual, row: now, lastLines: await ownLastLines(deps, row.id, signal) };
+      const mayBeLast = crashes >= MAX_CRASHES || (now?.formerImage !== undefined && now.status !== 'pending');
+      if (!mayBeLast || actual?.phase !== 'exited' || now?.desired !== 'running')
+        return { type: 'observed', actual, row: now };
+      return { type: 'observed', actual, row: now, log: await ownLastLog(deps, row.id, signal) };
     }
     case 'launch':
       return launch(deps, { row, lease }, signal, progress);
@@ -165,7 +164,8 @@ export async function work(
       return { type: 'done' };
     case 'keys': {
       const { keys, revision } = await keysOf(deps, row);
-      await engine.renewKeys(row.id, keys);
+      // With a change that waits, another may begin beside it that reads its environment in the same place.
+      await engine.renewKeys(row.id, keys, row.nextImage === undefined ? await runWorkload(deps, row) : undefined);
       await fenced(db, lease, (tx) => noteKeysApplied(tx, row.id, revision));
       return { type: 'keyed', keysRevision: revision };
     }
@@ -178,11 +178,37 @@ export async function work(
       await engine.stop(row.id, row.stopGrace);
       return { type: 'done' };
     case 'others':
+      await restoreEnvironment(deps, engine, row);
       await engine.endOthers(row.id, row.stopGrace);
       return { type: 'done' };
     case 'remove':
       await engine.remove(row.id);
       return { type: 'removed' };
+  }
+}
+
+/** How it is run now; undefined: as its image says. */
+async function runWorkload({ db, sealKey }: ComputeDeps, { id }: ContainerRow): Promise<Workload | undefined> {
+  const settings = await settingsOf(db, id, sealKey);
+  return settings && workloadOf(settings).workload;
+}
+
+/**
+ * What is begun in a container that runs has its own environment again: that of a successor, which is given up, was
+ * written to the same place. Never rejects: the next change writes it anew.
+ */
+export async function restoreEnvironment(
+  deps: ComputeDeps,
+  engine: Pick<OwnEngine, 'renewKeys'>,
+  row: ContainerRow,
+): Promise<void> {
+  try {
+    const { keys } = await keysOf(deps, row);
+    await engine.renewKeys(row.id, keys, (await runWorkload(deps, row)) ?? { env: {} });
+  } catch (error) {
+    // It has ended, and is started with it.
+    if (error instanceof EngineError && error.code === 'not_running') return;
+    deps.log.warn({ containerId: row.id, err: error }, 'the environment of a container could not be written');
   }
 }
 
@@ -273,33 +299,19 @@ export function authFor(
   return () => registryAuth({ userId, image });
 }
 
-/** `lastLines` of a container; empty where its secrets cannot be opened, from which they could not be told apart. */
-async function ownLastLines({ engine, db, sealKey }: ComputeDeps, id: string, signal: AbortSignal): Promise<string> {
+/** `lastLog` of a container; empty where its secrets cannot be opened, from which they could not be told apart. */
+async function ownLastLog(
+  { engine, db, sealKey }: ComputeDeps,
+  id: string,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
   try {
     const settings = await settingsOf(db, id, sealKey);
-    return await lastLines(engine, id, Object.values(settings?.secrets ?? {}), signal);
+    return await lastLog(engine, id, Object.values(settings?.secrets ?? {}), signal);
   } catch (error) {
-    if (error instanceof SealError) return '';
+    if (error instanceof SealError) return [];
     throw error;
   }
-}
-
-/** What a workload said last, fit for a line, without its secrets; empty when there is nothing to be had soon. */
-export async function lastLines(
-  engine: Pick<Engine, 'logs'>,
-  id: string,
-  secrets: readonly string[],
-  signal: AbortSignal,
-): Promise<string> {
-  const lines: string[] = [];
-  try {
-    const soon = AbortSignal.any([signal, AbortSignal.timeout(LAST_WORDS_MS)]);
-    for await (const batch of engine.logs(id, { tail: LAST_LINES, follow: false, signal: soon })) lines.push(...batch);
-  } catch (error) {
-    if (!(error instanceof EngineError)) signal.throwIfAborted();
-  }
-  // It goes into notifications, webhooks, the audit trail and the log, whose readers may not know the secrets.
-  return inOneLine(lines.slice(-LAST_LINES).map((line) => withoutSecrets(line, secrets)));
 }
 
 /** Running means that its SSH port greets, or, for an image that has no SSH server, that its workload stands. */

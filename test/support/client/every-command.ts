@@ -299,6 +299,8 @@ function inside(): CommandStep[] {
     deed('env rm box PORT', failure('missing'), { code: 5 }),
     list('revisions box', 'NOW,IMAGE,DIGEST,VARIABLES,STARTED,NOTE,REVISION', listRevisions.reply),
     deed('update box --revision 1', settings.updateContainer.reply),
+    deed('update box --revision 1 --secrets', settings.updateContainer.reply),
+    deed('update box --secrets', failure('usage'), { code: 2 }),
     deed('update box --revision x', failure('usage'), { code: 2 }),
     deed('update box --revision 4711', failure('invalid_request'), { code: 2 }),
     list('mount ls box', 'PATH', settings.getMounts.reply),

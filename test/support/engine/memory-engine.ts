@@ -149,6 +149,8 @@ export interface MemoryEngine extends Engine {
   specOf(id: string): ContainerSpec | undefined;
   /** The keys of the last start. */
   keysOf(id: string): readonly string[];
+  /** What was named last to `forgetImages`. */
+  keptImages(): readonly string[];
   /** How the workload was told to run at the last start. */
   workloadOf(id: string): Workload | undefined;
   /** The seconds of grace of each call that stopped it. */
@@ -181,6 +183,7 @@ const keptLines = 10_000;
 /** A stand-in for a real engine that passes the same suite: no sockets, no processes, no timers. */
 export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
   const held = new Map<string, Held>();
+  const kept: string[] = [];
   const graces = new Map<string, number[]>();
   const data = new Map<string, Map<string, string>>();
   const usage = new Map<string, ContainerUsage>();
@@ -428,11 +431,12 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       drop(predecessorId(id));
       drop(successorId(id));
     },
-    renewKeys: async (id, authorizedKeys) => {
+    renewKeys: async (id, authorizedKeys, workload) => {
       await begin('renewKeys', id);
       const one = mustHave(id);
       if (one.state.phase !== 'running') throw new EngineError('not_running', 'The container is not running.');
       one.keys = [...authorizedKeys];
+      if (workload !== undefined) one.workload = workload;
     },
     stop: async (id, graceSeconds) => {
       graces.set(id, [...(graces.get(id) ?? []), graceSeconds]);
@@ -535,6 +539,11 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       if (options.onRun === undefined) throw new EngineError('refused', 'The image of this container has no shell.');
       return memoryCommand(id, words, one.streams, (command) => options.onRun?.(command, engine));
     },
+    forgetImages: async (named) => {
+      kept.splice(0, kept.length, ...(await named()));
+      return [];
+    },
+    keptImages: () => kept,
     imageDigest: async (id) => {
       const { spec, content } = mustHave(id);
       const { full } = parseImageReference(spec.image.split('@', 1)[0] ?? '');

@@ -15,6 +15,9 @@ import { call, callFrom, type Input } from './calls.ts';
 import { FakeSocket } from './fake-socket.ts';
 import { type NodeOptions, startNode, type TestNode } from './node.ts';
 
+/** Under which services of tests seal. */
+export const SEAL_KEY = createSecretKey(Buffer.alloc(32, 7));
+
 /** What a test may put in the place of a service's usual parts. */
 interface Overrides {
   readonly auth: Partial<AuthDeps>;
@@ -47,8 +50,7 @@ const OPENERS: {
   compute: async (node, overrides) => {
     const { openCompute } = await import('../../../cmd/node/roles/compute.ts');
     const keys = { publicKey: PUBLIC_KEY, privateKey: '' };
-    const sealKey = createSecretKey(Buffer.alloc(32, 7));
-    const besides = { engine: overrides.engine, keys, sealKey, sshAddress: () => undefined, takenPorts: [] };
+    const besides = { engine: overrides.engine, keys, sealKey: SEAL_KEY, sshAddress: () => undefined, takenPorts: [] };
     return openCompute(node, node.placement, besides, overrides);
   },
   monitor: async (node, overrides) => {

@@ -23,7 +23,7 @@ const MOST_OTHERS = 0.025;
 const HIDDEN = `
   * { caret-color: transparent !important }
   .xterm, .log .scroll, .plots, .spark, canvas, .feed, .toasts, time { visibility: hidden !important }
-  .topbar { margin-block-end: 0 !important }`;
+  .topbar .brand { display: flex !important }`;
 /** How often a picture is taken before it is said to be another: parts come by streams. */
 const MOST_TRIES = 8;
 const BETWEEN_MS = 250;

@@ -8,7 +8,7 @@ import { writeAuthorizedKeys } from './keys.ts';
 import { labels, type Naming } from './naming.ts';
 import type { ContainerNetworks } from './network.ts';
 import { removeContainer } from './removal.ts';
-import { isWrapped, needsShell, workloadFiles } from './workload.ts';
+import { isWrapped, needsShell, noEnvironment, workloadFiles } from './workload.ts';
 
 /** What a `ContainerStarter` works with. */
 export interface StarterParts {
@@ -38,7 +38,9 @@ export class ContainerStarter {
   ): Promise<void> {
     const isTold = workload !== undefined && isWrapped(view.Config);
     if (isTold && !(await hasPath(this.#parts.client, view.Id, '/bin/sh'))) throw needsShell();
-    const files = isTold ? workloadFiles(view.Config, view.Config.User, workload) : [];
+    // Beside one that runs without settings another may have left its own.
+    const isBare = workload !== undefined && !isTold && view.State.Running;
+    const files = isTold ? workloadFiles(view.Config, view.Config.User, workload) : isBare ? [noEnvironment()] : [];
     await writeAuthorizedKeys(this.#parts.client, this.#parts.naming, view, authorizedKeys, files);
     if (view.State.Paused) {
       await this.#parts.client.call('POST', `/containers/${view.Id}/unpause`);

@@ -27,6 +27,7 @@ import {
 } from './container-view.ts';
 import type { HostFirewall } from './host/firewall.ts';
 import type { LostTasks } from './host/lost-tasks.ts';
+import { missingImage } from './image/missing-image.ts';
 import { commandAnew, firstCommand } from './image-commands.ts';
 import { removeHelpers } from './keys.ts';
 import type { Naming } from './naming.ts';
@@ -143,7 +144,7 @@ export class Containers {
         return;
       } catch (error) {
         if (isReply(error, 404)) {
-          throw new EngineError('image_not_found', `The image ${spec.image} is not on this machine.`, { cause: error });
+          throw missingImage(spec.image, error);
         }
         if (!isReply(error, 409)) throw error;
         // Another call is making it: Docker holds the name before it shows the container. Unless the name is somebody

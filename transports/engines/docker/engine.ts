@@ -131,9 +131,9 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       usage.forget(id);
     },
     endOthers: (id, graceSeconds) => containers.endOthers(id, graceSeconds),
-    renewKeys: async (id, authorizedKeys) => {
+    renewKeys: async (id, authorizedKeys, workload) => {
       const { Id } = await containers.mustRun(id);
-      await containers.start(id, authorizedKeys);
+      await containers.start(id, authorizedKeys, workload);
       await endSessions(client, Id);
     },
     stop: (id, graceSeconds) => containers.stop(id, graceSeconds),
@@ -167,6 +167,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       const { imageId, image } = madeOf(await containers.mustFind(id));
       return images.digestOf(imageId, image);
     },
+    forgetImages: (given) => images.forget(given),
     usage: (id) => usage.usage(id),
     close: async () => {
       closed = true;

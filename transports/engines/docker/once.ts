@@ -12,6 +12,7 @@ import { type DockerClient, isReply, unlessReply } from './api/client.ts';
 import { onceConfig } from './container-config.ts';
 import { type ContainerStarter, hasPath } from './container-starter.ts';
 import { containerView, type DockerContainerView } from './container-view.ts';
+import { missingImage } from './image/missing-image.ts';
 import { firstCommand } from './image-commands.ts';
 import { linesOf } from './logs.ts';
 import type { Naming } from './naming.ts';
@@ -110,8 +111,7 @@ export class Once {
       const body = onceConfig(spec, naming, cpus, command);
       await client.call('POST', '/containers/create', { query: { name: naming.once(spec.id) }, body });
     } catch (error) {
-      if (isReply(error, 404))
-        throw new EngineError('image_not_found', 'The image is not on this machine.', { cause: error });
+      if (isReply(error, 404)) throw missingImage(spec.image, error);
       if (isReply(error, 409)) throw new EngineError('unavailable', 'Another command is being run.', { cause: error });
       throw error;
     }

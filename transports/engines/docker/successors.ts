@@ -3,6 +3,7 @@ import { type ContainerSpec, EngineError, type PrivateNetwork, type Workload } f
 import { type DockerClient, isReply, unlessReply } from './api/client.ts';
 import type { ContainerStarter } from './container-starter.ts';
 import { containerView, type DockerContainerView } from './container-view.ts';
+import { missingImage } from './image/missing-image.ts';
 import type { Naming } from './naming.ts';
 import type { PrivateNetworks } from './private-networks.ts';
 import { removeContainer } from './removal.ts';
@@ -49,7 +50,7 @@ export class Successors {
 
   /** As `Engine.beginSuccessor`; `body`: what the new one is created with. */
   async begin(
-    { id, stopGraceSeconds = STOP_GRACE_SECONDS }: Pick<ContainerSpec, 'id' | 'stopGraceSeconds'>,
+    { id, image, stopGraceSeconds = STOP_GRACE_SECONDS }: Pick<ContainerSpec, 'id' | 'image' | 'stopGraceSeconds'>,
     body: object,
     authorizedKeys: readonly string[],
     workload: Workload | undefined,
@@ -60,8 +61,7 @@ export class Successors {
     try {
       await client.call('POST', '/containers/create', { query: { name: naming.successor(id) }, body });
     } catch (error) {
-      if (isReply(error, 404))
-        throw new EngineError('image_not_found', 'The image is not on this machine.', { cause: error });
+      if (isReply(error, 404)) throw missingImage(image, error);
       if (isReply(error, 409)) throw new EngineError('unavailable', 'Another successor is being made.');
       throw error;
     }

@@ -70,6 +70,11 @@ export function workloadFiles(command: ImageCommand, user: string, workload: Wor
   return [file(RUN_FILE, `${script.join('\n')}\n`), file(ENVIRONMENT_FILE, environmentScript(workload.env))];
 }
 
+/** The file of an environment without a variable. */
+export function noEnvironment(): TarEntry {
+  return { kind: 'file', path: ENVIRONMENT_FILE.slice(1), mode: 0o444, owner: 0, data: Buffer.alloc(0) };
+}
+
 /** A command for an image whose main process is the platform's: that runs its arguments beside the SSH server. */
 function besideSsh(
   image: { readonly entrypoint: readonly string[]; readonly command: readonly string[] },

@@ -116,9 +116,9 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       const found = await containers.find(id);
       if (found !== undefined) await containers.successors.end(found, graceSeconds);
     },
-    renewKeys: async (id, keys) => {
+    renewKeys: async (id, keys, workload) => {
       const place = await containers.mustRun(id);
-      await start(id, keys);
+      await start(id, keys, workload);
       await runCommand(client, place, ['/bin/sh', '-c', endSessionsScript]);
     },
     stop: (id, graceSeconds) => containers.stop(id, graceSeconds),
@@ -157,6 +157,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       return code === 0;
     },
     imageDigest: async (id) => digestOf(await containers.pods.of(await containers.mustFind(id))),
+    forgetImages: forgetNone,
     usage: (id) => usage.usage(id),
     close: async () => {
       await Promise.all([...watches.keys()].map((watch) => watch.close()));
@@ -164,4 +165,9 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       await usage.close();
     },
   };
+}
+
+/** The nodes remove images by themselves. */
+async function forgetNone(): Promise<readonly string[]> {
+  return [];
 }

@@ -1,5 +1,5 @@
 /** What a container ran, and the way back to it. */
-import { Undo } from 'lucide';
+import { ChevronRight, Undo } from 'lucide';
 import { useState } from 'preact/hooks';
 import { type CallReply, type Container, imageName } from '../../../client/index.ts';
 import { curlLine, troupeLine } from '../../core/command.ts';
@@ -9,8 +9,10 @@ import { call, client } from '../../core/platform.ts';
 import { useLoaded } from '../../core/resource.ts';
 import { noteContainer } from '../../live/live.ts';
 import { Button } from '../../parts/button.tsx';
-import { AsCommand } from '../../parts/copy.tsx';
+import { AsCommand, Code } from '../../parts/copy.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
+import { Check } from '../../parts/field.tsx';
+import { Icon } from '../../parts/icon.tsx';
 import { Loading, Note } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { RowOf, RowsOf } from '../../parts/rows.tsx';
@@ -63,8 +65,38 @@ export function Revisions({ container }: { readonly container: Container }) {
           )}
         </RowsOf>
       )}
+      {list.value?.failed_change !== undefined && <FailedChange failed={list.value.failed_change} />}
       {asked !== undefined && <GoBack container={container} revision={asked} onClose={() => setAsked(undefined)} />}
     </Panel>
+  );
+}
+
+type FailedChangeLine = NonNullable<CallReply<'listRevisions'>['failed_change']>;
+
+/** The last change that ended on what ran before. */
+function FailedChange({ failed: { at, reason, answers, log } }: { readonly failed: FailedChangeLine }) {
+  return (
+    <details class="command">
+      <summary>
+        <Icon of={ChevronRight} size={14} />
+        {t.revisions.failed(dateOf(Date.parse(at)))}
+      </summary>
+      <div class="lines">
+        <p class="dim">{reason}</p>
+        <Lines title={t.revisions.answers} lines={answers} />
+        <Lines title={t.revisions.log} lines={log} />
+      </div>
+    </details>
+  );
+}
+
+function Lines({ title, lines }: { readonly title: string; readonly lines: readonly string[] }) {
+  if (lines.length === 0) return null;
+  return (
+    <>
+      <p class="dim">{title}</p>
+      <Code text={lines.join('\n')} what={title} />
+    </>
   );
 }
 
@@ -74,8 +106,9 @@ interface GoBackProps {
   readonly onClose: () => void;
 }
 
-function GoBack({ container: { id, name }, revision: { number }, onClose }: GoBackProps) {
-  const body = { revision: number };
+function GoBack({ container: { id, name }, revision: { number, secrets }, onClose }: GoBackProps) {
+  const [bringsSecrets, setBringsSecrets] = useState(false);
+  const body = { revision: number, ...(bringsSecrets ? { revision_secrets: true } : {}) };
   const deed = useDeed(async () => {
     noteContainer(await call('updateContainer', { params: { id }, body }));
     toast(t.revisions.goesBack(name, number));
@@ -83,8 +116,16 @@ function GoBack({ container: { id, name }, revision: { number }, onClose }: GoBa
   return (
     <Confirm title={t.revisions.ask(name, number)} verb={t.revisions.goBack} deed={deed} onClose={onClose}>
       <p class="dim">{t.revisions.lead}</p>
+      {secrets.length > 0 && (
+        <Check
+          label={t.revisions.secrets}
+          hint={t.revisions.secretsHint}
+          checked={bringsSecrets}
+          onChange={setBringsSecrets}
+        />
+      )}
       <AsCommand
-        troupe={troupeLine('update', name, '--revision', String(number))}
+        troupe={troupeLine('update', name, '--revision', String(number), bringsSecrets ? '--secrets' : undefined)}
         curl={curlLine('PATCH', `/compute/containers/${id}`, body)}
       />
     </Confirm>

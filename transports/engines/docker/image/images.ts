@@ -22,6 +22,7 @@ const PROGRESS_MS = 500;
 const kindView = z.object({ Os: z.string().default(''), Architecture: z.string().default('') });
 const versionView = z.object({ Arch: z.string() });
 const digestsView = z.object({ RepoDigests: listOf(z.string()) });
+const taggedViews = z.array(z.object({ RepoTags: listOf(z.string()) }));
 const pulledView = z.object({ Id: z.string() });
 /** Docker's last words of a pull. */
 const DIGEST = /^Digest: (sha256:[0-9a-f]{64})$/;
@@ -111,6 +112,29 @@ export class Images {
     if (known !== undefined) return known;
     const view = await unlessReply(this.#client.json('GET', `/images/${id}/json`, digestsView), 404);
     return view?.RepoDigests.find((one) => one.startsWith(`${repository}@`))?.slice(repository.length + 1);
+  }
+
+  /** `Engine.forgetImages` on Docker: of the registry beside, whose images have a tag in the place of their digest. */
+  async forget(named: () => Promise<readonly string[]>): Promise<readonly string[]> {
+    try {
+      const host = this.#registry?.host;
+      if (host === undefined) return [];
+      const all = await this.#client.json('GET', '/images/json', taggedViews);
+      const fixed = all
+        .flatMap(({ RepoTags }) => RepoTags)
+        .filter((tag) => tag.startsWith(`${host}/`) && digestOfTag(tag.slice(tag.lastIndexOf(':') + 1)) !== undefined);
+      if (fixed.length === 0) return [];
+      const kept = new Set((await named()).map((image) => this.#local(image).full));
+      const gone: string[] = [];
+      for (const tag of fixed) {
+        if (kept.has(tag)) continue;
+        // 409: a container is made of it.
+        if ((await unlessReply(this.#client.call('DELETE', `/images/${tag}`), 404, 409)) !== undefined) gone.push(tag);
+      }
+      return gone;
+    } catch (error) {
+      throw toEngineError(error);
+    }
   }
 
   close(): Promise<void> {
