@@ -1,5 +1,5 @@
 /** What a container ran, and the way back to it. */
-import { ChevronRight, Undo } from 'lucide';
+import { Undo } from 'lucide';
 import { useState } from 'preact/hooks';
 import { type CallReply, type Container, imageName } from '../../../client/index.ts';
 import { curlLine, troupeLine } from '../../core/command.ts';
@@ -12,10 +12,10 @@ import { Button } from '../../parts/button.tsx';
 import { AsCommand, Code } from '../../parts/copy.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { Check } from '../../parts/field.tsx';
-import { Icon } from '../../parts/icon.tsx';
 import { Loading, Note } from '../../parts/note.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { RowOf, RowsOf } from '../../parts/rows.tsx';
+import { Summary } from '../../parts/summary.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 
@@ -77,10 +77,7 @@ type FailedChangeLine = NonNullable<CallReply<'listRevisions'>['failed_change']>
 function FailedChange({ failed: { at, reason, answers, log } }: { readonly failed: FailedChangeLine }) {
   return (
     <details class="command">
-      <summary>
-        <Icon of={ChevronRight} size={14} />
-        {t.revisions.failed(dateOf(Date.parse(at)))}
-      </summary>
+      <Summary>{t.revisions.failed(minuteTime(Date.parse(at)))}</Summary>
       <div class="lines">
         <p class="dim">{reason}</p>
         <Lines title={t.revisions.answers} lines={answers} />
