@@ -207,8 +207,6 @@ export interface Engine {
   readonly resizesRunning: boolean;
   /** Whether its storage can become smaller. */
   readonly shrinksStorage: boolean;
-  /** Whether its own images run a `command` beside their SSH server, and not in its place. */
-  readonly runsBeside: boolean;
   /** What it cannot give as an alias in a private network (`join`). */
   readonly reservedAliases: readonly string[];
   /** Whether it has successors (`beginSuccessor`). */

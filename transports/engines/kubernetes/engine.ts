@@ -56,7 +56,8 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   const naming = kubeNaming(options.installation);
   const watches = new Map<Ending, ClusterCache>();
   const cache = () => [...watches.values()][0];
-  const { settings = {}, pullAuth } = options;
+  const { baseImage, pullAuth } = options;
+  const settings: ClusterSettings = { ...options.settings, baseImage };
   const containers = new KubeContainers(client, naming, { settings, cache, ...(pullAuth && { pullAuth }) });
   // A moment old at most while somebody watches; whoever acts on it looks at the one container first.
   const known = () => cache()?.read();
@@ -81,7 +82,6 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     kind: 'kubernetes',
     keepsFiles: false,
     resizesRunning: false,
-    runsBeside: false,
     shrinksStorage: false,
     reservedAliases,
     hasSuccessors: true,
@@ -90,7 +90,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     // The DNS of a cluster keeps an answer for five seconds, unless it is told otherwise.
     aliasLastsMs: 10_000,
     fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
-    baseImage: options.baseImage,
+    baseImage,
     // Nothing is built here.
     builtIns: [],
     isBuilt: async () => false,

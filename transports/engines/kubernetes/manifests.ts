@@ -7,10 +7,13 @@ import type { Found } from './find.ts';
 import { folderOf, KEYS_ANNOTATION, type KubeNaming, labels, names, SPEC_ANNOTATION } from './naming.ts';
 import { clusterNames } from './network-objects.ts';
 import { confinedOf, type NodeSettings, podOf } from './pod-frame.ts';
+import { runOf } from './pod-workload.ts';
 import type { KeptSpec } from './views.ts';
 
 /** What an operator chooses for all containers of a cluster. */
 export interface ClusterSettings extends NodeSettings {
+  /** The image of containers that name none: one of the platform's. */
+  readonly baseImage?: string;
   /** Class of the claims; undefined: the cluster's default. */
   readonly storageClass?: string;
   /** How containers are reached from outside. Default LoadBalancer. */
@@ -250,17 +253,6 @@ export interface PodOptions {
   readonly workload?: Workload | undefined;
 }
 
-/** A workload in the words of Kubernetes, which puts variables in the place of `$(NAME)` unless `$` is doubled. */
-export function runOf({ entrypoint, command, workingDir }: Workload, variables: string = names.environment): object {
-  const plain = (words: readonly string[]): string[] => words.map((word) => word.replaceAll('$', '$$$$'));
-  return {
-    envFrom: [{ secretRef: { name: variables } }],
-    ...(entrypoint === undefined ? {} : { command: plain(entrypoint) }),
-    ...(command === undefined ? {} : { args: plain(command) }),
-    ...(workingDir === undefined ? {} : { workingDir }),
-  };
-}
-
 /** The workload. */
 export function podManifest(
   naming: KubeNaming,
@@ -269,6 +261,7 @@ export function podManifest(
   { prepares, hasPullSecret, keysHash: keys, workload }: PodOptions,
 ): object {
   const { spec } = found;
+  const isOwn = settings.baseImage !== undefined && spec.image === parseImageReference(settings.baseImage).full;
   const isStateless = spec.mountPaths.length === 0;
   const confined = confinedOf(spec, hasPullSecret);
   const prepare = {
@@ -288,7 +281,7 @@ export function podManifest(
       {
         name: names.container,
         ...confined,
-        ...(workload === undefined ? {} : runOf(workload)),
+        ...(workload === undefined ? {} : runOf(workload, isOwn)),
         volumeMounts: [...dataMounts(spec), { name: 'keys', mountPath: '/etc/troupe' }],
       },
     ],
