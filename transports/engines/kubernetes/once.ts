@@ -66,7 +66,7 @@ export class KubeOnce {
     const { id } = spec;
     const { signal } = options;
     const found = (await this.#parts.look(id)) ?? (await this.#reserve(spec));
-    const place = { ...found, pod: names.once, spec: keptSpec(spec) };
+    const place = { ...found, pod: names.once, spec: keptSpec(spec, found.spec) };
     this.giveUp(id);
     await this.#remove(place);
     signal.throwIfAborted();
@@ -142,7 +142,7 @@ export class KubeOnce {
     const hasData = place.spec.mountPaths.length > 0;
     // What it has not is empty, or as its image has it, and goes with it.
     const data = { mountPaths: hasData ? place.spec.mountPaths : found.spec.mountPaths };
-    const confined = confinedOf(place.spec, hasPullSecret);
+    const confined = confinedOf(place.spec, settings, hasPullSecret);
     const fill = {
       name: names.prepare,
       ...confined,
