@@ -10,7 +10,7 @@ import { keptImage, nodeImage, pullProblem } from '../../transports/engines/kube
 const [OLD, NEW] = ['0'.repeat(16), 'f'.repeat(16)];
 const DIGEST = `sha256:${'a'.repeat(64)}`;
 const node = (version: string) => `troupe.invalid/node${version}`;
-const places = { baseImage: 'r.test/troupe/base:1', catalogImages: 'r.test/library/' };
+const places = { baseImage: 'r.test/troupe/base:1', catalogImages: 'r.test/library/', catalogToday: [node(`:${NEW}`)] };
 
 test('a container of the catalog keeps the recipe that it has, and no other image does', () => {
   assert.equal(keptImage(node(`:${NEW}`), undefined), node(`:${NEW}`));
@@ -36,12 +36,18 @@ test('its node pulls it from where the operator says, and without that it is tol
 
 test('one that is not there is told with the command that sends it', () => {
   const absent = new EngineError('image_not_found', 'manifest unknown');
-  const { code, message } = pullProblem(absent, node(`:${OLD}`), places);
+  const { code, message } = pullProblem(absent, node(`:${NEW}`), places);
   assert.equal(code, 'image_not_found');
   assert.match(
     message,
     /node of the catalog is not at r\.test\/library\/.*catalog --to r\.test\/library\/`\. manifest/,
   );
+  // The command sends no recipe of before.
+  for (const version of [`:${OLD}`, `@${DIGEST}`])
+    assert.match(
+      pullProblem(absent, node(version), places).message,
+      /not at r\.test\/library\/, as this container has it\. Change its image to another one, start it, and change/,
+    );
   assert.equal(pullProblem(absent, 'r.test/ann/app:1', places), absent);
   const away = new EngineError('unavailable', 'timed out');
   assert.equal(pullProblem(away, node(`:${OLD}`), places), away);

@@ -64,8 +64,9 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   const naming = kubeNaming(options.installation);
   const watches = new Map<Ending, ClusterCache>();
   const cache = () => [...watches.values()][0];
-  const { baseImage, pullAuth } = options;
-  const settings: ClusterSettings = { ...options.settings, baseImage };
+  const { baseImage, pullAuth, catalog = [] } = options;
+  const catalogToday = catalog.map(({ reference }) => reference);
+  const settings: ClusterSettings = { ...options.settings, baseImage, catalogToday };
   const containers = new KubeContainers(client, naming, { settings, cache, ...(pullAuth && { pullAuth }) });
   // A moment old at most while somebody watches; whoever acts on it looks at the one container first.
   const known = () => cache()?.read();
@@ -100,7 +101,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
     baseImage,
     // They were built elsewhere, and the nodes pull them.
-    builtIns: options.catalog ?? [],
+    builtIns: catalog,
     isBuilt: async () => undefined,
     check: async () =>
       `Kubernetes ${(await client.json('GET', '/version', versionAnswer, { timeoutMs: 30_000 })).gitVersion}`,

@@ -9,6 +9,8 @@ export interface OwnImagePlaces {
   readonly baseImage?: string;
   /** What stands before the names of the catalog's images in a registry, with a slash at its end. */
   readonly catalogImages?: string;
+  /** The references of the catalog's images, of this version's recipes. */
+  readonly catalogToday?: readonly string[];
 }
 
 /**
@@ -45,12 +47,14 @@ export function isOwnImage(image: string, { baseImage }: OwnImagePlaces): boolea
 /** What is in the way of a kept image, with what is to be done where it is one of the catalog that is not there. */
 export function pullProblem(error: EngineError, image: string, places: OwnImagePlaces): EngineError {
   const wanted = catalogVersion(image);
-  const { catalogImages = '' } = places;
+  const { catalogImages = '', catalogToday = [] } = places;
   if (wanted === undefined || error.code !== 'image_not_found') return error;
+  const todo = catalogToday.includes(image)
+    ? `or not for this kind of machine. The operator sends it there: \`troupe image catalog --to ${catalogImages}\`.`
+    : 'as this container has it. Change its image to another one, start it, and change it back: it has the newer then.';
   return new EngineError(
     'image_not_found',
-    `The image ${wanted.name} of the catalog is not at ${catalogImages}, or not for this kind of machine. The ` +
-      `operator sends it there: \`troupe image catalog --to ${catalogImages}\`. ${error.message}`,
+    `The image ${wanted.name} of the catalog is not at ${catalogImages}, ${todo} ${error.message}`,
     { cause: error },
   );
 }
