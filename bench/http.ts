@@ -235,7 +235,6 @@ const emptyEngine: Engine = {
   kind: 'memory',
   keepsFiles: true,
   resizesRunning: true,
-  runsBeside: true,
   shrinksStorage: true,
   reservedAliases: [],
   hasSuccessors: false,

@@ -19,14 +19,20 @@ interface OwnImages {
  */
 export function ownImage(given: string | undefined, { defaultImage, engine }: OwnImages): string | null | undefined {
   if (given === undefined || given === defaultImage) return null;
-  const name = builtInName(given) ?? given;
+  const name = builtInName(given) ?? pulledBuiltIn(given, engine)?.name ?? given;
   if (name === BASE_NAME && defaultImage === engine.baseImage) return null;
   return engine.builtIns.some((image) => image.name === name) ? builtInReference(name) : undefined;
 }
 
+/** The one of the platform's images that a reference of a registry stands for, in whatever version. */
+export function pulledBuiltIn(reference: string, { builtIns }: Pick<OwnImages['engine'], 'builtIns'>) {
+  const [, repository] = /^(.*?)(?::[^:/]*)?$/.exec(withoutDigest(reference)) ?? [];
+  return builtIns.find((image) => image.repository !== undefined && image.repository === repository);
+}
+
 /** The name of a row's image now, as its user knows it. */
-export function shownImage(row: { readonly image: string | null }, images: OwnImages): string {
-  return withoutDigest(imageOf(row, images));
+export function shownImage({ image }: { readonly image: string | null }, images: OwnImages): string {
+  return imageOf({ image: image && withoutDigest(image) }, images);
 }
 
 /** `name:tag` of `name:tag@sha256:...`. */
@@ -42,6 +48,8 @@ export function digestIn(image: string | null): string | undefined {
 /** The reference of a row's image now. */
 export function imageOf(row: { readonly image: string | null }, { defaultImage, engine }: OwnImages): string {
   if (row.image === null) return defaultImage;
+  // Held to what a container ran before.
+  if (digestIn(row.image) !== undefined) return row.image;
   const name = builtInName(row.image);
   return engine.builtIns.find((image) => image.name === name)?.reference ?? row.image;
 }

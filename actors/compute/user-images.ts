@@ -3,6 +3,7 @@ import { withTimeout } from '../../lib/waiting.ts';
 import { type ImageView, listImages } from '../../proto/compute/images.ts';
 import { callerOf, type Handler, handler } from '../service/dispatch.ts';
 import type { ComputeDeps } from './deps.ts';
+import { pulledBuiltIn } from './image-rules.ts';
 import type { ComputeUserState } from './user-state.ts';
 
 /** How long the engine may take to say whether an image is built, in milliseconds. */
@@ -23,7 +24,8 @@ export function imagesHandler(deps: ComputeDeps): Handler<ComputeUserState> {
       return [];
     });
     const prefix = `${deps.registryHost}/`;
-    const registry = (found ?? []).map(
+    const others = (found ?? []).filter((image) => pulledBuiltIn(image, deps.engine) === undefined);
+    const registry = others.map(
       (image): ImageView => ({
         name: image.startsWith(prefix) ? image.slice(prefix.length) : image,
         image,
@@ -34,7 +36,7 @@ export function imagesHandler(deps: ComputeDeps): Handler<ComputeUserState> {
   });
 }
 
-/** The images that the engine builds. Whether one is built is left out when the engine does not say so soon. */
+/** The images that the engine has besides. Whether one is built is left out when the engine does not say so soon. */
 async function catalogOf({ engine, defaultImage }: ComputeDeps): Promise<ImageView[]> {
   const others = engine.builtIns.filter(({ reference }) => reference !== defaultImage);
   return Promise.all(

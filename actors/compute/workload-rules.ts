@@ -9,7 +9,7 @@ import { isOwnImage } from './image-rules.ts';
 /** Which images are the platform's own, and what they run. */
 interface CommandRules {
   readonly defaultImage: string;
-  readonly engine: Pick<Engine, 'baseImage' | 'runsBeside'>;
+  readonly engine: Pick<Engine, 'baseImage'>;
 }
 
 type Variables = Readonly<Record<string, string>>;
@@ -54,7 +54,7 @@ function merged(before: Variables, change: WorkloadChange['env'] = {}): Record<s
 
 /**
  * Refuses `invalid_request` what an image of the platform would run in the place of its SSH server: an entrypoint, and
- * a command where the engine cannot run it beside the server.
+ * a command of a default image that may run none beside the server, as it is not the engine's own.
  */
 export function refuseCommand(
   image: string | null,
@@ -62,7 +62,7 @@ export function refuseCommand(
   { defaultImage, engine }: CommandRules,
 ): void {
   if (!isOwnImage(image)) return;
-  const takesCommand = engine.runsBeside && (image !== null || defaultImage === engine.baseImage);
+  const takesCommand = image !== null || defaultImage === engine.baseImage;
   if (entrypoint === null && (command === null || takesCommand)) return;
   const instead = takesCommand ? '"command", or ' : '';
   throw invalidField(

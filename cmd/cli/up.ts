@@ -170,7 +170,7 @@ async function registryFor(
   const { environment, log } = parts;
   const { holds, limitMb, close } = holdersOver(connection, log);
   teardown.add('database of the image registry', close);
-  const pinned = () => pinnedImages(connection, environment.DEFAULT_IMAGE, log);
+  const pinned = () => pinnedImages(connection, environment, log);
   const registry = await openOwnRegistry({ ...parts, port: registryPort(portOffset), pinned, holds, limitMb });
   teardown.add('image registry', () => registry.close());
   return registry;

@@ -10,6 +10,7 @@ import type { ClientCommandOptions } from './session.ts';
 
 const inSsh = actionsOf(() => import('./ssh.ts'));
 const inImages = actionsOf(() => import('./images/images.ts'));
+const inCatalog = actionsOf(() => import('./images/catalog.ts'));
 const inLogin = actionsOf(() => import('./login.ts'));
 const inWatch = actionsOf(() => import('./watch.ts'));
 
@@ -57,6 +58,22 @@ export function addOwnImages(program: Command): void {
       'your name at the other registry; the password is typed, or piped in (default: as `docker login` kept it)',
     )
     .action(inImages((of) => of.importImage));
+  clientCommand(
+    image,
+    'catalog [images...]',
+    "build the platform's own images on this machine, for a cluster, and send them to a registry",
+  )
+    .summary("build the platform's own images, and send them to a registry")
+    .option(
+      '--to <place>',
+      "where they go, such as registry.example.com/library/ (default: library of the platform's registry)",
+    )
+    .option(
+      '--username <name>',
+      'your name at the registry of --to; the password is typed, or piped in (default: as `docker login` kept it)',
+    )
+    .option('--again', 'also those that are there, with the packages of today')
+    .action(inCatalog((of) => of.sendCatalog));
   clientCommand(image, 'rm <name>', 'remove NAME:TAG from the registry').action(inImages((of) => of.removeImage));
 }
 

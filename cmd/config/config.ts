@@ -198,6 +198,12 @@ const variables = z.object({
   REGISTRY_S3_SECRET_KEY: matching(/^[\x21-\x7e]{1,256}$/, 'must be 1 to 256 visible characters').optional(),
   REGISTRY_USER_MB: digits(/^[0-9]{1,9}$/, 'must be a number of MiB, or 0 for no limit').prefault('20480'),
   DEFAULT_IMAGE: text,
+  CATALOG_IMAGES: matching(
+    /^[a-z0-9.-]+(:[0-9]{1,5})?(\/[a-z0-9]+([._-]+[a-z0-9]+)*)+\/?$/,
+    'must be where images of a registry are, such as registry.example.com/library/',
+  )
+    .transform((place) => place.replace(/\/?$/, '/'))
+    .optional(),
   COMPUTE_ENGINE: z.enum(['docker', 'kubernetes']).default('docker'),
   KUBECONFIG: text,
   KUBERNETES_NAMESPACE: text,

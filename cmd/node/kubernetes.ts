@@ -6,6 +6,7 @@ import type { PullAuth } from '../../actors/auth/registry/pull-credential.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { MetricsSource } from '../../proto/ports/metrics-source.ts';
+import { catalogAt } from '../../transports/engines/docker/image/sent-images.ts';
 import type { KubeAccess } from '../../transports/engines/kubernetes/access.ts';
 import { kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';
 import { kubernetesMetrics } from '../../transports/engines/kubernetes/metrics.ts';
@@ -39,16 +40,19 @@ export async function openKubernetes(
   const platformNamespace =
     environment.KUBERNETES_NAMESPACE ??
     (existsSync(namespaceFile) ? readFileSync(namespaceFile, 'utf8').trim() : undefined);
+  const { CATALOG_IMAGES: catalogImages } = environment;
   const engine = kubernetesEngine({
     access: accessOf(environment),
     installation,
     baseImage: environment.DEFAULT_IMAGE,
+    ...(catalogImages === undefined ? {} : { catalog: await catalogAt(catalogImages) }),
     log,
     ...(pullAuth === undefined ? {} : { pullAuth }),
     settings: {
       ...(environment.KUBERNETES_STORAGE_CLASS === undefined
         ? {}
         : { storageClass: environment.KUBERNETES_STORAGE_CLASS }),
+      ...(catalogImages === undefined ? {} : { catalogImages }),
       serviceType: environment.KUBERNETES_SERVICE_TYPE,
       anyArchitecture: environment.KUBERNETES_ARCHITECTURE === 'any',
       ...(platformNamespace === undefined ? {} : { platformNamespace }),

@@ -207,8 +207,6 @@ export interface Engine {
   readonly resizesRunning: boolean;
   /** Whether its storage can become smaller. */
   readonly shrinksStorage: boolean;
-  /** Whether its own images run a `command` beside their SSH server, and not in its place. */
-  readonly runsBeside: boolean;
   /** What it cannot give as an alias in a private network (`join`). */
   readonly reservedAliases: readonly string[];
   /** Whether it has successors (`beginSuccessor`). */
@@ -220,10 +218,10 @@ export interface Engine {
   readonly fileAccess: ContainerFiles;
   /** The reference under which the built-in base image goes. */
   readonly baseImage: string;
-  /** Those that it builds beside the base image. */
+  /** Those that it has beside the base image. */
   readonly builtIns: readonly BuiltInImage[];
-  /** Whether one of `builtIns` is built already. Rejects with EngineError. */
-  isBuilt(reference: string): Promise<boolean>;
+  /** Whether one of `builtIns` is built already; undefined: it builds none. Rejects with EngineError. */
+  isBuilt(reference: string): Promise<boolean | undefined>;
   /** Rejects `unavailable` with what is wrong; resolves with the engine's version for people. */
   check(): Promise<string>;
   /**
@@ -368,7 +366,7 @@ export const SSH_SERVERS: readonly string[] = [
   '/usr/bin/dropbear',
 ];
 
-/** An image that the engine builds on its machine when it is first asked for. */
+/** An image of the platform that the engine builds when it is first asked for, or that was built for it elsewhere. */
 export interface BuiltInImage {
   /** By which users choose it, such as `node`. */
   readonly name: string;
@@ -376,6 +374,8 @@ export interface BuiltInImage {
   readonly title: string;
   /** `troupe.invalid/<name>:<hash of the recipe>` (proto/built-in-images.ts). */
   readonly reference: string;
+  /** Where it is pulled from, `host/path/<name>`; absent where it is built. */
+  readonly repository?: string;
 }
 
 /** Images that users have beside the built-in ones. */

@@ -123,11 +123,4 @@ describe('images of the catalog', () => {
     const { message } = await refused('invalid_request', change);
     assert.match(message, /"entrypoint" .* run "command", or an executable file \/root\/\.troupe\/start beside/);
   });
-
-  test('take no command where the engine would run it in the place of their SSH server', async (t) => {
-    const compute = await openCompute(t, { ...images, engine: { ...images.engine, runsBeside: false } });
-    const create = compute.create(ann, { image: 'node', command: ['node'] });
-    const { message } = await refused('invalid_request', create);
-    assert.match(message, /"command" .* run an executable file \/root\/\.troupe\/start beside/);
-  });
 });

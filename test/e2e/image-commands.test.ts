@@ -177,10 +177,11 @@ describe('images of one’s own at the command line', { skip, timeout: 240_000 }
       ['push', saved, 'ann/app:2'],
       ['rm', 'ann/app:1'],
       ['push', saved, 'library/app:1'],
+      ['catalog', 'node'],
     ]) {
       const { code, stderr } = await as('bob', 'image', ...words);
       assert.equal(code, 4, stderr);
-      assert.match(stderr, /You may not .*push.* at (ann|library)\/app/);
+      assert.match(stderr, /You may not .*push.* at (ann\/app|library\/(app|node))/);
     }
     assert.ok((await listed('ann')).includes(`${host}/ann/app:1`));
   });
@@ -294,5 +295,25 @@ describe('images of one’s own at the command line', { skip, timeout: 240_000 }
     assert.equal((await as('ann', 'image', 'push', cut, 'bad:1')).code, 2);
     assert.equal((await as('ann', 'image', 'push', saved, 'Bad Name')).code, 2);
     assert.ok(!(await listed('ann')).some((name) => name.includes('bad')));
+  });
+
+  test('the administrator builds an image of the platform, which comes into library', {
+    skip: process.env.TROUPE_TEST_SLOW === '1' ? skipWithout('mmdebstrap') : 'builds Debian: set TROUPE_TEST_SLOW=1',
+    timeout: 600_000,
+  }, async () => {
+    const env = { XDG_CONFIG_HOME: join(folder, 'admin'), NO_COLOR: '1' };
+    const words = ['login', '--data', platform.data, '--user', 'admin', '--password-stdin'];
+    const login = await troupe(words, { env, input: `${platform.ready.admin.password}\n` });
+    assert.equal(login.code, 0, login.stderr);
+    const sent = await troupe(['image', 'catalog', 'base', '--json'], { env });
+    assert.equal(sent.code, 0, sent.stderr);
+    const [base] = z
+      .looseObject({ images: z.array(z.looseObject({ image: z.string(), sent: z.boolean() })) })
+      .parse(JSON.parse(sent.stdout)).images;
+    assert.equal(base?.sent, true);
+    assert.ok(base.image.startsWith(`${host}/library/base:`));
+    assert.ok((await listed('ann')).includes(base.image));
+    const again = await troupe(['image', 'catalog', 'base', '--json'], { env });
+    assert.match(again.stdout, /"sent":false/);
   });
 });

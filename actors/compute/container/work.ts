@@ -237,7 +237,7 @@ async function launch(
   const image = imageOf(row, deps);
   const isBuiltHere = builtInName(image) !== undefined;
   const asksAlways = pullsAlways(engine, row, image);
-  if (isBuiltHere && !(await engine.isBuilt(image))) progress({ type: 'building' });
+  if (isBuiltHere && (await engine.isBuilt(image)) === false) progress({ type: 'building' });
   const auth = authFor(deps, row, image);
   await engine.ensureImage(image, {
     always: asksAlways,
@@ -354,7 +354,7 @@ async function ready(
   row: ContainerRow,
   { address, externalAddress, startedAt }: ContainerState,
 ): Promise<Report> {
-  const digest = isOwnImage(row.image) ? undefined : await engine.imageDigest(row.id);
+  const digest = row.image === null ? undefined : await engine.imageDigest(row.id);
   const reached = { address, externalAddress: externalAddress ?? null, startedAt };
   return { type: 'ready', ...reached, ...(digest === undefined ? {} : { digest }) };
 }

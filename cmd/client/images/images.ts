@@ -28,7 +28,7 @@ export async function pushImage(file: string, text: string, options: ClientComma
   const name = imageName(text, host, await usernameOf(session));
   const archive = await ImageArchive.open(file);
   const image = await archive.image(architecture);
-  const repository = new Repository(session, url, name, ['pull', 'push']);
+  const repository = Repository.own(session, url, name, ['pull', 'push']);
   const counts = { sent: 0, present: 0 };
   const note = (line: string): void => {
     if (session.out.isTerminal && !session.out.json) session.out.note(line);
@@ -83,7 +83,7 @@ export async function importImage(text: string, to: string | undefined, options:
       : machine && keptLogin(machine, from.host);
   const source = new ImageSource(from, login);
   const image = await source.image(architecture);
-  const repository = new Repository(session, url, name, ['pull', 'push']);
+  const repository = Repository.own(session, url, name, ['pull', 'push']);
   const digest = digestOf(image.bytes);
   const counts = { sent: 0, present: 0 };
   for (const [i, blob] of image.blobs.entries()) {
@@ -114,7 +114,7 @@ export async function removeImage(text: string, options: ClientCommandOptions): 
   const { host, url } = await registryOf(session);
   if (!/:[^/]+$/.test(text)) throw new ClientFailure('usage', `Name the tag, too: ${text}:latest, for example.`);
   const name = imageName(text, host, await usernameOf(session));
-  const repository = new Repository(session, url, name, ['pull', 'push', 'delete']);
+  const repository = Repository.own(session, url, name, ['pull', 'push', 'delete']);
   const found = await repository.manifest(name.tag);
   if (found === undefined)
     throw new ClientFailure('missing', `There is no ${referenceOf(name)}: \`troupe image ls\` lists what there is.`);

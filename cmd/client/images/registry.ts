@@ -18,7 +18,7 @@ const MOST_BYTES = 4 * 1024 * 1024;
 export const ACCEPTED = [MEDIA.dockerManifest, MEDIA.ociManifest, MEDIA.dockerList, MEDIA.ociIndex].join(', ');
 
 /** What is in a registry under a name. */
-interface ImageName {
+export interface ImageName {
   readonly host: string;
   readonly repository: string;
   readonly tag: string;
@@ -37,22 +37,39 @@ export function imageName(text: string, host: string, username: string): ImageNa
   return { host, repository, tag };
 }
 
-/** One repository of the registry. */
+/** What a request of a repository carries, asked before each: tokens are short-lived. */
+type Authorization = () => Promise<string | undefined>;
+
+/** One repository of a registry. */
 export class Repository {
-  readonly #session: FileSession;
   readonly #url: string;
   readonly #name: ImageName;
-  readonly #actions: readonly Action[];
+  readonly #authorization: Authorization;
   readonly #request: ReturnType<typeof requester>;
-  #token: { readonly text: string; readonly until: number } | undefined;
 
-  /** `url`: of the registry, as it is reached from here. */
-  constructor(session: FileSession, url: string, name: ImageName, actions: readonly Action[]) {
-    this.#session = session;
+  /** One of the platform's registry. `url`: of the registry, as it is reached from here. */
+  static own(session: FileSession, url: string, name: ImageName, actions: readonly Action[]): Repository {
+    return new Repository(url, name, ownBearer(session, name.repository, actions), session.profile);
+  }
+
+  /** `profile`: whose authority is trusted. */
+  constructor(
+    url: string,
+    name: ImageName,
+    authorization: Authorization,
+    profile: Pick<FileSession['profile'], 'authority'>,
+  ) {
     this.#url = url;
     this.#name = name;
-    this.#actions = actions;
-    this.#request = requester(session.profile);
+    this.#authorization = authorization;
+    this.#request = requester(profile);
+  }
+
+  /** Begins an upload and gives it up: who may send nothing is refused. */
+  async tryUpload(): Promise<void> {
+    const begun = await this.#send('POST', 'blobs/uploads/');
+    // One that stays is thrown away by the registry.
+    await this.#send('DELETE', this.#uploadOf(begun).href).catch(() => undefined);
   }
 
   /** Whether it has the blob. */
@@ -63,20 +80,23 @@ export class Repository {
   /** Sends a blob whose digest and size are known. */
   async putBlob(digest: string, size: number, body: Readable): Promise<void> {
     const begun = await this.#send('POST', 'blobs/uploads/');
-    const url = new URL(begun.header('location') ?? '', `${this.#url}/v2/${this.#name.repository}/blobs/uploads/`);
+    const url = this.#uploadOf(begun);
     url.searchParams.set('digest', digest);
     await this.#send('PUT', url.href, { body, length: size, type: 'application/octet-stream' });
   }
 
-  /** Puts a manifest under a tag. Resolves with its digest. */
-  async putManifest(bytes: Buffer, mediaType: string): Promise<string> {
+  /** Puts a manifest under the tag, or under its digest alone. Resolves with its digest. */
+  async putManifest(bytes: Buffer, mediaType: string, under: 'tag' | 'digest' = 'tag'): Promise<string> {
+    const digest = digestOf(bytes);
     const body = { body: Readable.from([bytes]), length: bytes.length, type: mediaType };
-    await this.#send('PUT', `manifests/${this.#name.tag}`, body);
-    return digestOf(bytes);
+    await this.#send('PUT', `manifests/${under === 'tag' ? this.#name.tag : digest}`, body);
+    return digest;
   }
 
-  /** The manifest under a tag; undefined without one. */
-  async manifest(tag: string): Promise<{ readonly bytes: Buffer; readonly mediaType: string } | undefined> {
+  /** The manifest under a tag, its own unless another is named; undefined without one. */
+  async manifest(
+    tag: string = this.#name.tag,
+  ): Promise<{ readonly bytes: Buffer; readonly mediaType: string } | undefined> {
     const answer = await this.#unlessMissing(this.#send('GET', `manifests/${tag}`, { accept: ACCEPTED }));
     if (answer === undefined) return undefined;
     return { bytes: answer.bytes, mediaType: answer.header('content-type') ?? MEDIA.ociManifest };
@@ -87,6 +107,10 @@ export class Repository {
     await this.#send('DELETE', `manifests/${digest}`);
   }
 
+  #uploadOf(begun: ByteAnswer): URL {
+    return new URL(begun.header('location') ?? '', `${this.#url}/v2/${this.#name.repository}/blobs/uploads/`);
+  }
+
   async #send(
     method: string,
     path: string,
@@ -94,8 +118,11 @@ export class Repository {
   ): Promise<ByteAnswer & { readonly bytes: Buffer }> {
     const { repository } = this.#name;
     const url = path.startsWith('http') ? path : `${this.#url}/v2/${repository}/${path}`;
+    // Where blobs are sent to elsewhere, nobody there is told who comes.
+    const isHere = new URL(url).origin === new URL(this.#url).origin;
+    const authorization = isHere ? await this.#authorization() : undefined;
     const headers = {
-      authorization: `Bearer ${await this.#bearer()}`,
+      ...(authorization === undefined ? {} : { authorization }),
       ...(type === undefined ? {} : { 'content-type': type }),
       ...(accept === undefined ? {} : { accept }),
     };
@@ -107,14 +134,24 @@ export class Repository {
     return { ...answer, bytes };
   }
 
-  async #bearer(): Promise<string> {
-    if (this.#token !== undefined && Date.now() < this.#token.until) return this.#token.text;
-    const { repository } = this.#name;
+  async #unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
+    return answer.catch((error: unknown) => {
+      if (error instanceof TroupeError && error.status === 404) return undefined;
+      throw error;
+    });
+  }
+}
+
+/** The platform's own token for a repository, made anew as it grows old. */
+function ownBearer(session: FileSession, repository: string, actions: readonly Action[]): Authorization {
+  let kept: { readonly text: string; readonly until: number } | undefined;
+  return async () => {
+    if (kept !== undefined && Date.now() < kept.until) return kept.text;
     const until = Date.now() + TOKEN_MS;
-    const scope = `repository:${repository}:${this.#actions.join(',')}`;
-    const { token, access } = await this.#session.client.call('ownRegistryToken', { query: { scope } });
+    const scope = `repository:${repository}:${actions.join(',')}`;
+    const { token, access } = await session.client.call('ownRegistryToken', { query: { scope } });
     const granted = access.find((each) => each.repository === repository)?.actions ?? [];
-    const lacking = this.#actions.filter((action) => !granted.includes(action));
+    const lacking = actions.filter((action) => !granted.includes(action));
     // While the disk is full this right is left out for everybody.
     if (lacking.join() === 'push' && granted.includes('delete'))
       throw new ClientFailure(
@@ -127,16 +164,9 @@ export class Repository {
         'forbidden',
         `You may not ${lacking.join(' and ')} at ${repository}: yours are the repositories that begin with your name.`,
       );
-    this.#token = { text: token, until };
-    return token;
-  }
-
-  async #unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
-    return answer.catch((error: unknown) => {
-      if (error instanceof TroupeError && error.status === 404) return undefined;
-      throw error;
-    });
-  }
+    kept = { text: `Bearer ${token}`, until };
+    return kept.text;
+  };
 }
 
 /** Where the registry is, as it is named and as it is reached from here. Rejects with ClientFailure without one. */

@@ -26,7 +26,7 @@ export async function tagSizes(
   const waiting = own.map(({ image }) => imageName(image, host, username));
   const look = async () => {
     for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
-      const repository = repositories.get(name.repository) ?? new Repository(session, url, name, ['pull']);
+      const repository = repositories.get(name.repository) ?? Repository.own(session, url, name, ['pull']);
       repositories.set(name.repository, repository);
       parts.set(referenceOf(name), await partsOf(repository, name.tag));
     }

@@ -1,23 +1,13 @@
 /** An image in a registry elsewhere (OCI distribution specification; token specification). */
 import { Readable } from 'node:stream';
-import { z } from 'zod';
-import { errorText } from '../../../lib/errors.ts';
-import { jsonOf, readAtMost } from '../../../lib/input.ts';
 import { ClientFailure } from '../failure.ts';
 import { MEDIA } from './archive.ts';
 import { archivedConfig, archivedIndex, archivedManifest, type Descriptor } from './archive-json.ts';
-import { ACCEPTED, digestOf } from './registry.ts';
+import { digestOf } from './registry.ts';
+import { addressOfRegistry, answerToChallenge, askRegistry, wholeAnswer } from './registry-login.ts';
 import type { SourceLogin } from './source-login.ts';
 
-const MOST_JSON_BYTES = 4 * 1024 * 1024;
-/** How long an answer may take to begin, ms. */
-const ANSWER_MS = 60_000;
 const HUB = 'docker.io';
-/** An answer of a token server; some call the token so, some the other way. */
-const tokenSchema = z
-  .object({ token: z.string().min(1), access_token: z.string().min(1) })
-  .partial()
-  .transform(({ token, access_token }) => token ?? access_token);
 
 /** Where an image is. */
 interface SourceName {
@@ -62,10 +52,7 @@ export class ImageSource {
   constructor(name: SourceName, login?: SourceLogin) {
     this.#name = name;
     this.#login = login;
-    const host = name.host === HUB ? 'registry-1.docker.io' : name.host;
-    // As Docker does it: registries on this machine speak plain HTTP.
-    const scheme = isLoopback(host.replace(/:\d+$/, '')) ? 'http' : 'https';
-    this.#base = `${scheme}://${host}/v2/${name.repository}`;
+    this.#base = `${addressOfRegistry(name.host)}/v2/${name.repository}`;
   }
 
   /** The image for machines of `architecture`. Rejects with ClientFailure when there is none. */
@@ -125,19 +112,19 @@ export class ImageSource {
     );
   }
 
-  async #whole(response: Response): Promise<Buffer> {
-    const bytes = await readAtMost(response.body ?? Readable.from([]), MOST_JSON_BYTES);
-    if (bytes === undefined) throw new ClientFailure('failed', `The answer of ${this.#name.host} is too long.`);
-    return bytes;
+  #whole(response: Response): Promise<Buffer> {
+    return wholeAnswer(this.#name.host, response);
   }
 
   async #get(path: string): Promise<Response> {
     const { host, repository, version } = this.#name;
-    let response = await this.#ask(`${this.#base}/${path}`, this.#authorization);
+    let response = await askRegistry(host, `${this.#base}/${path}`, this.#authorization);
     if (response.status === 401) {
       await response.body?.cancel();
-      this.#authorization = await this.#authorized(response.headers.get('www-authenticate') ?? '');
-      response = await this.#ask(`${this.#base}/${path}`, this.#authorization);
+      const challenge = response.headers.get('www-authenticate') ?? '';
+      const asked = { host, repository, actions: 'pull', login: this.#login };
+      this.#authorization = await answerToChallenge(challenge, asked);
+      response = await askRegistry(host, `${this.#base}/${path}`, this.#authorization);
     }
     if (response.ok) return response;
     await response.body?.cancel();
@@ -158,46 +145,4 @@ export class ImageSource {
           );
     throw new ClientFailure('unreachable', `${host} answered with status ${response.status}: try it again later.`);
   }
-
-  /** What a request carries from now on: a token from where the registry says, or the login itself. */
-  async #authorized(challenge: string): Promise<string | undefined> {
-    const basic = this.#login === undefined ? undefined : basicOf(this.#login);
-    if (/^basic /i.test(challenge)) return basic;
-    const field = (name: string) => new RegExp(`${name}="([^"]*)"`).exec(challenge)?.[1];
-    const realm = URL.canParse(field('realm') ?? '') ? new URL(field('realm') ?? '') : undefined;
-    if (realm === undefined || !/^bearer /i.test(challenge)) return undefined;
-    // A password goes over plain HTTP only to this machine, and only if the registry is there, too.
-    const isPlainHere = isLoopback(realm.hostname) && (basic === undefined || this.#base.startsWith('http:'));
-    if (realm.protocol !== 'https:' && !isPlainHere) return undefined;
-    const service = field('service');
-    if (service !== undefined) realm.searchParams.set('service', service);
-    realm.searchParams.set('scope', `repository:${this.#name.repository}:pull`);
-    // A login that is over must not stand in the way of what anybody may pull.
-    for (const login of basic === undefined ? [undefined] : [basic, undefined]) {
-      const text = (await this.#whole(await this.#ask(realm.href, login))).toString('utf8');
-      const token = tokenSchema.safeParse(jsonOf(text)).data;
-      if (token !== undefined) return `Bearer ${token}`;
-    }
-    return undefined;
-  }
-
-  async #ask(url: string, authorization: string | undefined): Promise<Response> {
-    // Where it is led to another host, `fetch` leaves the authorization out.
-    const headers = { accept: ACCEPTED, ...(authorization === undefined ? {} : { authorization }) };
-    const late = new AbortController();
-    const timer = setTimeout(() => late.abort(new Error('there was no answer in time')), ANSWER_MS);
-    try {
-      return await fetch(url, { headers, signal: late.signal });
-    } catch (cause) {
-      const why = errorText(cause instanceof Error && cause.cause !== undefined ? cause.cause : cause);
-      throw new ClientFailure('unreachable', `${this.#name.host} cannot be reached: ${why}`, { cause });
-    } finally {
-      clearTimeout(timer);
-    }
-  }
 }
-
-const isLoopback = (host: string): boolean => /^(localhost|127\.\d+\.\d+\.\d+)$/.test(host);
-
-const basicOf = ({ username, password }: SourceLogin): string =>
-  `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;

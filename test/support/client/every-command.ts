@@ -213,6 +213,9 @@ function containers(): CommandStep[] {
     said('image import nginx:1.27 web:1', /This platform has no image registry/, { code: 6 }),
     deed('image import nginx:1.27 web:1', failure('state'), { code: 6 }),
     deed('image rm app:1', failure('state'), { code: 6 }),
+    said('image catalog node', /This platform has no image registry/, { code: 6 }),
+    said('image catalog nothing', /There is no nothing in the catalog: it has base, node, python/, { code: 2 }),
+    deed('image catalog --to nowhere', failure('usage'), { code: 2 }),
     deed('pull-policy box missing', settings.setPullPolicy.reply),
     // Its image is none of the platform's own.
     {

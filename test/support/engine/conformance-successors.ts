@@ -4,6 +4,7 @@ import { it } from 'node:test';
 import { type ContainerSpec, type PrivateNetwork, successorId } from '../../../proto/ports/engine.ts';
 import { until } from '../until.ts';
 import { keys, rejectsWith, type Suite } from './conformance-suite.ts';
+import { eventually } from './eventually.ts';
 
 /** What an engine promises about a second container beside one that runs, which takes its place. */
 export function successorsConformance(suite: () => Suite): void {
@@ -32,6 +33,19 @@ export function successorsConformance(suite: () => Suite): void {
     );
     await engine.remove(id);
     for (const one of [id, next]) assert.equal(await engine.inspect(one), undefined);
+  });
+
+  it('runs a command of the successor beside its SSH server', async () => {
+    const { engine, under } = suite();
+    const id = await suite().started({ mountPaths: [] });
+    const command = ['sh', '-c', 'while :; do sleep 1; done', '$(REVISION)'];
+    const spec = suite().again({ id, mountPaths: [], isConfigured: true });
+    await engine.beginSuccessor(spec, keys, { env: { REVISION: 'second' }, command }, undefined);
+    await suite().answers(successorId(id));
+    await engine.promote(id, undefined);
+    await eventually(async () => assert.deepEqual((await under.seen(id)).words, command));
+    await suite().answers(id);
+    await engine.remove(id);
   });
 
   it('gives the successor the place of its container, which runs on until it is ended', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { Engine, Workload } from '../../../proto/ports/engine.ts';
-import { INIT } from '../../../transports/engines/docker/naming.ts';
+import { INIT } from '../../../transports/engines/common/workload.ts';
 import { keys, type SeenWorkload, type Suite } from './conformance-suite.ts';
 import { eventually } from './eventually.ts';
 
@@ -11,7 +11,7 @@ const SECRET = 'canary-7f3a9c';
 
 /** What workloads of this container see, from the kernel: what the engine's init began, or is. */
 export async function seenFromInside(engine: Engine, id: string): Promise<SeenWorkload> {
-  const script = `w=1; case "$(cat /proc/1/comm)" in *init*|tini) for d in /proc/[0-9]*; do
+  const script = `w=1; case "$(cat /proc/1/comm)" in troupe-init) ;; *init*|tini) for d in /proc/[0-9]*; do
     [ "$(sed -n 's/^PPid:[[:space:]]*//p' "$d/status" 2>/dev/null)" = 1 ] && w=\${d#/proc/}; done;; esac
     cat /proc/$w/environ; printf '\\001'; cat /proc/$w/cmdline; printf '\\001'; readlink /proc/$w/cwd`;
   const [environ = '', words = '', folder = ''] = (await said(engine, id, ['sh', '-c', script])).split('\u0001');
@@ -64,6 +64,7 @@ export function workloadConformance(suite: () => Suite): void {
       for (const [name, value] of Object.entries(env)) assert.equal(seen.env[name], value, name);
       assert.deepEqual(seen.words, SLEEPER);
     });
+    await suite().answers(id);
     assert.ok(!(await under.description(id)).includes(SECRET));
     assert.equal(await said(engine, id, ['sh', '-c', 'echo $PLAIN']), under.runsScripts ? 'a b\n' : '$PLAIN\n');
     await engine.remove(id);
@@ -92,7 +93,7 @@ export function workloadConformance(suite: () => Suite): void {
     await engine.create(suite().again({ id, isConfigured: true }));
     await engine.start(id, keys, { env: { LATER: 'yes' }, command: SLEEPER });
     await sees(id, ({ env, words }) => assert.deepEqual([env.LATER, words], ['yes', SLEEPER]));
-    if (engine.runsBeside) await suite().answers(id);
+    await suite().answers(id);
     if (engine.keepsFiles) assert.equal(await under.readFile(id, '/opt/installed'), '/opt/installed');
     await engine.stop(id, 1);
     await engine.create(suite().again({ id }));

@@ -102,8 +102,6 @@ export interface MemoryEngineOptions {
   readonly keepsFiles?: boolean;
   /** What `Engine.resizesRunning` and `Engine.shrinksStorage` say. Default true. */
   readonly resizesRunning?: boolean;
-  /** What `Engine.runsBeside` says. Default true. */
-  readonly runsBeside?: boolean;
   readonly shrinksStorage?: boolean;
   /** What `Engine.reservedAliases` says. Default none. */
   readonly reservedAliases?: readonly string[];
@@ -275,7 +273,6 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     kind: 'memory',
     keepsFiles: options.keepsFiles ?? true,
     resizesRunning: options.resizesRunning ?? true,
-    runsBeside: options.runsBeside ?? true,
     shrinksStorage: options.shrinksStorage ?? true,
     reservedAliases: options.reservedAliases ?? [],
     hasSuccessors: options.hasSuccessors ?? false,

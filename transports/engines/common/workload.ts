@@ -2,6 +2,9 @@
 import { quotedWord } from '../../../lib/shell-word.ts';
 import type { Workload } from '../../../proto/ports/engine.ts';
 
+/** The main process of the platform's own images (deploy/base-image): it runs its arguments beside the SSH server. */
+export const INIT = '/usr/local/sbin/troupe-init';
+
 /** Where a container has its environment as a script: what is begun in it later reads it there. */
 export const ENVIRONMENT_FILE = '/etc/troupe/env';
 

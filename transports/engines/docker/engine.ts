@@ -95,7 +95,6 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     kind: 'docker',
     keepsFiles: true,
     resizesRunning: true,
-    runsBeside: true,
     shrinksStorage: true,
     reservedAliases: [],
     hasSuccessors: true,

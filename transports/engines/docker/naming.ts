@@ -4,9 +4,6 @@ import { EngineError } from '../../../proto/ports/engine.ts';
 /** A volume is mounted there in every container, for reading only. It holds the platform's keys (keys.ts). */
 export const KEYS_FOLDER = '/etc/troupe';
 
-/** The main process of the platform's own images (deploy/base-image): it runs its arguments beside the SSH server. */
-export const INIT = '/usr/local/sbin/troupe-init';
-
 /** No health checks, whatever the image asks for: they run outside the container's share of the processors. */
 export const noHealthcheck = { Test: ['NONE'] } as const;
 

@@ -7,8 +7,8 @@
 import { quotedWord } from '../../../lib/shell-word.ts';
 import type { TarEntry } from '../../../lib/tar.ts';
 import { EngineError, type Workload } from '../../../proto/ports/engine.ts';
-import { ENVIRONMENT_FILE, environmentScript, wordsOf } from '../common/workload.ts';
-import { INIT, KEYS_FOLDER } from './naming.ts';
+import { ENVIRONMENT_FILE, environmentScript, INIT, wordsOf } from '../common/workload.ts';
+import { KEYS_FOLDER } from './naming.ts';
 
 const RUN_FILE = `${KEYS_FOLDER}/run`;
 const SHELL = '/bin/sh';

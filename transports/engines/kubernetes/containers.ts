@@ -111,13 +111,12 @@ export class KubeContainers {
    * not run goes. `fence` as in `Engine.create`: what it waits for may take a minute.
    */
   async create(spec: ContainerSpec, fence: () => void = () => {}): Promise<void> {
-    const kept = keptSpec(spec);
     const namespace = this.#naming.namespace(spec.userId, spec.id);
     const deadline = Date.now() + GONE_MS;
     for (let wait = 100; ; wait = Math.min(1000, wait * 1.5)) {
-      const written = await this.#writes.run(() => this.#write(namespace, spec, kept, fence));
+      const written = await this.#writes.run(() => this.#write(namespace, spec, fence));
       if (written !== 'going') {
-        const { pod, place } = written;
+        const { pod, place, kept } = written;
         if (pod === undefined || workloadOf(pod)?.state.running !== undefined) return;
         if (pod.metadata.annotations[SPEC_ANNOTATION] === JSON.stringify(kept)) return;
         fence();
@@ -135,14 +134,14 @@ export class KubeContainers {
   async #write(
     namespace: string,
     spec: ContainerSpec,
-    kept: KeptSpec,
     fence: () => void,
-  ): Promise<{ pod: PodView | undefined; place: PodPlace } | 'going'> {
+  ): Promise<{ pod: PodView | undefined; place: PodPlace; kept: KeptSpec } | 'going'> {
     const path = `/api/v1/namespaces/${namespace}`;
     const present = await getIfThere(this.#client, path, objectView);
     const isOurs = present === undefined || this.#naming.idOf(present.metadata.labels) === spec.id;
     if (!isOurs) throw new EngineError('refused', `The namespace ${namespace} belongs to somebody else.`);
     if (present?.metadata.deletionTimestamp != null) return 'going';
+    const kept = keptSpec(spec, present && foundOf(this.#naming, present)?.spec);
     fence();
     const leadsTo = present?.metadata.annotations[POD_ANNOTATION];
     const around = surroundings(this.#naming, spec, this.#settings, leadsTo).map(
@@ -163,7 +162,7 @@ export class KubeContainers {
     ];
     const failed = (await Promise.allSettled(writes)).find((one) => one.status === 'rejected');
     const place = { namespace, pod: podNameOf(made.metadata.annotations) };
-    if (failed === undefined) return { pod: await this.pods.of(place), place };
+    if (failed === undefined) return { pod: await this.pods.of(place), place, kept };
     if (failed.reason instanceof KubeReplyError && failed.reason.isTerminating) return 'going';
     throw failed.reason;
   }

@@ -1,10 +1,15 @@
 import { z } from 'zod';
 import type { Ending } from '../../../proto/ports/ending.ts';
-import { type Engine, EngineError, SSH_SERVERS, type Workload } from '../../../proto/ports/engine.ts';
+import {
+  type BuiltInImage,
+  type Engine,
+  EngineError,
+  SSH_SERVERS,
+  type Workload,
+} from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { connectTcp, dialAddress } from '../common/dial-tcp.ts';
 import { filesByCommands } from '../common/files.ts';
-import { parseImageReference } from '../common/image-reference.ts';
 import { endSessionsScript } from '../common/ssh-sessions.ts';
 import type { KubeAccess } from './access.ts';
 import { ClusterCache } from './cache.ts';
@@ -17,6 +22,7 @@ import { readKubeLogs } from './logs.ts';
 import { type ClusterSettings, keysText } from './manifests.ts';
 import { kubeNaming } from './naming.ts';
 import { reservedAliases } from './network-objects.ts';
+import { keptImage, nodeImage } from './own-images.ts';
 import type { PodPlace } from './pods.ts';
 import { KubeUsage } from './usage.ts';
 import { digestOf } from './views.ts';
@@ -29,6 +35,8 @@ export interface KubernetesEngineOptions {
   readonly installation: string;
   /** Where the nodes find the image of containers that name none. */
   readonly baseImage: string;
+  /** The images of the catalog, which are at `settings.catalogImages`. */
+  readonly catalog?: readonly BuiltInImage[];
   readonly log: Log;
   readonly settings?: ClusterSettings;
   /** What nodes pull images with that not everybody may have. */
@@ -56,7 +64,9 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   const naming = kubeNaming(options.installation);
   const watches = new Map<Ending, ClusterCache>();
   const cache = () => [...watches.values()][0];
-  const { settings = {}, pullAuth } = options;
+  const { baseImage, pullAuth, catalog = [] } = options;
+  const catalogToday = catalog.map(({ reference }) => reference);
+  const settings: ClusterSettings = { ...options.settings, baseImage, catalogToday };
   const containers = new KubeContainers(client, naming, { settings, cache, ...(pullAuth && { pullAuth }) });
   // A moment old at most while somebody watches; whoever acts on it looks at the one container first.
   const known = () => cache()?.read();
@@ -81,7 +91,6 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     kind: 'kubernetes',
     keepsFiles: false,
     resizesRunning: false,
-    runsBeside: false,
     shrinksStorage: false,
     reservedAliases,
     hasSuccessors: true,
@@ -90,18 +99,18 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     // The DNS of a cluster keeps an answer for five seconds, unless it is told otherwise.
     aliasLastsMs: 10_000,
     fileAccess: filesByCommands((...asked) => runInPod(client, containers, ...asked)),
-    baseImage: options.baseImage,
-    // Nothing is built here.
-    builtIns: [],
-    isBuilt: async () => false,
+    baseImage,
+    // They were built elsewhere, and the nodes pull them.
+    builtIns: catalog,
+    isBuilt: async () => undefined,
     check: async () =>
       `Kubernetes ${(await client.json('GET', '/version', versionAnswer, { timeoutMs: 30_000 })).gitVersion}`,
     // The nodes pull; what they say of it comes with the start, unless that is not to fail.
     ensureImage: async (image, imageOptions) => {
       const { signal, forContainer } = imageOptions;
-      const { full } = parseImageReference(image);
+      nodeImage(keptImage(image, undefined), settings);
       if (signal?.aborted === true) throw new EngineError('unavailable', 'Given up.', { cause: signal.reason });
-      if (forContainer !== undefined) await pullBeside(client, containers, forContainer, full, imageOptions);
+      if (forContainer !== undefined) await pullBeside(client, containers, settings, forContainer, image, imageOptions);
     },
     create: (spec, fence) => containers.create(spec, fence),
     start: async (id, keys, workload) => {

@@ -9,6 +9,7 @@ import { EngineError, type EnsureImageOptions } from '../../../proto/ports/engin
 import { deleteIfThere, getIfThere, type KubeClient } from './client.ts';
 import type { KubeContainers } from './containers.ts';
 import { labels, names } from './naming.ts';
+import { keptImage, nodeImage, type OwnImagePlaces, pullProblem } from './own-images.ts';
 import { type PodView, podView, problemOf } from './views.ts';
 
 const NAME = 'image-pull';
@@ -20,21 +21,24 @@ const PULL_MS = 30 * 60_000;
 const PASSING_MS = 8000;
 
 /**
- * Makes `image` present where container `id` runs; nothing to do when it does not run. Rejects with EngineError as
+ * Makes the image present where container `id` runs; nothing to do when it does not run. Rejects with EngineError as
  * `Engine.ensureImage` does.
  */
 export async function pullBeside(
   client: KubeClient,
   containers: KubeContainers,
+  places: OwnImagePlaces,
   id: string,
-  image: string,
+  wanted: string,
   { always, signal, onProgress }: EnsureImageOptions,
 ): Promise<void> {
   const found = await containers.find(id);
   const { nodeName = '' } = (found && (await containers.pods.of(found)))?.spec ?? {};
   if (found === undefined || nodeName === '') return;
   const { namespace } = found;
-  const hasPullSecret = await containers.starter.ensurePullSecret({ ...found, spec: { ...found.spec, image } });
+  const kept = keptImage(wanted, found.spec.image);
+  const hasPullSecret = await containers.starter.ensurePullSecret({ ...found, spec: { ...found.spec, image: kept } });
+  const image = nodeImage(kept, places);
   const path = `/api/v1/namespaces/${namespace}/pods/${NAME}`;
   const remove = (): Promise<void> => deleteIfThere(client, path, { gracePeriodSeconds: 0 });
   // One that was left by a platform that ended.
@@ -44,6 +48,8 @@ export async function pullBeside(
     const isAsked = hasPullSecret || always;
     await client.apply(path, pullManifest(namespace, nodeName, image, isAsked, hasPullSecret), podView);
     await untilPulled(() => getIfThere(client, path, podView), image, signal);
+  } catch (error) {
+    throw error instanceof EngineError ? pullProblem(error, kept, places) : error;
   } finally {
     await remove();
   }

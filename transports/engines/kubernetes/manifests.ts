@@ -1,16 +1,17 @@
 import { createHash } from 'node:crypto';
 import type { ContainerSpec, RegistryAuth, Workload } from '../../../proto/ports/engine.ts';
 import { checkedMountPaths, egressBlocks } from '../common/confinement.ts';
-import { parseImageReference } from '../common/image-reference.ts';
 import { environmentScript } from '../common/workload.ts';
 import type { Found } from './find.ts';
 import { folderOf, KEYS_ANNOTATION, type KubeNaming, labels, names, SPEC_ANNOTATION } from './naming.ts';
 import { clusterNames } from './network-objects.ts';
+import { isOwnImage, keptImage, type OwnImagePlaces } from './own-images.ts';
 import { confinedOf, type NodeSettings, podOf } from './pod-frame.ts';
+import { runOf } from './pod-workload.ts';
 import type { KeptSpec } from './views.ts';
 
 /** What an operator chooses for all containers of a cluster. */
-export interface ClusterSettings extends NodeSettings {
+export interface ClusterSettings extends NodeSettings, OwnImagePlaces {
   /** Class of the claims; undefined: the cluster's default. */
   readonly storageClass?: string;
   /** How containers are reached from outside. Default LoadBalancer. */
@@ -23,10 +24,13 @@ export interface ClusterSettings extends NodeSettings {
   readonly clusterDomain?: string;
 }
 
-/** What is kept of a spec: the keys are in the secret. Throws EngineError for images and mount paths that cannot be. */
-export function keptSpec(spec: ContainerSpec): KeptSpec {
+/**
+ * What is kept of a spec: the keys are in the secret. `before`: what was kept of the container. Throws EngineError for
+ * images and mount paths that cannot be.
+ */
+export function keptSpec(spec: ContainerSpec, before?: Pick<KeptSpec, 'image'>): KeptSpec {
   return {
-    image: parseImageReference(spec.image).full,
+    image: keptImage(spec.image, before?.image),
     hostname: spec.hostname,
     cpus: spec.cpus,
     memoryMb: spec.memoryMb,
@@ -250,17 +254,6 @@ export interface PodOptions {
   readonly workload?: Workload | undefined;
 }
 
-/** A workload in the words of Kubernetes, which puts variables in the place of `$(NAME)` unless `$` is doubled. */
-export function runOf({ entrypoint, command, workingDir }: Workload, variables: string = names.environment): object {
-  const plain = (words: readonly string[]): string[] => words.map((word) => word.replaceAll('$', '$$$$'));
-  return {
-    envFrom: [{ secretRef: { name: variables } }],
-    ...(entrypoint === undefined ? {} : { command: plain(entrypoint) }),
-    ...(command === undefined ? {} : { args: plain(command) }),
-    ...(workingDir === undefined ? {} : { workingDir }),
-  };
-}
-
 /** The workload. */
 export function podManifest(
   naming: KubeNaming,
@@ -270,7 +263,7 @@ export function podManifest(
 ): object {
   const { spec } = found;
   const isStateless = spec.mountPaths.length === 0;
-  const confined = confinedOf(spec, hasPullSecret);
+  const confined = confinedOf(spec, settings, hasPullSecret);
   const prepare = {
     name: names.prepare,
     ...confined,
@@ -288,7 +281,7 @@ export function podManifest(
       {
         name: names.container,
         ...confined,
-        ...(workload === undefined ? {} : runOf(workload)),
+        ...(workload === undefined ? {} : runOf(workload, isOwnImage(spec.image, settings))),
         volumeMounts: [...dataMounts(spec), { name: 'keys', mountPath: '/etc/troupe' }],
       },
     ],

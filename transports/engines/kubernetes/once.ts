@@ -20,11 +20,11 @@ import {
   keptSpec,
   namespaceManifest,
   policyManifest,
-  runOf,
 } from './manifests.ts';
 import { type KubeNaming, names } from './naming.ts';
 import { confinedOf, podOf } from './pod-frame.ts';
 import type { PodStarter } from './pod-start.ts';
+import { runOf } from './pod-workload.ts';
 import type { Pods } from './pods.ts';
 import type { KubeSuccessors } from './successors.ts';
 import { hasEnded, NO_ROOM, objectView, type PodView, workloadOf } from './views.ts';
@@ -66,7 +66,7 @@ export class KubeOnce {
     const { id } = spec;
     const { signal } = options;
     const found = (await this.#parts.look(id)) ?? (await this.#reserve(spec));
-    const place = { ...found, pod: names.once, spec: keptSpec(spec) };
+    const place = { ...found, pod: names.once, spec: keptSpec(spec, found.spec) };
     this.giveUp(id);
     await this.#remove(place);
     signal.throwIfAborted();
@@ -142,7 +142,7 @@ export class KubeOnce {
     const hasData = place.spec.mountPaths.length > 0;
     // What it has not is empty, or as its image has it, and goes with it.
     const data = { mountPaths: hasData ? place.spec.mountPaths : found.spec.mountPaths };
-    const confined = confinedOf(place.spec, hasPullSecret);
+    const confined = confinedOf(place.spec, settings, hasPullSecret);
     const fill = {
       name: names.prepare,
       ...confined,
@@ -152,7 +152,7 @@ export class KubeOnce {
     const body = podOf(naming, place, settings, hasPullSecret, {
       initContainers: data.mountPaths.length === 0 ? [] : [fill],
       containers: [
-        { name: names.container, ...confined, ...runOf(workload, names.once), volumeMounts: dataMounts(data) },
+        { name: names.container, ...confined, ...runOf(workload, false, names.once), volumeMounts: dataMounts(data) },
       ],
       volumes: data.mountPaths.length === 0 ? [] : [hasData ? dataVolume : { name: 'data', emptyDir: {} }],
       activeDeadlineSeconds: BEGIN_SECONDS + Math.ceil(timeoutMs / 1000),

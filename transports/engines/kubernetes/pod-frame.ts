@@ -2,6 +2,7 @@
 import { keptCapabilities } from '../common/confinement.ts';
 import type { Found } from './find.ts';
 import { type KubeNaming, labels, names, SPEC_ANNOTATION } from './naming.ts';
+import { nodeImage, type OwnImagePlaces } from './own-images.ts';
 import type { KeptSpec } from './views.ts';
 
 /** What an operator chooses for all pods of a cluster. */
@@ -16,7 +17,7 @@ export interface NodeSettings {
 const POD_GRACE_SECONDS = 10;
 
 /** What each program of a pod may use and do, and how its image is pulled. */
-export function confinedOf(spec: KeptSpec, hasPullSecret: boolean): object {
+export function confinedOf(spec: KeptSpec, places: OwnImagePlaces, hasPullSecret: boolean): object {
   const limits = {
     cpu: `${Math.max(10, Math.round(spec.cpus * 1000))}m`,
     memory: `${spec.memoryMb}Mi`,
@@ -26,7 +27,7 @@ export function confinedOf(spec: KeptSpec, hasPullSecret: boolean): object {
   // What a node has it would give to anybody: an image that takes a right is asked for with it each time.
   const isAsked = hasPullSecret || spec.pullsAlways === true;
   return {
-    image: spec.image,
+    image: nodeImage(spec.image, places),
     imagePullPolicy: isAsked ? 'Always' : 'IfNotPresent',
     resources: {
       limits,

@@ -5,6 +5,7 @@ import { isReply } from './errors.ts';
 import type { Found } from './find.ts';
 import { type ClusterSettings, type PodOptions, podManifest, pullSecretManifest } from './manifests.ts';
 import { type KubeNaming, names } from './naming.ts';
+import { nodeImage, pullProblem } from './own-images.ts';
 import { type PodPlace, type Pods, pathOf } from './pods.ts';
 import { hasEnded, hasNoShell, type PodView, podView, problemOf, workloadOf } from './views.ts';
 
@@ -34,12 +35,13 @@ export class PodStarter {
 
   /** Writes what the node pulls the image with. Resolves with whether there is such a thing. */
   async ensurePullSecret({ id, userId, namespace, spec }: Found): Promise<boolean> {
-    const { client, naming, pullAuth } = this.#parts;
-    const auth = await pullAuth?.({ userId, image: spec.image }).catch((cause: unknown) => {
-      throw new EngineError('unavailable', `There is no permission to pull ${spec.image} to be had.`, { cause });
+    const { client, naming, settings, pullAuth } = this.#parts;
+    const image = nodeImage(spec.image, settings);
+    const auth = await pullAuth?.({ userId, image }).catch((cause: unknown) => {
+      throw new EngineError('unavailable', `There is no permission to pull ${image} to be had.`, { cause });
     });
     if (auth === undefined || 'registryToken' in auth) return false;
-    const body = pullSecretManifest(namespace, naming.labelsOf(userId, id), spec.image, auth);
+    const body = pullSecretManifest(namespace, naming.labelsOf(userId, id), image, auth);
     await client.apply(`/api/v1/namespaces/${namespace}/secrets/${names.pull}`, body, anything);
     return true;
   }
@@ -79,7 +81,7 @@ export class PodStarter {
     withoutShell: () => Promise<PodView>,
     signal?: AbortSignal,
   ): Promise<PodView> {
-    const { pods } = this.#parts;
+    const { pods, settings } = this.#parts;
     const begun = Date.now();
     let prepares = true;
     let problem: EngineError | undefined;
@@ -98,10 +100,10 @@ export class PodStarter {
         follower = pods.follow(await withoutShell());
         continue;
       }
-      const now = problemOf(pod, image);
+      const now = problemOf(pod, nodeImage(image, settings));
       // Between two tries a kubelet says only that it waits.
       if (now === undefined) problem = undefined;
-      else if (!now.isVague || problem === undefined) problem = now.error;
+      else if (!now.isVague || problem === undefined) problem = pullProblem(now.error, image, settings);
       if (problem !== undefined && (problem.code !== 'unavailable' || Date.now() - begun > PASSING_MS)) throw problem;
       if (hasEnded(pod)) return pod;
       if (Date.now() - begun > START_MS) throw new EngineError('unavailable', 'The container is not started yet.');

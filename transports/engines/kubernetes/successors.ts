@@ -75,8 +75,8 @@ export class KubeSuccessors {
     if (mountPaths.length > 0)
       throw new EngineError('refused', 'A container with mount paths has no successor: two would write to them.');
     if (network !== undefined) checkNetwork(network);
-    const kept = keptSpec(spec);
     const found = await this.#mustFind(id);
+    const kept = keptSpec(spec, found.spec);
     const { namespace } = found;
     const present = await this.#parts.pods.of(found);
     if (present === undefined || workloadOf(present)?.state.running === undefined)

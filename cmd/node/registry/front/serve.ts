@@ -55,7 +55,7 @@ export async function serveRegistry(options: RegistryServeOptions): Promise<void
     shipped.metrics(metrics);
     const { holds, limitMb, close } = holdersOver(connection, log);
     teardown.add('database', close);
-    const pinned = () => pinnedImages(connection, environment.DEFAULT_IMAGE, log);
+    const pinned = () => pinnedImages(connection, environment, log);
     // Empty where a manifest has no folder.
     const store = options.store || undefined;
     const bucket = store === undefined ? bucketWithKeys(environment) : undefined;

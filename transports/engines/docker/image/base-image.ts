@@ -4,8 +4,8 @@ import { BASE_NAME, builtInReference } from '../../../../proto/built-in-images.t
 import { EngineError } from '../../../../proto/ports/engine.ts';
 import { cleanReason, jsonLines } from '../../common/calls.ts';
 import { parseImageReference } from '../../common/image-reference.ts';
+import { INIT } from '../../common/workload.ts';
 import type { DockerClient } from '../api/client.ts';
-import { INIT } from '../naming.ts';
 import { type AptSettings, hostAptSettings } from './apt-sources.ts';
 import { type DebianRecipe, debianRecipe, recipeHash } from './debian-recipe.ts';
 import { debianRootArchive } from './mmdebstrap.ts';

@@ -9,7 +9,8 @@ import { debianRootArchive } from './mmdebstrap.ts';
 /** One of the catalog, which the engine makes when it is missing. */
 export type CatalogImage = BaseImage & BuiltInImage;
 
-interface CatalogEntry extends Omit<DebianAddition, 'folder'> {
+/** What makes an image of the catalog. */
+export interface CatalogEntry extends Omit<DebianAddition, 'folder'> {
   /** Also its folder below deploy/catalog. */
   readonly name: string;
   readonly title: string;
@@ -17,8 +18,8 @@ interface CatalogEntry extends Omit<DebianAddition, 'folder'> {
   readonly changes?: readonly string[];
 }
 
-/** The versions are those of the suite in debian-recipe.ts. That of a database is in its name, so that none moves. */
-const ENTRIES: readonly CatalogEntry[] = [
+/** All of them. The versions are those of the suite in debian-recipe.ts. A database's is in its name: none moves. */
+export const CATALOG: readonly CatalogEntry[] = [
   { name: 'node', title: 'Node.js 18 (Debian)' },
   { name: 'python', title: 'Python 3.11 (Debian)' },
   {
@@ -39,10 +40,10 @@ const ENTRIES: readonly CatalogEntry[] = [
   { name: 'dev', title: 'Development tools (Debian)' },
 ];
 
-/** All of it. Each is named `troupe.invalid/<name>:<hash of its recipe>`, as the base image is. */
+/** The catalog, as it is built here. Each is named `troupe.invalid/<name>:<hash of its recipe>`, as the base is. */
 export async function debianCatalog(given?: AptSettings): Promise<CatalogImage[]> {
   const settings = given ?? (await hostAptSettings());
-  return Promise.all(ENTRIES.map((entry) => catalogImage(entry, settings)));
+  return Promise.all(CATALOG.map((entry) => catalogImage(entry, settings)));
 }
 
 async function catalogImage(entry: CatalogEntry, settings: AptSettings): Promise<CatalogImage> {
