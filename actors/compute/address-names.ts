@@ -1,7 +1,7 @@
 /** What a call says of a container's readable address, and who may have which. */
 
 import { MAX_RESERVED_NAMES, RESERVED_DAYS } from '../../proto/compute/address-names.ts';
-import { ofContainer } from '../../proto/compute/fields.ts';
+import { ofContainer, ofContainers } from '../../proto/compute/fields.ts';
 import { listAddressNames, type OwnNameView } from '../../proto/compute/name-listing.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
@@ -27,8 +27,9 @@ const DAY_MS = 24 * 3_600_000;
 
 /**
  * Gives a container the name that a call says (null: none). Resolves with its row; undefined when it is so already, or
- * nothing is said. Throws Refusal `conflict` for a name that somebody else has or may have again, `limit_reached` for a
- * new one of somebody who gave up too many, `not_found` for a container that is going.
+ * nothing is said. Throws Refusal `conflict` for a name that somebody else has or may have again, `missing_scope` for
+ * one that the user gave up when a token may not change all containers, `limit_reached` for a new one of somebody who
+ * gave up too many, `not_found` for a container that is going.
  */
 export async function changeAddressName(
   tx: Tx,
@@ -74,11 +75,30 @@ async function take(
   { caller, now }: { readonly caller: Caller; readonly now: number },
 ): Promise<void> {
   const former = await freedNames(tx, userId);
-  if (!(await takeName(tx, name, { id, userId, now: new Date(now), until: reservedUntil(now) })))
-    throw new Refusal('conflict', { message: takenText(name, await holderOf(tx, name), caller) });
+  // Another container may have had it, whose visitors come to this one then.
+  const takesReserved = mayChangeAll(caller);
+  if (!(await takeName(tx, name, { id, userId, now: new Date(now), until: reservedUntil(now), takesReserved }))) {
+    const holder = await holderOf(tx, name);
+    if (holder?.userId === userId && holder.containerId === null)
+      throw new Refusal('missing_scope', { message: ownReservedText(name, userId) });
+    throw new Refusal('conflict', { message: takenText(name, holder, caller) });
+  }
   const isOwn = former.some((freed) => freed.name === name);
   const freed = isOwn ? [] : await freedNames(tx, userId);
   if (freed.length > MAX_RESERVED_NAMES) throw new Refusal('limit_reached', { message: tooManyText(freed, caller) });
+}
+
+/** Whether it is the user, or a token that may change all containers of theirs. */
+function mayChangeAll({ userId, scopes }: Caller): boolean {
+  const { key, action } = ofContainers('update').scope;
+  return scopes === undefined || grants(scopes, key(userId), action);
+}
+
+function ownReservedText(name: string, userId: string): string {
+  return (
+    `The address "${name}" was given up by one of your containers: a token takes it again only with "update" on ` +
+    `compute.${userId}.containers. Choose another, or give it as the user.`
+  );
 }
 
 /** Strangers learn that a name cannot be had, and when it may be: nothing of who has it. */
@@ -101,15 +121,16 @@ function takenText(name: string, holder: NameHolder | undefined, { userId, scope
   return `The address "${name}" is taken: choose another.`;
 }
 
-function tooManyText(freed: readonly FreedName[], { scopes }: Caller): string {
+function tooManyText(freed: readonly FreedName[], caller: Caller): string {
   const names = freed.slice(0, MAX_RESERVED_NAMES).map(({ name }) => name);
   // A token for one container need not know what others were called.
-  const which = scopes === undefined ? ` They are ${names.join(', ')}.` : '';
+  const which = caller.scopes === undefined ? ` They are ${names.join(', ')}.` : '';
   const [first] = freed;
   const day = first === undefined ? '' : ` on ${dayAfter(first.reservedUntil)}`;
+  const advice = mayChangeAll(caller) ? 'take one of them again, or wait' : 'wait';
   return (
-    `You gave up ${MAX_RESERVED_NAMES} addresses, which are reserved for you, and that is the limit: take one of ` +
-    `them again, or wait until the first is free${day}.${which}`
+    `You gave up ${MAX_RESERVED_NAMES} addresses, which are reserved for you, and that is the limit: ${advice} until ` +
+    `the first is free${day}.${which}`
   );
 }
 

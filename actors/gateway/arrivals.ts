@@ -4,17 +4,20 @@
  */
 import type { RouteSnapshot } from './routing.ts';
 
-/** How long a request waits, ms; and how many requests may wait, in all and for one container. */
+/** How long a request waits, ms; and how many may wait: in all, for the containers of one owner, for one of them. */
 const HOLD_MS = 15_000;
 /** How long a certificate authority waits, ms: it gives up after 5 to 10 s, and the order fails. */
 const AUTHORITY_HOLD_MS = 3000;
 const MAX_HELD = 2000;
+const MAX_HELD_PER_OWNER = 750;
 const MAX_HELD_PER_CONTAINER = 500;
 
 /** Requests that wait, by container. `snapshot`: what the gateway decides from. */
 export class Arrivals {
   readonly #snapshot: () => RouteSnapshot | undefined;
   readonly #waiting = new Map<string, Set<() => void>>();
+  /** The same by owner, the one that waits longest first. */
+  readonly #byOwner = new Map<string, Set<() => void>>();
   /** Containers with news that no look has followed yet. */
   #news = new Set<string>();
   #held = 0;
@@ -40,27 +43,41 @@ export class Arrivals {
   /**
    * Resolves when the container has an address or is not awaited any more, at the latest after HOLD_MS, for a
    * certificate authority after AUTHORITY_HOLD_MS. Undefined when there is nothing to wait for, or too many requests
-   * wait.
+   * wait for the container or for those of its owner. When too many wait in all, one for the owner of most waits no
+   * longer: nobody keeps others from waiting.
    */
   wait(containerId: string, who: 'client' | 'authority' = 'client'): Promise<void> | undefined {
-    const known = this.#waiting.get(containerId);
-    if (!this.#isAwaited(containerId) || this.#held >= MAX_HELD || (known?.size ?? 0) >= MAX_HELD_PER_CONTAINER)
-      return undefined;
-    const waiting = known ?? new Set();
-    this.#waiting.set(containerId, waiting);
+    if (!this.#isAwaited(containerId)) return undefined;
+    const owner = this.#snapshot()?.containers.get(containerId)?.owner ?? containerId;
+    const isFull =
+      sizeAt(this.#waiting, containerId) >= MAX_HELD_PER_CONTAINER ||
+      sizeAt(this.#byOwner, owner) >= MAX_HELD_PER_OWNER;
+    if (isFull || (this.#held >= MAX_HELD && !this.#makeRoom(owner))) return undefined;
     this.#held++;
     return new Promise((resolve) => {
       const go = () => {
         clearTimeout(timer);
-        waiting.delete(go);
-        if (waiting.size === 0) this.#waiting.delete(containerId);
+        remove(this.#waiting, containerId, go);
+        remove(this.#byOwner, owner, go);
         this.#held--;
         resolve();
       };
       const timer = setTimeout(go, who === 'authority' ? AUTHORITY_HOLD_MS : HOLD_MS);
       timer.unref();
-      waiting.add(go);
+      add(this.#waiting, containerId, go);
+      add(this.#byOwner, owner, go);
     });
+  }
+
+  /** Lets out the one that waited longest for the owner of most, if those are more than `owner` has. */
+  #makeRoom(owner: string): boolean {
+    let most = this.#byOwner.get(owner);
+    const before = most?.size ?? 0;
+    for (const waiting of this.#byOwner.values()) if (waiting.size > (most?.size ?? 0)) most = waiting;
+    if (most === undefined || most.size <= before) return false;
+    const [oldest] = most;
+    oldest?.();
+    return true;
   }
 
   #isAwaited(id: string): boolean {
@@ -68,4 +85,20 @@ export class Arrivals {
     if (container === undefined || container.address !== undefined) return false;
     return container.isComing === true || this.#news.has(id);
   }
+}
+
+function sizeAt(waiting: ReadonlyMap<string, ReadonlySet<() => void>>, key: string): number {
+  return waiting.get(key)?.size ?? 0;
+}
+
+function add(waiting: Map<string, Set<() => void>>, key: string, go: () => void): void {
+  const known = waiting.get(key);
+  if (known === undefined) waiting.set(key, new Set([go]));
+  else known.add(go);
+}
+
+function remove(waiting: Map<string, Set<() => void>>, key: string, go: () => void): void {
+  const known = waiting.get(key);
+  known?.delete(go);
+  if (known?.size === 0) waiting.delete(key);
 }

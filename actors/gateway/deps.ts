@@ -15,6 +15,8 @@ import type { Db } from '../../storage/db.ts';
 
 /** Where a container is reached, and what of it is open to the outside. */
 export interface ContainerTarget {
+  /** The user whose it is; absent: not known. */
+  readonly owner?: string;
   /** Undefined while it does not run. */
   readonly address: string | undefined;
   /** It has none, but is being started: it is about to get one. */

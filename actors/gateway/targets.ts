@@ -72,9 +72,10 @@ export class ContainerTargets {
   }
 }
 
-/** What is open of a container, at which name, and whom it is open to. */
-function openOf({ id, addressName, ports, endsTls, guarded }: OpenContainer): Omit<ContainerTarget, 'address'> {
+/** Whose a container is, what is open of it, at which name, and whom it is open to. */
+function openOf({ id, userId, addressName, ports, endsTls, guarded }: OpenContainer): Omit<ContainerTarget, 'address'> {
   return {
+    owner: userId,
     ...(addressName === null ? {} : { addressName }),
     ports: new Map([...ports, ...guarded.map(({ port, inside }) => [port, inside] as const)]),
     endsTls: new Set([...endsTls, ...guarded.map(({ port }) => port)]),

@@ -156,6 +156,9 @@ export interface OnceOutcome {
   readonly lines: readonly string[];
 }
 
+/** Longest text of one line of a log, in bytes; it may be cut a character before. */
+export const MAX_LINE_BYTES = 64 * 1024;
+
 export interface LogOptions {
   /** Newest lines to begin with; Infinity for all that are kept. */
   readonly tail: number;
@@ -301,7 +304,8 @@ export interface Engine {
    */
   watch(onChange: (id: string | undefined) => void): Ending;
   /**
-   * Batches of lines, each `<RFC 3339 nanosecond stamp> <text>` without a newline; ends when the container stops.
+   * Batches of lines, each `<RFC 3339 nanosecond stamp> <text>` without a newline; ends when the container stops. A
+   * text of more than MAX_LINE_BYTES goes on in another line with the same stamp.
    * Rejects `refused` when asked for one output where the outputs are not told apart.
    */
   logs(id: string, options: LogOptions): AsyncIterable<string[]>;

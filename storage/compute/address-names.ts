@@ -27,13 +27,17 @@ interface NameClaim {
   readonly userId: string;
   readonly now: Date;
   readonly until: Date;
+  /** Whether it may be one that the user gave up, whichever container had it. */
+  readonly takesReserved: boolean;
 }
 
 /**
- * Gives a container the name, if nobody has it and it is not another user's; what it had before is given up. Whether it
- * did. Of two at once one gets it: the other waits for the end of the first one's transaction.
+ * Gives a container the name, if nobody has it and it is not reserved, for another user or for this one unless
+ * `takesReserved`; what it had before is given up. Whether it did. Of two at once one gets it: the other waits for the
+ * end of the first one's transaction.
  */
-export async function takeName(tx: Tx, name: string, { id, userId, now, until }: NameClaim): Promise<boolean> {
+export async function takeName(tx: Tx, name: string, claim: NameClaim): Promise<boolean> {
+  const { id, userId, now, until, takesReserved } = claim;
   // Until the transaction ends no other name of this user is taken: they are counted.
   await tx.run(`select pg_advisory_xact_lock(hashtextextended('address_names/' || $1, 0))`, [userId]);
   const taken = await oneValue(
@@ -41,8 +45,8 @@ export async function takeName(tx: Tx, name: string, { id, userId, now, until }:
     z.string(),
     `insert into address_names as a (name, user_id, container_id) values ($1, $2, $3)
      on conflict (name) do update set user_id = $2, container_id = $3, reserved_until = null
-       where a.container_id is null and (a.user_id = $2 or a.reserved_until <= $4) returning name`,
-    [name, userId, id, now],
+       where a.container_id is null and ((a.user_id = $2 and $5) or a.reserved_until <= $4) returning name`,
+    [name, userId, id, now, takesReserved],
   );
   if (taken === undefined) return false;
   // After the other name, and only with it: so two who exchange theirs do not wait for each other.

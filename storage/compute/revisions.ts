@@ -1,7 +1,7 @@
 /**
  * SQL of what each container ran. A revision is an image, by its digest where that is known, with settings and the
- * names of secrets. Their values go along, as it ran with them last. The newest are kept, in one sealed value a
- * container.
+ * names of secrets. Their values go along, as it ran with them last. The newest are kept, in one bounded, sealed
+ * value a container.
  */
 import type { KeyObject } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
@@ -14,6 +14,8 @@ import { type ContainerSettings, settingsSchema } from './settings.ts';
 
 /** So many are kept of each container. */
 export const MAX_REVISIONS = 10;
+/** Most bytes of those: each reader opens all. The newest is kept, however large it is. */
+const MAX_REVISIONS_BYTES = 1024 * 1024;
 
 const sealedIn = (containerId: string) => `container_revisions/${containerId}/sealed`;
 
@@ -80,8 +82,7 @@ export async function noteRevision(tx: Tx, containerId: string, now: RunsFrom, s
     return;
   }
   const revision = { number: (last?.number ?? 0) + 1, image, digest, settings, secretValues, givenUp: null };
-  const next = [...list, { ...revision, startedAt: now.at.toISOString() }].slice(-MAX_REVISIONS);
-  await write(tx, containerId, next, sealKey);
+  await write(tx, containerId, [...list, { ...revision, startedAt: now.at.toISOString() }], sealKey);
 }
 
 /** Whether both are the same, as far as that is known. */
@@ -94,7 +95,8 @@ export function isSame(revision: Revision, { image, digest, settings }: RanNow):
 export async function giveUpRevision(tx: Tx, containerId: string, reason: string, sealKey: KeyObject): Promise<void> {
   const list = await locked(tx, containerId, sealKey);
   const last = list.at(-1);
-  if (last === undefined || list.length === 1) return;
+  // The first has none before it. What was before another may be dropped.
+  if (last === undefined || last.number === 1) return;
   await write(tx, containerId, [...list.slice(0, -1), { ...last, givenUp: reason }], sealKey);
 }
 
@@ -124,7 +126,19 @@ function sealedList(containerId: string, list: readonly Revision[], sealKey: Key
   return seal(sealKey, sealedIn(containerId), Buffer.from(JSON.stringify(list)));
 }
 
-async function write(tx: Tx, containerId: string, list: readonly Revision[], sealKey: KeyObject): Promise<void> {
+/** The newest that may be kept. */
+function newest(all: readonly Revision[]): readonly Revision[] {
+  let [bytes, first] = [0, all.length];
+  while (first > 0 && all.length - first < MAX_REVISIONS) {
+    bytes += Buffer.byteLength(JSON.stringify(all[first - 1]));
+    if (bytes > MAX_REVISIONS_BYTES && first < all.length) break;
+    first--;
+  }
+  return all.slice(first);
+}
+
+async function write(tx: Tx, containerId: string, all: readonly Revision[], sealKey: KeyObject): Promise<void> {
+  const list = newest(all);
   const images = list.flatMap(({ image, digest }) => (image === null || digest === null ? [] : [`${image}@${digest}`]));
   const sealed = sealedList(containerId, list, sealKey);
   await tx.run(

@@ -148,6 +148,7 @@ const guardedRow = z.object({
 
 const openRow = z.object({
   id: z.string(),
+  userId: z.string(),
   status: statusSchema,
   /** It is to run: the address of any other may soon be another container's. */
   isWanted: z.boolean(),
@@ -166,8 +167,8 @@ const openRow = z.object({
 /** What the database says of a container to gateways. */
 export type OpenContainer = z.output<typeof openRow>;
 
-const OPEN = `select c.id, c.status, c.desired = 'running' as "isWanted", c.desired = 'deleted' as "isGoing",
-    c.address_name as "addressName",
+const OPEN = `select c.id, c.user_id as "userId", c.status, c.desired = 'running' as "isWanted",
+    c.desired = 'deleted' as "isGoing", c.address_name as "addressName",
     array(select array[p.port, p.target_port] from open_ports p where p.container_id = c.id order by p.port) as ports,
     array(select p.port from open_ports p where p.container_id = c.id and p.tls = 'platform') as "endsTls",
     coalesce((select json_agg(json_build_object('rule', g.rule, 'port', g.port, 'inside', g.target_port,

@@ -126,6 +126,38 @@ test('a name that was given up is its former ownerâ€™s for 90 days, and anybodyâ
   await refused('conflict', give(compute, own, 'shop'));
 });
 
+test('a token takes a name that its user gave up only if it may change all containers', async (t) => {
+  const compute = await openCompute(t);
+  const [own, second] = [await compute.create(ann), await compute.create(ann)];
+  await give(compute, own, 'shop');
+  await give(compute, own, null);
+  const all = `compute.${ann.userId}.containers`;
+  const token = (scopes: NonNullable<Caller['scopes']>): Caller => ({ ...ann, kind: 'api_token', scopes });
+  const narrow = token({ [`${all}.${second}`]: ['update'] });
+  const { message } = await refused('missing_scope', give(compute, second, 'shop', narrow));
+  assert.equal(
+    message,
+    'The address "shop" was given up by one of your containers: a token takes it again only with "update" on ' +
+      `${all}. Choose another, or give it as the user.`,
+  );
+  const body = { name: 'late', ssh_key_ids: [await compute.key(ann)], address_name: 'shop' };
+  await refused('missing_scope', compute.call(createContainer, token({ [all]: ['create', 'read'] }), { body }));
+  // So too where a node of an earlier version does not count the time yet.
+  await compute.db.run(`update address_names set reserved_until = null where name = 'shop'`);
+  await refused('missing_scope', give(compute, second, 'shop', narrow));
+  const foreign = await compute.create(bob);
+  await refused('conflict', give(compute, foreign, 'shop', bob));
+  // Others it may have.
+  assert.equal((await give(compute, second, 'store', narrow)).address_name, 'store');
+  assert.equal((await give(compute, second, 'shop', token({ [all]: ['update'] }))).address_name, 'shop');
+  assert.equal((await give(compute, second, null, narrow)).address_name, undefined);
+  await refused('missing_scope', give(compute, second, 'shop', narrow));
+  assert.equal((await give(compute, second, 'shop')).address_name, 'shop');
+  await give(compute, second, null);
+  compute.clock.advance((RESERVED_DAYS + 1) * DAY_MS);
+  assert.equal((await give(compute, second, 'shop', narrow)).address_name, 'shop');
+});
+
 test('the names of a user are listed, with the time until which those given up are reserved, to nobody else', async (t) => {
   const compute = await openCompute(t);
   const [own, second] = [await compute.create(ann), await compute.create(ann)];

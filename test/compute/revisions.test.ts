@@ -1,6 +1,7 @@
 /** Revisions of a container: what it ran, by the digest of its image, and the way back to one of them. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { z } from 'zod';
 import { startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
 import { listRevisions } from '../../proto/compute/revisions.ts';
 import { updateContainer } from '../../proto/compute/settings.ts';
@@ -8,7 +9,7 @@ import { getSettings } from '../../proto/compute/workload.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { imagesByDigest } from '../../storage/compute/pinned-images.ts';
-import { MAX_REVISIONS, revisionsOf } from '../../storage/compute/revisions.ts';
+import { giveUpRevision, MAX_REVISIONS, revisionsOf } from '../../storage/compute/revisions.ts';
 import { seal } from '../../storage/seal.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { callFrom, refused, someone } from '../support/service/calls.ts';
@@ -79,6 +80,32 @@ describe('the revisions of a container', () => {
     assert.deepEqual([now.length, now[0]?.number, now.at(-1)?.number], [MAX_REVISIONS, MAX_REVISIONS + 1, 2]);
     assert.deepEqual(await imagesByDigest(compute.db), [`${TWO}@${now[0]?.digest}`]);
     await refused('invalid_request', change(compute, id, { revision: 1 }));
+  });
+
+  test('are kept up to 1 MiB in all, the newest however large it is, and are told of soon', async (t) => {
+    const compute = await openCompute(t, withImages);
+    const id = await compute.running(ann, { image: ONE });
+    // What takes six bytes each in JSON.
+    const large = (at: number) => ({ A: '\u0001'.repeat(30_000 + at), B: '\u0001'.repeat(30_000) });
+    for (let at = 1; at <= 4; at++) await becomes(compute, id, { env: large(at) });
+    const kept = async () => (await list(compute, id)).map(({ number }) => number);
+    assert.deepEqual(await kept(), [5, 4]);
+    const sealed = await compute.db.many(
+      z.object({ length: z.number() }),
+      'select length(sealed) from container_revisions',
+    );
+    assert.ok((sealed[0]?.length ?? Number.POSITIVE_INFINITY) < 1024 * 1024 + 1000);
+    const { fields } = await refused('invalid_request', change(compute, id, { revision: 3 }));
+    assert.match(fields?.[0]?.message ?? '', /there are 4 to 5, of the last 10/);
+    const words = Array.from({ length: 250 }, () => '\u0001'.repeat(120));
+    await becomes(compute, id, { env: { C: large(0).A }, command: words, entrypoint: words, release: words });
+    assert.deepEqual(await kept(), [6]);
+    await compute.db.tx((tx) => giveUpRevision(tx, id, 'It was not well.', SEAL_KEY));
+    assert.equal((await list(compute, id))[0]?.given_up, 'It was not well.');
+    await becomes(compute, id, { env: { A: '1', B: null, C: null }, command: null, entrypoint: null, release: null });
+    assert.deepEqual(await kept(), [7]);
+    await becomes(compute, id, { env: { A: '2' } });
+    assert.deepEqual(await kept(), [8, 7]);
   });
 
   test('are seen by their owner alone', async (t) => {

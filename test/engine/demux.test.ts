@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { EngineError } from '../../proto/ports/engine.ts';
-import { LineAssembler, MAX_LINE_BYTES } from '../../transports/engines/common/log-lines.ts';
+import { EngineError, MAX_LINE_BYTES } from '../../proto/ports/engine.ts';
+import { LineAssembler } from '../../transports/engines/common/log-lines.ts';
 import { FrameDemuxer } from '../../transports/engines/docker/api/demux.ts';
 
 const stamp = '2024-05-06T07:08:09.123456789Z';

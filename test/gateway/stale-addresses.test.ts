@@ -117,6 +117,37 @@ test('nobody waits for what is not coming, and no more than a bounded number wai
   assert.equal(arrivals.wait(CONTAINER), undefined);
 });
 
+test('requests of a few owners that take every place keep no other from waiting', async () => {
+  const ids = (owner: string) => [1, 2, 3].map((each) => `${owner}${each}`);
+  const owners = ['anna', 'bert', 'cleo', 'dora'];
+  const containers = new Map<string, ContainerTarget>();
+  for (const owner of owners)
+    for (const id of ids(owner)) containers.set(id, { owner, address: undefined, ports: new Map(), isComing: true });
+  const shown: RouteSnapshot = { routes: new RouteTable([]), containers };
+  const arrivals = new Arrivals(() => shown);
+  const letOut: string[] = [];
+  /** Asks so often for a container, and says how many of those wait. */
+  const ask = (id: string, times: number) =>
+    Array.from({ length: times }, (_, at) => arrivals.wait(id)?.then(() => letOut.push(`${id}-${at}`))).filter(
+      (one) => one !== undefined,
+    ).length;
+  assert.equal(ask('anna1', 600), 500, 'of one container');
+  assert.equal(ask('anna2', 600), 250, 'of one owner');
+  assert.equal(ask('bert1', 400) + ask('bert2', 300), 700);
+  assert.equal(ask('cleo1', 500) + ask('cleo2', 50), 550, 'all places are taken');
+  assert.equal(arrivals.wait('anna3'), undefined);
+  assert.equal(ask('dora1', 60), 60);
+  await Promise.resolve();
+  assert.equal(letOut.length, 60);
+  assert.deepEqual(letOut.slice(0, 2), ['anna1-0', 'anna1-1'], 'who waited longest, of whom most wait for');
+  assert.deepEqual(new Set(letOut.map((one) => one.slice(0, 4))), new Set(['anna', 'bert']));
+  const seen = arrivals.look();
+  containers.clear();
+  seen();
+  await Promise.resolve();
+  assert.equal(letOut.length, 2060);
+});
+
 test('a certificate authority is answered long before it gives up, though the container is still coming', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const coming = { address: undefined, ports: new Map(), isComing: true };

@@ -1,7 +1,7 @@
 /** What a container whose change failed said last: what its check found, and the end of its log. */
 import { type Engine, EngineError } from '../../../proto/ports/engine.ts';
 import type { FailedChange } from '../../../storage/compute/failed-changes.ts';
-import { withoutSecrets } from './masking.ts';
+import { linesWithoutSecrets } from './masking.ts';
 import { boundedSentence, inOneLine } from './rules.ts';
 
 export type Evidence = Pick<FailedChange, 'answers' | 'log'>;
@@ -70,7 +70,9 @@ export async function lastLog(
 
 /** Lines of a log with stamps as they are shown: they go to people who may not know the secrets. */
 export function shownLines(lines: readonly string[], secrets: readonly string[]): readonly string[] {
-  return lines.slice(-LOG_LINES).map((line) => inOneLine([withoutSecrets(line, secrets)]));
+  return linesWithoutSecrets(lines, secrets)
+    .slice(-LOG_LINES)
+    .map((line) => inOneLine([line]));
 }
 
 /** `, and said last: ` with the last lines of a log that is shown; empty when there are none. */

@@ -64,6 +64,7 @@ const GUARD = `[ -f ${SCRIPT_PATH} ] || exit 9; exec /bin/sh ${SCRIPT_PATH} "$@"
 const STATE = 6;
 const NOTHING = 9;
 const UNHEALTHY = 10;
+const RELEASE_NUMBER = /^\d{1,9}$/;
 /** From when to when a release was tried that is not well. Scripts of older versions do not say it. */
 const TRIED = /^(?<since>\d{4}-\d\d-\d\dT[\d:]{8}\.\d{1,9}Z) (?<until>\d{4}-\d\d-\d\dT[\d:]{8}\.\d{1,9}Z)\n$/;
 /** Lines of a failed step, and of the container's log, that a person is told. */
@@ -99,7 +100,8 @@ export async function runStep(
 
 /**
  * Runs a step that puts another release in the place of the present one, or fails and goes back. What gateways keep of
- * the app is forgotten then. Resolves with the number of the release that runs.
+ * the app is forgotten then. Resolves with the number of the release that runs. Rejects with ClientFailure also when
+ * the container answers with anything but a number: that is printed, and must not act on a terminal.
  */
 export async function runSwitch(
   session: ClientSession,
@@ -108,7 +110,13 @@ export async function runSwitch(
   onLine: (line: string) => void,
 ): Promise<string> {
   try {
-    return (await runStep(session, container, words, { onLine })).trim();
+    const release = (await runStep(session, container, words, { onLine })).trim();
+    if (RELEASE_NUMBER.test(release)) return release;
+    throw new ClientFailure(
+      'failed',
+      `${container.name} does not say which release it runs: something changed what \`troupe deploy\` brought into ` +
+        'it. Deploy again, or look at it with `troupe releases`.',
+    );
   } finally {
     // The app runs all the same: what is kept goes by itself, after 30 s.
     await session.client.call('forgetAnswers', { params: { id: container.id } }).catch(() => undefined);

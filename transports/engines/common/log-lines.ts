@@ -1,7 +1,4 @@
-import { EngineError } from '../../../proto/ports/engine.ts';
-
-/** Longest text of one line, in bytes; a longer one goes on in another line with the same stamp. */
-export const MAX_LINE_BYTES = 64 * 1024;
+import { EngineError, MAX_LINE_BYTES } from '../../../proto/ports/engine.ts';
 
 /** Most old lines a reader may ask for by number. */
 const MAX_TAIL = 100_000;
