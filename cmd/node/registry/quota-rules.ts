@@ -8,6 +8,7 @@ const MOST_MANIFESTS = 64 * 1024 * 1024;
 /** One that is under way, or over and not counted yet on the disk. */
 export interface OpenWrite {
   readonly upload: string | undefined;
+  readonly kind: PushedPart['kind'];
   /** What its upload had before. */
   readonly before: number;
   /** What it said that it sends. */
@@ -26,6 +27,10 @@ export interface Counted {
   turn: number;
   known: { readonly turn: number; readonly at: number; readonly usage: StoreUsage } | undefined;
   counting: { readonly turn: number; readonly usage: Promise<StoreUsage> } | undefined;
+  /** The count after that one. */
+  next: Promise<StoreUsage> | undefined;
+  /** Requests that are not decided yet. */
+  asked: number;
   /** When room was made; 0: a name was given or taken since. */
   collectedAt: number;
   making: Promise<void> | undefined;
@@ -48,6 +53,16 @@ export function sizes({ writes }: Counted, { uploads }: StoreUsage): Map<string,
   return found;
 }
 
+/** What of manifests is there, and is sent and not counted yet. */
+export function manifestsOf({ writes }: Counted, { manifests }: StoreUsage): number {
+  let bytes = manifests;
+  for (const write of writes) if (write.kind === 'manifest') bytes += sent(write);
+  return bytes;
+}
+
+/** Whether these manifests may be without room. */
+export const areFewManifests = (bytes: number): boolean => bytes <= MOST_MANIFESTS;
+
 const sent = ({ declared, passed }: OpenWrite): number => Math.max(declared, passed);
 
 /** Whether so many bytes more have room. What finishes an upload has been counted before. */
@@ -58,7 +73,7 @@ export function hasRoom(
   // Who has nothing has no tag to take off.
   if (limit === 0 && used === 0) return false;
   if (used + bytes <= limit) return kind !== 'begin' || used < limit;
-  if (kind === 'manifest') return manifests + bytes <= MOST_MANIFESTS;
+  if (kind === 'manifest') return areFewManifests(manifests + bytes);
   return kind === 'upload' && bytes === 0;
 }
 
@@ -69,6 +84,10 @@ export function sentence(owner: string, used: number, limit: number, needed: num
     `The images of ${owner} hold ${count(used)} of ${count(limit)} bytes${more}. Remove images with ` +
     '`troupe image rm NAME:TAG`, or ask the administrator for room.'
   );
+}
+
+export function tooManyAsked(owner: string): string {
+  return `Too many pushes of ${owner} wait until it is known what room there is. Push again in a moment.`;
 }
 
 /** Of a bucket. */

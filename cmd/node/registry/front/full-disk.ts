@@ -54,7 +54,7 @@ export class FullDisk {
       if (part === undefined || part.kind === 'manifest') return then(request);
       if (this.#isFull) return FULL;
       const admitted = await then(request);
-      if (typeof admitted === 'string') return admitted;
+      if (typeof admitted === 'string' || 'later' in admitted) return admitted;
       return { ...admitted, onBody: (bytes) => (this.#isFull ? FULL : admitted.onBody?.(bytes)) };
     };
   };
