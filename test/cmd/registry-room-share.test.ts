@@ -182,6 +182,28 @@ test('manifests without room have 64 MiB, with those that are sent since it was 
   assert.match(String(unsaid.onBody?.(1)), /The images of ann hold/);
 });
 
+test('a user has so many repositories, tags and uploads, with those that are under way', async (t) => {
+  const { files } = await storeOf(t, 0);
+  const root = join(files.store, 'docker/registry/v2/repositories/ann');
+  const fill = async (most: number, folder: (i: number) => string) => {
+    for (let i = 0; i < most; i++) await mkdir(join(root, folder(i)), { recursive: true });
+  };
+  const admitted = async (method: string, target: string) => {
+    const field = (name: string) => (name === 'authorization' ? ANN : undefined);
+    return quotaOf(files, 1_000_000).quota.admit({ method, target: `/v2/ann/${target}`, field });
+  };
+  await fill(99, (i) => `app/_uploads/${i}`);
+  assert.equal(typeof (await admitted('POST', 'app/blobs/uploads/')), 'object');
+  await fill(100, (i) => `app/_uploads/${i}`);
+  assert.match(String(await admitted('POST', 'app/blobs/uploads/')), /^ann has 100 uploads under way, .* let some end/);
+  await fill(999, (i) => `r${i}/_layers`);
+  assert.equal(typeof (await admitted('PUT', 'app/manifests/one')), 'object');
+  assert.match(String(await admitted('PUT', 'new/manifests/one')), /^ann has 1,000 repositories, .* push to one of/);
+  await fill(10_000, (i) => `app/_manifests/tags/t${i}`);
+  assert.equal(typeof (await admitted('PUT', 'app/manifests/t1')), 'object');
+  assert.match(String(await admitted('PUT', 'app/manifests/one')), /^ann has 10,000 tags, .*troupe image rm/);
+});
+
 test('who may have nothing pushes nothing, and is told who decides that', async (t) => {
   const { files } = await storeOf(t, 0);
   const { ask } = quotaOf(files, 0);

@@ -1,14 +1,21 @@
 /** What a user has with what is under way, and whether more has room. */
+import { tagFolder } from './image-store.ts';
 import type { PushedPart } from './pushed-part.ts';
 import type { StoreUsage } from './usage.ts';
 
 /** Manifests are written without room, too: to take off a tag takes one. But not more of them than this, in bytes. */
 const MOST_MANIFESTS = 64 * 1024 * 1024;
 
+/** What takes room besides bytes: so many of a user. */
+const MOST_OF = { repositories: 1000, tags: 10_000, uploads: 100 } as const;
+
 /** One that is under way, or over and not counted yet on the disk. */
 export interface OpenWrite {
   readonly upload: string | undefined;
   readonly kind: PushedPart['kind'];
+  /** The folder of its repository, and of the tag that it gives. */
+  readonly repository: string;
+  readonly tag: string | undefined;
   /** What its upload had before. */
   readonly before: number;
   /** What it said that it sends. */
@@ -51,6 +58,33 @@ export function sizes({ writes }: Counted, { uploads }: StoreUsage): Map<string,
     if (write.upload !== undefined)
       found.set(write.upload, Math.max(write.before + sent(write), found.get(write.upload) ?? 0));
   return found;
+}
+
+/** Why a write may not add a repository, a tag or an upload; undefined when it may, or adds none. */
+export function tooManyOf(
+  owner: string,
+  user: Counted,
+  usage: StoreUsage,
+  { repository, kind, name }: PushedPart,
+): string | undefined {
+  const folder = `repositories/${repository}`;
+  const writes = [...user.writes];
+  const repositories = new Set([...usage.repositories, ...writes.map((write) => write.repository)]);
+  if (!repositories.has(folder) && repositories.size >= MOST_OF.repositories) {
+    return `${owner} has ${count(MOST_OF.repositories)} repositories, and may have no more: push to one of them.`;
+  }
+  const begun = usage.uploads.size + writes.filter((write) => write.kind === 'begin').length;
+  if (kind === 'begin' && begun >= MOST_OF.uploads) {
+    return (
+      `${owner} has ${count(MOST_OF.uploads)} uploads under way, and may have no more: let some end, or wait for ten ` +
+      'minutes after those that were given up.'
+    );
+  }
+  if (kind !== 'manifest' || name === undefined || usage.tags.has(tagFolder(folder, name))) return undefined;
+  const given = new Set(writes.flatMap(({ tag }) => (tag === undefined || usage.tags.has(tag) ? [] : [tag])));
+  if (given.has(tagFolder(folder, name)) || usage.tags.size + given.size < MOST_OF.tags) return undefined;
+  const most = count(MOST_OF.tags);
+  return `${owner} has ${most} tags, and may have no more: remove some with \`troupe image rm NAME:TAG\`.`;
 }
 
 /** What of manifests is there, and is sent and not counted yet. */

@@ -12,7 +12,7 @@ import type { Log } from '../../../proto/ports/log.ts';
 import type { RegistryBarrier } from './barrier.ts';
 import { collectGarbage, lookForGarbage, type Pinned } from './collect.ts';
 import { type CountTimes, UserCounts } from './counts.ts';
-import { type ImageStore, StoreAway, StoreTooLarge } from './image-store.ts';
+import { type ImageStore, StoreAway, StoreTooLarge, tagFolder } from './image-store.ts';
 import { deletedFolder, ownerIn, type PushedPart, partOf } from './pushed-part.ts';
 import {
   areFewManifests,
@@ -25,6 +25,7 @@ import {
   sum,
   tooManyAsked,
   tooManyNames,
+  tooManyOf,
 } from './quota-rules.ts';
 import type { StoreUsage } from './usage.ts';
 
@@ -218,15 +219,20 @@ export class RegistryQuota {
     const bytes = part.kind === 'begin' ? await this.#mounted(part, usage) : declared;
     // From here on nothing is waited for: who comes next sees this one.
     this.#users.set(owner, user);
+    const tooMany = tooManyOf(owner, user, usage, part);
+    if (tooMany !== undefined) return tooMany;
     const used = sum(user, usage);
     if (!hasRoom({ used, limit, bytes, manifests: manifestsOf(user, usage) }, part.kind)) {
       return sentence(owner, used, limit, bytes);
     }
     const upload = part.kind === 'upload' ? part.name : undefined;
     const before = upload === undefined ? 0 : (sizes(user, usage).get(upload) ?? 0);
+    const repository = `repositories/${part.repository}`;
     const write: OpenWrite = {
       upload,
       kind: part.kind,
+      repository,
+      tag: part.kind === 'manifest' && part.name !== undefined ? tagFolder(repository, part.name) : undefined,
       before,
       declared: bytes,
       passed: 0,
