@@ -112,6 +112,28 @@ export class KeyedQueue {
   }
 }
 
+/** Runs `work` in its turn. Resolves with undefined, and it is not run, when that has not come within `mostMs`. */
+export function soonInTurn<T>(
+  queue: KeyedQueue,
+  key: string,
+  mostMs: number,
+  work: () => Promise<T>,
+): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    let hasLeft = false;
+    const timer = setTimeout(() => {
+      hasLeft = true;
+      resolve(undefined);
+    }, mostMs);
+    const turn = async () => {
+      if (hasLeft) return undefined;
+      clearTimeout(timer);
+      return work();
+    };
+    queue.run(key, turn).then(resolve, reject);
+  });
+}
+
 /** Somebody who waits for a task: hears its progress until it leaves. */
 interface Waiter {
   readonly onProgress?: (line: string) => void;

@@ -41,8 +41,11 @@ export function pastBarrier(
   if (barrier.admit === undefined) return enterBy(barrier, decision, {});
   const asked = { method: request.method, field: (name: string) => request.field(name), target: decision.target };
   return barrier.admit(asked).then(
-    (admitted) =>
-      typeof admitted === 'string' ? { reply: refusal(403, 'DENIED', admitted) } : enterBy(barrier, decision, admitted),
+    (admitted) => {
+      if (typeof admitted === 'string') return { reply: refusal(403, 'DENIED', admitted) };
+      if ('later' in admitted) return { reply: refusal(503, 'UNAVAILABLE', admitted.later) };
+      return enterBy(barrier, decision, admitted);
+    },
     () => ({ reply: UNKNOWN }),
   );
 }

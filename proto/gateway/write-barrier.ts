@@ -17,6 +17,11 @@ export interface WriteAdmission {
   readonly onOver?: LeaveBarrier | undefined;
 }
 
+/** It is refused for now: the sentence says why. */
+interface WriteLater {
+  readonly later: string;
+}
+
 /** Lets requests in that write. */
 export interface WriteBarrier {
   /** The origin behind it. */
@@ -27,5 +32,5 @@ export interface WriteBarrier {
    * Asked before: whether there is room for what it writes, or the sentence that refuses it. Rejects when that cannot
    * be told. Without it there is always room.
    */
-  readonly admit?: ((request: BarrierRequest) => Promise<WriteAdmission | string>) | undefined;
+  readonly admit?: ((request: BarrierRequest) => Promise<WriteAdmission | WriteLater | string>) | undefined;
 }

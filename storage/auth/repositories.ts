@@ -15,6 +15,11 @@ export async function publicAmong(db: Queries, names: readonly string[]): Promis
   return new Set(await manyValues(db, z.string(), among, [names]));
 }
 
+/** The names of the first public repositories. */
+export function publicNames(db: Queries, most: number): Promise<string[]> {
+  return manyValues(db, z.string(), 'select name from public_repositories order by name limit $1', [most]);
+}
+
 /** All public repositories, by name. */
 export function publicRepositories(db: Queries): Promise<PublicRepository[]> {
   return db.many(publicRow, `select ${columnsOf(publicRow)} from public_repositories order by name`);

@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { RegistryBarrier } from '../../cmd/node/registry/barrier.ts';
 import { lookForGarbage } from '../../cmd/node/registry/collect.ts';
 import { registryFiles } from '../../cmd/node/registry/files.ts';
+import type { ImageStore } from '../../cmd/node/registry/image-store.ts';
 import { RegistryQuota } from '../../cmd/node/registry/quota.ts';
 import { folderStore } from '../../cmd/node/registry/store.ts';
 import { usageOf } from '../../cmd/node/registry/usage.ts';
@@ -37,7 +38,7 @@ async function storeOf(t: TestContext, mentions: number) {
   return { files, layer, manifest, bytes: text.length + 'a layer'.length };
 }
 
-function quotaOf(files: ReturnType<typeof registryFiles>, limit = 5) {
+function quotaOf(files: ReturnType<typeof registryFiles>, limit = 5, store = folderStore(files)) {
   const barrier = new RegistryBarrier({ host: '127.0.0.1', port: 1 });
   const looks = { now: 0, most: 0, all: 0 };
   const pinned = async () => {
@@ -50,7 +51,7 @@ function quotaOf(files: ReturnType<typeof registryFiles>, limit = 5) {
   };
   const mayPush = async (authorization: string | undefined) => authorization === ANN;
   const quota = new RegistryQuota({
-    store: folderStore(files),
+    store,
     barrier,
     limit: async () => limit,
     mayPush,
@@ -60,7 +61,7 @@ function quotaOf(files: ReturnType<typeof registryFiles>, limit = 5) {
   const ask = async (method: string, path: string, authorization: string | undefined) => {
     const field = (name: string) => (name === 'authorization' ? authorization : undefined);
     const admitted = await quota.admit({ method, target: `/v2/ann/app/${path}`, field });
-    if (typeof admitted !== 'string') admitted.onOver?.();
+    if (typeof admitted !== 'string' && 'onOver' in admitted) admitted.onOver?.();
     return admitted;
   };
   return { quota, barrier, looks, ask };
@@ -131,6 +132,76 @@ test('a user without room makes the pushes of others wait for a small part of th
   assert.ok(closedMs > 1000 && closedMs < 3000, `closed for ${Math.round(closedMs)} of 5000 ms`);
   assert.equal(looks.most, 1);
   if (typeof leave === 'function') leave();
+});
+
+test('however many pushes are refused, the store is walked once at a time for a user', async (t) => {
+  const { files } = await storeOf(t, 0);
+  const walks = { now: 0, most: 0 };
+  const { isRemote, view, ...store } = folderStore(files);
+  const slow: ImageStore = {
+    isRemote,
+    ...store,
+    view: async (asked) => {
+      walks.now += 1;
+      walks.most = Math.max(walks.most, walks.now);
+      await pause(10, 'slow peer');
+      walks.now -= 1;
+      return view(asked);
+    },
+  };
+  const { ask } = quotaOf(files, 5, slow);
+  const all = await Promise.all(
+    Array.from({ length: 300 }, async (_, i) => {
+      await pause(i, 'pace');
+      await ask('DELETE', 'manifests/one', ANN);
+      return ask('POST', 'blobs/uploads/', ANN);
+    }),
+  );
+  assert.ok(walks.most <= 2, `${walks.most} walks`);
+  assert.ok(all.every((said) => typeof said === 'string' || 'later' in said));
+});
+
+test('manifests without room have 64 MiB, with those that are sent since it was counted', async (t) => {
+  const { files } = await storeOf(t, 0);
+  const { quota } = quotaOf(files);
+  const admit = (length: number | undefined) => {
+    const field = (name: string) => (name === 'authorization' ? ANN : length === undefined ? undefined : `${length}`);
+    return quota.admit({ method: 'PUT', target: '/v2/ann/app/manifests/one', field });
+  };
+  const MIB = 2 ** 20;
+  for (let i = 0; i < 15; i++) {
+    const admitted = await admit(4 * MIB);
+    assert.ok(typeof admitted !== 'string', `manifest ${i}`);
+  }
+  const unsaid = await admit(undefined);
+  assert.ok(typeof unsaid !== 'string' && !('later' in unsaid));
+  assert.equal(unsaid.onBody?.(3 * MIB), undefined);
+  assert.match(String(await admit(4 * MIB)), /The images of ann hold .* Remove images/);
+  unsaid.onBody?.(3 * MIB);
+  await pause(100, 'watch');
+  assert.match(String(unsaid.onBody?.(1)), /The images of ann hold/);
+});
+
+test('a user has so many repositories, tags and uploads, with those that are under way', async (t) => {
+  const { files } = await storeOf(t, 0);
+  const root = join(files.store, 'docker/registry/v2/repositories/ann');
+  const fill = async (most: number, folder: (i: number) => string) => {
+    for (let i = 0; i < most; i++) await mkdir(join(root, folder(i)), { recursive: true });
+  };
+  const admitted = async (method: string, target: string) => {
+    const field = (name: string) => (name === 'authorization' ? ANN : undefined);
+    return quotaOf(files, 1_000_000).quota.admit({ method, target: `/v2/ann/${target}`, field });
+  };
+  await fill(99, (i) => `app/_uploads/${i}`);
+  assert.equal(typeof (await admitted('POST', 'app/blobs/uploads/')), 'object');
+  await fill(100, (i) => `app/_uploads/${i}`);
+  assert.match(String(await admitted('POST', 'app/blobs/uploads/')), /^ann has 100 uploads under way, .* let some end/);
+  await fill(999, (i) => `r${i}/_layers`);
+  assert.equal(typeof (await admitted('PUT', 'app/manifests/one')), 'object');
+  assert.match(String(await admitted('PUT', 'new/manifests/one')), /^ann has 1,000 repositories, .* push to one of/);
+  await fill(10_000, (i) => `app/_manifests/tags/t${i}`);
+  assert.equal(typeof (await admitted('PUT', 'app/manifests/t1')), 'object');
+  assert.match(String(await admitted('PUT', 'app/manifests/one')), /^ann has 10,000 tags, .*troupe image rm/);
 });
 
 test('who may have nothing pushes nothing, and is told who decides that', async (t) => {

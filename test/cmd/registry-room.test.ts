@@ -1,7 +1,7 @@
 /** What the disk of the platform's own registry takes, by how much of it is free. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { roomOf } from '../../cmd/node/registry/room.ts';
+import { roomOf, roomOfFiles } from '../../cmd/node/registry/room.ts';
 
 const GIB = 2 ** 30;
 
@@ -16,4 +16,11 @@ test('a part of the disk is kept for removals, and a part of that for nothing', 
     assert.equal(roomOf(kept / 4, total), 'little');
     assert.equal(roomOf(kept / 4 - 1, total), 'none');
   }
+});
+
+test('a disk without room for more files takes no more than one that is full', () => {
+  assert.equal(roomOfFiles(5000, 100_000), 'enough');
+  assert.equal(roomOfFiles(4999, 100_000), 'little');
+  assert.equal(roomOfFiles(1249, 100_000), 'none');
+  assert.equal(roomOfFiles(0, 0), 'enough', 'the file system has no bound');
 });

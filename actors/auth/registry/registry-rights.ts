@@ -5,7 +5,7 @@ import { Refusal } from '../../../proto/errors.ts';
 import type { RegistryAuth } from '../../../proto/ports/engine.ts';
 import { isRepository, repositoryIn } from '../../../proto/repositories.ts';
 import { audit } from '../../../storage/audit.ts';
-import { makePrivate, makePublic, publicAmong } from '../../../storage/auth/repositories.ts';
+import { makePrivate, makePublic, publicAmong, publicNames } from '../../../storage/auth/repositories.ts';
 import { tokenDirectory } from '../../../storage/auth/token-directory.ts';
 import { userByName, usernameById } from '../../../storage/auth/users.ts';
 import type { Db } from '../../../storage/db.ts';
@@ -19,6 +19,8 @@ interface RegistryRights {
   readonly auth: (pull: { readonly userId: string; readonly image: string }) => Promise<RegistryAuth>;
   /** Those of `repositories` that the user may pull, in their order. */
   readonly mayPull: (username: string, repositories: readonly string[]) => Promise<string[]>;
+  /** The first repositories that were made public: so many at most. */
+  readonly open: (most: number) => Promise<string[]>;
   /** The platform's own token: for the list of repositories, and to pull (hence list the tags of) `repositories`. */
   readonly ownToken: (repositories: readonly string[]) => Promise<string>;
   /** The same, which also lets delete there. */
@@ -65,6 +67,7 @@ export function registryRights(
       const who: RegistryIdentity = { kind: 'user', username, isAdmin: username === adminUsername };
       return (await accessOf(who, repositories)).map(({ name }) => name);
     },
+    open: (most) => publicNames(db, most),
     ownToken: (repositories) => own(repositories, ['pull']),
     removalToken: (repositories) => own(repositories, ['pull', 'delete']),
   };

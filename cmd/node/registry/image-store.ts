@@ -80,6 +80,11 @@ export function blobFile(hex: string): string {
 /** Folders that a name of a repository has at most: names have 255 characters. */
 const MAX_DEPTH = 128;
 
+/** The folder of a tag in the folder of a repository. */
+export function tagFolder(repository: string, tag: string): string {
+  return `${repository}/_manifests/tags/${tag}`;
+}
+
 /** The folder that a user's repositories are in. */
 export function repositoriesOf(owner: string): string {
   return `repositories/${owner}`;

@@ -4,7 +4,7 @@
 export interface PushedPart {
   readonly repository: string;
   readonly kind: 'begin' | 'upload' | 'manifest';
-  /** The upload, or the blob of another repository that is to be mounted. */
+  /** The upload, the blob of another repository that is to be mounted, or the tag that a manifest gets. */
   readonly name: string | undefined;
 }
 
@@ -18,12 +18,12 @@ export function partOf(method: string, target: string): PushedPart | undefined {
     return undefined;
   }
   const searchParams = new URLSearchParams(at < 0 ? '' : target.slice(at));
-  const [, repository, uploads, upload = '', manifest] =
-    /^\/v2\/(.+)\/(?:(blobs\/uploads)\/?([^/]*)|(manifests|blobs)\/[^/]+)$/.exec(path) ?? [];
+  const [, repository, uploads, upload = '', manifest, reference = ''] =
+    /^\/v2\/(.+)\/(?:(blobs\/uploads)\/?([^/]*)|(manifests|blobs)\/([^/]+))$/.exec(path) ?? [];
   if (repository === undefined) return undefined;
   if (uploads === undefined) {
     return method === 'DELETE' || manifest === 'manifests'
-      ? { repository, kind: 'manifest', name: undefined }
+      ? { repository, kind: 'manifest', name: reference.includes(':') ? undefined : reference }
       : undefined;
   }
   if (upload !== '') return { repository, kind: 'upload', name: upload };

@@ -4,29 +4,31 @@
  * room gets what they took the names off, without waiting a day for it.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { KeyedQueue } from '../../../lib/concurrency.ts';
+import { KeyedQueue, soonInTurn } from '../../../lib/concurrency.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import type { WriteAdmission, WriteBarrier } from '../../../proto/gateway/write-barrier.ts';
 import type { RegistryUsage } from '../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { RegistryBarrier } from './barrier.ts';
 import { collectGarbage, lookForGarbage, type Pinned } from './collect.ts';
-import { type ImageStore, StoreAway, StoreTooLarge } from './image-store.ts';
+import { type CountTimes, UserCounts } from './counts.ts';
+import { type ImageStore, StoreAway, StoreTooLarge, tagFolder } from './image-store.ts';
 import { deletedFolder, ownerIn, type PushedPart, partOf } from './pushed-part.ts';
-import { type Counted, hasRoom, type OpenWrite, sentence, sizes, sum, tooManyNames } from './quota-rules.ts';
-import { type StoreUsage, usageOf } from './usage.ts';
+import {
+  areFewManifests,
+  type Counted,
+  hasRoom,
+  manifestsOf,
+  type OpenWrite,
+  sentence,
+  sizes,
+  sum,
+  tooManyAsked,
+  tooManyNames,
+  tooManyOf,
+} from './quota-rules.ts';
+import type { StoreUsage } from './usage.ts';
 
-/**
- * `knownMs`: what was counted is good for so long, as what was written since is added to it. `toldMs`: what a user is
- * told is counted anew after this. `againMs`: how long it is from a collection for one user to the next one.
- */
-const TIMES = { knownMs: 60_000, toldMs: 3000, againMs: 5000 };
-/** Where each look costs something. */
-const REMOTE_TIMES: typeof TIMES = { knownMs: 10 * 60_000, toldMs: 3000, againMs: 60_000 };
-/** What was counted is good for so many requests. */
-const MOST_WRITES = 500;
-/** How long it may be counted there: a push waits for it, ms. */
-const COUNT_MS = 15_000;
 /** How long a collection for one user waits for writes under way, ms. */
 const PATIENCE_MS = 2000;
 /** How long it may take: pushes of all wait, ms. */
@@ -42,6 +44,8 @@ const MOST_WAIT_MS = 5000;
 const FORSAKEN_MS = 10 * 60_000;
 /** The registry notices that its client is gone, ms. */
 const NOTICE_MS = 500;
+/** Requests of one user that wait until it is known what there is. */
+const MOST_ASKED = 32;
 /** Users without a push that are remembered at most. */
 const MOST_KNOWN = 1000;
 
@@ -84,7 +88,8 @@ interface ToldUsage {
 /** See above. */
 export class RegistryQuota {
   readonly #options: QuotaOptions;
-  readonly #times: typeof TIMES;
+  readonly #times: CountTimes;
+  readonly #counts: UserCounts;
   readonly #users = new Map<string, Counted>();
   readonly #told = new Map<string, ToldUsage>();
   /** Each look at the whole store takes a connection to the database. */
@@ -94,7 +99,8 @@ export class RegistryQuota {
 
   constructor(options: QuotaOptions) {
     this.#options = options;
-    this.#times = options.store.isRemote ? REMOTE_TIMES : TIMES;
+    this.#counts = new UserCounts(options.store);
+    this.#times = this.#counts.times;
   }
 
   /**
@@ -136,11 +142,16 @@ export class RegistryQuota {
 
   async #needed(owner: string): Promise<number> {
     const { store, pinned } = this.#options;
-    const { held, uploads, blobs } = await this.#countAnew(owner);
+    const { held, uploads, blobs } = await this.#counts.anew(owner);
     if (blobs.size === 0 && uploads.size === 0) return 0;
-    const garbage = await this.#inTurn.run('look', () =>
+    const garbage = await soonInTurn(this.#inTurn, 'look', MOST_WAIT_MS, () =>
       lookForGarbage(store, { now: Date.now(), owner, pinned, isOwnAlone: store.isRemote }),
     );
+    if (garbage === undefined) {
+      throw new Refusal('unavailable', {
+        message: 'Too many ask what they have in the registry. Try again in a moment.',
+      });
+    }
     let used = held;
     for (const size of uploads.values()) used += size;
     for (const { folder, bytes } of garbage.blobs) if (blobs.has(folder.slice(-64))) used -= bytes;
@@ -149,6 +160,7 @@ export class RegistryQuota {
 
   /** Says whether there is room for a request. */
   readonly admit: Admit = async ({ method, target, field }) => {
+    let user: Counted | undefined;
     try {
       const part = partOf(method, target);
       const owner = part === undefined ? undefined : ownerIn(part.repository);
@@ -158,6 +170,10 @@ export class RegistryQuota {
       const limit = await this.#options.limit(owner);
       if (limit === undefined) return {};
       if (method === 'DELETE') return this.#noted(owner, target);
+      const counted = this.#user(owner);
+      if (counted.asked >= MOST_ASKED) return { later: tooManyAsked(owner) };
+      user = counted;
+      user.asked += 1;
       const declared = Number(field('content-length') ?? 0);
       const decide = (isNew: boolean) => this.#decide({ owner, limit, part, declared }, isNew);
       let admitted = await decide(false);
@@ -167,7 +183,7 @@ export class RegistryQuota {
       await this.#makeRoom(owner);
       admitted = await decide(true);
       if (typeof admitted === 'string' && part.kind === 'upload' && part.name !== undefined)
-        void this.#drop(owner, this.#user(owner), part.name);
+        void this.#drop(owner, user, part.name);
       return admitted;
     } catch (error) {
       if (error instanceof StoreAway) {
@@ -178,6 +194,8 @@ export class RegistryQuota {
       if (error instanceof StoreTooLarge) return tooManyNames(ownerIn(partOf(method, target)?.repository ?? '') ?? '');
       this.#options.log.warn({ err: error }, 'what a user has in the registry could not be counted');
       throw error;
+    } finally {
+      if (user !== undefined) user.asked -= 1;
     }
   };
 
@@ -197,29 +215,44 @@ export class RegistryQuota {
   /** `isNew`: what is there is to be counted now. */
   async #decide({ owner, limit, part, declared }: AskedRoom, isNew: boolean): Promise<WriteAdmission | string> {
     const user = this.#user(owner);
-    const usage = await this.#count(owner, user, isNew);
+    const usage = await this.#counts.of(owner, user, isNew);
     const bytes = part.kind === 'begin' ? await this.#mounted(part, usage) : declared;
     // From here on nothing is waited for: who comes next sees this one.
     this.#users.set(owner, user);
+    const tooMany = tooManyOf(owner, user, usage, part);
+    if (tooMany !== undefined) return tooMany;
     const used = sum(user, usage);
-    if (!hasRoom({ used, limit, bytes, manifests: usage.manifests }, part.kind)) {
+    if (!hasRoom({ used, limit, bytes, manifests: manifestsOf(user, usage) }, part.kind)) {
       return sentence(owner, used, limit, bytes);
     }
     const upload = part.kind === 'upload' ? part.name : undefined;
     const before = upload === undefined ? 0 : (sizes(user, usage).get(upload) ?? 0);
-    const write: OpenWrite = { upload, before, declared: bytes, passed: 0, over: undefined, past: undefined };
+    const repository = `repositories/${part.repository}`;
+    const write: OpenWrite = {
+      upload,
+      kind: part.kind,
+      repository,
+      tag: part.kind === 'manifest' && part.name !== undefined ? tagFolder(repository, part.name) : undefined,
+      before,
+      declared: bytes,
+      passed: 0,
+      over: undefined,
+      past: undefined,
+    };
     user.writes.add(write);
     let isCut = false;
     return {
       onBody: (more) => {
         write.passed += more;
-        if (part.kind === 'manifest' || write.passed <= write.declared) return undefined;
-        const bytesNow = sum(user, user.known?.usage ?? usage);
+        if (write.passed <= write.declared) return undefined;
+        const known = user.known?.usage ?? usage;
+        const bytesNow = sum(user, known);
         if (bytesNow <= limit) return undefined;
+        if (part.kind === 'manifest' && areFewManifests(manifestsOf(user, known))) return undefined;
         write.past ??= user.turn;
         // Others may be over since: the part that comes after they were counted is refused.
         if ((user.known?.turn ?? 0) < write.past) {
-          void this.#count(owner, user, true).catch(() => {});
+          void this.#counts.of(owner, user, true).catch(() => {});
           return undefined;
         }
         isCut = true;
@@ -240,46 +273,14 @@ export class RegistryQuota {
     return (await this.#options.store.sizeOf(name)) ?? 0;
   }
 
-  /** What the disk has of a user. `isNew`: as it is now, not as it was before what writes tell. */
-  async #count(owner: string, user: Counted, isNew: boolean): Promise<StoreUsage> {
-    const { known, turn } = user;
-    const isGood =
-      known !== undefined && performance.now() - known.at < this.#times.knownMs && user.writes.size < MOST_WRITES;
-    if (isGood && !isNew) return known.usage;
-    if (user.counting?.turn !== turn) {
-      const usage = this.#countAnew(owner);
-      const counting = { turn, usage };
-      user.counting = counting;
-      usage
-        .then((counted) => {
-          if ((user.known?.turn ?? -1) > turn) return;
-          user.known = { turn, at: performance.now(), usage: counted };
-          for (const write of user.writes)
-            if (write.over !== undefined && write.over <= turn) user.writes.delete(write);
-        })
-        .catch(() => {})
-        .finally(() => {
-          if (user.counting === counting) user.counting = undefined;
-        });
-    }
-    return (await user.counting?.usage) ?? this.#countAnew(owner);
-  }
-
-  #countAnew(owner: string): Promise<StoreUsage> {
-    const { store } = this.#options;
-    return usageOf(store, owner, Date.now(), store.isRemote ? AbortSignal.timeout(COUNT_MS) : undefined);
-  }
-
   /** Gives a user back what they took the names off, and uploads that nobody goes on with. */
   async #makeRoom(owner: string): Promise<void> {
     const user = this.#user(owner);
     if (user.making === undefined) {
       if (Date.now() - user.collectedAt < this.#times.againMs) return;
-      user.making = this.#inTurn
-        .run('collect', () => this.#collect(owner, user))
-        .finally(() => {
-          user.making = undefined;
-        });
+      user.making = soonInTurn(this.#inTurn, 'collect', MOST_WAIT_MS, () => this.#collect(owner, user)).finally(() => {
+        user.making = undefined;
+      });
     }
     await user.making;
   }
@@ -336,7 +337,16 @@ export class RegistryQuota {
     let user = this.#users.get(owner);
     if (user === undefined) {
       this.#forget();
-      user = { writes: new Set(), turn: 0, known: undefined, counting: undefined, collectedAt: 0, making: undefined };
+      user = {
+        writes: new Set(),
+        turn: 0,
+        known: undefined,
+        counting: undefined,
+        next: undefined,
+        asked: 0,
+        collectedAt: 0,
+        making: undefined,
+      };
       this.#users.set(owner, user);
     }
     return user;
@@ -344,7 +354,7 @@ export class RegistryQuota {
 
   #forget(): void {
     if (this.#users.size <= MOST_KNOWN) return;
-    for (const [owner, { writes, counting, making }] of this.#users)
-      if (writes.size === 0 && counting === undefined && making === undefined) this.#users.delete(owner);
+    for (const [owner, { writes, counting, making, asked }] of this.#users)
+      if (writes.size + asked === 0 && counting === undefined && making === undefined) this.#users.delete(owner);
   }
 }

@@ -12,8 +12,18 @@ export function roomOf(free: number, total: number): RegistryRoom {
   return free >= kept / 4 ? 'little' : 'none';
 }
 
+/** The same by the number of files. Some file systems have no bound of it, and say 0. */
+export function roomOfFiles(free: number, total: number): RegistryRoom {
+  const kept = total * KEPT.share;
+  if (free >= kept) return 'enough';
+  return free >= kept / 4 ? 'little' : 'none';
+}
+
+const ROOMS = ['none', 'little', 'enough'] as const;
+
 /** What the disk of a folder takes now. Rejects with an error of the file system. */
 export async function roomIn(folder: string): Promise<RegistryRoom> {
-  const { bavail, blocks, bsize } = await statfs(folder);
-  return roomOf(bavail * bsize, blocks * bsize);
+  const { bavail, blocks, bsize, ffree, files } = await statfs(folder);
+  const [ofBytes, ofFiles] = [roomOf(bavail * bsize, blocks * bsize), roomOfFiles(ffree, files)];
+  return ROOMS.find((room) => room === ofBytes || room === ofFiles) ?? 'none';
 }

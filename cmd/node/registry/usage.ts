@@ -1,6 +1,13 @@
 /** What of the store a user's repositories hold: each blob once, however many of them have it. */
 import { Manifests, otherNames } from './garbage.ts';
-import { blobFile, type ImageStore, repositoriesOf, repositoriesWith, type StoreView } from './image-store.ts';
+import {
+  blobFile,
+  type ImageStore,
+  repositoriesOf,
+  repositoriesWith,
+  type StoreView,
+  tagFolder,
+} from './image-store.ts';
 
 /** A file system's clock may tell the times of two files this much apart in the wrong order, ms. */
 const SAME_MS = 1000;
@@ -19,6 +26,10 @@ export interface StoreUsage {
   readonly manifests: number;
   /** What unfinished uploads have on the disk, by their names. */
   readonly uploads: ReadonlyMap<string, number>;
+  /** The folders of all repositories. */
+  readonly repositories: ReadonlySet<string>;
+  /** The folders of all tags. */
+  readonly tags: ReadonlySet<string>;
   /** The digits of what is counted. */
   readonly blobs: ReadonlySet<string>;
 }
@@ -32,7 +43,10 @@ export async function usageOf(
 ): Promise<StoreUsage> {
   const view = await store.view({ owner, signal });
   // First: an upload that is finished meanwhile is counted twice then, and not left out.
-  const uploads = new Map((await view.uploads()).map(({ name, bytes }) => [name, bytes]));
+  const unfinished = await view.uploads();
+  const uploads = new Map(unfinished.map(({ name, bytes }) => [name, bytes]));
+  const repositories = new Set(unfinished.map((upload) => upload.folder.replace(/\/_uploads\/.*$/, '')));
+  const tags = new Set<string>();
   const folder = repositoriesOf(owner);
   const links = new Map<string, string>();
   const manifests = new Set<string>();
@@ -40,6 +54,8 @@ export async function usageOf(
   const pushed: string[] = [];
   for (const repository of await repositoriesWith(view, '_manifests', undefined, folder)) {
     const revisions = `${repository}/_manifests/revisions/sha256`;
+    repositories.add(repository);
+    for (const tag of await view.namesIn(`${repository}/_manifests/tags`)) tags.add(tagFolder(repository, tag));
     for (const hex of await view.namesIn(revisions)) {
       const link = `${revisions}/${hex}`;
       links.set(hex, link);
@@ -49,6 +65,7 @@ export async function usageOf(
   }
   for (const repository of await repositoriesWith(view, '_layers', undefined, folder)) {
     const layers = `${repository}/_layers/sha256`;
+    repositories.add(repository);
     for (const hex of await view.namesIn(layers)) links.set(hex, `${layers}/${hex}`);
     for (const hex of await otherNames(view, repository)) mentioned.add(hex);
   }
@@ -68,7 +85,7 @@ export async function usageOf(
     held += blob.bytes;
     if (manifests.has(hex)) ofManifests += blob.bytes;
   }
-  return { held, manifests: ofManifests, uploads, blobs };
+  return { held, manifests: ofManifests, uploads, repositories, tags, blobs };
 }
 
 /** Whether a link is only left: it is old, or its blob was collected and is another user's, who pushed it since. */

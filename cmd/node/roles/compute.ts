@@ -128,6 +128,6 @@ function partsOfRegistry(
   address: string | undefined,
 ) {
   if (host === undefined) return {};
-  const { auth, mayPull, ownToken } = registryRights(deps, host);
-  return { registryAuth: auth, catalog: registryCatalog({ host, address, token: ownToken, mayPull }), mayPull };
+  const { auth, mayPull, open, ownToken } = registryRights(deps, host);
+  return { registryAuth: auth, catalog: registryCatalog({ host, address, token: ownToken, open }), mayPull };
 }

@@ -1,12 +1,13 @@
 /** Lists what an image registry has (OCI distribution specification, sections on catalog and tags). */
 import type { ImageCatalog } from '../../../proto/ports/engine.ts';
+import { LIBRARY } from '../../../proto/repositories.ts';
 import { type RegistryPlace, registryRequests } from './requests.ts';
 
 interface CatalogOptions extends RegistryPlace {
   /** A token that may list the catalog, and the tags of these repositories. */
   readonly token: (repositories: readonly string[]) => Promise<string>;
-  /** Those that the user may pull. */
-  readonly mayPull: (username: string, repositories: readonly string[]) => Promise<readonly string[]>;
+  /** Those that anybody may pull, besides `library/`: so many of them at most. */
+  readonly open: (most: number) => Promise<readonly string[]>;
 }
 
 /** Most repositories and references shown to one user. */
@@ -16,13 +17,16 @@ const TIMEOUT_MS = 5000;
 const AT_ONCE = 4;
 
 /** The catalog of the registry at `host`. Everything is asked anew at each call, within five seconds. */
-export function registryCatalog({ host, address, token, mayPull }: CatalogOptions): ImageCatalog {
+export function registryCatalog({ host, address, token, open }: CatalogOptions): ImageCatalog {
   const requests = registryRequests({ host, address });
   return {
     list: async ({ username }) => {
       const signal = AbortSignal.timeout(TIMEOUT_MS);
-      const all = await requests.repositories({ token: await token([]), signal });
-      const repositories = (await mayPull(username, all)).slice(0, MAX_REPOSITORIES);
+      const asked = { token: await token([]), signal, most: MAX_REPOSITORIES };
+      const own = await requests.below(`${username}/`, asked);
+      const everybodys = await requests.below(`${LIBRARY}/`, asked);
+      const all = new Set([...own, ...everybodys, ...(await open(MAX_REPOSITORIES))]);
+      const repositories = [...all].slice(0, MAX_REPOSITORIES);
       if (repositories.length === 0) return [];
       const forTags = await token(repositories);
       const references: string[] = [];

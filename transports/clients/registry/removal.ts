@@ -11,6 +11,8 @@ interface RemovalOptions extends RegistryPlace {
 const TIMEOUT_MS = 20_000;
 /** One token is for so many. */
 const AT_ONCE = 50;
+/** Repositories that are emptied at a time. */
+const SIDE_BY_SIDE = 8;
 const MANIFESTS = [
   'application/vnd.oci.image.index.v1+json',
   'application/vnd.oci.image.manifest.v1+json',
@@ -44,12 +46,18 @@ export function registryRemoval({ host, address, token }: RemovalOptions) {
 
   return async (username: string): Promise<RemovedImages> => {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const all = await requests.repositories({ token: await token([]), signal });
-    const own = all.filter((name) => name.startsWith(`${username}/`));
+    const own = await requests.below(`${username}/`, { token: await token([]), signal });
     for (let at = 0; at < own.length; at += AT_ONCE) {
       const some = own.slice(at, at + AT_ONCE);
       const asked = { token: await token(some), signal };
-      for (const repository of some) if (!(await empty(repository, asked))) return 'kept';
+      const waiting = [...some];
+      let isKept = false;
+      const work = async () => {
+        for (let name = waiting.shift(); name !== undefined && !isKept; name = waiting.shift())
+          if (!(await empty(name, asked))) isKept = true;
+      };
+      await Promise.all(Array.from({ length: SIDE_BY_SIDE }, work));
+      if (isKept) return 'kept';
     }
     return 'gone';
   };

@@ -1,5 +1,6 @@
 /** Requests of the platform itself to an image registry (OCI distribution specification). */
 import { z } from 'zod';
+import { jsonOf, readAtMost } from '../../../lib/input.ts';
 
 /** Which registry is asked. */
 export interface RegistryPlace {
@@ -9,8 +10,7 @@ export interface RegistryPlace {
   readonly address?: string | undefined;
 }
 
-/** Most repositories that are looked at, in pages. */
-const MAX_CATALOG = 10_000;
+/** Repositories of one answer. */
 const PAGE = 1000;
 /** Most bytes of one answer. */
 const MAX_BYTES = 1024 * 1024;
@@ -22,6 +22,11 @@ const tagsPage = z.object({ tags: z.array(z.string()).nullable() });
 interface PlatformAccess {
   readonly token: string;
   readonly signal: AbortSignal;
+}
+
+/** `most`: how many names are enough. */
+interface ListAccess extends PlatformAccess {
+  readonly most?: number;
 }
 
 /** See above. All reject when the registry does not answer, or with another status than is expected. */
@@ -43,31 +48,42 @@ export function registryRequests({ host, address }: RegistryPlace) {
   /** Undefined: it is not there, or has no tag left. */
   const get = async <S extends z.ZodType>(path: string, asked: PlatformAccess, schema: S) => {
     const response = await ask('GET', path, asked);
-    const length = Number(response.headers.get('content-length') ?? 0);
-    if (!response.ok || length > MAX_BYTES) {
+    if (!response.ok) {
       await response.body?.cancel();
       if (response.status === 404) return undefined;
       throw unexpected(response, path);
     }
-    return schema.parse(await response.json());
+    // Distribution does not say how long its lists are.
+    const body = response.body === null ? Buffer.alloc(0) : await readAtMost(response.body, MAX_BYTES);
+    if (body === undefined) throw new Error(`the registry at ${host} answers more than ${MAX_BYTES} bytes for ${path}`);
+    return { value: schema.parse(jsonOf(body.toString())), hasMore: response.headers.has('link') };
   };
 
   return {
     ask,
     unexpected,
-    /** The names of all repositories, or of the first ten thousand. */
-    async repositories(asked: PlatformAccess): Promise<string[]> {
-      const all: string[] = [];
-      while (all.length < MAX_CATALOG) {
-        const last = all.length === 0 ? '' : `&last=${encodeURIComponent(all.at(-1) ?? '')}`;
-        const page = (await get(`/_catalog?n=${PAGE}${last}`, asked, catalogPage))?.repositories ?? [];
-        all.push(...page);
-        if (page.length < PAGE) break;
+    /**
+     * The names of all repositories below `prefix`, which ends with a slash; with `most`, of the first at least.
+     * Rejects when they cannot all be listed. A name may lead nowhere.
+     */
+    async below(prefix: string, { most = Number.POSITIVE_INFINITY, ...asked }: ListAccess): Promise<string[]> {
+      const found = new Set<string>();
+      let last = prefix;
+      for (;;) {
+        const page = await get(`/_catalog?n=${PAGE}&last=${encodeURIComponent(last)}`, asked, catalogPage);
+        const names = page?.value.repositories ?? [];
+        for (const name of names) if (name.startsWith(prefix)) found.add(name);
+        const end = names.at(-1);
+        const isAll = end === undefined || (names.length < PAGE && page?.hasMore !== true);
+        if (isAll || found.size >= most || names.some((name) => isPast(name, prefix))) return [...found];
+        if (end === last) throw new Error(`the registry at ${host} lists ${end} again and again`);
+        // Distribution walks folders: some that others are in come after those, and are left out of the next page.
+        for (const name of namesAbove(end)) if (name.startsWith(prefix)) found.add(name);
+        last = end;
       }
-      return all;
     },
     async tags(repository: string, asked: PlatformAccess): Promise<readonly string[]> {
-      return (await get(`/${repository}/tags/list`, asked, tagsPage))?.tags ?? [];
+      return (await get(`/${repository}/tags/list`, asked, tagsPage))?.value.tags ?? [];
     },
   };
 }
@@ -75,4 +91,20 @@ export function registryRequests({ host, address }: RegistryPlace) {
 /** Registries on this machine speak plain HTTP, as Docker takes it; all others HTTPS. */
 function schemeOf(host: string): 'http' | 'https' {
   return /^(localhost|127\.\d+\.\d+\.\d+)(:\d+)?$/.test(host) ? 'http' : 'https';
+}
+
+/**
+ * Whether a name comes after all that begin with `prefix`, whether the registry takes the slash as the first of all
+ * characters, as Distribution does in a folder, or as ASCII has it.
+ */
+function isPast(name: string, prefix: string): boolean {
+  if (name.startsWith(prefix)) return false;
+  const slashFirst = (text: string) => text.replaceAll('/', '\0');
+  return name > prefix && slashFirst(name) > slashFirst(prefix);
+}
+
+/** The names of the folders that a repository's folder is in. */
+function namesAbove(name: string): string[] {
+  const parts = name.split('/');
+  return parts.slice(1).map((_, at) => parts.slice(0, at + 1).join('/'));
 }

@@ -8,9 +8,10 @@ import type { RegistryRoom } from '../../../../proto/ports/local-registry.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
 import { lookAfter } from '../../../../transports/engines/docker/host/processes.ts';
 import type { StoreFiles } from '../files.ts';
-import { partOf } from '../pushed-part.ts';
+import { tagFolder } from '../image-store.ts';
+import { type PushedPart, partOf } from '../pushed-part.ts';
 import type { Admit } from '../quota.ts';
-import { removeUploads, unfinishedUploads } from '../store.ts';
+import { folderStore, removeUploads, unfinishedUploads } from '../store.ts';
 
 /** How often it is looked at the disk, ms. */
 const LOOK_EVERY_MS = 1000;
@@ -27,10 +28,12 @@ interface FullDiskOptions {
 /** See above. */
 export class FullDisk {
   readonly #keeper: Ending;
+  readonly #files: StoreFiles;
   #isFull = false;
 
   /** Begins to look. */
   constructor({ files, room, log }: FullDiskOptions) {
+    this.#files = files;
     this.#keeper = lookAfter(
       LOOK_EVERY_MS,
       async () => {
@@ -51,13 +54,23 @@ export class FullDisk {
     return async (request) => {
       const part = partOf(request.method, request.target);
       // To take off a tag writes a manifest.
-      if (part === undefined || part.kind === 'manifest') return then(request);
+      if (part === undefined || request.method === 'DELETE') return then(request);
+      if (part.kind === 'manifest') {
+        return this.#isFull && !(await this.#isThere(part)) ? FULL : then(request);
+      }
       if (this.#isFull) return FULL;
       const admitted = await then(request);
-      if (typeof admitted === 'string') return admitted;
+      if (typeof admitted === 'string' || 'later' in admitted) return admitted;
       return { ...admitted, onBody: (bytes) => (this.#isFull ? FULL : admitted.onBody?.(bytes)) };
     };
   };
+
+  /** Whether the manifest is for a tag that is there. */
+  async #isThere({ repository, name }: PushedPart): Promise<boolean> {
+    if (name === undefined) return false;
+    const view = await folderStore(this.#files).view();
+    return (await view.look(tagFolder(`repositories/${repository}`, name))) !== undefined;
+  }
 
   close(): Promise<void> {
     return this.#keeper.close();
