@@ -53,6 +53,21 @@ describe('a shell that is kept', { skip, timeout: 230_000 }, () => {
     assert.deepEqual(await at.holders(), ['shell1']);
   });
 
+  test('asks a terminal once: what is shown again has no questions, and what is new has', async (t) => {
+    const at = await place(t);
+    const first = await at.open();
+    first.type("printf 'on''e\\033[6n'; seq 1 9000; printf 'tw''o\\033[6n'\n");
+    await has(first, 'one\u001b[6n');
+    await has(first, 'two\u001b[6n');
+    first.kept.leave();
+    const second = await at.open();
+    await has(second, 'two');
+    assert.ok(!second.text().includes('\u001b[6n'));
+    // Past what may be unconfirmed, so that what was taken out counts as seen.
+    second.type("yes | head -c 600000; printf 'thr''ee\\033[6n'\n");
+    await has(second, 'three\u001b[6n');
+  });
+
   test('goes to the latest connection; the one before is told that it was taken', async (t) => {
     const at = await place(t);
     const first = await at.open();

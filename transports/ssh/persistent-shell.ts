@@ -8,6 +8,7 @@ import { constants } from 'node:os';
 import { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
 import { holderFrame } from '../../lib/holder-script.ts';
+import { withoutQueries } from '../../lib/terminal-queries.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { cells, type KeptShell, type Shell, type ShellEnd, type ShellKeeping } from '../../proto/ports/shell.ts';
 import {
@@ -63,6 +64,9 @@ class KeptStream extends Duplex implements KeptShell {
   /** Answers to `L` that are still to come: what comes before the last of them was for somebody else. */
   #looks = 0;
   #seen = 0;
+  /** What is shown again, until all of it is here, and how much of it is still to come. */
+  #again: Buffer[] = [];
+  #againBytes = 0;
   /** Input that the holder may be sent now. */
   #credit = INPUT_BYTES;
   /** Input that waits for that, and who is told when it was sent. */
@@ -93,6 +97,8 @@ class KeptStream extends Duplex implements KeptShell {
   look({ lingerMs, lifeMs }: Pick<ShellKeeping, 'lingerMs' | 'lifeMs'>): void {
     this.#looks++;
     this.#seen = 0;
+    this.#again = [];
+    this.#againBytes = 0;
     while (this.readableLength > 0 && this.read() !== null);
     this.say(lookFrame(lingerMs, lifeMs));
   }
@@ -138,9 +144,10 @@ class KeptStream extends Duplex implements KeptShell {
     switch (letter) {
       case 'R':
         this.#looks = Math.max(0, this.#looks - 1);
+        this.#againBytes = data.length === 4 ? data.readUInt32BE() : 0;
         return;
       case 'O':
-        if (this.#looks === 0 && data.length > 0) this.push(data);
+        if (this.#looks === 0) this.#print(data);
         return;
       case 'C':
         this.#credit = Math.min(INPUT_BYTES, this.#credit + (data.length === 4 ? data.readUInt32BE() : 0));
@@ -157,6 +164,23 @@ class KeptStream extends Duplex implements KeptShell {
         this.destroy();
         return;
     }
+  }
+
+  /** What is shown again goes on as a whole, without questions to the terminal: one may lie across two frames. */
+  #print(data: Buffer): void {
+    const again = data.subarray(0, this.#againBytes);
+    const rest = data.subarray(again.length);
+    if (again.length > 0) {
+      this.#again.push(again);
+      this.#againBytes -= again.length;
+      if (this.#againBytes > 0) return;
+      const whole = Buffer.concat(this.#again);
+      const shown = withoutQueries(whole);
+      this.#again = [];
+      if (shown.length > 0) this.push(shown);
+      this.seen(whole.length - shown.length);
+    }
+    if (rest.length > 0) this.push(rest);
   }
 
   /** The channel has ended, and nobody said why. */

@@ -148,7 +148,7 @@ sub hold {
     my $data = substr($kept, $from - ($total - length $kept));
     $data =~ s/^[\x80-\xbf]{1,3}// if $from > 0;
     $seen = $total - length $data;
-    tells($who, "R", "");
+    tells($who, "R", pack "N", length $data);
     tells($who, "O", substr($data, 0, 32768, "")) while length $data;
     tells($who, "X", $over) if defined $over;
   };

@@ -8,6 +8,7 @@
  *   opening --shell--> attached <--join / lost connection--> detached --30 s, token's end--> over
  *      any -- the shell, its connection or the container ends, the client says goodbye --> over
  */
+import { withoutQueries } from '../../../lib/terminal-queries.ts';
 import type { ExecExit } from '../../../proto/compute/exec.ts';
 import { type Caller, remainingMs } from '../../../proto/endpoint.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
@@ -145,7 +146,8 @@ export class TerminalSession implements TimedConnection {
       this.#shell?.stream.resume();
       return;
     }
-    const seen = this.#replay?.contents();
+    const replay = this.#replay?.contents();
+    const seen = replay === undefined ? undefined : withoutQueries(replay);
     if (seen === undefined || seen.length === 0 || viewer.socket.send(seen)) this.#shell?.stream.resume();
     else this.#shell?.stream.pause();
   }
