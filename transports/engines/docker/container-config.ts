@@ -74,17 +74,23 @@ export function onceConfig(
   naming: Naming,
   machineCpus: number,
   command: ImageCommand | undefined,
+  unnamed: readonly string[],
 ): object {
-  return configOf(spec, naming, machineCpus, { bare: [], command, hasKeys: false });
+  return configOf(spec, naming, machineCpus, { bare: [], unnamed, command, hasKeys: false });
 }
 
 function configOf(
   spec: ContainerSpec,
   naming: Naming,
   machineCpus: number,
-  given: { readonly bare: readonly string[]; readonly command: ImageCommand | undefined; readonly hasKeys: boolean },
+  given: {
+    readonly bare: readonly string[];
+    readonly unnamed?: readonly string[];
+    readonly command: ImageCommand | undefined;
+    readonly hasKeys: boolean;
+  },
 ): object {
-  const { bare, command, hasKeys } = given;
+  const { bare, unnamed = [], command, hasKeys } = given;
   const paths = checkedMountPaths(spec.mountPaths);
   const own = { [labels.installation]: naming.installation, [labels.container]: spec.id, [labels.user]: spec.userId };
   const volume = (path: string): object => ({
@@ -122,6 +128,7 @@ function configOf(
         ...bare
           .filter((path) => !paths.includes(path))
           .map((Target) => ({ Type: 'volume', Target, VolumeOptions: { NoCopy: true } })),
+        ...unnamed.filter((path) => !paths.includes(path)).map((Target) => ({ Type: 'volume', Target })),
         // Not even the container's root can write there: it would need the right to mount.
         ...(hasKeys ? [{ ...volume(KEYS_FOLDER), ReadOnly: true }] : []),
       ],

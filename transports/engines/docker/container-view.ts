@@ -112,11 +112,16 @@ export function stateOf(id: string, view: DockerContainerView, network: string):
     startedAt: Number.isFinite(started) && started > 0 ? started : null,
     ...(Number.isFinite(ended) && ended > 0 ? { endedAt: ended } : {}),
     paused: State.Paused,
-    mountPaths: view.Mounts.filter(({ Name = '' }) => Name.startsWith('troupe-'))
-      .map(({ Destination }) => Destination)
-      .filter((path) => path !== '/etc/troupe'),
+    mountPaths: mountPathsOf(view),
     limits: { cpus: view.HostConfig.NanoCpus / 1e9, memoryMb: view.HostConfig.Memory / 2 ** 20 },
   };
+}
+
+/** Paths of its volumes that are kept. */
+export function mountPathsOf({ Mounts }: DockerContainerView): string[] {
+  return Mounts.filter(({ Name = '' }) => Name.startsWith('troupe-'))
+    .map(({ Destination }) => Destination)
+    .filter((path) => path !== KEYS_FOLDER);
 }
 
 const imageView = z.object({ Id: z.string() });

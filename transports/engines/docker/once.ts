@@ -11,7 +11,7 @@ import {
 import { type DockerClient, isReply, unlessReply } from './api/client.ts';
 import { onceConfig } from './container-config.ts';
 import { type ContainerStarter, hasPath } from './container-starter.ts';
-import { containerView, type DockerContainerView } from './container-view.ts';
+import { containerView, type DockerContainerView, mountPathsOf } from './container-view.ts';
 import { missingImage } from './image/missing-image.ts';
 import { firstCommand } from './image-commands.ts';
 import { linesOf } from './logs.ts';
@@ -107,8 +107,14 @@ export class Once {
   async #make(spec: ContainerSpec, cpus: number): Promise<DockerContainerView> {
     const { client, naming } = this.#parts;
     const command = await firstCommand(client, { image: spec.image, isConfigured: true });
+    // Where it is not given the files at the mount paths, it has what the image has there.
+    const beside = await unlessReply(
+      client.json('GET', `/containers/${naming.container(spec.id)}/json`, containerView),
+      404,
+    );
+    const unnamed = beside === undefined ? [] : mountPathsOf(beside);
     try {
-      const body = onceConfig(spec, naming, cpus, command);
+      const body = onceConfig(spec, naming, cpus, command, unnamed);
       await client.call('POST', '/containers/create', { query: { name: naming.once(spec.id) }, body });
     } catch (error) {
       if (isReply(error, 404)) throw missingImage(spec.image, error);
