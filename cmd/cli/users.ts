@@ -122,7 +122,7 @@ export async function usersForgetKeys(username: string, options: CommandOptions)
   );
 }
 
-/** Prints all users, one a line: name, id, when added, and the state. */
+/** Prints all users, one a line: name, id, when added, the state, and the limit of images. */
 export async function usersList(options: CommandOptions): Promise<void> {
   const users = await onDatabase(options, listUsers);
   const rows = users.map(({ id, username, displayName, createdAt, disabledAt, leaving, registryLimitMb }) => ({
@@ -134,9 +134,9 @@ export async function usersList(options: CommandOptions): Promise<void> {
     registry_limit_mb: registryLimitMb,
   }));
   const cells = rows.map(({ username, id, created_at, registry_limit_mb: mb, state }) => {
-    return [username, id, created_at, mb === null ? 'default' : `${mb} MiB`, state];
+    return [username, id, created_at, state, mb === null ? 'default' : `${mb} MiB`];
   });
-  print(options, rows, () => tableLines(['USERNAME', 'ID', 'ADDED', 'IMAGES', 'STATUS'], cells).join('\n'));
+  print(options, rows, () => tableLines(['USERNAME', 'ID', 'ADDED', 'STATUS', 'IMAGES'], cells).join('\n'));
 }
 
 /** Sets how much the images of one user may hold: MiB, or `default` for what all may have. */

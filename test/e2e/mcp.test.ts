@@ -63,7 +63,8 @@ describe('the MCP server', { skip: skipWithoutDocker(), timeout: 900_000 }, () =
     const { containers } = await done(client, 'list_containers');
     assert.deepEqual(z.array(z.object({ id: z.string() })).parse(containers).length, 2);
 
-    const script = '#!/bin/sh\necho "to you: $(cat)"; echo bad >&2; echo logged >/proc/1/fd/1; exit 3\n';
+    const script =
+      '#!/bin/sh\necho "to you: $(cat)"; echo bad >&2; echo first >/proc/1/fd/1; echo logged >/proc/1/fd/1; exit 3\n';
     await done(client, 'write_file', { container: 'made', path: '/root/a b/run', content: script, mode: '755' });
     const read = await done(client, 'read_file', { container, path: '/root/a b/run' });
     assert.deepEqual([read.content, read.more], [script, false]);

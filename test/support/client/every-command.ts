@@ -233,6 +233,7 @@ function containers(): CommandStep[] {
 
 function inside(): CommandStep[] {
   return [
+    { words: ['exec', 'box', '--', 'echo printed >/proc/1/fd/1'], says: /^$/, input: () => '', isForeign: true },
     said('logs box --tail 1', /\S/),
     deed('logs box --tail 2 --until 0s', logLine, { isLines: true }),
     said('shell box', /6 \* 7 is 42/, { input: () => 'echo "6 * 7 is $((6 * 7))"; exit\n', isForeign: true }),
