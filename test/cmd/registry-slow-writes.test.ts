@@ -217,6 +217,26 @@ test('writes that take turns keep no collection away', options, async () => {
   assert.deepEqual(ended, ['ann', 'bob']);
 });
 
+test('one user does not take all places at the closed barrier', options, async () => {
+  const barrier = new RegistryBarrier(AT);
+  const end = new AbortController();
+  const work = barrier.closedFor(30_000, () => until(() => end.signal.aborted));
+  const enter = (owner?: string) => Promise.resolve(barrier.enter({ owner, repository: 'bob/app' }));
+  const waiting = Array.from({ length: 100 }, () => enter('ann'));
+  assert.equal(barrier.held, 100);
+  assert.equal(await enter('ann'), undefined, 'one more is told to come again');
+  const others = [...Array.from({ length: 100 }, () => enter()), enter('bob'), enter('')];
+  assert.equal(await enter(), undefined, 'who may write nothing has the places of one user');
+  assert.equal(barrier.held, 202);
+  end.abort();
+  await work;
+  for (const entered of await Promise.all([...waiting, ...others])) assert.ok(entered !== undefined);
+  const last = barrier.closedFor(1, async () => 'done');
+  assert.ok(enter('ann') instanceof Promise);
+  assert.equal(barrier.held, 1, 'the places were given back');
+  await last;
+});
+
 test('whose write it is says the token, not the path', options, async () => {
   const { keys, give } = await tokens();
   const holderOf = tokenHolders(keys, HOST, ISSUER);

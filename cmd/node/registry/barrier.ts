@@ -1,12 +1,14 @@
 /** The barrier before the registry that comes along: nobody writes there while its store is collected. */
 import { setTimeout as delay } from 'node:timers/promises';
+import { KeyedLimit } from '../../../lib/concurrency.ts';
 import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
 import type { EnteringWrite, LeaveBarrier, WriteBarrier } from '../../../proto/gateway/write-barrier.ts';
 
 /** How long a write waits at the closed barrier, ms. */
 const HELD_MS = 30_000;
-/** Writes that wait at most. */
+/** Writes that wait at most, and those of one user. All who may write nothing share the places of one. */
 const MOST_HELD = 1000;
+const MOST_HELD_OF_ONE = 100;
 /**
  * How long the registry may still work for a client that is gone: it writes the manifest for which it has looked at
  * the layers. ms.
@@ -22,6 +24,7 @@ interface HeldWrite {
   readonly resolve: (leave: LeaveBarrier | undefined) => void;
   readonly timer: NodeJS.Timeout;
   readonly write: EnteringWrite;
+  readonly giveBack: () => void;
 }
 
 /** One that was let in. */
@@ -46,6 +49,7 @@ export class RegistryBarrier implements WriteBarrier {
   admit: WriteBarrier['admit'];
   readonly #heldMs: number;
   readonly #held = new Set<HeldWrite>();
+  readonly #places = new KeyedLimit(MOST_HELD_OF_ONE, MOST_HELD);
   readonly #writes = new Set<LetInWrite>();
   /** Of what others let in before: in the future until it is surely over. */
   #lastWrite: number;
@@ -82,13 +86,15 @@ export class RegistryBarrier implements WriteBarrier {
 
   enter(write: EnteringWrite = {}): LeaveBarrier | Promise<LeaveBarrier | undefined> {
     if (!this.#isClosed) return this.#letIn(write);
-    if (this.#held.size >= MOST_HELD) return Promise.resolve(undefined);
+    const giveBack = this.#places.enter(write.owner === undefined ? '' : `of ${write.owner}`);
+    if (giveBack === undefined) return Promise.resolve(undefined);
     return new Promise((resolve) => {
       const timer = setTimeout(() => {
         this.#held.delete(held);
+        giveBack();
         resolve(undefined);
       }, this.#heldMs);
-      const held: HeldWrite = { resolve, timer, write };
+      const held: HeldWrite = { resolve, timer, write, giveBack };
       this.#held.add(held);
     });
   }
@@ -137,8 +143,9 @@ export class RegistryBarrier implements WriteBarrier {
     this.#isClosed = false;
     const waiting = [...this.#held];
     this.#held.clear();
-    for (const { resolve, timer, write } of waiting) {
+    for (const { resolve, timer, write, giveBack } of waiting) {
       clearTimeout(timer);
+      giveBack();
       resolve(this.#letIn(write));
     }
   }
