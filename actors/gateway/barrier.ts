@@ -53,8 +53,13 @@ export function pastBarrier(
 function enterBy(
   barrier: WriteBarrier,
   decision: ProxyForward,
-  { onBody, onOver }: WriteAdmission,
+  { onBody, onOver, onBegin, owner, repository }: WriteAdmission,
 ): ProxyDecision | Promise<ProxyDecision> {
+  let endNow: ((reply: ProxyReply) => void) | undefined;
+  const begun: ProxyForward['onBegin'] = (end) => {
+    endNow = end;
+    onBegin?.((why) => end(refusal(403, 'DENIED', why)));
+  };
   const letIn = (leave: LeaveBarrier | undefined): ProxyDecision => {
     if (leave === undefined) {
       onOver?.();
@@ -64,13 +69,15 @@ function enterBy(
       leave();
       onOver?.();
     };
-    if (onBody === undefined) return { ...decision, onOver: over };
+    const going = { ...decision, onOver: over, onBegin: begun };
+    if (onBody === undefined) return going;
     const refused = (bytes: number) => {
       const why = onBody(bytes);
       return why === undefined ? undefined : refusal(403, 'DENIED', why);
     };
-    return { ...decision, onOver: over, onBody: refused };
+    return { ...going, onBody: refused };
   };
-  const entered = barrier.enter();
+  const end = (later: string) => endNow?.(refusal(503, 'UNAVAILABLE', later));
+  const entered = barrier.enter({ owner, repository, end });
   return entered instanceof Promise ? entered.then(letIn) : letIn(entered);
 }

@@ -68,6 +68,11 @@ export interface ProxyForward {
   readonly strictTransport?: string | undefined;
   /** Told once when the request is over, however it ended. */
   readonly onOver?: (() => void) | undefined;
+  /**
+   * Told once when it is forwarded what ends the request before its time: with an answer where it has none yet. That
+   * does nothing once the request is over.
+   */
+  readonly onBegin?: ((end: (reply: ProxyReply) => void) => void) | undefined;
   /** Told the size of each part of the body before it goes on. An answer ends the request with it. */
   readonly onBody?: ((bytes: number) => ProxyReply | undefined) | undefined;
 }

@@ -6,7 +6,7 @@
 import type { Ending } from '../../../proto/ports/ending.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import { lookAfter } from '../../../transports/engines/docker/host/processes.ts';
-import type { RegistryBarrier } from './barrier.ts';
+import type { EndedWrites, RegistryBarrier } from './barrier.ts';
 import { type Garbage, garbageOf } from './garbage.ts';
 import type { ImageStore } from './image-store.ts';
 
@@ -90,6 +90,8 @@ export interface CollectTimes {
   readonly patienceMs: number;
   /** How often it is looked whether it is time, ms. */
   readonly lookMs: number;
+  /** In the quiet hour, how long after an attempt that met writes the next one is made, ms. Default: five minutes. */
+  readonly againMs?: number;
 }
 
 const TIMES: CollectTimes = {
@@ -100,8 +102,23 @@ const TIMES: CollectTimes = {
   lookMs: 10_000,
 };
 
-/** In the quiet hour, how long after an attempt that met writes the next one is made, ms. */
 const AGAIN_MS = 5 * MINUTE_MS;
+/** So many attempts in a row a write may meet; from so many on that came to nothing, one meets none. */
+const MOST_MET = 3;
+const MOST_ATTEMPTS = 6;
+const ENDED =
+  'The registry ended this push, which went on for long, to give back the space of removed images. Push again in a ' +
+  'moment.';
+
+/** Which writes the next attempt ends after so many in a row that met some. */
+function endedAfter(attempts: number, log: Log): EndedWrites {
+  return {
+    // Writes that take turns meet less than three each.
+    met: attempts + 1 >= MOST_ATTEMPTS ? 1 : MOST_MET,
+    why: ENDED,
+    onEnd: ({ owner, repository }) => log.warn({ owner, repository }, 'a write that kept a collection away was ended'),
+  };
+}
 
 /** What is collected while the registry runs. */
 interface KeepCollectedOptions {
@@ -117,27 +134,35 @@ interface KeepCollectedOptions {
 
 /**
  * Collects while the registry runs: once a day, when nobody has written for a minute, or in the quiet hour. The barrier
- * is closed only if something can go. Ends with `close`, and a collection under way with it.
+ * is closed only if something can go. In the quiet hour, a write that three attempts met is ended. Ends with `close`,
+ * and a collection under way with it.
  */
 export function keepCollected(options: KeepCollectedOptions): Ending {
   const { store, barrier, log, times = TIMES, keptMs = DAY_MS, pinned = NOTHING } = options;
   const stop = new AbortController();
   const limit = () => AbortSignal.any([stop.signal, AbortSignal.timeout(COLLECT_MS)]);
+  /** In a row, that met writes. */
+  let attempts = 0;
   let nextAt = options.last === undefined ? 0 : options.last + times.everyMs;
   const keeper = lookAfter(
     times.lookMs,
     async () => {
       const now = Date.now();
       const isQuiet = barrier.quietMs >= times.quietMs;
-      if (now < nextAt || !(isQuiet || new Date(now).getHours() === times.quietHour)) return;
+      const isQuietHour = new Date(now).getHours() === times.quietHour;
+      if (!isQuietHour) attempts = 0;
+      if (now < nextAt || !(isQuiet || isQuietHour)) return;
       // Also after one that fails: what cannot be read now is looked at again tomorrow.
       nextAt = now + times.everyMs;
       const { manifests, blobs, uploads } = await lookForGarbage(store, { now, keptMs, signal: limit(), pinned });
       if (manifests.length + blobs.length + uploads.length === 0) return;
-      const collected = await barrier.closedFor(times.patienceMs, () =>
-        collectGarbage(store, { now, keptMs, signal: limit(), pinned }),
+      const collected = await barrier.closedFor(
+        times.patienceMs,
+        () => collectGarbage(store, { now, keptMs, signal: limit(), pinned }),
+        isQuietHour ? endedAfter(attempts, log) : undefined,
       );
-      if (collected === undefined) nextAt = Date.now() + Math.min(AGAIN_MS, times.everyMs);
+      attempts = collected === undefined ? attempts + 1 : 0;
+      if (collected === undefined) nextAt = Date.now() + Math.min(times.againMs ?? AGAIN_MS, times.everyMs);
       else log.info(collected, 'images without a name were collected');
     },
     (error) => {

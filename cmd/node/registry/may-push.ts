@@ -15,6 +15,7 @@ const holderSchema = z.union([
   }),
 ]);
 const claimsSchema = z.object({
+  sub: z.string().optional(),
   access: z.array(z.object({ type: z.string(), name: z.string(), actions: z.array(z.string()) })),
   holder: holderSchema.optional(),
 });
@@ -46,9 +47,20 @@ export function pushTokens(...of: Parameters<typeof tokenReader>): MayPush {
   };
 }
 
+/** To whom a token was given. */
+export interface TokenHolder {
+  readonly holder: RegistryHolder | undefined;
+  /** Whose it is; undefined for one that lets only pull. Empty for the platform's own. */
+  readonly owner: string | undefined;
+}
+
 /** Says to whom such a token was given. */
 export function tokenHolders(...of: Parameters<typeof tokenReader>) {
   const read = tokenReader(...of);
-  return async (authorization: string | undefined): Promise<RegistryHolder | undefined> =>
-    (await read(authorization))?.holder;
+  return async (authorization: string | undefined): Promise<TokenHolder> => {
+    const { holder, sub, access = [] } = (await read(authorization)) ?? {};
+    // Anybody gets tokens to pull, which have no subject either.
+    const mayWrite = access.some(({ actions }) => actions.some((action) => action !== 'pull'));
+    return { holder, owner: mayWrite ? (sub ?? '') : undefined };
+  };
 }

@@ -29,6 +29,8 @@ export interface WatchOptions {
   readonly pinned: Pinned;
   /** Asked before each write. */
   readonly holds: StillHolds;
+  /** How often it is asked again while a write goes on, ms. Default: each minute. */
+  readonly heldAgainMs?: number | undefined;
   /** MiB that a user alone may have; null: as many as the environment says. Asked at each write. */
   readonly limitMb: (username: string) => Promise<number | null>;
   readonly log: Log;
@@ -62,7 +64,9 @@ export function watchStore(options: WatchOptions): StoreWatch {
     pinned,
     log,
   });
-  barrier.admit = heldFirst(tokenHolders(keys, host, issuer), options.holds, between(quota.admit), log);
+  const { holds, heldAgainMs: againMs } = options;
+  const holderOf = tokenHolders(keys, host, issuer);
+  barrier.admit = heldFirst({ holderOf, holds, log, againMs }, between(quota.admit));
   return { barrier, usage: (username) => quota.usage(username), close: () => collector.close() };
 }
 
@@ -85,10 +89,11 @@ export function watchHolders({
   host,
   keys,
   holds,
+  heldAgainMs: againMs,
   log,
 }: Omit<WatchOptions, 'store'>): RegistryBarrier {
   const barrier = new RegistryBarrier(address);
-  const holders = tokenHolders(keys, host, environment.REGISTRY_ISSUER);
-  barrier.admit = heldFirst(holders, holds, async () => ({}), log);
+  const holderOf = tokenHolders(keys, host, environment.REGISTRY_ISSUER);
+  barrier.admit = heldFirst({ holderOf, holds, log, againMs }, async () => ({}));
   return barrier;
 }

@@ -48,6 +48,9 @@ export abstract class ClientWire implements Timed {
 
   abstract onDeadline(): void;
 
+  /** Ends the request under way: with `reply` if it has no answer yet, else with the connection. */
+  protected abstract endWith(reply: ProxyReply): void;
+
   /** Ends it now. */
   abort(): void {
     this.wire.destroy();
@@ -76,6 +79,9 @@ export abstract class ClientWire implements Timed {
     this.#underWay = forward;
     this.#head = head;
     this.#isEncrypted = isEncrypted;
+    forward.onBegin?.((reply) => {
+      if (this.#underWay === forward) this.endWith(reply);
+    });
   }
 
   /** By which way the request under way came in; undefined for one that no container answers. */

@@ -197,8 +197,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
 
   /** Hands the body to the exchange as far as it takes it: `fresh` if nothing waits before it. The rest is kept. */
   #readBody(fresh?: Buffer): void {
-    const exchange = this.#exchange;
-    const body = this.#body;
+    const [exchange, body] = [this.#exchange, this.#body];
     let untouched = fresh;
     while (body !== undefined && !body.isDone && this.#isReady && exchange !== undefined) {
       const chunk = untouched ?? this.#inflow.shift();
@@ -212,11 +211,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
           this.#isReady = exchange.body(chunk.subarray(from, to));
         });
       } catch (error) {
-        const refusal = refusalOf(error);
-        exchange.abort();
-        if (exchange.hasResponded) this.abort();
-        else this.#refuse(refusal);
-        return;
+        return void this.endWith(refusalOf(error), exchange);
       }
       if (next === chunk.length) continue;
       if (chunk === fresh) this.#inflow.keep(chunk, next);
@@ -275,9 +270,8 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   }
 
   ready(): void {
-    this.#isReady = true;
     this.#sayContinue();
-    this.#readBody();
+    this.resumeBody();
   }
 
   resumeBody(): void {
@@ -336,6 +330,12 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     this.wire.write(Buffer.from(replyText(reply, this.#request?.method ?? 'GET', false, 1)));
     this.#log(reply.status, 0);
     this.#close();
+  }
+
+  protected override endWith(reply: ProxyReply, exchange = this.#exchange): void {
+    exchange?.abort();
+    if (exchange?.hasResponded === true) this.abort();
+    else this.#refuse(reply);
   }
 
   /** Whether the whole request has come. */
