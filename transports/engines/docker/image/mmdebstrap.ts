@@ -60,17 +60,18 @@ async function writeInputs(folder: string, recipe: DebianRecipe): Promise<string
   if (recipe.sources !== undefined) await writeFile(sources, recipe.sources);
   await writeFile(files, recipe.files);
   const options = ['--variant=minbase', '--format=tar', `--include=${recipe.packages.join(',')}`];
-  if (recipe.buildSettings.length > 0) {
-    // By file: a proxy's password has no place in the list of processes.
-    const settings = join(folder, 'apt.conf');
-    await writeFile(settings, `${recipe.buildSettings.join('\n')}\n`, { mode: 0o600 });
-    options.push(`--aptopt=${settings}`);
-  }
+  // By file: a proxy's password has no place in the list of processes.
+  const settings = join(folder, 'apt.conf');
+  await writeFile(settings, `${[RETRIES, ...recipe.buildSettings].join('\n')}\n`, { mode: 0o600 });
+  options.push(`--aptopt=${settings}`);
   options.push(...recipe.dpkgOptions.map((option) => `--dpkgopt=${option}`));
   options.push(...recipe.firstSteps.map((step) => `--essential-hook=${step}`));
   options.push(`--customize-hook=tar-in ${files} /`, ...recipe.lastSteps.map((step) => `--customize-hook=${step}`));
   return [...options, recipe.suite, '-', ...(recipe.sources === undefined ? [] : [sources])];
 }
+
+/** A mirror that fails one of hundreds of requests is asked again (apt.conf(5)). */
+const RETRIES = 'Acquire::Retries "3";';
 
 interface Build {
   readonly archive: Readable;
