@@ -13,12 +13,12 @@ import { until } from '../support/until.ts';
 
 /** In the world, at addresses set aside for documentation (RFC 5737). */
 const [site, other] = ['203.0.113.5', '203.0.113.9'];
-/** Prints who came by TCP or UDP, or by IPv6. */
+/** Prints who came by TCP, with the address, or by UDP, with the first label of the name that was asked for. */
 const server = `
 const told = (what) => console.log(what);
 require('net').createServer((s) => { told('tcp ' + s.localAddress); s.on('error', () => {}).end('reached\\n'); }).listen(8080, '::');
 const dgram = require('dgram').createSocket('udp4');
-dgram.on('message', () => told('udp')).bind(53, () => told('up'));`;
+dgram.on('message', (asked) => told('udp ' + asked.subarray(13, 13 + asked[12]))).bind(53, () => told('up'));`;
 
 describe('what a container on Docker may reach', { skip: skipWithoutWorld() }, () => {
   let under: Awaited<ReturnType<typeof dockerUnderTest>>;
@@ -45,11 +45,12 @@ describe('what a container on Docker may reach', { skip: skipWithoutWorld() }, (
     /reached/.test((await under.exec(id, script)).toString());
   const byTcp = (id: string, address: string): Promise<boolean> =>
     said(id, `nc -w 2 ${address} 8080 < /dev/null > /tmp/tcp 2>&1; cat /tmp/tcp`);
-  /** A question to a name server there, which is not that of the machine. */
+  let questions = 0;
+  /** Asks a name server there, not that of the machine, for a name of its own: the question before may come late. */
   const byUdp = async (id: string, address: string): Promise<boolean> => {
-    nobodyCame();
-    await under.exec(id, `timeout 2 nslookup example.com ${address} > /dev/null 2>&1`);
-    return world.said.includes('udp');
+    const label = `q${++questions}`;
+    await under.exec(id, `timeout 2 nslookup ${label}.example.com ${address} > /dev/null 2>&1`);
+    return world.said.includes(`udp ${label}`);
   };
   const seen = async (id: string) => ({
     tcp: await byTcp(id, site),
