@@ -1,10 +1,14 @@
 /** Room and collection of a registry whose images are in a bucket: the real docker-registry, and the front before it. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import { Registry } from 'prom-client';
+import { z } from 'zod';
 import { certificateBundle } from '../../actors/auth/registry/registry-key.ts';
 import { registryTokens } from '../../actors/auth/registry/registry-tokens.ts';
+import { S3Bucket } from '../../cmd/node/registry/bucket/s3.ts';
 import { BucketStore } from '../../cmd/node/registry/bucket/store.ts';
 import { collectGarbage } from '../../cmd/node/registry/collect.ts';
 import { registryFiles, registryKeyOf, writeRegistryFiles } from '../../cmd/node/registry/files.ts';
@@ -105,6 +109,20 @@ async function open(context: TestContext, mb: number, pinned = new Set<string>()
 
 const said = ({ lines }: KeptLog): string =>
   lines.map(({ message, fields }) => `${message} ${JSON.stringify(fields)} ${String(fields.err ?? '')}`).join('\n');
+
+test('an answer of a bucket that does not end is not read to its end', async (t) => {
+  const server = createServer((_, response) => {
+    const more = () => void (response.destroyed || response.write(Buffer.alloc(MIB), more));
+    more();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => void server.close());
+  const { port } = z.object({ port: z.number() }).parse(server.address());
+  const endpoint = `http://127.0.0.1:${port}`;
+  const bucket = new S3Bucket({ name: 'b', region: 'us-east-1', endpoint, accessKey: 'a', secretKey: 's' });
+  await assert.rejects(bucket.get('one'), { name: 'StoreAway', message: /GET with more than 8388608 bytes/ });
+});
 
 const imageOf = (mib: number) => plainImage([randomBytes(mib * MIB)], 'oci');
 

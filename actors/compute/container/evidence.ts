@@ -13,7 +13,7 @@ const LOG_LINES = 20;
 const SENTENCE_LINES = 5;
 /** How long they may take to come. */
 const LOG_MS = 3000;
-/** CheckAnswers of a check that are kept: those that differ from the one before. */
+/** Answers of a check that are kept: those that differ from the one before. */
 const MOST_ANSWERS = 5;
 
 /** Why a change of a container came to nothing, with what the one that failed said last. */

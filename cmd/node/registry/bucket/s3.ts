@@ -1,9 +1,11 @@
 /** What is asked of a bucket of S3, or of what speaks as it does: what is in it, a text, and to remove something. */
 import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { AwsV4Signer } from 'aws4fetch';
 import { Semaphore } from '../../../../lib/concurrency.ts';
 import { errorText } from '../../../../lib/errors.ts';
+import { readAtMost } from '../../../../lib/input.ts';
 import type { RegistryBucket } from '../files.ts';
 import { StoreAway, StoreTooLarge } from '../image-store.ts';
 import { elementsIn, escaped, textIn } from './xml.ts';
@@ -16,6 +18,8 @@ const TRIES = 3;
 const AGAIN_MS = 200;
 /** Names that one request removes at most. */
 const MOST_REMOVED = 1000;
+/** The largest answer, bytes: the registry takes manifests of 4 MiB, and a thousand names with theirs are about 2 MiB. */
+export const MOST_ANSWER = 8 * 2 ** 20;
 /** The bucket's clock is taken for ours when they are not further apart than this, ms. */
 const SAME_CLOCK_MS = 30_000;
 
@@ -202,9 +206,10 @@ export class S3Bucket {
       signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
       ...(body === undefined ? {} : { body }),
     });
-    const text = await response.text();
+    const bytes = await readAtMost(response.body ?? Readable.from([]), MOST_ANSWER);
+    if (bytes === undefined) throw new Error(`more than ${MOST_ANSWER} bytes`);
     this.#compareClocks(response.headers.get('date'));
-    return { status: response.status, headers: response.headers, text };
+    return { status: response.status, headers: response.headers, text: bytes.toString('utf8') };
   }
 
   /** Ages are told by this machine's clock, and the bucket's may be another. */

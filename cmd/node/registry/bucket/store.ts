@@ -15,15 +15,14 @@ import {
   type UnfinishedUpload,
   type ViewOptions,
 } from '../image-store.ts';
-import { S3Bucket, type S3Object, type S3Upload } from './s3.ts';
+import { MOST_ANSWER, S3Bucket, type S3Object, type S3Upload } from './s3.ts';
 import { ListedTree } from './tree.ts';
 
 const ROOT = 'docker/registry/v2/';
 /** Pages that are listed at most: of one user, and of each half of the store. */
 const MOST_PAGES = { owner: 100, all: 300 } as const;
-/** Texts that are kept, in bytes, and the largest that is read: the registry takes manifests of 4 MiB. */
+/** Texts that are kept, in bytes. */
 const KEPT_TEXT = 32 * 2 ** 20;
-const MOST_TEXT = 8 * 2 ** 20;
 /** Parts of images whose size is kept. */
 const KEPT_SIZES = 100_000;
 /** What clients deleted is remembered for a day: then it counts for nobody. */
@@ -86,7 +85,7 @@ export class BucketStore implements ImageStore {
     const read = async (path: string): Promise<string | undefined> => {
       const object = tree.objectAt(path);
       if (object === undefined && isListed(path)) return undefined;
-      if (object !== undefined && object.bytes > MOST_TEXT) return undefined;
+      if (object !== undefined && object.bytes > MOST_ANSWER) return undefined;
       return this.#read(path, object?.etag, signal);
     };
     return {
