@@ -17,9 +17,9 @@ import { askFront } from '../../cmd/node/registry/front/questions.ts';
 import { endRegistry, startRegistry } from '../../cmd/node/registry/process.ts';
 import { bundledKeys } from '../../cmd/node/registry/token-keys.ts';
 import { usageOf } from '../../cmd/node/registry/usage.ts';
-import { listenPlain } from '../../transports/gateway/plain-listener.ts';
 import { type KeptLog, keptLog } from '../support/log.ts';
 import { serveBucket } from '../support/registry/bucket.ts';
+import { portBefore } from '../support/registry/listening-front.ts';
 import { digestOf, plainImage, type TrialImage } from '../support/registry/registry-client.ts';
 import { skipWithout } from '../support/require.ts';
 import { inReverse } from '../support/suite.ts';
@@ -62,21 +62,13 @@ async function open(context: TestContext, mb: number, pinned = new Set<string>()
     log,
     times: NEVER,
   });
-  t.after(() => front.close());
-  const listener = await listenPlain({
-    host: '127.0.0.1',
-    port: 0,
-    decider: front,
-    isTrusted: () => true,
-    onAccess: () => {},
-  });
-  t.after(() => listener.close(0));
+  const outside = await portBefore(t, front);
   const issue = registryTokens({ clock: { now: Date.now }, issuer: ISSUER, signer: key, jwtSecret: 'x'.repeat(32) });
   const actions = ['pull', 'push', 'delete'] as const;
   const access = ['ann/app', 'bob/app'].map((name) => ({ type: 'repository' as const, name, actions: [...actions] }));
   const { token } = await issue({ subject: 'ann', service: HOST, access });
   const headers = { authorization: `Bearer ${token}` };
-  const address = `127.0.0.1:${listener.port}`;
+  const address = `127.0.0.1:${outside}`;
   const urlOf = (path: string, name = 'ann/app') => new URL(`http://${address}/v2/${name}/${path}`);
   const ask = async (method: string, url: URL, body?: Buffer | string, type = 'application/octet-stream') => {
     const sent = { method, headers: { ...headers, 'content-type': type }, ...(body === undefined ? {} : { body }) };

@@ -25,8 +25,8 @@ import { endRegistry, runningRegistry, startRegistry } from '../../cmd/node/regi
 import { unfinishedUploads } from '../../cmd/node/registry/store.ts';
 import { bundledKeys } from '../../cmd/node/registry/token-keys.ts';
 import type { RegistryRoom } from '../../proto/ports/local-registry.ts';
-import { listenPlain } from '../../transports/gateway/plain-listener.ts';
 import { type KeptLog, keptLog } from '../support/log.ts';
+import { portBefore } from '../support/registry/listening-front.ts';
 import { digestOf, plainImage, type TrialImage } from '../support/registry/registry-client.ts';
 import { skipWithout } from '../support/require.ts';
 import { inReverse } from '../support/suite.ts';
@@ -67,20 +67,12 @@ async function open(context: TestContext, change: Partial<FrontOptions> = {}) {
     log,
     ...change,
   });
-  t.after(() => front.close());
-  const listener = await listenPlain({
-    host: '127.0.0.1',
-    port: 0,
-    decider: front,
-    isTrusted: () => true,
-    onAccess: () => {},
-  });
-  t.after(() => listener.close(0));
+  const outside = await portBefore(t, front);
   const issue = registryTokens({ clock: { now: Date.now }, issuer: ISSUER, signer: key, jwtSecret: 'x'.repeat(32) });
   const access = [{ type: 'repository', name: 'ann/app', actions: ['pull', 'push', 'delete'] }] as const;
   const { token } = await issue({ subject: 'ann', service: HOST, access });
   const headers = { authorization: `Bearer ${token}` };
-  const address = `127.0.0.1:${listener.port}`;
+  const address = `127.0.0.1:${outside}`;
   const at = `http://${address}/v2/ann/app/`;
   const begin = async () => {
     const begun = await fetch(`${at}blobs/uploads/`, { method: 'POST', headers });

@@ -21,9 +21,9 @@ import { watchStore } from '../../cmd/node/registry/watch.ts';
 import type { RegistryHolder } from '../../proto/auth/tokens.ts';
 import type { ProxyRequest } from '../../proto/gateway/traffic.ts';
 import type { LeaveBarrier } from '../../proto/gateway/write-barrier.ts';
-import { listenPlain } from '../../transports/gateway/plain-listener.ts';
 import { keptLog, silentLog } from '../support/log.ts';
 import { pause } from '../support/pause.ts';
+import { portBefore } from '../support/registry/listening-front.ts';
 import { inReverse } from '../support/suite.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
@@ -76,15 +76,12 @@ async function open(context: TestContext, change: Partial<FrontOptions> = {}) {
   } satisfies FrontOptions;
   const { store } = parts;
   const front = store === undefined ? openFront(parts) : watched({ ...parts, store });
-  t.after(() => front.close());
-  const listening = { host: '127.0.0.1', port: 0, decider: front, isTrusted: () => true, onAccess: () => {} };
-  const listener = await listenPlain(listening);
-  t.after(() => listener.close(0));
+  const outside = await portBefore(t, front);
   const authorization = await give('ann', 'ann/app', ['pull', 'push'], HOLDER);
   /** Sends a byte now and then until it is answered. */
   const drip = (): { done: Promise<IncomingMessage>; end: () => void } => {
     const upload = request({
-      ...{ host: '127.0.0.1', port: listener.port, method: 'PATCH', path: '/v2/ann/app/blobs/uploads/one' },
+      ...{ host: '127.0.0.1', port: outside, method: 'PATCH', path: '/v2/ann/app/blobs/uploads/one' },
       headers: { authorization },
     });
     upload.on('error', () => {});

@@ -18,7 +18,6 @@ import { RegistryQuota } from '../../../cmd/node/registry/quota.ts';
 import { folderStore } from '../../../cmd/node/registry/store.ts';
 import { ownKeys } from '../../../cmd/node/registry/token-keys.ts';
 import { registryRoute } from '../../../proto/service-paths.ts';
-import { listenPlain } from '../../../transports/gateway/plain-listener.ts';
 import { testDatabase } from '../database/database.ts';
 import { startGateway } from '../gateway/gateway.ts';
 import { certificates } from '../gateway/listeners.ts';
@@ -26,6 +25,7 @@ import { silentLog } from '../log.ts';
 import { pause } from '../pause.ts';
 import { type Cleanup, freePort, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
+import { portBefore } from './listening-front.ts';
 import { digestOf, imageOfMany, plainImage, RefusedPush, RegistryClient, type TrialImage } from './registry-client.ts';
 
 const HOST = 'registry.cloud.test';
@@ -119,16 +119,7 @@ async function openTrialFront(
     room: async () => 'enough',
     times: { everyMs: 1000, quietMs: Number.POSITIVE_INFINITY, quietHour: 25, patienceMs: 1, lookMs: 3_600_000 },
   });
-  t.after(() => front.close());
-  const listener = await listenPlain({
-    host: '127.0.0.1',
-    port: 0,
-    decider: front,
-    isTrusted: () => true,
-    onAccess: () => {},
-  });
-  t.after(() => listener.close(0));
-  return { barrier: front.barrier, port: listener.port };
+  return { barrier: front.barrier, port: await portBefore(t, front) };
 }
 
 /** What is tried for how long. */

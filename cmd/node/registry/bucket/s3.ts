@@ -18,7 +18,7 @@ const TRIES = 3;
 const AGAIN_MS = 200;
 /** Names that one request removes at most. */
 const MOST_REMOVED = 1000;
-/** The largest answer, bytes: the registry takes manifests of 4 MiB, and a thousand names with theirs are about 2 MiB. */
+/** The largest answer, bytes: the registry takes manifests of 4 MiB, and a page of a thousand names has about 2. */
 export const MOST_ANSWER = 8 * 2 ** 20;
 /** The bucket's clock is taken for ours when they are not further apart than this, ms. */
 const SAME_CLOCK_MS = 30_000;
