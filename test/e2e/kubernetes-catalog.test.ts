@@ -1,27 +1,17 @@
 /** Images of the catalog on Kubernetes: nodes pull them from the platform's registry with what their user may. */
 import assert from 'node:assert/strict';
-import { generateKeyPairSync } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { jsonLines } from '../../transports/engines/common/calls.ts';
-import { authHeader } from '../../transports/engines/docker/image/images.ts';
 import { catalogAt } from '../../transports/engines/docker/image/sent-images.ts';
-import { logIn, request, startPlatform, troupe } from '../support/cluster/platform.ts';
-import { testDatabase } from '../support/database/database.ts';
+import { logIn, request } from '../support/cluster/platform.ts';
 import { buildTinyImage, tinyImageMissing } from '../support/engine/tiny-image.ts';
-import { startRegistry } from '../support/engine/troupe-registry.ts';
-import { startCluster } from '../support/kubernetes/cluster.ts';
 import { skipWithoutKubernetes } from '../support/kubernetes/programs.ts';
-import { provideVolumes, testStorageClass } from '../support/kubernetes/volumes.ts';
+import { passwordOf, registryPlatform } from '../support/kubernetes/registry-platform.ts';
 import { skipWithout } from '../support/require.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
-import { freePort, tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
 const ADMIN_PASSWORD = 'the admin of this test';
-const ISSUER = 'https://auth.registry.test';
 const container = z.object({
   ...{ id: z.string(), status: z.string(), image: z.string() },
   ...{ status_reason: z.string().nullish(), next_image: z.string().optional() },
@@ -29,7 +19,6 @@ const container = z.object({
 const revisionList = z.object({
   revisions: z.array(z.object({ number: z.number(), image: z.string(), digest: z.string().optional() })),
 });
-const pushed = z.object({ error: z.string().optional() });
 const podSpec = z.object({
   spec: z.object({
     imagePullSecrets: z.array(z.object({ name: z.string() })).default([]),
@@ -41,56 +30,20 @@ test('an image of the catalog is listed, pulled for its user, run with a command
   skip: tinyImageMissing() ?? (skipWithoutKubernetes() || skipWithout('docker-registry')),
   timeout: 580_000,
 }, async (t) => {
-  const cluster = await startCluster();
-  t.after(() => cluster.stop());
-  const volumes = provideVolumes(cluster);
-  t.after(() => volumes.close());
-  const { docker } = cluster;
-  assert.ok(docker);
-  const base = await buildTinyImage();
-  await base.build(docker.client, () => {}, new AbortController().signal);
-
-  const data = await tempDir(t);
-  const database = await testDatabase();
-  t.after(() => database.close());
-  const port = await freePort();
-  const keyFile = join(data, 'key.pem');
-  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  await writeFile(keyFile, privateKey.export({ type: 'pkcs8', format: 'pem' }), { mode: 0o600 });
-  const host = `127.0.0.1:${port}`;
-  const env = {
-    ...{ DATABASE_URL: database.url, COMPUTE_ENGINE: 'kubernetes', KUBECONFIG: cluster.kubeconfig, ADMIN_PASSWORD },
-    ...{ KUBERNETES_STORAGE_CLASS: testStorageClass, KUBERNETES_ARCHITECTURE: 'any', DEFAULT_IMAGE: base.reference },
-    ...{ REGISTRY_HOST: host, REGISTRY_ISSUER: ISSUER, REGISTRY_SIGNING_KEY: keyFile },
-    CATALOG_IMAGES: `${host}/library`,
-  };
-  const folder = join(data, 'platform');
-  const platform = await startPlatform({ data: folder, env });
-  t.after(() => platform.kill());
-  const { urls } = platform.ready;
-  await troupe(['users', 'add', 'ann', '--data', folder], { env, input: 'secret of ann' });
-  const { stdout: bundle } = await troupe(['registry', 'certificate', '--data', folder], { env });
-  await startRegistry(t, { ...{ port, service: host, issuer: ISSUER, bundle, realm: `${urls.auth}/v2/token` } });
+  const { cluster, docker, base, platform, urls, host, push } = await registryPlatform(t, ['ann'], (at) => ({
+    ...{ ADMIN_PASSWORD, CATALOG_IMAGES: `${at}/library` },
+  }));
 
   // What `troupe image catalog` sends is built for minutes: the tests' image stands for it.
   const catalog = await catalogAt(`${host}/library/`);
   const node = catalog.find(({ name }) => name === 'node') ?? assert.fail('no node');
   const tag = node.reference.slice('troupe.invalid/node:'.length);
   const { repository = '' } = node;
-  const pulled = `${repository}:${tag}`;
-  const headers = authHeader(
-    { repository, version: tag, full: pulled },
-    { username: 'admin', password: ADMIN_PASSWORD },
-  );
-  const send = async (reference: string): Promise<void> => {
-    await docker.client.call('POST', `/images/${reference}/tag`, { query: { repo: repository, tag } });
-    const stream = await docker.client.stream('POST', `/images/${repository}/push`, { query: { tag }, headers });
-    for await (const line of jsonLines(stream)) assert.equal(pushed.parse(line).error, undefined);
-    await docker.client.call('DELETE', `/images/${pulled}`);
-  };
+  const send = (reference: string): Promise<void> =>
+    push(reference, { repository, tag }, { username: 'admin', password: ADMIN_PASSWORD });
   await send(base.reference);
 
-  const token = await logIn(urls.auth, 'ann', 'secret of ann');
+  const token = await logIn(urls.auth, 'ann', passwordOf('ann'));
   const call = async (method: string, path: string, body?: object) => {
     const answer = await request(method, `${urls.compute}/compute${path}`, { token, ...(body && { body }) });
     assert.equal(answer.status, 200, `${path}: ${JSON.stringify(answer.json)}`);
@@ -126,7 +79,7 @@ test('an image of the catalog is listed, pulled for its user, run with a command
     const { items } = z.object({ items: z.array(podSpec) }).parse(json);
     return items.map(({ spec }) => [spec.containers[0]?.image, spec.imagePullSecrets[0]?.name]);
   };
-  assert.deepEqual(await podOf(), [[pulled, 'registry']]);
+  assert.deepEqual(await podOf(), [[`${repository}:${tag}`, 'registry']]);
 
   // One that nobody has sent.
   await call('PATCH', `/containers/${id}`, { image: 'python' });
