@@ -133,8 +133,10 @@ export async function usersList(options: CommandOptions): Promise<void> {
     state: leaving === 'remove' ? 'leaving' : disabledAt === null ? 'active' : 'disabled',
     registry_limit_mb: registryLimitMb,
   }));
+  const { ADMIN_USERNAME } = readEnvironment(process.env);
   const cells = rows.map(({ username, id, created_at, registry_limit_mb: mb, state }) => {
-    return [username, id, created_at, state, mb === null ? 'default' : `${mb} MiB`];
+    const all = username === ADMIN_USERNAME ? 'no limit' : 'default';
+    return [username, id, created_at, state, mb === null ? all : `${mb} MiB`];
   });
   print(options, rows, () => tableLines(['USERNAME', 'ID', 'ADDED', 'STATUS', 'IMAGES'], cells).join('\n'));
 }

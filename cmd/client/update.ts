@@ -45,13 +45,13 @@ export async function updateContainer(name: string, command: readonly string[], 
     ...(options.network === undefined ? undefined : { network: options.network || null }),
     ...(options.alias === undefined ? undefined : { alias: options.alias || null }),
   };
-  if (Object.keys(change).length === 0 && options.revision === undefined)
-    throw new ClientFailure('usage', 'Say what to change, such as --image or --memory: see `troupe update --help`.');
-  if (command.length > 0 && options.command === false)
-    throw new ClientFailure('usage', 'Give a command, or --no-command.');
   const { revision, secrets = false } = options;
   if (secrets && revision === undefined)
     throw new ClientFailure('usage', '--secrets is of a revision: name one, such as --revision previous.');
+  if (Object.keys(change).length === 0 && revision === undefined)
+    throw new ClientFailure('usage', 'Say what to change, such as --image or --memory: see `troupe update --help`.');
+  if (command.length > 0 && options.command === false)
+    throw new ClientFailure('usage', 'Give a command, or --no-command.');
   const before = await containerOf(session, name);
   const body: ContainerUpdate = {
     ...change,

@@ -195,7 +195,7 @@ describe('a container goes back to a revision', () => {
   test('that is not kept, or together with an image or settings, only with a sentence', async (t) => {
     const compute = await openCompute(t, withImages);
     const id = await compute.running(ann, { image: ONE });
-    await assert.rejects(change(compute, id, { revision: 7 }), /"revision" is not one that is kept: there are 1 to 1/);
+    await assert.rejects(change(compute, id, { revision: 7 }), /"revision" is not one that is kept: there is 1 alone/);
     for (const more of [{ image: ONE }, { env: { A: '1' } }, { health: null }])
       assert.throws(() => callFrom(updateContainer, ann, { params: { id }, body: { revision: 1, ...more } }), {
         message: /"revision" must come without an image and settings/,

@@ -83,7 +83,8 @@ export async function revisionTarget(
     return { image: imageOfRevision(found), settings, number, secrets };
   }
   const [first, last] = [list[0]?.number, list.at(-1)?.number];
-  const there = first === undefined ? 'there is none yet' : `there are ${first} to ${last}`;
+  const some = first === last ? `there is ${first} alone` : `there are ${first} to ${last}`;
+  const there = first === undefined ? 'there is none yet' : some;
   throw invalidField('revision', `is not one that is kept: ${there}, of the last ${MAX_REVISIONS}`);
 }
 
