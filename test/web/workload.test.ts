@@ -182,6 +182,28 @@ describe('the settings of a workload in the console', {
     assert.deepEqual((await settings()).env, {});
   });
 
+  test('why the last change failed is told beside what it ran', async () => {
+    const body = { env: { STAGE: 'three' }, health: { tcp: { port: 9 }, grace: 5 } };
+    assert.equal((await request('PATCH', container.url, { token: container.token, body })).status, 200);
+    const failed = page.locator('.failed-change');
+    await failed.locator('summary').click({ timeout: 120_000 });
+    await failed
+      .getByText(/nothing answers on port 9/)
+      .first()
+      .waitFor();
+    await failed.getByText('The last answers of its check:').waitFor();
+    await runs();
+    await page
+      .getByRole('listitem')
+      .filter({ hasText: /^Revision \d+ now/ })
+      .waitFor();
+    assert.deepEqual(await console.findings(), []);
+    await page.evaluate(
+      "for (const code of document.querySelectorAll('.failed-change code')) code.textContent = 'said'",
+    );
+    assert.deepEqual(await console.look('container-history-failed'), []);
+  });
+
   test('the browser complained about nothing', () => {
     assert.deepEqual(console.complaints, []);
   });

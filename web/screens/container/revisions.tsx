@@ -1,4 +1,5 @@
 /** What a container ran, and the way back to it. */
+import './revisions.css';
 import { Undo } from 'lucide';
 import { useState } from 'preact/hooks';
 import { type CallReply, type Container, imageName } from '../../../client/index.ts';
@@ -76,14 +77,16 @@ type FailedChangeLine = NonNullable<CallReply<'listRevisions'>['failed_change']>
 /** The last change that ended on what ran before. */
 function FailedChange({ failed: { at, reason, answers, log } }: { readonly failed: FailedChangeLine }) {
   return (
-    <details class="command">
-      <Summary>{t.revisions.failed(minuteTime(Date.parse(at)))}</Summary>
-      <div class="lines">
-        <p class="dim">{reason}</p>
-        <Lines title={t.revisions.answers} lines={answers} />
-        <Lines title={t.revisions.log} lines={log} />
-      </div>
-    </details>
+    <div class="failed-change">
+      <details class="command">
+        <Summary>{t.revisions.failed(minuteTime(Date.parse(at)))}</Summary>
+        <div class="lines">
+          <p class="dim">{reason}</p>
+          <Lines title={t.revisions.answers} lines={answers} />
+          <Lines title={t.revisions.log} lines={log} />
+        </div>
+      </details>
+    </div>
   );
 }
 

@@ -57,7 +57,7 @@ echo "${COUNT_PREFIX} $count"`;
 
 /** As `countScript`; fails when nothing leads to the rules any more. One call of iptables(8), as it is often run. */
 export function glanceScript(ours: string): string {
-  return String.raw`all=$(iptables -w 10 -S)
+  return `all=$(iptables -w 10 -S)
 case "$all" in
   *'-A FORWARD ${ours} -j ${CLOSED}'*) ;;
   *'-A FORWARD -j DOCKER-USER'*) case "$all" in *'-A DOCKER-USER ${ours} -j ${CLOSED}'*) ;; *) exit 1 ;; esac ;;
