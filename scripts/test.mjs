@@ -105,10 +105,14 @@ async function main(args) {
       const again = await runTests(failed, ['--test-concurrency=1'], parts.env, scratch);
       // What was left running the first time stays a problem.
       problems.push(...result.left, ...again.problems);
-      const isWell = again.problems.length === 0;
-      for (const { name } of result.failures)
-        notes.push(`UNSTEADY: ${name}${isWell ? ' (failed once, then passed alone)' : ''}`);
-      if (isWell) result.summary = withoutFailures(result.summary);
+      const failedAgain = new Set(again.failures.map(({ name }) => name));
+      for (const { name, reason } of result.failures)
+        notes.push(
+          failedAgain.has(name)
+            ? `FAILED TWICE: ${name}: ${reason}`
+            : `UNSTEADY: ${name} (failed once, then passed alone): ${reason}`,
+        );
+      if (again.problems.length === 0) result.summary = withoutFailures(result.summary);
     } else {
       problems.push(...result.problems);
     }
@@ -207,7 +211,9 @@ function readResults(file, processorTimes) {
   return {
     skipped: skipped.map(({ skipped: name, reason }) => `${name}: ${reason}`),
     summary: lines.flatMap(({ summary }) => (summary === undefined ? [] : [`# ${summary}`])),
-    failures: lines.flatMap(({ failed, file }) => (failed === undefined ? [] : [{ name: failed, location: file }])),
+    failures: lines.flatMap(({ failed, file, reason }) =>
+      failed === undefined ? [] : [{ name: failed, location: file, reason }],
+    ),
     durations: lines
       .filter((line) => 'ms' in line)
       .map(({ file, ms }) => ({ file, ms, processorMs: processorMs.get(file) ?? 0 })),

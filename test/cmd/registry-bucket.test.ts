@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type TestContext, test } from 'node:test';
+import { AwsV4Signer } from 'aws4fetch';
 import { Registry } from 'prom-client';
 import { z } from 'zod';
 import { certificateBundle } from '../../actors/auth/registry/registry-key.ts';
@@ -114,6 +115,35 @@ test('an answer of a bucket that does not end is not read to its end', async (t)
   const endpoint = `http://127.0.0.1:${port}`;
   const bucket = new S3Bucket({ name: 'b', region: 'us-east-1', endpoint, accessKey: 'a', secretKey: 's' });
   await assert.rejects(bucket.get('one'), { name: 'StoreAway', message: /GET with more than 8388608 bytes/ });
+});
+
+test('uploads and parts are counted whole, however many pages of them there are', async (context) => {
+  const t = inReverse(context);
+  const { endpoint } = await serveBucket(t, 'images', ['ACCESS', SECRET], 7);
+  const keys = { accessKey: 'ACCESS', secretKey: SECRET };
+  const bucket = new S3Bucket({ name: 'images', region: 'us-east-1', endpoint, ...keys });
+  const ask = async (method: string, path: string, body?: string) => {
+    const given = { accessKeyId: keys.accessKey, secretAccessKey: keys.secretKey, service: 's3', region: 'us-east-1' };
+    const url = `${endpoint}/images/${path}`;
+    const signer = new AwsV4Signer({ method, url, ...given, ...(body === undefined ? {} : { body }) });
+    const signed = await signer.sign();
+    const response = await fetch(signed.url, {
+      method,
+      headers: signed.headers,
+      ...(body === undefined ? {} : { body }),
+    });
+    assert.equal(response.status, 200);
+    return response.text();
+  };
+  for (let i = 0; i < 20; i += 1) await ask('POST', `some/${i % 3}?uploads=`);
+  const uploads = await bucket.uploads('some/');
+  assert.equal(new Set(uploads.map(({ id }) => id)).size, 20);
+  const [upload] = uploads;
+  assert.ok(upload);
+  for (let part = 1; part <= 15; part += 1)
+    await ask('PUT', `${upload.key}?partNumber=${part}&uploadId=${upload.id}`, '1234');
+  assert.equal((await bucket.parts(upload)).bytes, 60);
+  assert.equal((await bucket.parts({ ...upload, id: 'ended' })).bytes, 0);
 });
 
 const imageOf = (mib: number) => plainImage([randomBytes(mib * MIB)], 'oci');

@@ -91,9 +91,9 @@ describe('a container that cannot be started', () => {
     const id = await compute.create(ann);
     await until(() => compute.engine.calls.filter((name) => name.startsWith('ensureImage')).length === 1);
     compute.db.failure = new StorageError('unavailable', 'away');
-    const handled = compute.handled('compute/container');
     compute.engine.reconnect();
-    await until(() => compute.handled('compute/container') >= handled + 2);
+    const unwritten = 'the status of a container could not be written';
+    await until(() => compute.log.lines.some(({ message }) => message === unwritten));
     compute.clock.advance(11 * MINUTES);
     compute.db.failure = undefined;
     await until(() => compute.engine.calls.filter((name) => name.startsWith('ensureImage')).length === 2);

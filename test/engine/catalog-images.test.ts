@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
-import type { Engine } from '../../proto/ports/engine.ts';
+import { type Engine, EngineError } from '../../proto/ports/engine.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { findProgram } from '../../transports/engines/docker/run.ts';
 import { dockerSkip, realRequired, silentLog, testDocker } from '../support/engine/docker-under-test.ts';
@@ -36,11 +36,20 @@ describe('the images of the catalog', { skip: skip(), timeout: 1_500_000 }, () =
   });
 
   const titleOf = (name: string) => engine.builtIns.find((image) => image.name === name)?.title;
+  /** As the platform does, builds again what could not be built: a mirror did not answer, say. */
+  const build = async (image: string, onProgress: (line: string) => void): Promise<void> => {
+    for (let left = 2; ; left--)
+      try {
+        return await engine.ensureImage(image, { always: false, onProgress });
+      } catch (error) {
+        if (left === 0 || !(error instanceof EngineError && error.code === 'unavailable')) throw error;
+      }
+  };
   /** A container of an image, which is built where it is missing. */
   const make = async (id: string, name: string, mountPaths = ['/root']): Promise<void> => {
     const image = `troupe.invalid/${name}`;
     const lines: string[] = [];
-    await engine.ensureImage(image, { always: false, onProgress: (line) => lines.push(line) });
+    await build(image, (line) => lines.push(line));
     if (lines.length > 0) assert.equal(lines.at(-1), `100% image ${name} ready`);
     const spec = { id, userId: 'u1', hostname: 'box', image, cpus: 2, memoryMb: 1024, storageGb: 5 };
     await engine.create({ ...spec, mountPaths, authorizedKeys: [], isConfigured: true });

@@ -86,16 +86,27 @@ export async function serveBucket(
     const upload = begun.get(query.get('uploadId') ?? '');
     if (query.has('uploadId') && upload === undefined) return fail(404, 'NoSuchUpload');
     if (asked === 'GET uploads') {
-      const found = [...begun].filter(([, { key: of }]) => of.startsWith(query.get('prefix') ?? ''));
-      const uploads = found.map(([id, one]) =>
-        element(
-          'Upload',
-          element('Key', escaped(one.key)),
-          element('UploadId', id),
-          element('Initiated', timeOf(one.at)),
-        ),
-      );
-      return xml('ListMultipartUploadsResult', element('IsTruncated', 'false'), ...uploads);
+      const marks = [query.get('key-marker') ?? '', query.get('upload-id-marker') ?? ''];
+      const found = [...begun]
+        .filter(([, { key: of }]) => of.startsWith(query.get('prefix') ?? ''))
+        .sort(([a, { key: one }], [b, { key: other }]) => (`${one} ${a}` < `${other} ${b}` ? -1 : 1))
+        .filter(([id, { key: of }]) => marks[0] === '' || `${of} ${id}` > marks.join(' '));
+      const [last, one] = found[page - 1] ?? [];
+      const isCut = found.length > page;
+      const next = isCut
+        ? [element('NextKeyMarker', escaped(one?.key ?? '')), element('NextUploadIdMarker', last ?? '')]
+        : [];
+      const uploads = found
+        .slice(0, page)
+        .map(([id, one]) =>
+          element(
+            'Upload',
+            element('Key', escaped(one.key)),
+            element('UploadId', id),
+            element('Initiated', timeOf(one.at)),
+          ),
+        );
+      return xml('ListMultipartUploadsResult', element('IsTruncated', `${isCut}`), ...next, ...uploads);
     }
     if (asked === 'POST uploads') {
       const id = randomUUID();
@@ -111,15 +122,20 @@ export async function serveBucket(
       return copied === undefined ? void response.end() : xml('CopyPartResult', element('ETag', etag(part)));
     }
     if (asked === 'GET uploadId') {
-      const parts = [...(upload?.parts ?? [])].sort(([a], [b]) => a - b);
-      const listed = parts.map(([number, part]) =>
-        element(
-          'Part',
-          ...[element('PartNumber', number), element('ETag', etag(part)), element('Size', part.length)],
-          element('LastModified', timeOf(upload?.at ?? 0)),
-        ),
-      );
-      return xml('ListPartsResult', element('IsTruncated', 'false'), ...listed);
+      const after = Number(query.get('part-number-marker') ?? 0);
+      const parts = [...(upload?.parts ?? [])].sort(([a], [b]) => a - b).filter(([number]) => number > after);
+      const isCut = parts.length > page;
+      const next = isCut ? [element('NextPartNumberMarker', parts[page - 1]?.[0] ?? 0)] : [];
+      const listed = parts
+        .slice(0, page)
+        .map(([number, part]) =>
+          element(
+            'Part',
+            ...[element('PartNumber', number), element('ETag', etag(part)), element('Size', part.length)],
+            element('LastModified', timeOf(upload?.at ?? 0)),
+          ),
+        );
+      return xml('ListPartsResult', element('IsTruncated', `${isCut}`), ...next, ...listed);
     }
     if (asked === 'POST uploadId' || asked === 'DELETE uploadId') {
       begun.delete(query.get('uploadId') ?? '');

@@ -20,6 +20,11 @@ const AGAIN_MS = 200;
 const MOST_REMOVED = 1000;
 /** The largest answer, bytes: the registry takes manifests of 4 MiB, and a page of a thousand names has about 2. */
 export const MOST_ANSWER = 8 * 2 ** 20;
+/** Of unfinished uploads, or of the parts of one: pages of a thousand. An upload has 10,000 parts at most. */
+const MOST_PAGES = 100;
+/** Where the next page of them begins: parameters, and the elements of the page before that say so. */
+const UPLOADS_GO_ON = { 'key-marker': 'NextKeyMarker', 'upload-id-marker': 'NextUploadIdMarker' };
+const PARTS_GO_ON = { 'part-number-marker': 'NextPartNumberMarker' };
 /** The bucket's clock is taken for ours when they are not further apart than this, ms. */
 const SAME_CLOCK_MS = 30_000;
 
@@ -125,28 +130,52 @@ export class S3Bucket {
 
   /** Uploads of one object, or of all that begin with `prefix`. Some stores answer for the very name alone. */
   async uploads(prefix: string, signal?: AbortSignal): Promise<S3Upload[]> {
-    const { text } = await this.#ask({ method: 'GET', query: { uploads: '', prefix }, signal });
-    return elementsIn(text, 'Upload').map((one) => {
-      const atMs = this.#time(textIn(one, 'Initiated'));
-      return { key: textIn(one, 'Key') ?? '', id: textIn(one, 'UploadId') ?? '', atMs };
-    });
+    const found: S3Upload[] = [];
+    const asked = { method: 'GET', query: { uploads: '', prefix }, signal } as const;
+    for await (const text of this.#pages(asked, UPLOADS_GO_ON))
+      for (const one of elementsIn(text, 'Upload')) {
+        const atMs = this.#time(textIn(one, 'Initiated'));
+        found.push({ key: textIn(one, 'Key') ?? '', id: textIn(one, 'UploadId') ?? '', atMs });
+      }
+    return found;
   }
 
-  /** What such an upload has: up to a thousand parts. It has none when it ended meanwhile. */
+  /** What such an upload has. It has nothing when it ended meanwhile. */
   async parts({ key, id }: S3Upload, signal?: AbortSignal): Promise<{ bytes: number; atMs: number }> {
-    const { status, text } = await this.#ask({ method: 'GET', key, query: { uploadId: id }, signal }, [404]);
-    const parts = status === 404 ? [] : elementsIn(text, 'Part');
     let [bytes, atMs] = [0, 0];
-    for (const part of parts) {
-      bytes += Number(textIn(part, 'Size') ?? 0);
-      atMs = Math.max(atMs, this.#time(textIn(part, 'LastModified')));
-    }
+    const asked = { method: 'GET', key, query: { uploadId: id }, signal } as const;
+    for await (const text of this.#pages(asked, PARTS_GO_ON, [404]))
+      for (const part of elementsIn(text, 'Part')) {
+        bytes += Number(textIn(part, 'Size') ?? 0);
+        atMs = Math.max(atMs, this.#time(textIn(part, 'LastModified')));
+      }
     return { bytes, atMs };
   }
 
   /** Ends such an upload. */
   async abort({ key, id }: Pick<S3Upload, 'key' | 'id'>): Promise<void> {
     await this.#ask({ method: 'DELETE', key, query: { uploadId: id } }, [404]);
+  }
+
+  /** The pages of an answer; `goOn`: which elements of one say where the next begins. Ends at a status of `besides`. */
+  async *#pages(
+    asked: BucketRequest,
+    goOn: Readonly<Record<string, string>>,
+    besides: readonly number[] = [],
+  ): AsyncGenerator<string> {
+    let from: Record<string, string> = {};
+    for (let page = 0; page < MOST_PAGES; page += 1) {
+      const { status, text } = await this.#ask({ ...asked, query: { ...asked.query, ...from } }, besides);
+      if (besides.includes(status)) return;
+      yield text;
+      from = {};
+      for (const [parameter, element] of Object.entries(goOn)) {
+        const mark = textIn(text, element) ?? '';
+        if (mark !== '') from[parameter] = mark;
+      }
+      if (textIn(text, 'IsTruncated') !== 'true' || Object.keys(from).length === 0) return;
+    }
+    throw new StoreTooLarge(`the bucket has more than ${MOST_PAGES},000 unfinished uploads or parts`);
   }
 
   #time(text: string | null | undefined): number {
