@@ -63,6 +63,7 @@ function addKeys(program: Command): void {
   clientCommand(key, 'add [file]', 'add a public key (default: of ~/.ssh; -: standard input)')
     .option('--name <name>', 'its name (default: its comment)')
     .option('--login', 'let it log in to your account by SSH, too (soon after `troupe login`)')
+    .option('--make', 'make one in ~/.ssh first where there is none')
     .action(inKeys((of) => of.addKey));
   clientCommand(key, 'login <key>', 'let a key log in to your account by SSH (soon after `troupe login`)')
     .option('--off', 'no longer: it opens containers alone')

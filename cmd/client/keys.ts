@@ -35,12 +35,13 @@ function fingerprintOf(publicKey: string): string {
 export interface AddKeyOptions extends ClientCommandOptions {
   readonly name?: string;
   readonly login?: boolean;
+  readonly make?: boolean;
 }
 
 /** Adds an SSH key: of a file, of standard input (`-`), or the one of the person at this machine. */
 export async function addKey(file: string | undefined, options: AddKeyOptions): Promise<void> {
   const { client, out } = openSession(options);
-  const public_key = await publicKeyOf(out.place, file);
+  const public_key = await publicKeyOf(out.place, file, options.make === true);
   const comment = public_key.trim().split(/\s+/)[2];
   const name = options.name ?? comment ?? out.place.machine?.keyName() ?? 'by SSH';
   const login = options.login === true ? { login: true } : undefined;
@@ -49,13 +50,14 @@ export async function addKey(file: string | undefined, options: AddKeyOptions): 
   out.done(key, `Added ${key.name} (${key.id}). ${opens}`);
 }
 
-async function publicKeyOf(place: CommandPlace, file: string | undefined): Promise<string> {
+async function publicKeyOf(place: CommandPlace, file: string | undefined, isMade: boolean): Promise<string> {
+  if (isMade && file !== undefined) throw new ClientFailure('usage', 'Give a file, or --make alone.');
   if (file === '-') return readInput(place);
   if (place.machine === undefined)
     throw new ClientFailure('usage', 'By SSH no files are read: `key add - < FILE`, with the file of your machine.');
-  const path = file ?? place.machine.ownKeyFile();
+  const path = file ?? place.machine.ownKeyFile() ?? (isMade ? await place.machine.makeKey() : undefined);
   if (path === undefined)
-    throw new ClientFailure('usage', 'There is no key in ~/.ssh: `ssh-keygen -t ed25519` makes one.');
+    throw new ClientFailure('usage', 'There is no key in ~/.ssh: `troupe key add --make` makes one.');
   return place.machine.readPublicKey(path);
 }
 

@@ -39,6 +39,11 @@ const MACHINE: OwnMachine = {
     const { generateKeyPair } = await import('../../transports/ssh/keys.ts');
     const { privateKey, publicKey } = generateKeyPair(keyName());
     const path = sshFile('id_ed25519');
+    if (existsSync(path))
+      throw new ClientFailure(
+        'usage',
+        `${path} has no ${path}.pub beside it: \`ssh-keygen -y -f ${path} > ${path}.pub\`.`,
+      );
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     writeFileSync(path, privateKey, { mode: 0o600, flag: 'wx' });
     writeFileSync(`${path}.pub`, `${publicKey}\n`, { flag: 'wx' });

@@ -193,7 +193,7 @@ export async function keyIds(session: ClientSession, named: readonly string[] | 
 }
 
 async function makeKey({ out }: ClientSession, machine: OwnMachine): Promise<string> {
-  const otherwise = 'A container needs an SSH key, and you have none: `ssh-keygen -t ed25519`, then `troupe key add`.';
+  const otherwise = 'A container needs an SSH key, and you have none: `troupe key add --make` makes one.';
   if (!out.canAsk || !(await confirm(out, `You have no SSH key. Make ${machine.newKeyFile}?`, true)))
     throw new ClientFailure('usage', otherwise);
   return machine.makeKey();

@@ -212,6 +212,12 @@ test('help has two parts, and a shell completes commands, options and choices', 
   assert.match((await troupe(['completion', 'bash'])).stdout, /complete -F _troupe troupe/);
 });
 
+test('a key is added from a file or made, not both', async (t) => {
+  const env = { XDG_CONFIG_HOME: await tempDir(t), TROUPE_URL: 'http://127.0.0.1:1', TROUPE_TOKEN: 'x' };
+  const { code, stderr } = await troupe(['key', 'add', 'mine.pub', '--make'], { env });
+  assert.deepEqual([code, stderr], [EXIT.usage, 'troupe: Give a file, or --make alone.\n']);
+});
+
 test('whoever reads no more of what is printed ends a command without a word', async () => {
   for (const words of [['--help'], ['run', '--help'], ['completion', 'bash'], ['users', '--help']]) {
     const [program = '', ...args] = troupeCommand(words);
