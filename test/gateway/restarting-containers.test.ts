@@ -5,6 +5,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { connect, createServer as createRaw } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
+import { RestartingOrigins, UpstreamError } from '../../transports/gateway/h1/restarting-origins.ts';
 import type { UpstreamLimits } from '../../transports/gateway/h1/upstreams.ts';
 import { openProxy } from '../support/gateway/proxy.ts';
 import { failOnLeaks } from '../support/leaks.ts';
@@ -222,6 +223,30 @@ describe('requests for a container whose program starts again', () => {
       (await others).map(({ status }) => status),
       [200, 200],
     );
+  });
+
+  test('leave others room: when too many wait in all, one for the origin of most is refused', async (t) => {
+    const limits = { holdMs: 3_600_000, maxHeld: 10, maxHeldInAll: 4, retryMs: 20 };
+    const origins = new RestartingOrigins<string>(limits);
+    t.after(() => origins.close());
+    const refused: string[] = [];
+    let isUp = false;
+    const ask = (key: string, name: string) => {
+      const open = async () => {
+        if (!isUp) throw new UpstreamError('connect_failed', 'It takes none.');
+        return name;
+      };
+      return origins.hold(key, open, new AbortController().signal).catch((error: unknown) => {
+        assert.ok(error instanceof UpstreamError && error.code === 'held_too_long');
+        refused.push(name);
+        return undefined;
+      });
+    };
+    const all = ['a1', 'a2', 'a3', 'b1', 'b2', 'a4'].map((name) => ask(name[0] ?? '', name));
+    await until(() => refused.length === 2);
+    assert.deepEqual(refused, ['a1', 'a2']);
+    isUp = true;
+    assert.deepEqual(await Promise.all(all), [undefined, undefined, 'a3', 'b1', 'b2', 'a4']);
   });
 
   test('end with their clients', async (t) => {

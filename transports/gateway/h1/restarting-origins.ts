@@ -14,11 +14,13 @@ export interface HoldLimits {
   readonly holdMs: number;
   /** Most requests that wait for one origin: past it, the one that has waited longest is refused. */
   readonly maxHeld: number;
+  /** Most that wait in all: past it, that of the origin with most of them is refused which has waited longest. */
+  readonly maxHeldInAll: number;
   /** Between two attempts to connect, ms. */
   readonly retryMs: number;
 }
 
-export const HOLD_LIMITS: HoldLimits = { holdMs: 15_000, maxHeld: 500, retryMs: 100 };
+export const HOLD_LIMITS: HoldLimits = { holdMs: 15_000, maxHeld: 500, maxHeldInAll: 5000, retryMs: 100 };
 
 /** Most requests that are let out together once their origin takes connections. */
 const MAX_WIDTH = 64;
@@ -45,6 +47,8 @@ export class RestartingOrigins<T> {
   readonly lately = new Map<string, number>();
   readonly #limits: HoldLimits;
   readonly #origins = new Map<string, RestartingOrigin<T>>();
+  /** How many wait in all. */
+  #held = 0;
   /** Hosts whose program was just started, and when. */
   readonly #started = new Map<string, number>();
 
@@ -92,9 +96,9 @@ export class RestartingOrigins<T> {
       };
       signal.addEventListener('abort', onAbort, { once: true });
       origin.waiting.add(held);
-      const [oldest] = origin.waiting;
-      if (origin.waiting.size > this.#limits.maxHeld && oldest !== undefined)
-        this.#drop(key, origin, oldest, tooLong(key));
+      this.#held++;
+      if (origin.waiting.size > this.#limits.maxHeld) this.#dropOldest(key, origin);
+      else if (this.#held > this.#limits.maxHeldInAll) this.#dropOfMost();
       origin.timer ??= setTimeout(() => void this.#attempt(key, origin), this.#limits.retryMs);
     });
   }
@@ -133,6 +137,18 @@ export class RestartingOrigins<T> {
     }
   }
 
+  #dropOldest(key: string, origin: RestartingOrigin<T>): void {
+    const [oldest] = origin.waiting;
+    if (oldest !== undefined) this.#drop(key, origin, oldest, tooLong(key));
+  }
+
+  /** Nobody keeps the requests of others from waiting. */
+  #dropOfMost(): void {
+    let most: readonly [string, RestartingOrigin<T>] | undefined;
+    for (const each of this.#origins) if (each[1].waiting.size > (most?.[1].waiting.size ?? 0)) most = each;
+    if (most !== undefined) this.#dropOldest(...most);
+  }
+
   #drop(key: string, origin: RestartingOrigin<T>, held: HeldRequest<T>, error: UpstreamError): void {
     if (!origin.waiting.has(held)) return;
     this.#leave(key, origin, held);
@@ -142,6 +158,7 @@ export class RestartingOrigins<T> {
   #leave(key: string, origin: RestartingOrigin<T>, held: HeldRequest<T>): void {
     held.release();
     origin.waiting.delete(held);
+    this.#held--;
     if (origin.waiting.size === 0) this.#forget(key, origin);
   }
 
