@@ -23,6 +23,8 @@ import { startSharedParts } from './shared-parts.mjs';
 import { COVERED, filesOfFailures, findOnCluster, findTests, findTypeOnly } from './test-files.mjs';
 
 const FILE_TIMEOUT_MS = 600_000;
+/** A container on a cluster takes ten seconds to come, and nearly as many to go. */
+const CLUSTER_FILE_TIMEOUT_MS = 1_200_000;
 /** One more than there are processors: about half of the time, a file waits for an engine, a broker or a deadline. */
 const CONCURRENCY = availableParallelism() + 1;
 const MIN_LINES_PERCENT = 90;
@@ -80,6 +82,7 @@ async function main(args) {
       result.summary.push(...part.summary);
       if (part.summary.length === 0) result.problems.push('the tests gave no summary');
     };
+    const alone = ['--test-concurrency=1', `--test-timeout=${CLUSTER_FILE_TIMEOUT_MS}`];
     const output = rest.length === 0 ? undefined : join(scratch, 'on-cluster');
     const runOnCluster = async () => {
       if (onCluster.length === 0) return;
@@ -88,7 +91,7 @@ async function main(args) {
         notes.push(`${many} need a Kubernetes cluster: \`npm test -- kubernetes\` (docs/engineering/trials.md)`);
       } else if (await built(process.env.TROUPE_TEST_BUILDING)) {
         // One cluster is enough for a machine.
-        await run(onCluster, ['--test-concurrency=1', '--test-timeout=600000'], output);
+        await run(onCluster, alone, output);
       } else if (!interrupted) {
         const lack = `WITHOUT KUBERNETES: its programs could not be built, ${many} did not run`;
         (isRequired ? problems : notes).push(lack);
@@ -102,7 +105,7 @@ async function main(args) {
     const failed = isWhole && !interrupted ? filesOfFailures(root, ran, result.failures) : [];
     if (failed.length > 0 && failed.length <= MAX_REPEATED) {
       print(`\nonce more, with nothing beside them: ${failed.join(', ')}`);
-      const again = await runTests(failed, ['--test-concurrency=1'], parts.env, scratch);
+      const again = await runTests(failed, alone, parts.env, scratch);
       // What was left running the first time stays a problem.
       problems.push(...result.left, ...again.problems);
       const failedAgain = new Set(again.failures.map(({ name }) => name));

@@ -5,6 +5,6 @@ import { skipWithoutKubernetes } from '../support/kubernetes/programs.ts';
 
 engineConformance('kubernetes, the second half', kubernetesUnderTest, {
   skip: tinyImageMissing() ?? skipWithoutKubernetes(),
-  half: 'second',
-  parts: { forgetsStopped: true, oneOutput: true, successors: true, once: true },
+  share: 'second',
+  parts: { forgetsStopped: true, oneOutput: true },
 });

@@ -5,7 +5,7 @@ import { skipWithoutKubernetes } from '../support/kubernetes/programs.ts';
 
 engineConformance('kubernetes, the first half', () => kubernetesUnderTest({ perl: true }), {
   skip: tinyImageMissing() ?? skipWithoutKubernetes(),
-  half: 'first',
+  share: 'first',
   // A cluster before 1.30 cannot end the input of a command.
   parts: { forgetsStopped: true, oneOutput: true, endlessInput: true, perl: true },
 });

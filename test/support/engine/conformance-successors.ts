@@ -192,7 +192,7 @@ export function joinedSuccessorsConformance(suite: () => Suite): void {
     const [id, other] = [await suite().started({ mountPaths: [] }), await suite().started()];
     await engine.join(id, member);
     await engine.join(other, { ...member, alias: null, place: 2 });
-    const signal = AbortSignal.timeout(120_000);
+    const signal = AbortSignal.timeout(300_000);
     const inside = async (script: string): Promise<string> => {
       const { stdin, stdout, stderr } = await engine.run(other, ['sh', '-c', script], signal);
       stdin.end();
@@ -229,7 +229,8 @@ export function joinedSuccessorsConformance(suite: () => Suite): void {
     }
     await inside('touch /tmp/over');
     const answers = (await asking).trim().split('\n');
-    assert.ok(answers.length > 50, String(answers.length));
+    // In each state of the two changes.
+    assert.ok(answers.length > 10, String(answers.length));
     assert.deepEqual(
       answers.filter((answer) => answer !== 'met'),
       [],

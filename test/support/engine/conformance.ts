@@ -17,8 +17,8 @@ import { eventually } from './eventually.ts';
 /** What an engine under test can be asked beyond the engine itself. */
 export interface ConformanceOptions {
   readonly skip?: string | false;
-  /** Only about one half of the tests: of an engine so slow that two files share them. */
-  readonly half?: 'first' | 'second';
+  /** Only these of the tests, of an engine so slow that files share them: about one half, the other, or what `parts` adds. */
+  readonly share?: 'first' | 'second' | 'parts';
   readonly parts?: {
     /** There is a network that can be tried from inside. */
     readonly network?: boolean;
@@ -65,11 +65,11 @@ export function engineConformance(
     let count = 0;
     const it = (title: string, run: () => Promise<void>): void => {
       // Shells and images, of the first half, are as many as every third.
-      const half = count++ % 3 === 0 ? 'first' : 'second';
-      if (options.half === undefined || options.half === half) test(title, run);
+      const share = count++ % 3 === 0 ? 'first' : 'second';
+      if (options.share === undefined || options.share === share) test(title, run);
     };
 
-    if (options.half !== 'second') {
+    if (options.share === undefined || options.share === 'first') {
       execConformance(() => suite);
       runConformance(() => suite, options.parts?.endlessInput === true);
       if (options.parts?.perl === true) keptConformance(() => suite);

@@ -97,7 +97,7 @@ export async function kubernetesUnderTest(
       await cluster.call('DELETE', podPath(id), { gracePeriodSeconds: 1 });
       await until(async () => (await cluster.call('GET', podPath(id))).status === 404, {
         what: 'the pod is gone',
-        timeoutMs: 30_000,
+        timeoutMs: 90_000,
         everyMs: 100,
       });
     },
