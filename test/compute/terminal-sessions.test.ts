@@ -80,6 +80,19 @@ describe('a terminal with a session id', () => {
     assert.equal(socket.bytes.join(''), 'before ');
   });
 
+  test('asks a terminal once: what is shown again has no questions, and what nobody saw has', async (t) => {
+    const { compute, id, socket, shell } = await inSession(t);
+    shell.far.write('one\u001b[6n');
+    await shows(socket, 'one\u001b[6n');
+    socket.leave(LOST);
+    shell.far.write('two\u001b[6n');
+    await turns();
+    const again = await compute.terminal(ann, id, ID);
+    await shows(again, 'onetwo\u001b[6n');
+    const other = await compute.terminal(ann, id, ID);
+    await shows(other, 'onetwo');
+  });
+
   test('shows at most the last 64 KiB again', async (t) => {
     const { compute, id, socket, shell } = await inSession(t);
     shell.far.write('lost');

@@ -1,10 +1,11 @@
 /** Shells that a holder keeps beside a real sshd: whatever becomes of connections, the shell stays, and nothing that it prints is lost. */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { failOnLeaks } from '../support/leaks.ts';
 import { gone, has, place, SIZE, skip, TIMES } from '../support/ssh/kept-shells.ts';
+import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();
@@ -55,6 +56,7 @@ describe('a shell that is kept', { skip, timeout: 230_000 }, () => {
 
   test('asks a terminal once: what is shown again has no questions, and what is new has', async (t) => {
     const at = await place(t);
+    const folder = await tempDir(t);
     const first = await at.open();
     first.type("printf 'on''e\\033[6n'; seq 1 9000; printf 'tw''o\\033[6n'\n");
     await has(first, 'one\u001b[6n');
@@ -66,6 +68,16 @@ describe('a shell that is kept', { skip, timeout: 230_000 }, () => {
     // Past what may be unconfirmed, so that what was taken out counts as seen.
     second.type("yes | head -c 600000; printf 'thr''ee\\033[6n'\n");
     await has(second, 'three\u001b[6n');
+    // Nobody was there to answer.
+    const [go, over] = ['go', 'over'].map((name) => join(folder, name));
+    second.type(`until [ -e ${go} ]; do sleep 0.05; done; printf 'fo''ur\\033[6n'; touch ${over}\n`);
+    second.kept.leave();
+    await until(() => second.socket.destroyed);
+    writeFileSync(go ?? '', '');
+    await until(() => existsSync(over ?? ''));
+    const third = await at.open();
+    await has(third, 'four\u001b[6n');
+    assert.ok(!third.text().includes('three\u001b[6n'));
   });
 
   test('goes to the latest connection; the one before is told that it was taken', async (t) => {

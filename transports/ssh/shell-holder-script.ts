@@ -81,8 +81,9 @@ sub hold {
   close $line;
   ready($ready, "troupe-terminal");
 
-  # What was printed: $kept ends at $total, counted from the beginning; up to $seen it is with the client.
-  my ($kept, $total, $seen) = ("", 0, 0);
+  # What was printed: $kept ends at $total, counted from the beginning; up to $seen it is with the client, and up to
+  # $shown a client was told of it.
+  my ($kept, $total, $seen, $shown) = ("", 0, 0, 0);
   my ($typed, $taken) = ("", 0);
   my (@clients, $client);
   # Whether somebody looks; since when nobody does, where the output was then, how long the shell waits, and when it
@@ -119,7 +120,7 @@ sub hold {
     return if $data eq "";
     $kept .= $data;
     $total += length $data;
-    tells($client, "O", $data) if $here;
+    if ($here) { tells($client, "O", $data); $shown = $total }
     my $from = $begin->();
     substr($kept, 0, $from - ($total - length $kept)) = "" if length($kept) > 2 * ($total - $from);
   };
@@ -148,7 +149,8 @@ sub hold {
     my $data = substr($kept, $from - ($total - length $kept));
     $data =~ s/^[\x80-\xbf]{1,3}// if $from > 0;
     $seen = $total - length $data;
-    tells($who, "R", pack "N", length $data);
+    tells($who, "R", pack "N", $shown > $seen ? $shown - $seen : 0);
+    $shown = $total;
     tells($who, "O", substr($data, 0, 32768, "")) while length $data;
     tells($who, "X", $over) if defined $over;
   };

@@ -146,10 +146,17 @@ export class TerminalSession implements TimedConnection {
       this.#shell?.stream.resume();
       return;
     }
-    const replay = this.#replay?.contents();
-    const seen = replay === undefined ? undefined : withoutQueries(replay);
-    if (seen === undefined || seen.length === 0 || viewer.socket.send(seen)) this.#shell?.stream.resume();
+    const shown = this.#shownAgain();
+    if (shown.length === 0 || viewer.socket.send(shown)) this.#shell?.stream.resume();
     else this.#shell?.stream.pause();
+  }
+
+  /** What was printed last. What no client was shown has its questions yet. */
+  #shownAgain(): Buffer {
+    const replay = this.#replay?.contents() ?? Buffer.alloc(0);
+    const at = Math.max(0, replay.length - this.#unseen);
+    this.#unseen = 0;
+    return Buffer.concat([withoutQueries(replay.subarray(0, at)), replay.subarray(at)]);
   }
 
   /** A client is gone. */
