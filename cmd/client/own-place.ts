@@ -42,7 +42,7 @@ const MACHINE: OwnMachine = {
     if (existsSync(path))
       throw new ClientFailure(
         'usage',
-        `${path} has no ${path}.pub beside it: \`ssh-keygen -y -f ${path} > ${path}.pub\`.`,
+        `${path} has no ${path}.pub beside it: \`ssh-keygen -y -f ${path} > ${path}.pub\` makes that.`,
       );
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     writeFileSync(path, privateKey, { mode: 0o600, flag: 'wx' });

@@ -185,7 +185,7 @@ describe('the settings of a workload in the console', {
   test('why the last change failed is told beside what it ran', async () => {
     const body = { env: { STAGE: 'three' }, health: { tcp: { port: 9 }, grace: 5 } };
     assert.equal((await request('PATCH', container.url, { token: container.token, body })).status, 200);
-    const failed = page.locator('.failed-change');
+    const failed = page.locator('.foot', { hasText: 'The last change that failed' });
     await failed.locator('summary').click({ timeout: 120_000 });
     await failed
       .getByText(/nothing answers on port 9/)
@@ -198,9 +198,7 @@ describe('the settings of a workload in the console', {
       .filter({ hasText: /^Revision \d+ now/ })
       .waitFor();
     assert.deepEqual(await console.findings(), []);
-    await page.evaluate(
-      "for (const code of document.querySelectorAll('.failed-change code')) code.textContent = 'said'",
-    );
+    await page.evaluate("for (const code of document.querySelectorAll('.foot code')) code.textContent = 'said'");
     assert.deepEqual(await console.look('container-history-failed'), []);
   });
 

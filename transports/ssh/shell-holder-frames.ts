@@ -14,8 +14,8 @@
  * - `H` hang up.
  *
  * From it:
- * - `R` the answer to `L`: what was printed last begins here, and may have been seen before: so many bytes (four bytes;
- *   holders of an earlier version do not say it).
+ * - `R` the answer to `L`: what was printed last begins here. A client was sent so many bytes of it before (four bytes;
+ *   holders of an earlier version do not say it, or say all of it).
  * - `O` output.
  * - `C` so many bytes more of the input were taken (four bytes).
  * - `X` the shell has ended: exit status and number of the signal, a byte each.

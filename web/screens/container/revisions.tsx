@@ -1,5 +1,4 @@
 /** What a container ran, and the way back to it. */
-import './revisions.css';
 import { Undo } from 'lucide';
 import { useState } from 'preact/hooks';
 import { type CallReply, type Container, imageName } from '../../../client/index.ts';
@@ -77,11 +76,11 @@ type FailedChangeLine = NonNullable<CallReply<'listRevisions'>['failed_change']>
 /** The last change that ended on what ran before. */
 function FailedChange({ failed: { at, reason, answers, log } }: { readonly failed: FailedChangeLine }) {
   return (
-    <div class="failed-change">
+    <div class="foot">
       <details class="command">
         <Summary>{t.revisions.failed(minuteTime(Date.parse(at)))}</Summary>
         <div class="lines">
-          <p class="dim">{reason}</p>
+          <p class="small dim">{reason}</p>
           <Lines title={t.revisions.answers} lines={answers} />
           <Lines title={t.revisions.log} lines={log} />
         </div>

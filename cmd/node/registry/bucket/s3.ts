@@ -22,7 +22,8 @@ const MOST_REMOVED = 1000;
 export const MOST_ANSWER = 8 * 2 ** 20;
 /** Of unfinished uploads, or of the parts of one: pages of a thousand. An upload has 10,000 parts at most. */
 const MOST_PAGES = 100;
-/** Where the next page of them begins: parameters, and the elements of the page before that say so. */
+/** Where the next page begins: parameters, and the elements of the page before that say so. */
+const LIST_GOES_ON = { 'continuation-token': 'NextContinuationToken' };
 const UPLOADS_GO_ON = { 'key-marker': 'NextKeyMarker', 'upload-id-marker': 'NextUploadIdMarker' };
 const PARTS_GO_ON = { 'part-number-marker': 'NextPartNumberMarker' };
 /** The bucket's clock is taken for ours when they are not further apart than this, ms. */
@@ -49,6 +50,12 @@ interface BucketRequest {
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: string;
   readonly signal?: AbortSignal | undefined;
+}
+
+interface PageOptions {
+  readonly goOn: Readonly<Record<string, string>>;
+  readonly besides?: readonly number[];
+  readonly most?: number;
 }
 
 interface BucketReply {
@@ -87,19 +94,13 @@ export class S3Bucket {
     }: { readonly prefix: string; readonly most: number; readonly signal?: AbortSignal | undefined },
     onObject: (key: string, object: S3Object) => void,
   ): Promise<void> {
-    let token: string | undefined;
-    for (let page = 0; page < most; page += 1) {
-      const query = { 'list-type': '2', prefix, ...(token === undefined ? {} : { 'continuation-token': token }) };
-      const { text } = await this.#ask({ method: 'GET', query, signal });
+    const asked = { method: 'GET', query: { 'list-type': '2', prefix }, signal } as const;
+    for await (const text of this.#pages(asked, { goOn: LIST_GOES_ON, most }))
       for (const one of elementsIn(text, 'Contents')) {
         const bytes = Number(textIn(one, 'Size') ?? 0);
         const object = { bytes, atMs: this.#time(textIn(one, 'LastModified')), etag: textIn(one, 'ETag') ?? '' };
         onObject(textIn(one, 'Key') ?? '', object);
       }
-      token = textIn(text, 'NextContinuationToken');
-      if (textIn(text, 'IsTruncated') !== 'true' || token === undefined) return;
-    }
-    throw new StoreTooLarge(`the bucket has more than ${most},000 objects below ${prefix}`);
   }
 
   /** The text of an object; undefined when there is none. */
@@ -132,7 +133,7 @@ export class S3Bucket {
   async uploads(prefix: string, signal?: AbortSignal): Promise<S3Upload[]> {
     const found: S3Upload[] = [];
     const asked = { method: 'GET', query: { uploads: '', prefix }, signal } as const;
-    for await (const text of this.#pages(asked, UPLOADS_GO_ON))
+    for await (const text of this.#pages(asked, { goOn: UPLOADS_GO_ON }))
       for (const one of elementsIn(text, 'Upload')) {
         const atMs = this.#time(textIn(one, 'Initiated'));
         found.push({ key: textIn(one, 'Key') ?? '', id: textIn(one, 'UploadId') ?? '', atMs });
@@ -144,7 +145,7 @@ export class S3Bucket {
   async parts({ key, id }: S3Upload, signal?: AbortSignal): Promise<{ bytes: number; atMs: number }> {
     let [bytes, atMs] = [0, 0];
     const asked = { method: 'GET', key, query: { uploadId: id }, signal } as const;
-    for await (const text of this.#pages(asked, PARTS_GO_ON, [404]))
+    for await (const text of this.#pages(asked, { goOn: PARTS_GO_ON, besides: [404] }))
       for (const part of elementsIn(text, 'Part')) {
         bytes += Number(textIn(part, 'Size') ?? 0);
         atMs = Math.max(atMs, this.#time(textIn(part, 'LastModified')));
@@ -157,14 +158,13 @@ export class S3Bucket {
     await this.#ask({ method: 'DELETE', key, query: { uploadId: id } }, [404]);
   }
 
-  /** The pages of an answer; `goOn`: which elements of one say where the next begins. Ends at a status of `besides`. */
-  async *#pages(
-    asked: BucketRequest,
-    goOn: Readonly<Record<string, string>>,
-    besides: readonly number[] = [],
-  ): AsyncGenerator<string> {
+  /**
+   * The pages of an answer; `goOn`: which elements of one say where the next begins. Ends at a status of `besides`, and
+   * rejects with StoreTooLarge beyond `most` pages.
+   */
+  async *#pages(asked: BucketRequest, { goOn, besides = [], most = MOST_PAGES }: PageOptions): AsyncGenerator<string> {
     let from: Record<string, string> = {};
-    for (let page = 0; page < MOST_PAGES; page += 1) {
+    for (let page = 0; page < most; page += 1) {
       const { status, text } = await this.#ask({ ...asked, query: { ...asked.query, ...from } }, besides);
       if (besides.includes(status)) return;
       yield text;
@@ -175,7 +175,8 @@ export class S3Bucket {
       }
       if (textIn(text, 'IsTruncated') !== 'true' || Object.keys(from).length === 0) return;
     }
-    throw new StoreTooLarge(`the bucket has more than ${MOST_PAGES},000 unfinished uploads or parts`);
+    const what = asked.query?.prefix ?? asked.key ?? '';
+    throw new StoreTooLarge(`the bucket has more than ${most},000 objects, uploads or parts below ${what}`);
   }
 
   #time(text: string | null | undefined): number {
