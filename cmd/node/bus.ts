@@ -7,7 +7,7 @@ import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { streamStore } from '../../storage/bus/store.ts';
 import type { Db } from '../../storage/db.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';
-import { type NatsAddress, type NatsBus, natsBus } from '../../transports/bus/nats.ts';
+import type { NatsAddress, NatsBus } from '../../transports/bus/nats.ts';
 import { isLoopback } from '../../transports/wire/peer-address.ts';
 import { CliError } from '../config/cli-error.ts';
 import { type Environment, fileOf } from '../config/config.ts';
@@ -38,8 +38,8 @@ interface BusOptions {
   readonly log: Log;
 }
 
-/** Opens it. Throws CliError for a file that cannot be read, and for a broker that anybody on the way could be. */
-export function openBus({ environment, db, name, secret, clock, log }: BusOptions): OpenBus {
+/** Rejects with CliError for a file that cannot be read, and for a broker that anybody on the way could be. */
+export async function openBus({ environment, db, name, secret, clock, log }: BusOptions): Promise<OpenBus> {
   const address = natsAddress(environment);
   if (address === undefined) {
     const bus = embeddedBus({ store: streamStore(db), log });
@@ -47,6 +47,7 @@ export function openBus({ environment, db, name, secret, clock, log }: BusOption
   }
   const replicas = environment.NATS_REPLICAS;
   const deadLetters = deadLetterSink(db);
+  const { natsBus } = await import('../../transports/bus/nats.ts');
   const bus = natsBus({
     address,
     name,

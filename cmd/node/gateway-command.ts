@@ -94,7 +94,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       db,
       placement: undefined,
       sealKey: encryptionKey,
-      authority: authorityOf(environment),
+      authority: await authorityOf(environment),
       log,
       registry: processRegistry,
       dns: dnsOf(environment, domain),

@@ -14,7 +14,6 @@ import { certificateStore } from '../../storage/network/certificates.ts';
 import { mappingSource } from '../../storage/network/mappings.ts';
 import { networkNews } from '../../storage/network/news.ts';
 import type { SystemRef } from '../../supervision/index.ts';
-import { acmeAuthority } from '../../transports/clients/acme/authority.ts';
 import { findAddresses } from '../../transports/clients/dns/resolvers.ts';
 import { MappedCertificates } from '../../transports/gateway/tls/mapped-certificates.ts';
 import { CliError } from '../config/cli-error.ts';
@@ -29,15 +28,18 @@ export function directoryOf({ ACME_DIRECTORY_URL: url, ACME_EMAIL: email }: Envi
   return url ?? (email === undefined ? undefined : PUBLIC_DIRECTORY);
 }
 
-/** The authority that the environment names, if any. Throws CliError for a file that cannot be read. */
-export function authorityOf(environment: Environment): CertificateAuthority | undefined {
+/** The authority that the environment names, if any. Rejects with CliError for a file that cannot be read. */
+export async function authorityOf(environment: Environment): Promise<CertificateAuthority | undefined> {
   const { ACME_EMAIL: email, ACME_CA_FILE: caFile, ACME_EAB_KID: kid, ACME_EAB_HMAC_KEY: hmacKey } = environment;
   const directoryUrl = directoryOf(environment);
   if ((kid === undefined) !== (hmacKey === undefined))
     throw new CliError('ACME_EAB_KID and ACME_EAB_HMAC_KEY go together: give both.');
   if (directoryUrl === undefined) return undefined;
   const binding = kid === undefined || hmacKey === undefined ? undefined : { kid, hmacKey };
-  return acmeAuthority({ directoryUrl, email, binding, ca: fileOf('ACME_CA_FILE', caFile) });
+  const ca = fileOf('ACME_CA_FILE', caFile);
+  // Its library is large, and many installations order nothing.
+  const { acmeAuthority } = await import('../../transports/clients/acme/authority.ts');
+  return acmeAuthority({ directoryUrl, email, binding, ca });
 }
 
 /** DNS as the environment's resolvers see it. */

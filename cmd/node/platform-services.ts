@@ -99,7 +99,7 @@ export async function openServices(
     db,
     placement,
     sealKey: secrets.encryptionKey,
-    authority: authorityOf(environment),
+    authority: await authorityOf(environment),
     dns: dnsOf(environment, options.domain),
     log: log.child({ service: 'network' }),
     registry: metrics.registry,

@@ -107,7 +107,7 @@ export interface Runtime {
 export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   const { environment, secret, name, log, teardown } = options;
   const { db, sharedClock } = options.database;
-  const opened = openBus({ environment, db, log, name: options.busName, secret, clock: sharedClock });
+  const opened = await openBus({ environment, db, log, name: options.busName, secret, clock: sharedClock });
   teardown.add('bus', () => opened.bus.close());
   if (environment.NATS_URL !== undefined) db.tellOver(opened.bus);
   if (options.waitsForBus) await opened.ready(options.onProgress, options.isLeaving);

@@ -113,14 +113,11 @@ type MetricsReaders = Partial<Pick<Environment, 'METRICS_TOKEN'>>;
 
 /** The pages of one service. */
 export function servicePages(service: Service, registry: Registry, { METRICS_TOKEN }: MetricsReaders = {}): Pages {
-  const document = openapi(
-    `Troupe: ${service.name} service`,
-    version,
-    service.endpoints,
-    DESCRIPTIONS,
-    API_STYLES[service.name],
-  );
-  const plain = API_STYLES[service.name]?.isPlain === true;
+  const style = API_STYLES[service.name];
+  let made: ReturnType<typeof openapi> | undefined;
+  const document = () =>
+    (made ??= openapi(`Troupe: ${service.name} service`, version, service.endpoints, DESCRIPTIONS, style));
+  const plain = style?.isPlain === true;
   const pages: Record<(typeof DESCRIPTIONS)[number]['path'], Page> = {
     '/': { reply: () => whatIsThis(service.name, plain) },
     '/healthz': {
@@ -129,7 +126,7 @@ export function servicePages(service: Service, registry: Registry, { METRICS_TOK
         return ok ? jsonReply(200, { status: 'ok' }) : jsonReply(503, { status: 'degraded', problems });
       },
     },
-    '/openapi.json': { reply: () => jsonReply(200, document) },
+    '/openapi.json': { reply: () => jsonReply(200, document()) },
     // They tell how busy whom is.
     '/metrics': {
       refuse: metricsAccess(METRICS_TOKEN),

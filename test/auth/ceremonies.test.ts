@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { KeyRejected, verifyNewKey, verifyUse } from '../../actors/auth/login/webauthn-verify.ts';
+import { KeyRejected } from '../../actors/auth/login/webauthn-rules.ts';
+import { verifyNewKey, verifyUse } from '../../actors/auth/login/webauthn-verify.ts';
 import { newCredentialSchema, signedCredentialSchema } from '../../proto/auth/security-keys.ts';
 import { RP_ID, SoftKey } from '../support/auth/authenticator.ts';
 

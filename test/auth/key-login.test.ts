@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { KeyProblem } from '../../actors/auth/login/webauthn-verify.ts';
+import type { KeyProblem } from '../../actors/auth/login/webauthn-rules.ts';
 import { addUser, forgetKeys } from '../../actors/auth/users/users.ts';
 import { listSessions, session } from '../../proto/auth/endpoints.ts';
 import { beginKeyLogin, deleteKey, finishKeyLogin, listKeys } from '../../proto/auth/security-keys.ts';

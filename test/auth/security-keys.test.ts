@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { KeyProblem } from '../../actors/auth/login/webauthn-verify.ts';
+import type { KeyProblem } from '../../actors/auth/login/webauthn-rules.ts';
 import { addUser } from '../../actors/auth/users/users.ts';
 import {
   beginAddKey,

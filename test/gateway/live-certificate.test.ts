@@ -11,12 +11,8 @@ import { Admission } from '../../transports/gateway/tcp/admission.ts';
 import { listenWires } from '../../transports/gateway/tcp/listen.ts';
 import { TlsFront } from '../../transports/gateway/tls/front.ts';
 import { keepCertificate } from '../../transports/gateway/tls/live-certificate.ts';
-import {
-  describeCertificate,
-  issueCertificate,
-  makeAuthority,
-  type Pem,
-} from '../../transports/gateway/tls/local-ca.ts';
+import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
+import { describeCertificate, type Pem } from '../../transports/gateway/tls/pem.ts';
 import { givenCertificate, localCertificate } from '../../transports/gateway/tls/platform-certificate.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { keptLog } from '../support/log.ts';

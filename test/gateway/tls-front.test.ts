@@ -12,12 +12,8 @@ import { Admission } from '../../transports/gateway/tcp/admission.ts';
 import { listenWires } from '../../transports/gateway/tcp/listen.ts';
 import { splice } from '../../transports/gateway/tcp/splice.ts';
 import { certificateContext, type TlsDecision, TlsFront } from '../../transports/gateway/tls/front.ts';
-import {
-  describeCertificate,
-  issueCertificate,
-  makeAuthority,
-  type Pem,
-} from '../../transports/gateway/tls/local-ca.ts';
+import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
+import { describeCertificate, type Pem } from '../../transports/gateway/tls/pem.ts';
 import { wireOf } from '../../transports/wire/wires.ts';
 import { rawClient } from '../support/gateway/proxy.ts';
 import { failOnLeaks } from '../support/leaks.ts';

@@ -118,7 +118,6 @@ const LIBRARIES: readonly LibraryRule[] = [
   { library: /^libsodium$/, folders: ['transports/bus'] },
   { library: /^acme-client$/, folders: ['transports/clients/acme'] },
   { library: /^@kubernetes\/client-node$/, folders: ['transports/engines/kubernetes'] },
-  { library: /^systeminformation$/, folders: ['transports/clients/host'] },
   { library: /^@opentelemetry\//, folders: ['transports/clients/otlp'] },
   { library: /^dockerode$/, folders: ['transports/engines/docker'] },
   { library: /^(node:)?child_process$/, folders: ['transports/engines/docker', 'storage/embedded', 'cmd'] },

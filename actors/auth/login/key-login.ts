@@ -16,9 +16,8 @@ import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
 import { identityOf, loginSessions } from './login-sessions.ts';
 import { accountDisabled } from './prove-password.ts';
-import { knownTransports } from './webauthn-rules.ts';
+import { KeyRejected, knownTransports } from './webauthn-rules.ts';
 import { webauthnStates } from './webauthn-state-token.ts';
-import { KeyRejected, verifyUse } from './webauthn-verify.ts';
 
 /** The handlers, for the pool of logins. */
 export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] {
@@ -62,6 +61,7 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
         try {
           const key = await findSecurityKey(db, user.id, credential.id);
           if (key === undefined) throw new KeyRejected('unknown_key');
+          const { verifyUse } = await import('./webauthn-verify.ts');
           const counter = await verifyUse(credential, state.challenge, relyingParty, { ...key, userId: user.id });
           const entered = await enter(
             user,

@@ -1,4 +1,24 @@
 /** What security keys are held to, decided without looking anywhere (WebAuthn Level 3, sections 7.1 and 7.2). */
+import { CodedError } from '../../../lib/errors.ts';
+
+/** Why a key was not accepted; `verification`: the library says no, `cause` why. */
+export type KeyProblem =
+  | 'malformed'
+  | 'unknown_key'
+  | 'origin'
+  | 'attestation'
+  | 'public_key'
+  | 'user_handle'
+  | 'signature'
+  | 'counter'
+  | 'verification';
+
+/** What a browser brought does not prove what it should. */
+export class KeyRejected extends CodedError<KeyProblem> {
+  constructor(code: KeyProblem, cause?: unknown) {
+    super(code, `the security key was not accepted: ${code}`, cause === undefined ? undefined : { cause });
+  }
+}
 
 /** For whom the keys are made, and from which pages they may be used. */
 export interface RelyingParty {
@@ -55,4 +75,9 @@ const TRANSPORTS = ['ble', 'cable', 'hybrid', 'internal', 'nfc', 'smart-card', '
 /** The ways to reach a key that browsers understand, each once. */
 export function knownTransports(given: readonly string[] | null | undefined): string[] {
   return TRANSPORTS.filter((transport) => given?.includes(transport));
+}
+
+/** The user id as authenticators keep it (`user.id`, base64url). */
+export function userHandleOf(userId: string): string {
+  return Buffer.from(userId, 'utf8').toString('base64url');
 }

@@ -1,33 +1,21 @@
 /**
  * The two WebAuthn ceremonies: what a browser brings back is verified here (WebAuthn Level 3, sections 7.1 and 7.2), by
- * the library and by what the library leaves open.
+ * the library and by what the library leaves open. Loaded by the first key that comes: the library takes as long to
+ * load as the rest of the service.
  */
 import { createPublicKey } from 'node:crypto';
 import { verifyAuthenticationResponse, verifyRegistrationResponse } from '@simplewebauthn/server';
 import { decodeAttestationObject, isoBase64URL, isoCBOR } from '@simplewebauthn/server/helpers';
 import { z } from 'zod';
-import { CodedError } from '../../../lib/errors.ts';
 import type { NewCredential, SignedCredential } from '../../../proto/auth/security-keys.ts';
-import { ALGORITHMS, acceptsOrigin, counterAdvances, type RelyingParty } from './webauthn-rules.ts';
-
-/** Why a key was not accepted; `verification`: the library says no, `cause` why. */
-export type KeyProblem =
-  | 'malformed'
-  | 'unknown_key'
-  | 'origin'
-  | 'attestation'
-  | 'public_key'
-  | 'user_handle'
-  | 'signature'
-  | 'counter'
-  | 'verification';
-
-/** What a browser brought does not prove what it should. */
-export class KeyRejected extends CodedError<KeyProblem> {
-  constructor(code: KeyProblem, cause?: unknown) {
-    super(code, `the security key was not accepted: ${code}`, cause === undefined ? undefined : { cause });
-  }
-}
+import {
+  ALGORITHMS,
+  acceptsOrigin,
+  counterAdvances,
+  KeyRejected,
+  type RelyingParty,
+  userHandleOf,
+} from './webauthn-rules.ts';
 
 /** A key that was just made, as it is kept. */
 interface MadeKey {
@@ -115,11 +103,6 @@ export async function verifyUse(
   if (!verified) throw new KeyRejected('signature');
   if (!counterAdvances(key.counter, authenticationInfo.newCounter)) throw new KeyRejected('counter');
   return authenticationInfo.newCounter;
-}
-
-/** The user id as authenticators keep it (`user.id`, base64url). */
-export function userHandleOf(userId: string): string {
-  return Buffer.from(userId, 'utf8').toString('base64url');
 }
 
 const clientDataSchema = z.object({

@@ -28,9 +28,8 @@ import { callerOf, found, type Handler, handler } from '../../service/dispatch.t
 import type { LeaseHolder } from '../../service/placement.ts';
 import type { AuthDeps } from '../deps.ts';
 import type { ProvePassword } from '../login/prove-password.ts';
-import { ALGORITHMS, authenticatorType, knownTransports } from '../login/webauthn-rules.ts';
+import { ALGORITHMS, authenticatorType, KeyRejected, knownTransports, userHandleOf } from '../login/webauthn-rules.ts';
 import { webauthnStates } from '../login/webauthn-state-token.ts';
-import { KeyRejected, userHandleOf, verifyNewKey } from '../login/webauthn-verify.ts';
 import { unixSeconds } from '../tokens/api-tokens.ts';
 
 /** How browsers name us. */
@@ -79,6 +78,7 @@ export function securityKeyHandlers(
       const state = await states.open(given, 'add');
       // Somebody else's state is not spent: it is still good for them.
       if (state === undefined || state.userId !== userId) throw notVerified();
+      const { verifyNewKey } = await import('../login/webauthn-verify.ts');
       const made = await verifyNewKey(credential, state.challenge, relyingParty).catch((error: unknown) => {
         if (!(error instanceof KeyRejected)) throw error;
         return error;

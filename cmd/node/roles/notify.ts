@@ -5,7 +5,6 @@ import { startNotify } from '../../../actors/notify/service.ts';
 import type { Placement } from '../../../actors/service/placement.ts';
 import type { Service } from '../../../proto/endpoint.ts';
 import { parseSealKey } from '../../../storage/seal.ts';
-import { smtpMailer } from '../../../transports/clients/mail/smtp.ts';
 import { webhookSender } from '../../../transports/clients/webhooks/sender.ts';
 import type { Environment } from '../../config/config.ts';
 import { notifyMetrics } from '../../observability/metrics.ts';
@@ -29,7 +28,7 @@ export const NOTIFY: Role = {
  * Starts the service; without a placement all users are in this process. `sealKey`: ENCRYPTION_KEY, without which
  * nothing leaves the platform. `overrides` replace its usual parts.
  */
-export function openNotify(
+export async function openNotify(
   parts: RoleParts,
   placement: Placement | undefined,
   sealKey: KeyObject | undefined,
@@ -38,17 +37,20 @@ export function openNotify(
   const { db, bus, clock, log, metrics, environment, domain } = parts;
   const numbers = overrides.numbers ?? notifyNumbers();
   notifyMetrics(metrics.registry, numbers);
-  const deliveries = sealKey && deliveriesOf(environment, domain.toLowerCase(), sealKey);
+  const deliveries = sealKey && (await deliveriesOf(environment, domain.toLowerCase(), sealKey));
   return startNotify(parts.system, { db, bus, clock, numbers, placement, log, deliveries, ...overrides });
 }
 
 /** How notifications leave the platform. */
-function deliveriesOf(environment: Environment, domain: string, sealKey: KeyObject): DeliveryDeps {
+async function deliveriesOf(environment: Environment, domain: string, sealKey: KeyObject): Promise<DeliveryDeps> {
   const { WEBHOOK_ALLOW, DNS_RESOLVERS, SMTP_URL: url, SMTP_FROM: from, SMTP_INSECURE } = environment;
   const isPlainAllowed = SMTP_INSECURE === 'allow';
   return {
     sealKey,
     sender: webhookSender({ allowed: WEBHOOK_ALLOW ?? (() => false), servers: DNS_RESOLVERS ?? [] }),
-    mailer: url === undefined || from === undefined ? undefined : smtpMailer({ url, from, domain, isPlainAllowed }),
+    mailer:
+      url === undefined || from === undefined
+        ? undefined
+        : (await import('../../../transports/clients/mail/smtp.ts')).smtpMailer({ url, from, domain, isPlainAllowed }),
   };
 }

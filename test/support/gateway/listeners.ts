@@ -5,7 +5,8 @@ import type { GatewayDecider, LongConnection } from '../../../proto/gateway/gate
 import type { AccessEntry, ProxyRequest } from '../../../proto/gateway/traffic.ts';
 import { type GatewayListenerOptions, GatewayListeners } from '../../../transports/gateway/listeners.ts';
 import { certificateContext } from '../../../transports/gateway/tls/front.ts';
-import { issueCertificate, makeAuthority, type Pem } from '../../../transports/gateway/tls/local-ca.ts';
+import { issueCertificate, makeAuthority } from '../../../transports/gateway/tls/local-ca.ts';
+import type { Pem } from '../../../transports/gateway/tls/pem.ts';
 import { type Cleanup, freePort } from '../temp.ts';
 import { until } from '../until.ts';
 

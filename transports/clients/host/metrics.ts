@@ -1,11 +1,10 @@
 /**
- * How this machine does, and this process: the kernel's counts of processors (a library that runs `cat` holds up
- * everything else), systeminformation for memory, statfs for disks.
+ * How this machine does, and this process: the kernel's counts of processors and of memory (Linux: MemAvailable),
+ * statfs for disks.
  */
 import { readFile, stat, statfs } from 'node:fs/promises';
-import { cpus, totalmem } from 'node:os';
+import { cpus, freemem, totalmem } from 'node:os';
 import { dirname, resolve } from 'node:path';
-import { mem } from 'systeminformation';
 import type { DiskSample, MetricsSource, NodeSample, PodSample } from '../../../proto/ports/metrics-source.ts';
 
 /** Available below this share of memory is pressure; of a disk, the share at which Kubernetes evicts. */
@@ -26,7 +25,8 @@ export function hostMetrics(options: { readonly name: string; readonly paths: re
     identify: async () => ['host', name, await bootId(), ...paths].join(' '),
     async read() {
       calls += 1;
-      const [memory, disks] = await Promise.all([mem(), disksOf(paths)]);
+      const disks = await disksOf(paths);
+      const memory = { total: totalmem(), available: freemem() };
       const capacity = Math.max(1, cpus().length);
       const fullest = disks.toSorted((one, other) => shareOf(other) - shareOf(one))[0] ?? NO_DISK;
       const node: NodeSample = {

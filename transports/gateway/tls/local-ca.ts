@@ -1,4 +1,7 @@
-/** This installation's own certificate authority, for names that no public one certifies: made once, and kept. */
+/**
+ * This installation's own certificate authority, for names that no public one certifies: made once, and kept. Loaded
+ * when it has something to make: its library is large.
+ */
 import { randomBytes, webcrypto } from 'node:crypto';
 // The certificate library needs it, and before itself.
 import 'reflect-metadata';
@@ -14,12 +17,7 @@ import {
   X509Certificate,
   X509CertificateGenerator,
 } from '@peculiar/x509';
-
-/** A certificate and its key, both PEM. */
-export interface Pem {
-  readonly cert: string;
-  readonly key: string;
-}
+import type { Pem } from './pem.ts';
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 const DAY = 86_400_000;
@@ -76,13 +74,6 @@ export async function issueCertificate(authority: Pem, names: readonly string[],
     webcrypto,
   );
   return { cert: `${cert.toString('pem')}\n${authority.cert}`, key: await pemOf(keys.privateKey) };
-}
-
-/** When a certificate (the first of the text) stops being valid, and for which names it is. */
-export function describeCertificate(pem: string): { notAfter: Date; names: string[] } {
-  const cert = new X509Certificate(pem);
-  const names = cert.getExtension(SubjectAlternativeNameExtension)?.names.items ?? [];
-  return { notAfter: cert.notAfter, names: names.filter(({ type }) => type === 'dns').map(({ value }) => value) };
 }
 
 /** 126 random bits, positive (RFC 5280, section 4.1.2.2). */

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CodedError, errorText } from '../../../lib/errors.ts';
 import { type Certificate, certificateContext } from './front.ts';
-import { describeCertificate, issueCertificate, makeAuthority, type Pem } from './local-ca.ts';
+import { describeCertificate, type Pem } from './pem.ts';
 
 /** A certificate is issued anew when it has less than this left. */
 const RENEW_MS = 30 * 86_400_000;
@@ -45,11 +45,15 @@ export async function localCertificate(
 ): Promise<PlatformCertificate> {
   const file = (name: string) => join(dataDir, name);
   const authorityFile = file('ca.pem');
-  const authority = await kept(authorityFile, file('ca-key.pem'), () => makeAuthority(`Troupe (${domain})`, now));
+  const authority = await kept(authorityFile, file('ca-key.pem'), async () => {
+    const { makeAuthority } = await import('./local-ca.ts');
+    return makeAuthority(`Troupe (${domain})`, now);
+  });
   const names = [domain, `*.${domain}`, `*.${containers}`];
   const files = [file('tls.pem'), file('tls-key.pem')] as const;
   let pem = readPem(...files);
   if (pem === undefined || !isGood(pem, names, now)) {
+    const { issueCertificate } = await import('./local-ca.ts');
     pem = await issueCertificate(authority, names, now);
     writePem(...files, pem);
   }
