@@ -22,6 +22,11 @@ export function findTests(root, patterns) {
   });
 }
 
+/** Those of `files` (built test files) that take minutes, and whose feature a shorter file tries too: not part of each whole run. */
+export function findLong(files) {
+  return files.filter((file) => file.endsWith('.long.test.js'));
+}
+
 /** Those of `files` (built test files) that need the programs of a Kubernetes cluster. */
 export function findOnCluster(root, files) {
   const programs = join(root, 'dist/test/support/kubernetes/programs.js');

@@ -8,6 +8,8 @@
  * long to build. TROUPE_TEST_BUILDING names a folder in which such a build (scripts/kubernetes-build.sh), begun before, writes its `log` and
  * in the end its exit code as `result`: they wait for it.
  *
+ * Files named `*.long.test.ts` run when a pattern names them, and in a run of everything only with TROUPE_TEST_LONG=on.
+ *
  * TROUPE_TEST_REAL=required makes a skipped test a failure, and ends a run of everything at once when a shared part does not start. TROUPE_TEST_CACHE names a folder where slow parts keep their
  * data between runs.
  */
@@ -20,11 +22,10 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { watchProcesses } from './processes.mjs';
 import { startSharedParts } from './shared-parts.mjs';
-import { COVERED, filesOfFailures, findOnCluster, findTests, findTypeOnly } from './test-files.mjs';
+import { COVERED, filesOfFailures, findLong, findOnCluster, findTests, findTypeOnly } from './test-files.mjs';
 
-const FILE_TIMEOUT_MS = 600_000;
-/** A container on a cluster takes ten seconds to come, and nearly as many to go. */
-const CLUSTER_FILE_TIMEOUT_MS = 1_200_000;
+/** Of a machine that is twice as slow as common ones, and busy: one file builds Debian systems. */
+const FILE_TIMEOUT_MS = 1_200_000;
 /** One more than there are processors: about half of the time, a file waits for an engine, a broker or a deadline. */
 const CONCURRENCY = availableParallelism() + 1;
 const MIN_LINES_PERCENT = 90;
@@ -52,12 +53,14 @@ process.exitCode = await main(process.argv.slice(2));
 async function main(args) {
   const flags = args.filter((arg) => arg.startsWith('-'));
   const patterns = args.filter((arg) => !arg.startsWith('-'));
-  const files = findTests(root, patterns);
-  if (files.length === 0) {
+  const found = findTests(root, patterns);
+  if (found.length === 0) {
     print(`No test file's path contains ${patterns.join(' or ')}.`);
     return 1;
   }
   const isWhole = patterns.length === 0 && flags.length === 0;
+  const long = isWhole && process.env.TROUPE_TEST_LONG !== 'on' ? findLong(found) : [];
+  const files = found.filter((file) => !long.includes(file));
   const scratch = mkdtempSync(join(tmpdir(), 'troupe-run-'));
   rmSync(coverageDir, { recursive: true, force: true });
   mkdirSync(join(coverageDir, 'tmp'), { recursive: true });
@@ -70,6 +73,10 @@ async function main(args) {
     }
     const problems = [];
     const notes = [];
+    if (long.length > 0)
+      notes.push(
+        `${long.length} files of long tests: \`npm test -- .long.\` (docs/engineering/trials.md, "Long tests")`,
+      );
     const result = { skipped: [], summary: [], failures: [], problems: [], left: [], durations: [] };
     const ran = [];
     const onCluster = findOnCluster(root, files);
@@ -82,7 +89,7 @@ async function main(args) {
       result.summary.push(...part.summary);
       if (part.summary.length === 0) result.problems.push('the tests gave no summary');
     };
-    const alone = ['--test-concurrency=1', `--test-timeout=${CLUSTER_FILE_TIMEOUT_MS}`];
+    const alone = ['--test-concurrency=1'];
     const output = rest.length === 0 ? undefined : join(scratch, 'on-cluster');
     const runOnCluster = async () => {
       if (onCluster.length === 0) return;

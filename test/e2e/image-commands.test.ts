@@ -297,7 +297,7 @@ describe('images of one’s own at the command line', { skip, timeout: 240_000 }
     assert.ok(!(await listed('ann')).some((name) => name.includes('bad')));
   });
 
-  // test/kubernetes/catalog.test.ts builds another and sends it, in each whole run.
+  // test/kubernetes/catalog.long.test.ts builds another and sends it.
   const testSlowly = process.env.TROUPE_TEST_SLOW === '1' ? test : () => undefined;
   testSlowly(
     'the administrator builds an image of the platform, which comes into library',
