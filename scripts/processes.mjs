@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
-const LOOK_EVERY_MS = 250;
+const LOOK_EVERY_MS = 500;
 const GRACE_MS = 5000;
 
 /**

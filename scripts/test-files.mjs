@@ -1,4 +1,5 @@
 /** Which built test files to run, and which built files hold no code. */
+import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 
@@ -22,9 +23,10 @@ export function findTests(root, patterns) {
   });
 }
 
-/** Those of `files` (built test files) that take minutes, and whose feature a shorter file tries too: not part of each whole run. */
-export function findLong(files) {
-  return files.filter((file) => file.endsWith('.long.test.js'));
+/** Those of `files` (built test files) that are long, in the order in which they have their turn: each day begins with others. */
+export function findLong(files, day) {
+  const turn = (file) => createHash('sha256').update(`${day} ${file}`).digest('hex');
+  return files.filter((file) => file.endsWith('.long.test.js')).sort((a, b) => (turn(a) < turn(b) ? -1 : 1));
 }
 
 /** Those of `files` (built test files) that need the programs of a Kubernetes cluster. */

@@ -8,7 +8,8 @@
  * long to build. TROUPE_TEST_BUILDING names a folder in which such a build (scripts/kubernetes-build.sh), begun before, writes its `log` and
  * in the end its exit code as `result`: they wait for it.
  *
- * Files named `*.long.test.ts` run when a pattern names them, and in a run of everything only with TROUPE_TEST_LONG=on.
+ * Files named `*.long.test.ts` run when a pattern names them. A run of everything has them after the others, each begun only while
+ * the run is not older than TROUPE_TEST_LONG says, in minutes (default 0; `on`: all of them), and tells how many had no turn.
  *
  * TROUPE_TEST_REAL=required makes a skipped test a failure, and ends a run of everything at once when a shared part does not start. TROUPE_TEST_CACHE names a folder where slow parts keep their
  * data between runs.
@@ -29,7 +30,7 @@ const FILE_TIMEOUT_MS = 1_200_000;
 /** One more than there are processors: about half of the time, a file waits for an engine, a broker or a deadline. */
 const CONCURRENCY = availableParallelism() + 1;
 const MIN_LINES_PERCENT = 90;
-const MAX_REPEATED = 6;
+const MAX_REPEATED = 8;
 const SLOWEST_SHOWN = 30;
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -59,8 +60,9 @@ async function main(args) {
     return 1;
   }
   const isWhole = patterns.length === 0 && flags.length === 0;
-  const long = isWhole && process.env.TROUPE_TEST_LONG !== 'on' ? findLong(found) : [];
+  const long = isWhole ? findLong(found, new Date().toISOString().slice(0, 10)) : [];
   const files = found.filter((file) => !long.includes(file));
+  const endOfLong = performance.now() + minutesOfLong() * 60_000;
   const scratch = mkdtempSync(join(tmpdir(), 'troupe-run-'));
   rmSync(coverageDir, { recursive: true, force: true });
   mkdirSync(join(coverageDir, 'tmp'), { recursive: true });
@@ -73,13 +75,11 @@ async function main(args) {
     }
     const problems = [];
     const notes = [];
-    if (long.length > 0)
-      notes.push(
-        `${long.length} files of long tests: \`npm test -- .long.\` (docs/engineering/trials.md, "Long tests")`,
-      );
     const result = { skipped: [], summary: [], failures: [], problems: [], left: [], durations: [] };
     const ran = [];
     const onCluster = findOnCluster(root, files);
+    const longOnCluster = findOnCluster(root, long);
+    let withoutTurn = long.length;
     const rest = files.filter((file) => !onCluster.includes(file));
     const run = async (some, own, output) => {
       if (interrupted || some.length === 0) return;
@@ -91,6 +91,13 @@ async function main(args) {
     };
     const alone = ['--test-concurrency=1'];
     const output = rest.length === 0 ? undefined : join(scratch, 'on-cluster');
+    const runLong = async (some, atOnce, ...how) => {
+      for (let at = 0; at < some.length && performance.now() < endOfLong; at += atOnce) {
+        const now = some.slice(at, at + atOnce);
+        withoutTurn -= now.length;
+        await run(now, ...how);
+      }
+    };
     const runOnCluster = async () => {
       if (onCluster.length === 0) return;
       const many = `${onCluster.length} files of tests`;
@@ -99,13 +106,23 @@ async function main(args) {
       } else if (await built(process.env.TROUPE_TEST_BUILDING)) {
         // One cluster is enough for a machine.
         await run(onCluster, alone, output);
+        await runLong(longOnCluster, 1, alone, output);
       } else if (!interrupted) {
         const lack = `WITHOUT KUBERNETES: its programs could not be built, ${many} did not run`;
         (isRequired ? problems : notes).push(lack);
       }
     };
     // The nodes of a cluster mostly wait: those tests run beside the others, and are shown after them.
-    await Promise.all([run(rest, []), runOnCluster()]);
+    const runRest = async () => {
+      await run(rest, []);
+      const more = long.filter((file) => !longOnCluster.includes(file));
+      await runLong(more, CONCURRENCY, []);
+    };
+    await Promise.all([runRest(), runOnCluster()]);
+    if (withoutTurn > 0)
+      notes.push(
+        `${withoutTurn} files of long tests had no turn: \`npm test -- .long.\` (docs/engineering/trials.md, "Long tests")`,
+      );
     if (output !== undefined && existsSync(output)) process.stdout.write(readFileSync(output));
     result.summary = summed(result.summary);
     if (isWhole && !interrupted) reportSlowest(result.durations);
@@ -137,6 +154,12 @@ async function main(args) {
 function interrupt(signal) {
   interrupted ??= signal;
   for (const child of running) child.kill('SIGTERM');
+}
+
+/** For how long a run of everything begins long tests, minutes. */
+function minutesOfLong() {
+  const { TROUPE_TEST_LONG: given = '0' } = process.env;
+  return given === 'on' ? Number.POSITIVE_INFINITY : Number(given);
 }
 
 /** A child that is ended when this process is. */
@@ -181,7 +204,7 @@ async function runTests(files, flags, partsEnv, scratch, output) {
     TROUPE_TEST_PROCESSOR_TIME: `${resultsFile}-processor-time`,
     NODE_V8_COVERAGE: join(coverageDir, 'tmp'),
   };
-  const to = output === undefined ? 'inherit' : openSync(output, 'w');
+  const to = output === undefined ? 'inherit' : openSync(output, 'a');
   const child = begun(
     spawn(process.execPath, ['--enable-source-maps', '--test', ...own, ...flags, ...files], {
       cwd: root,

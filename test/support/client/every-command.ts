@@ -207,7 +207,7 @@ function containers(): CommandStep[] {
     said('ps --columns name,address', /\nboxes\tmy-boxes\./),
     deed('rm boxes --yes', done),
     list('image ls', 'NAME,SOURCE,IMAGE', listImages.reply),
-    // Tests run no registry, unless they are about it (test/e2e/image-commands.test.ts).
+    // Tests run no registry, unless they are about it (test/e2e/image-commands.long.test.ts).
     said('image push /nowhere app:1', /This platform has no image registry/, { code: 6 }),
     deed('image push /nowhere app:1', failure('state'), { code: 6 }),
     said('image import nginx:1.27 web:1', /This platform has no image registry/, { code: 6 }),
