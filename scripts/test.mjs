@@ -91,6 +91,7 @@ async function main(args) {
     };
     const alone = ['--test-concurrency=1'];
     const output = rest.length === 0 ? undefined : join(scratch, 'on-cluster');
+    let canRunOnCluster = false;
     const runLong = async (some, atOnce, ...how) => {
       for (let at = 0; at < some.length && performance.now() < endOfLong; at += atOnce) {
         const now = some.slice(at, at + atOnce);
@@ -105,20 +106,20 @@ async function main(args) {
         notes.push(`${many} need a Kubernetes cluster: \`npm test -- kubernetes\` (docs/engineering/trials.md)`);
       } else if (await built(process.env.TROUPE_TEST_BUILDING)) {
         // One cluster is enough for a machine.
+        canRunOnCluster = true;
         await run(onCluster, alone, output);
-        await runLong(longOnCluster, 1, alone, output);
       } else if (!interrupted) {
         const lack = `WITHOUT KUBERNETES: its programs could not be built, ${many} did not run`;
         (isRequired ? problems : notes).push(lack);
       }
     };
     // The nodes of a cluster mostly wait: those tests run beside the others, and are shown after them.
-    const runRest = async () => {
-      await run(rest, []);
-      const more = long.filter((file) => !longOnCluster.includes(file));
-      await runLong(more, CONCURRENCY, []);
-    };
-    await Promise.all([runRest(), runOnCluster()]);
+    await Promise.all([run(rest, []), runOnCluster()]);
+    const longBeside = long.filter((file) => !longOnCluster.includes(file));
+    await Promise.all([
+      runLong(longBeside, CONCURRENCY, []),
+      canRunOnCluster && runLong(longOnCluster, 1, alone, output),
+    ]);
     if (withoutTurn > 0)
       notes.push(
         `${withoutTurn} files of long tests had no turn: \`npm test -- .long.\` (docs/engineering/trials.md, "Long tests")`,

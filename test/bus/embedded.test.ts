@@ -217,11 +217,11 @@ suite('embedded bus and its store', () => {
       ({ seq }) => seq,
     );
     const first = startChild(name, 'never-ack');
-    await until(() => first.lines.length > 0, { timeoutMs: 30_000 });
+    await until(() => first.lines.length > 0, { timeoutMs: 60_000 });
     first.child.kill('SIGKILL');
     await once(first.child, 'close');
     const second = startChild(name, 'ack');
-    await until(() => second.lines.filter((line) => line.startsWith('acked')).length > 30, { timeoutMs: 30_000 });
+    await until(() => second.lines.filter((line) => line.startsWith('acked')).length > 30, { timeoutMs: 60_000 });
     second.child.kill('SIGKILL');
     await once(second.child, 'close');
     const handled = second.lines.flatMap((line) => (line.startsWith('handled ') ? [Number(line.slice(8))] : []));

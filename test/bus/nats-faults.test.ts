@@ -106,7 +106,7 @@ test('a broker killed and started again: what was acknowledged comes, and append
   await until(() => sent.length > before + 200);
   stop = true;
   await sending;
-  await until(() => new Set(got).size === sent.length, { timeoutMs: 20_000, what: 'all that was sent' });
+  await until(() => new Set(got).size === sent.length, { timeoutMs: 60_000, what: 'all that was sent' });
   const info = await until(async () => bus.problem === undefined);
   assert.ok(info);
 });
@@ -143,7 +143,7 @@ test('a broker started again with an empty store: streams and consumers are made
   await server.empty();
   for (let i = 0; i < 300; i++) await write(`away ${i}`);
   await server.start();
-  await until(() => got.length === 301, { timeoutMs: 20_000, what: 'the outbox arrives' });
+  await until(() => got.length === 301, { timeoutMs: 60_000, what: 'the outbox arrives' });
   assert.equal(new Set(got).size, 301);
   const { manager } = await operator();
   assert.equal((await manager.streams.info(stream.name)).config.max_bytes, stream.maxBytes);
@@ -189,13 +189,13 @@ test('a stream and a consumer that somebody deleted are made again', { skip }, a
 
   await manager.consumers.delete(stream.name, config.durable);
   await bus.append('s.x', Buffer.from('2'));
-  await until(() => got.includes('2'), { timeoutMs: 20_000, what: 'the consumer goes on' });
+  await until(() => got.includes('2'), { timeoutMs: 60_000, what: 'the consumer goes on' });
   assert.equal((await manager.consumers.info(stream.name, config.durable)).config.max_deliver, 20);
 
   await manager.streams.delete(stream.name);
   // Its consumer had all that was stored; what is appended from now on must arrive.
   assert.equal((await bus.append('s.x', Buffer.from('3'))).seq, 1);
-  await until(() => got.includes('3'), { timeoutMs: 30_000, what: 'the stream goes on' });
+  await until(() => got.includes('3'), { timeoutMs: 60_000, what: 'the stream goes on' });
 });
 
 test('the settings are those asked for; what an operator added stays', { skip }, async (t) => {
@@ -308,7 +308,7 @@ test('what was delivered too often while nobody listened is a dead letter once s
   assert.equal((await listDeadLetters(db, 'S', 10)).length, 0);
   const later = open();
   await later.consume(stream.name, { ...config, ackWaitMs: 100, maxDeliver: 1 }, async () => {});
-  await until(async () => (await listDeadLetters(db, 'S', 10)).length === 1, { timeoutMs: 15_000 });
+  await until(async () => (await listDeadLetters(db, 'S', 10)).length === 1, { timeoutMs: 60_000 });
 });
 
 test('two with one durable: each message to one of them, and all of a dead one’s to the other', {
@@ -437,7 +437,7 @@ test('a process too slow for the server is cut off, comes back, and gets all of 
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2500);
   await until(() => server.log.includes('Slow Consumer'), { what: 'the server cuts us off' });
   await Promise.all(Array.from({ length: 50 }, (_, i) => fast.append('s.x', Buffer.from(String(i)))));
-  await until(() => new Set(got).size === 50, { timeoutMs: 20_000 });
+  await until(() => new Set(got).size === 50, { timeoutMs: 60_000 });
   assert.ok(heard < 400);
 });
 

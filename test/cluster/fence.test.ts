@@ -30,7 +30,7 @@ async function zombie(t: TestContext, nodeArgs: readonly string[]): Promise<{ ve
     await tx.run('select from users where id = $1 for no key update', [ann.userId]);
     writing = load.write(ann, { among: [a] });
     const waits = `select from pg_stat_activity where wait_event_type = 'Lock' and client_addr = $1::inet`;
-    await until(() => db.run(waits, [a.address]), { what: 'the write waits for us', timeoutMs: 20_000 });
+    await until(() => db.run(waits, [a.address]), { what: 'the write waits for us', timeoutMs: 60_000 });
     await a.freeze();
   });
   // The update is done now; its commit is not.

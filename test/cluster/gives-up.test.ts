@@ -15,13 +15,13 @@ test('a service whose parts crash whenever they start gives its entities away, s
   assert.ok(well && broken?.pid !== undefined);
   const ended = broken.ended();
   process.kill(broken.pid, 'SIGUSR2');
-  await until(async () => (await cluster.shards()).get(well)?.length === SHARDS, {
-    what: 'the other has all entities',
-    timeoutMs: 60_000,
-    everyMs: 100,
-  });
+  const patience = { timeoutMs: 60_000, everyMs: 50 };
+  // Between its starts it is down for a second at least.
+  const isDown = async () => (await fetch(`${broken.url}/healthz`)).status === 503;
+  await until(isDown, { ...patience, what: 'it says that it is down' });
+  const hasAll = async () => (await cluster.shards()).get(well)?.length === SHARDS;
+  await until(hasAll, { ...patience, what: 'the other has all entities' });
   assert.notEqual(broken.pid, undefined, 'it still runs');
-  assert.equal((await fetch(`${broken.url}/healthz`)).status, 503);
   // From the other, and from the process itself, for which all entities are elsewhere.
   for (const member of [well, broken]) {
     for (const client of clients) {

@@ -113,7 +113,7 @@ test('five sockets of notifications stay when a user opens twelve at once over t
   const full = { code: 1008, reason: 'connection limit reached' };
   /** Until so many have been closed: each because of the limit. */
   const closed = async (count: number) => {
-    await until(() => ends.length >= count, { what: `${count} sockets are closed`, timeoutMs: 30_000 });
+    await until(() => ends.length >= count, { what: `${count} sockets are closed`, timeoutMs: 60_000 });
     assert.deepEqual([ends, open.size], [Array(count).fill(full), MAX_SOCKETS]);
     ends.length = 0;
   };

@@ -125,7 +125,7 @@ async function useAuth(api: Api, token: string, userId: string, registry: string
     const { json } = await call('auth', 'listTokens', { token });
     return /"last_used_at":[1-9]/.test(JSON.stringify(json));
   };
-  await until(used, { what: 'the last use is noted', timeoutMs: 20_000 });
+  await until(used, { what: 'the last use is noted', timeoutMs: 60_000 });
   await call('auth', 'deleteToken', { token, params: { id } });
   const params = { id: text(await call('auth', 'createServiceAccount', { token, body: { name: 'ci', scopes } })) };
   await call('auth', 'listServiceAccounts', { token });

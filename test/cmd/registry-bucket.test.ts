@@ -151,7 +151,7 @@ const imageOf = (mib: number) => plainImage([randomBytes(mib * MIB)], 'oci');
 test('a push past the limit is refused with a sentence, and what lost its name makes room', options, async (t) => {
   const { served, front, ask, urlOf, push, isThere, usage, begin } = await open(t, 16);
   // What a front before it let in may go on for so long.
-  await until(() => front.barrier.quietMs > 0, { what: 'it may collect', timeoutMs: 15_000 });
+  await until(() => front.barrier.quietMs > 0, { what: 'it may collect', timeoutMs: 60_000 });
   const [first, second] = [imageOf(10), imageOf(10)];
   assert.equal(await push(first, '1'), undefined);
   const { used, limit } = await usage('ann');
@@ -172,7 +172,7 @@ test('a push past the limit is refused with a sentence, and what lost its name m
   // An upload that is not finished counts, and goes when nobody goes on with it and its user needs the room.
   const upload = await begin();
   assert.equal((await ask('PATCH', upload, randomBytes(5 * MIB))).status, 202);
-  await until(async () => (await usage('ann')).used > 15 * MIB, { what: 'the upload is counted', timeoutMs: 10_000 });
+  await until(async () => (await usage('ann')).used > 15 * MIB, { what: 'the upload is counted', timeoutMs: 60_000 });
   assert.match((await push(imageOf(4), '3')) ?? '', /DENIED/);
   served.age(11 * 60_000);
   assert.equal((await ask('DELETE', urlOf('manifests/sha256:'.padEnd(81, '0')))).status, 404);

@@ -59,7 +59,7 @@ async function setting(t: TestContext) {
   });
 
   /** One more process: the service with a bus, a node and actors of its own, on the engine of all. */
-  const add = async (): Promise<Node> => {
+  const add = async (timings = SHORT_LEASES): Promise<Node> => {
     const shells = fakeShells();
     let stoodStill = false;
     const asked = (placement: Cluster): Placement => ({
@@ -84,7 +84,7 @@ async function setting(t: TestContext) {
         placement: asked(placement),
         registryHost: REGISTRY,
       }),
-      { database, nats: nats.server, timings: SHORT_LEASES },
+      { database, nats: nats.server, timings },
     );
     const awaken = () => {
       stoodStill = true;
@@ -191,10 +191,10 @@ test('a node that has lost a container without knowing changes neither its row n
   skip,
 }, async (t) => {
   const { db, engine, add } = await setting(t);
-  const b = await add();
+  const b = await add({ ...SHORT_LEASES, ttlMs: 120_000 });
   const { owner, id } = await containerAt(b, b);
 
-  // Its beats are stopped, and its lease is over before it thinks so.
+  // Its beats are stopped, and its lease is over long before it thinks so.
   b.placement.node.halt();
   await leaseStore(db).leave(b.placement.node.self.id);
   const c = await add();

@@ -48,7 +48,7 @@ const settled = (compute: ComputeUnderTest, id: string) =>
       const view = await compute.view(ann, id);
       return view.next_image === undefined && view.status === 'running' ? view : undefined;
     },
-    { what: 'no image waits', timeoutMs: 15_000 },
+    { what: 'no image waits', timeoutMs: 60_000 },
   );
 const fails = (compute: ComputeUnderTest, id: string) =>
   until(

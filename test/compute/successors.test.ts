@@ -50,7 +50,7 @@ const noImageWaits = (compute: ComputeUnderTest, id: string) =>
       const view = await compute.view(ann, id);
       return view.next_image === undefined ? view : undefined;
     },
-    { what: 'no image waits', timeoutMs: 15_000 },
+    { what: 'no image waits', timeoutMs: 60_000 },
   );
 const overlapOf = async (compute: ComputeUnderTest, id: string) => {
   const { overlap, changes_without_pause } = await compute.view(ann, id);

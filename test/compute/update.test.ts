@@ -33,7 +33,7 @@ const settles = (compute: ComputeUnderTest, id: string) =>
       const view = await compute.view(ann, id);
       return view.status === 'running' && view.next_image === undefined ? view : undefined;
     },
-    { what: 'it runs, and no image waits', timeoutMs: 15_000 },
+    { what: 'it runs, and no image waits', timeoutMs: 60_000 },
   );
 
 describe('another image', () => {

@@ -27,7 +27,7 @@ test('a name leads to its container over TLS, and stays the user’s when it is 
   await assert.rejects(ask(shop), /unrecognized.name/i);
   const named = await troupe(['update', id, '--address', 'shop'], { env: config });
   assert.match(named.stdout + named.stderr, /the address \(shop\.compute\./);
-  await until(async () => (await ask(shop).catch(() => '')) === PAGE, { what: 'the page', timeoutMs: 10_000 });
+  await until(async () => (await ask(shop).catch(() => '')) === PAGE, { what: 'the page', timeoutMs: 60_000 });
   assert.equal(await ask(`${id}.compute.${domain}`), PAGE);
   const opened = await troupe(['open', id], { env: config });
   assert.match(opened.stdout, new RegExp(`^https://${shop}(:\\d+)?/\\n$`));

@@ -183,9 +183,9 @@ describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () 
     const follower = spawnTroupe(['logs', 'box', '-f', '--tail', '20', '--json'], env());
     let lines = '';
     follower.stdout.on('data', (chunk: Buffer) => (lines += chunk));
-    await until(() => lines.includes('42 is it'), { what: 'the log begins', timeoutMs: 30_000 });
+    await until(() => lines.includes('42 is it'), { what: 'the log begins', timeoutMs: 60_000 });
     await ok(['shell', 'box'], 'echo and on >/proc/1/fd/1; exit\n');
-    await until(() => lines.includes('and on'), { what: 'the log goes on', timeoutMs: 30_000 });
+    await until(() => lines.includes('and on'), { what: 'the log goes on', timeoutMs: 60_000 });
     assert.deepEqual(Object.keys(JSON.parse(lines.split('\n')[0] ?? '')), ['stamp', 'text']);
     follower.kill('SIGINT');
     await until(() => follower.exitCode === 130, { what: 'it ends as interrupted' });

@@ -91,7 +91,7 @@ describe('the compute interface', { skip: skipWithoutDocker(), timeout: 300_000 
   }
   async function gone(id: string, token = ann): Promise<void> {
     await ok('DELETE', of(id), undefined, token);
-    await until(async () => (await inDocker(id)).length === 0, { what: 'Docker forgets it', timeoutMs: 30_000 });
+    await until(async () => (await inDocker(id)).length === 0, { what: 'Docker forgets it', timeoutMs: 60_000 });
   }
   const updates = (token = ann): Promise<TestSocket> =>
     websocket(cleanup, url('/compute/ws').replace('http', 'ws'), { headers: { authorization: `Bearer ${token}` } });
@@ -164,7 +164,7 @@ describe('the compute interface', { skip: skipWithoutDocker(), timeout: 300_000 
     );
     assert.equal(pushed.at(-1)?.external_ip, address);
     assert.ok(pushed.every((one) => (one.status === 'running') === (one.external_ip !== '')));
-    await until(async () => (await inDocker(id)).length === 0, { timeoutMs: 30_000 });
+    await until(async () => (await inDocker(id)).length === 0, { timeoutMs: 60_000 });
     await socket.close();
   });
 

@@ -74,7 +74,7 @@ test('an image without an SSH server runs and has a terminal', {
     (await request('GET', `${urls.compute}/compute/containers/${id}`, { token })).json;
 
   const missing = await create(`${registry.host}/admin/none:1`);
-  await until(async () => (await view(missing.json.id)).status === 'failed', { timeoutMs: 30_000 });
+  await until(async () => (await view(missing.json.id)).status === 'failed', { timeoutMs: 60_000 });
   assert.match(
     z.string().parse((await view(missing.json.id)).status_reason),
     /none:1 cannot be pulled: .*not found|unknown/,

@@ -104,7 +104,7 @@ describe('commands in a real container', { skip: skipWithoutDocker(), timeout: 2
     assert.deepEqual(await stopped.closed, { code: 1000, reason: 'container stopped' });
     await assert.rejects(exec(t, ['true']), (error) => error instanceof UpgradeRefused && error.status === 409);
     await request('POST', `${url}/start`, { token });
-    await until(async () => (await request('GET', url, { token })).json.status === 'running', { timeoutMs: 30_000 });
+    await until(async () => (await request('GET', url, { token })).json.status === 'running', { timeoutMs: 60_000 });
   });
 
   test('what is no command is refused, and text that controls nothing', async (t) => {

@@ -153,7 +153,7 @@ describe('files of a real container', { skip: skipWithoutDocker(), timeout: 200_
     assert.equal((await bytesOf('/root/still')).toString(), 'here');
     assert.equal((await files('PUT', '/root/while-away', { body: 'kept' })).status, 200);
     await request('POST', `${url}/start`, { token });
-    await until(async () => (await request('GET', url, { token })).json.status === 'running', { timeoutMs: 30_000 });
+    await until(async () => (await request('GET', url, { token })).json.status === 'running', { timeoutMs: 60_000 });
     assert.equal(await ran(t, 'cat /root/while-away'), 'kept');
   });
 });

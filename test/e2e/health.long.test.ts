@@ -124,7 +124,7 @@ describe('health', { skip, timeout: 300_000 }, () => {
     const list = z.object({ containers: z.array(z.object({ id: z.string() })) });
     id = list.parse((await api('GET', '/compute/containers')).json).containers[0]?.id ?? '';
     assert.match((await run('show', 'one')).stdout, /health\thealthy/);
-    await until(async () => (await page()) === 'one\n', { what: 'the page', timeoutMs: 30_000 });
+    await until(async () => (await page()) === 'one\n', { what: 'the page', timeoutMs: 60_000 });
   });
 
   test('on a wrong port says what listens inside', async () => {
@@ -180,6 +180,6 @@ describe('health', { skip, timeout: 300_000 }, () => {
     const now = await seen();
     assert.deepEqual([now.image, now.next_image], [tag('two'), undefined]);
     assert.match(now.status_reason ?? '', /The change to \S+:broken was given up/);
-    await until(async () => (await page()) === 'two\n', { what: 'the page', timeoutMs: 30_000 });
+    await until(async () => (await page()) === 'two\n', { what: 'the page', timeoutMs: 60_000 });
   });
 });

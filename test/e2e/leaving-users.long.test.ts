@@ -77,7 +77,7 @@ test('a user is disabled with all that is open, enabled, stopped, and removed wi
   assert.equal(await statusWith(await logIn(urls.auth, 'ann', PASSWORD)), 200);
 
   assert.match((await cli('disable', 'ann', '--stop')).shown, /is stopped by the platform/);
-  await until(async () => (await inDocker(id))[0]?.state !== 'running', { what: 'it is stopped', timeoutMs: 30_000 });
+  await until(async () => (await inDocker(id))[0]?.state !== 'running', { what: 'it is stopped', timeoutMs: 60_000 });
 
   const unsure = await cli('remove', 'ann');
   assert.equal(unsure.code, 1);

@@ -95,7 +95,7 @@ describe('the MCP server', { skip: skipWithoutDocker(), timeout: 900_000 }, () =
     const { url } = z.looseObject({ url: z.string() }).parse(opened.port);
     const { host } = new URL(url);
     assert.equal(new URL(url).port, new URL(platform.urls.http).port);
-    await until(async () => (await page(host)) === 'a page\n', { what: 'the page is there', timeoutMs: 20_000 });
+    await until(async () => (await page(host)) === 'a page\n', { what: 'the page is there', timeoutMs: 60_000 });
     const named = containerOf.parse(await done(client, 'set_address_name', { container, address_name: 'my-page' }));
     assert.equal(named.container.id, container);
     const { ports } = await done(client, 'list_ports', { container });

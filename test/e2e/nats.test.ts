@@ -127,11 +127,11 @@ test('publishes on NATS; while the server is away it serves, says so, keeps what
       const found = await notifications(nats.server).catch(() => []);
       return found.length >= 2 ? found : undefined;
     },
-    { timeoutMs: 30_000, what: 'the outbox arrives' },
+    { timeoutMs: 60_000, what: 'the outbox arrives' },
   );
   assert.equal(titles.length, 2);
   assert.match(titles.join(), /second.*third/);
-  await until(async () => (await told()) === 3, { timeoutMs: 30_000, what: 'they are told' });
+  await until(async () => (await told()) === 3, { timeoutMs: 60_000, what: 'they are told' });
   assert.equal((await health()).status, 200);
 });
 

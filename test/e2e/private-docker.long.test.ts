@@ -61,7 +61,7 @@ test('up starts a private Docker Engine and keeps it running, SIGTERM leaves con
   const { pidFile } = dockerdFiles(data);
   const pid = Number(readFileSync(pidFile, 'utf8'));
   process.kill(pid, 'SIGKILL');
-  await until(async () => !isAlive(pid) && (await privateDockerHost(data)) !== undefined, { timeoutMs: 30_000 });
+  await until(async () => !isAlive(pid) && (await privateDockerHost(data)) !== undefined, { timeoutMs: 60_000 });
   assert.notEqual(Number(readFileSync(pidFile, 'utf8')), pid);
   await until(() => new DockerClient(host).ping().catch(() => false), { what: 'it answers', timeoutMs: 60_000 });
   assert.equal(await second.stop(), 0, second.log());

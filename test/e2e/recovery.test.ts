@@ -138,7 +138,7 @@ test(
         const [now] = await inDocker(setting.id);
         return status === 'running' && now?.state === 'running' && now.id !== before?.id;
       },
-      { what: 'it runs again', timeoutMs: 10_000 },
+      { what: 'it runs again', timeoutMs: 60_000 },
     );
     assert.equal(await setting.ssh('cat /root/kept.txt'), '2\n');
   },

@@ -129,7 +129,7 @@ describe('a release command', { skip: skipWithoutDocker(), timeout: 240_000 }, (
   test('that is cut off by SIGKILL of the platform runs again, and nothing of the first is left', async () => {
     await api('PATCH', `/compute/containers/${id}`, { image: ONE, release: ['/bin/sh', '-c', 'sleep 6'] });
     const isRunning = async () => /^The release command runs/.test((await seen()).status_reason ?? '');
-    await until(isRunning, { what: 'its user reads that it runs', timeoutMs: 30_000 });
+    await until(isRunning, { what: 'its user reads that it runs', timeoutMs: 60_000 });
     const names = async () => {
       const filters = JSON.stringify({ label: [`troupe.container=${id}`] });
       const found = z.array(z.object({ Names: z.array(z.string()), Id: z.string() }));
@@ -141,7 +141,7 @@ describe('a release command', { skip: skipWithoutDocker(), timeout: 240_000 }, (
         const found = await names();
         return found.length === 1 ? found : undefined;
       },
-      { what: 'it runs in Docker', timeoutMs: 30_000 },
+      { what: 'it runs in Docker', timeoutMs: 60_000 },
     );
     await platform.kill();
     assert.deepEqual(await names(), first);

@@ -121,7 +121,7 @@ describe('SSH', { skip: skipWithoutDocker() || skipWithout('ssh', 'ssh-keyscan',
     assert.match(stderr(), /SSH is off for container/);
     assert.match((await ssh('true')).stderr, /SSH is off for container/);
     await call('PUT', `/containers/${id}/ssh`, { ssh_enabled: true });
-    await until(async () => (await ssh('true')).code === 0, { what: 'it opens again', timeoutMs: 20_000 });
+    await until(async () => (await ssh('true')).code === 0, { what: 'it opens again', timeoutMs: 60_000 });
   });
 
   test('is spoken on a port of the container too, while a rule opens it', async () => {

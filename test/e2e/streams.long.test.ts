@@ -153,7 +153,7 @@ describe('streams of a real container', { skip: skipWithoutDocker(), timeout: 20
   test('a stop ends a log with 1000 and a crash with 1012', async (t) => {
     const url = `${platform.ready.urls.compute}/compute/containers/${box.id}`;
     const running = () =>
-      until(async () => (await request('GET', url, { token })).json.status === 'running', { timeoutMs: 30_000 });
+      until(async () => (await request('GET', url, { token })).json.status === 'running', { timeoutMs: 60_000 });
     const crashed = await log(t, 'tail=1');
     await crashed.text();
     const before = await startedAt(box);

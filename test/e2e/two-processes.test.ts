@@ -112,7 +112,7 @@ test('two processes are one platform: either answers for all, one is drained, on
   await bothAnswer();
   await says('two');
   const heldByB = async () => Object.values((await nodeOf(b))?.shards ?? {});
-  await until(async () => (await heldByB()).every((n) => n === SHARDS), { what: 'B holds all', timeoutMs: 30_000 });
+  await until(async () => (await heldByB()).every((n) => n === SHARDS), { what: 'B holds all', timeoutMs: 60_000 });
 
   assert.equal((await cli('drain', '--cancel', String(a.child.pid))).code, 1, 'a pid is no name');
   assert.equal((await cli('drain', '--cancel', (await nodeOf(a))?.address ?? '')).code, 0);
@@ -124,14 +124,14 @@ test('two processes are one platform: either answers for all, one is drained, on
   // B held the rest; its gateway's routes were the last to be written down.
   await b.kill();
   killed.b = true;
-  await until(async () => (await view(a)) === 'running', { what: 'A answers for all', timeoutMs: 30_000 });
+  await until(async () => (await view(a)) === 'running', { what: 'A answers for all', timeoutMs: 60_000 });
   await until(async () => (await throughGateway(a, token)) === 200, {
     what: 'its gateway leads to it',
     timeoutMs: 30_000,
   });
   await says('three');
   const stopping = () => request('POST', `${a.ready.urls.compute}/compute/containers/${id}/stop`, { token });
-  await until(async () => [200, 409].includes((await stopping()).status), { what: 'it is stopped', timeoutMs: 30_000 });
+  await until(async () => [200, 409].includes((await stopping()).status), { what: 'it is stopped', timeoutMs: 60_000 });
   await updates.find((frame) => 'text' in frame && frame.text.includes('"stopped"'));
   // 1012 when it had not said to the container's actor yet, since that moved, that it is there.
   assert.ok([1000, 1012].includes((await shell.closed).code));

@@ -295,7 +295,7 @@ describe('the firewall around containers', { skip: skip() }, () => {
       await sh(away);
       const isBack = async () => (await sh('iptables -S')).match(/^-A TRP-(CLOSED|LISTED) .* TRP-E-/gm)?.length === 2;
       const isLed = async () => / -j TRP-CLOSED$/m.test(await sh('iptables -S FORWARD'));
-      await until(async () => (await isBack()) && (await isLed()), { what: 'they are back', timeoutMs: 20_000 });
+      await until(async () => (await isBack()) && (await isLed()), { what: 'they are back', timeoutMs: 60_000 });
       t.diagnostic(`${Math.round(performance.now() - begun)} ms after ${away}`);
     }
     assert.deepEqual(await reaches(box, site, names), []);

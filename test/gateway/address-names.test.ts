@@ -110,7 +110,7 @@ test('another gateway on the same database learns of a name at once, and of its 
   const { ports } = await startGateway(t, { db, engine });
   const port = ports.https;
   const answers = async (host: string) => (await visit({ host, port }).catch(() => undefined))?.status;
-  await until(async () => (await answers(hostOf(OWN))) === 200, { what: 'it is there', timeoutMs: 15_000 });
+  await until(async () => (await answers(hostOf(OWN))) === 200, { what: 'it is there', timeoutMs: 60_000 });
   for (const each of ['shop', 'store']) {
     await name(db, OWN, each);
     await until(async () => (await answers(hostOf(each))) === 200, { what: `${each} is there`, timeoutMs: 2000 });

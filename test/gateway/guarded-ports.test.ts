@@ -45,7 +45,7 @@ async function answers(visit: (of: Visit) => Promise<VisitorAnswer>, of: Visit, 
     const answer = await visit(of).catch(() => undefined);
     return answer?.status === status ? answer : undefined;
   };
-  return until(tried, { what: `an answer with ${status}`, timeoutMs: 15_000 });
+  return until(tried, { what: `an answer with ${status}`, timeoutMs: 60_000 });
 }
 
 test('a port with a password asks for it, before anything of the request reaches the container', async (t) => {

@@ -42,7 +42,7 @@ const holds = (registry: TrialRegistry, bytes: number) =>
       const found = await used(registry);
       return found >= bytes && found < bytes + 5000;
     },
-    { what: `about ${bytes} bytes are held`, timeoutMs: 10_000 },
+    { what: `about ${bytes} bytes are held`, timeoutMs: 60_000 },
   );
 
 /** Asks the registry by hand: `parts` one after the other, without a word of their length. With the status and the text. */

@@ -68,7 +68,7 @@ async function open(t: TestContext) {
       t.after(() => socket.terminate());
       return socket;
     };
-    return until(tried, { what: 'a WebSocket', timeoutMs: 15_000, everyMs: 100 });
+    return until(tried, { what: 'a WebSocket', timeoutMs: 60_000, everyMs: 100 });
   };
   /** A response that goes on; resolves with how to know whether it ended. */
   const load = async (host: string) => {
@@ -88,7 +88,7 @@ async function open(t: TestContext) {
 async function closed(socket: WebSocket): Promise<number> {
   const codes: number[] = [];
   socket.on('close', (code) => codes.push(code));
-  return until(() => codes[0], { what: 'it is closed', timeoutMs: 12_000 });
+  return until(() => codes[0], { what: 'it is closed', timeoutMs: 60_000 });
 }
 
 describe('a WebSocket, and a response that goes on', () => {
@@ -107,7 +107,7 @@ describe('a WebSocket, and a response that goes on', () => {
       await change(world);
       assert.equal(await hidden, 1008);
       assert.equal(await (byName ?? 1008), 1008);
-      await until(response.isOver, { what: 'the response ends', timeoutMs: 12_000 });
+      await until(response.isOver, { what: 'the response ends', timeoutMs: 60_000 });
       await until(() => world.ended.includes(1008), { what: 'the program is told' });
       assert.deepEqual([other.readyState, others.isOver()], [WebSocket.OPEN, false]);
     });
@@ -127,7 +127,7 @@ describe('a WebSocket, and a response that goes on', () => {
         const found = await world.visit({ path: '/short', headers: basic(PASSWORD) }).catch(() => undefined);
         return found?.status === 200 ? found : undefined;
       },
-      { what: 'the password opens it', timeoutMs: 12_000 },
+      { what: 'the password opens it', timeoutMs: 60_000 },
     );
     const visitor = await world.join(hostOf(OWN), { cookie: cookieIn(answer) });
     await pause(1500, 'watch');
@@ -156,7 +156,7 @@ describe('what came in by a name', () => {
       const code = closed(named);
       world.map(to);
       assert.equal(await code, 1008);
-      await until(loaded.isOver, { what: 'the response ends', timeoutMs: 12_000 });
+      await until(loaded.isOver, { what: 'the response ends', timeoutMs: 60_000 });
       await until(() => world.ended.includes(1008), { what: 'the program is told' });
       assert.deepEqual([own.readyState, response.isOver()], [WebSocket.OPEN, false]);
     });
@@ -204,7 +204,7 @@ for (const way of ['rule', 'name'] as const)
         tried.destroy();
         return undefined;
       },
-      { what: 'its hello reaches the program', timeoutMs: 15_000 },
+      { what: 'its hello reaches the program', timeoutMs: 60_000 },
     );
     t.after(() => void socket.destroy());
     let isClosed = false;
@@ -213,5 +213,5 @@ for (const way of ['rule', 'name'] as const)
     });
     assert.equal(isClosed, false);
     await (way === 'name' ? name(world.db, OWN, null) : world.remove(OWN));
-    await until(() => isClosed, { what: 'it ends', timeoutMs: 12_000 });
+    await until(() => isClosed, { what: 'it ends', timeoutMs: 60_000 });
   });

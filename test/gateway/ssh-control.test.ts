@@ -173,7 +173,7 @@ test('what nobody told is noticed all the same', async (t) => {
   const { db, adopt } = await setup(t);
   const login = adopt({});
   await db.run("update containers set status = 'failed' where id = $1", [OWN]);
-  assert.match(await until(login.reason, { what: 'the look at all', timeoutMs: 12_000 }), /is failed/);
+  assert.match(await until(login.reason, { what: 'the look at all', timeoutMs: 60_000 }), /is failed/);
 });
 
 test('a user has a hundred logins, and each that ends makes room', async (t) => {

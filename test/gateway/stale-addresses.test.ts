@@ -175,7 +175,7 @@ for (const desired of ['stopped', 'deleted'] as const) {
     });
     await until(async () => (await statusOf()) === 503, { what: 'the gateway says that it does not run' });
     await db.run(`update containers set desired = 'running' where id = $1`, [CONTAINER]);
-    await until(async () => (await statusOf()) === 200, { what: 'it is reached again', timeoutMs: 20_000 });
+    await until(async () => (await statusOf()) === 200, { what: 'it is reached again', timeoutMs: 60_000 });
   });
 }
 

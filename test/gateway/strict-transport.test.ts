@@ -35,7 +35,7 @@ async function open(t: TestContext, authorityFile: string | null, options: Param
   });
   await guarded.guard(OWN, { password: PASSWORD });
   const asks = async () => (await guarded.visit().catch(() => undefined))?.status === 401 || undefined;
-  await until(asks, { what: 'the port to ask', timeoutMs: 15_000 });
+  await until(asks, { what: 'the port to ask', timeoutMs: 60_000 });
   return guarded;
 }
 

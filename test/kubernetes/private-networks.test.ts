@@ -188,7 +188,7 @@ describe('private networks on Kubernetes', { skip: skipWithoutKubernetes(), time
         seen = await namesOf(ann.userId);
         return isDeepStrictEqual(seen, names.toSorted());
       };
-      await until(isSo, { timeoutMs: 30_000 }).catch(() => assert.deepEqual(seen, names.toSorted()));
+      await until(isSo, { timeoutMs: 60_000 }).catch(() => assert.deepEqual(seen, names.toSorted()));
     };
     await found(`${app} db -> ${db}`, `${db} db -> its pod`);
     await refused('invalid_request', change(app, { alias: 'container' }));
@@ -218,7 +218,7 @@ describe('private networks on Kubernetes', { skip: skipWithoutKubernetes(), time
     const placeTold = async (): Promise<number | undefined> =>
       (await engine.list(['au9'])).find(({ id }) => id === 'au9')?.network?.place;
     const told = (place: number): Promise<unknown> =>
-      until(async () => (await placeTold()) === place, { what: `place ${place} is told`, timeoutMs: 30_000 });
+      until(async () => (await placeTold()) === place, { what: `place ${place} is told`, timeoutMs: 60_000 });
     try {
       await told(1);
       await cluster.call('DELETE', '/api/v1/namespaces/compute-u9-au9/services/db');

@@ -77,7 +77,7 @@ describe('a command that runs once in a cluster', { skip, timeout: 580_000 }, ()
     const give = new AbortController();
     const working = { workingDir: '/made/here' };
     const running = run({ id }, 'echo "$KEY" in $PWD; exec sleep 60', { signal: give.signal }, working);
-    await until(async () => runs(id), { what: 'it runs', timeoutMs: 30_000 });
+    await until(async () => runs(id), { what: 'it runs', timeoutMs: 60_000 });
     assert.ok(!JSON.stringify(await get(id, '/pods/once')).includes(SECRET));
     assert.deepEqual(Object.keys(secretView.parse(await get(id, '/secrets/once')).data ?? {}), ['KEY']);
     give.abort(new Error('enough'));
@@ -102,7 +102,7 @@ describe('a command that runs once in a cluster', { skip, timeout: 580_000 }, ()
     const before = await under.engine.inspect(app);
     const script = 'for name in db app app app app; do nc -w 3 $name 22 < /dev/null | head -c 4; echo; done';
     const running = run({ id: app }, `sleep 2; ${script}`);
-    await until(async () => runs(app), { what: 'it runs', timeoutMs: 30_000 });
+    await until(async () => runs(app), { what: 'it runs', timeoutMs: 60_000 });
     for (const name of ['container', 'app']) {
       const { selector } = serviceView.parse(await get(app, `/services/${name}`)).spec;
       assert.equal(selector['troupe.dev/pod'], 'container-0', name);
@@ -135,7 +135,7 @@ describe('a command that runs once in a cluster', { skip, timeout: 580_000 }, ()
   test('is ended with its container, and found by the next platform when one was killed', async () => {
     const id = await suite.started({ mountPaths: [] });
     const running = run({ id }, 'sleep 60').catch((error: unknown) => error);
-    await until(async () => runs(id), { what: 'it runs', timeoutMs: 30_000 });
+    await until(async () => runs(id), { what: 'it runs', timeoutMs: 60_000 });
     const next = under.open();
     try {
       // Of its own platform it is no leftover.
@@ -152,7 +152,7 @@ describe('a command that runs once in a cluster', { skip, timeout: 580_000 }, ()
       await next.close();
     }
     const stopped = run({ id }, 'sleep 60').catch((error: unknown) => error);
-    await until(async () => runs(id), { what: 'it runs', timeoutMs: 30_000 });
+    await until(async () => runs(id), { what: 'it runs', timeoutMs: 60_000 });
     await under.engine.stop(id, 1);
     await rejectsWith(Promise.reject(await stopped), 'unavailable');
     assert.deepEqual(await onces(id), []);
@@ -316,7 +316,7 @@ describe('a release command on Kubernetes', { skip, timeout: 580_000 }, () => {
     await api('PATCH', `/compute/containers/${id}`, { image: two, release: ['/bin/sh', '-c', 'sleep 300'] });
     await until(() => once(id), { what: 'it runs in the cluster', timeoutMs: 60_000 });
     await api('PATCH', `/compute/containers/${id}`, { image: one });
-    await until(async () => (await once(id)) === undefined, { what: 'it is ended', timeoutMs: 30_000 });
+    await until(async () => (await once(id)) === undefined, { what: 'it is ended', timeoutMs: 60_000 });
     assert.equal((await seen('web')).status, 'running');
   });
 });

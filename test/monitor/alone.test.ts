@@ -174,7 +174,7 @@ describe('the monitor alone', {
     };
     follow().catch(() => undefined);
     const stream = await sse(t, `${url}/sse/pod-metrics`, { token });
-    await until(() => stream.events.length > 0 && stamps.length > 1, { timeoutMs: 30_000 });
+    await until(() => stream.events.length > 0 && stamps.length > 1, { timeoutMs: 60_000 });
     const { Id } = await client.json('POST', `/containers/${container}/exec`, z.object({ Id: z.string() }), {
       body: { Cmd: ['timeout', '120', 'sh', '-c', 'while :; do :; done'] },
     });
@@ -206,7 +206,7 @@ describe('the monitor alone', {
 
   test('while the engine stands still the last snapshot stays with its time, /healthz says so, and it recovers', async (t) => {
     const stream = await sse(t, `${url}/sse/pod-metrics`, { token });
-    await until(() => stream.events.length > 0, { timeoutMs: 30_000 });
+    await until(() => stream.events.length > 0, { timeoutMs: 60_000 });
     const health = async () => {
       const { status, json } = await request('GET', `${url}/healthz`);
       return `${status} ${JSON.stringify(json)}`;
@@ -217,14 +217,14 @@ describe('the monitor alone', {
     assert.equal(last.pods.length, 1);
     const age = async () => Date.now() / 1000 - (await numbers())('troupe_monitor_pods_timestamp_seconds');
     const [before, events] = [await age(), stream.events.length];
-    await until(async () => (await age()) > before + 2, { timeoutMs: 30_000, what: 'the age grows' });
+    await until(async () => (await age()) > before + 2, { timeoutMs: 60_000, what: 'the age grows' });
     assert.equal((await pods()).timestamp, last.timestamp);
     assert.equal(stream.events.length, events);
     assert.equal(stream.isOver(), false);
     assert.ok((await numbers())('troupe_monitor_source_failures_total') >= 1);
     process.kill(pid, 'SIGCONT');
     await until(async () => (await health()) === '200 {"status":"ok"}', { timeoutMs: 60_000, what: 'it recovers' });
-    await until(() => stream.events.length > events, { timeoutMs: 30_000, what: 'the stream goes on' });
+    await until(() => stream.events.length > events, { timeoutMs: 60_000, what: 'the stream goes on' });
     assert.notEqual((await pods()).timestamp, last.timestamp);
   });
 

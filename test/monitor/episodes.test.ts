@@ -19,7 +19,7 @@ async function settled(monitor: MonitorUnderTest, token: string): Promise<void> 
   };
   for (let refresh = 0; refresh < 3; refresh++) {
     const before = await stamp();
-    await until(async () => (await stamp()) !== before, { timeoutMs: 30_000 });
+    await until(async () => (await stamp()) !== before, { timeoutMs: 60_000 });
   }
 }
 
@@ -42,7 +42,7 @@ test('alerts: one notification for each episode of crashes, want of memory and a
   const crashes = [3, 2, 1].map((ago) => clock.now() - ago * MINUTE);
   const ill = { ...well, crashedAt: crashes, oomKills: 1, oomAt: clock.now(), diskBytes: 0.95 * 2 ** 30 };
   measured.pods = [ill];
-  await until(async () => (await told()).length >= 3, { timeoutMs: 30_000 });
+  await until(async () => (await told()).length >= 3, { timeoutMs: 60_000 });
   await show({ ...ill, crashedAt: [...crashes, clock.now()], oomKills: 2, oomAt: clock.now() });
   const first = ['true Container keeps crashing', 'true Container out of memory', 'true Disk nearly full'];
   assert.deepEqual((await told()).sort(), first);
@@ -57,14 +57,14 @@ test('alerts: one notification for each episode of crashes, want of memory and a
 
   // More than was promised is an episode of its own.
   measured.pods = [{ ...ill, diskBytes: 1.2 * 2 ** 30 }];
-  await until(async () => (await told()).includes('true Disk full'), { timeoutMs: 30_000 });
+  await until(async () => (await told()).includes('true Disk full'), { timeoutMs: 60_000 });
   await settled(monitor, ann.token);
   assert.equal((await told()).length, 4);
 
   clock.advance(16 * MINUTE);
   await show(well);
   const openRows = async () => (await monitor.db.many(z.object({}), 'select from container_alerts')).length;
-  await until(async () => (await openRows()) === 0, { timeoutMs: 30_000, what: 'all episodes are over' });
+  await until(async () => (await openRows()) === 0, { timeoutMs: 60_000, what: 'all episodes are over' });
   measured.pods = [
     {
       ...ill,
@@ -72,7 +72,7 @@ test('alerts: one notification for each episode of crashes, want of memory and a
       oomAt: clock.now(),
     },
   ];
-  await until(async () => (await told()).length >= 7, { timeoutMs: 30_000, what: 'the next episode is told' });
+  await until(async () => (await told()).length >= 7, { timeoutMs: 60_000, what: 'the next episode is told' });
   await settled(monitor, ann.token);
   assert.deepEqual((await told()).sort(), [...first, ...first, 'true Disk full'].sort());
 });
@@ -102,7 +102,7 @@ test('alerts: the administrator is told once when a disk of the machine is nearl
   assert.deepEqual(await told(), []);
   await show(93);
   const first = [true, 'storage', 'core', 'The disk at /data of box1 is 93 % full.'];
-  await until(async () => (await told()).length > 0, { timeoutMs: 30_000 });
+  await until(async () => (await told()).length > 0, { timeoutMs: 60_000 });
   await show(85);
   await show(95);
   assert.deepEqual(await told(), [first]);
@@ -113,8 +113,8 @@ test('alerts: the administrator is told once when a disk of the machine is nearl
   monitor.clock.advance(11 * MINUTE);
   await show(50);
   const openRows = async () => (await monitor.db.many(z.object({}), 'select from disk_alerts')).length;
-  await until(async () => (await openRows()) === 0, { timeoutMs: 30_000, what: 'the episode is over' });
+  await until(async () => (await openRows()) === 0, { timeoutMs: 60_000, what: 'the episode is over' });
   await show(96);
-  await until(async () => (await told()).length > 1, { timeoutMs: 30_000 });
+  await until(async () => (await told()).length > 1, { timeoutMs: 60_000 });
   assert.deepEqual(await told(), [first, [...first.slice(0, 3), 'The disk at /data of box1 is 96 % full.']]);
 });

@@ -36,6 +36,6 @@ test('while the receiver is away the newest lines wait, the oldest are dropped a
   for (let line = 0; line < 1000; line++) log.info({}, String(line));
   await until(() => shipper.numbers().dropped === 900, { what: 'what does not fit is dropped' });
   const { got } = await receiver(t, port);
-  await until(() => shipper.numbers().shipped === 100, { timeoutMs: 30_000, what: 'the rest is shipped' });
+  await until(() => shipper.numbers().shipped === 100, { timeoutMs: 60_000, what: 'the rest is shipped' });
   assert.deepEqual([got[0]?.text, got.at(-1)?.text, got.length], ['900', '999', 100]);
 });

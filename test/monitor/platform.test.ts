@@ -194,7 +194,7 @@ describe('the cluster monitor', { skip, timeout: 300_000 }, () => {
     await seen();
     const both = await sse(t, `${url()}/sse/health`, { token: ann });
     assert.equal(both.headers.get('content-type'), 'text/event-stream; charset=utf-8');
-    await until(() => both.events.length >= 4, { timeoutMs: 20_000 });
+    await until(() => both.events.length >= 4, { timeoutMs: 60_000 });
     const combined = z.union([
       z.strictObject({ type: z.literal('cluster'), payload: strictNodes }),
       z.strictObject({ type: z.literal('pods'), payload: strictPods }),
@@ -211,18 +211,18 @@ describe('the cluster monitor', { skip, timeout: 300_000 }, () => {
     assert.equal(new Set(both.events.map(({ id }) => id)).size, both.events.length);
     const nodes = await sse(t, `${url()}/sse/cluster-info?token=${admin}`);
     const own = await sse(t, `${url()}/sse/pod-metrics`, { token: bob });
-    await until(() => nodes.events.length >= 2 && own.events.length >= 2, { timeoutMs: 20_000 });
+    await until(() => nodes.events.length >= 2 && own.events.length >= 2, { timeoutMs: 60_000 });
     strictNodes.parse(nodes.events[0]?.data);
     assert.deepEqual(
       strictPods.parse(own.events[0]?.data).pods.map(({ name }) => name),
       [bobsBox],
     );
-    await until(() => nodes.comments.includes(': ping'), { timeoutMs: 20_000, what: 'a ping' });
+    await until(() => nodes.comments.includes(': ping'), { timeoutMs: 60_000, what: 'a ping' });
   });
 
   test('an event id that is known is not sent again; a forged or huge one counts as none', async (t) => {
     const first = await sse(t, `${url()}/sse/pod-metrics`, { token: ann });
-    const last = await until(() => first.events.at(-1), { timeoutMs: 15_000 });
+    const last = await until(() => first.events.at(-1), { timeoutMs: 60_000 });
     const again = await sse(t, `${url()}/sse/pod-metrics`, { token: ann, lastEventId: last.id });
     for (const lastEventId of [
       '0',
@@ -236,7 +236,7 @@ describe('the cluster monitor', { skip, timeout: 300_000 }, () => {
       await until(() => forged.events.length >= 1, { timeoutMs: 2000, what: lastEventId.slice(0, 30) });
       forged.close();
     }
-    const next = await until(() => again.events[0], { timeoutMs: 15_000 });
+    const next = await until(() => again.events[0], { timeoutMs: 60_000 });
     assert.notEqual(next.id, last.id);
   });
 
@@ -344,7 +344,7 @@ describe('the cluster monitor', { skip, timeout: 300_000 }, () => {
     const stream = await sse(t, `${url()}/sse/pod-metrics`, { token: ann });
     await nats.kill();
     const before = stream.events.length;
-    await until(() => stream.events.length >= before + 3, { timeoutMs: 30_000, what: 'snapshots without a broker' });
+    await until(() => stream.events.length >= before + 3, { timeoutMs: 60_000, what: 'snapshots without a broker' });
     assert.equal((await get('/pod-metrics', ann)).status, 200);
     assert.equal((await get('/healthz')).status, 200);
     await nats.start();

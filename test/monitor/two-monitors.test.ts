@@ -166,7 +166,7 @@ describe('the platform with a second monitor', { skip: skipWithoutDocker() || mo
       await until(isUp, { timeoutMs: 60_000, everyMs: 50, what: `it runs for crash ${crash}` });
       // From within, so that no engine was told.
       await runIn(box, 'kill -TERM 1').catch(() => undefined);
-      await until(async () => !(await isUp()), { timeoutMs: 30_000, what: 'it ends' });
+      await until(async () => !(await isUp()), { timeoutMs: 60_000, what: 'it ends' });
     }
     await until(async () => came(title).length > 0 && (await rows(title)).length > 0, {
       timeoutMs: 90_000,

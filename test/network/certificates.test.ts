@@ -91,7 +91,7 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
       }
     });
     const renewed = () => gateways.db.run('select from certificates where serial = 2');
-    await until(renewed, { what: 'the renewal', timeoutMs: 20_000 }).finally(() => {
+    await until(renewed, { what: 'the renewal', timeoutMs: 60_000 }).finally(() => {
       isOver = true;
     });
     await Promise.all(visitors);

@@ -95,7 +95,7 @@ describe('two nodes', { skip: skipWithoutNats() }, () => {
     const content = { type: 'CNAME', name: 'www.example.org', content: INGRESS, proxied: false };
     provider.records.push({ id: 'made', zone: 'zone-example.org', ...content, comment: `troupe abcdefghijkl ${id}` });
     provider.fault = undefined;
-    await until(() => heir.node.placement.holds(MAPPING, id), { what: 'the other has the mapping', timeoutMs: 20_000 });
+    await until(() => heir.node.placement.holds(MAPPING, id), { what: 'the other has the mapping', timeoutMs: 60_000 });
     network.clock.advance(HALF_A_MINUTE);
     await until(async () => (await mappings())[0]?.status === 'verified', { what: 'it is verified' });
     assert.deepEqual(await mappings(), [{ id, status: 'verified', record: 'made' }]);

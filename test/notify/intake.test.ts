@@ -254,7 +254,7 @@ test('one that cannot be stored does not take its batch along, and is a dead let
   const all = ['1', '2', '3', 'cursed', '4', '5', '6', '7'];
   await Promise.all(all.map((title) => notify.publish(ann, { title })));
   await until(async () => (await rows(notify, ann)).length === 7);
-  await until(async () => (await notify.deadLetters()).length === 1, { timeoutMs: 30_000, what: 'it is given up' });
+  await until(async () => (await notify.deadLetters()).length === 1, { timeoutMs: 60_000, what: 'it is given up' });
   const [letter] = await notify.deadLetters();
   assert.equal(letter?.deliveries, 5);
   assert.match(letter?.reason ?? '', /after 5 attempts: no/);

@@ -74,7 +74,7 @@ test('work of which there is one goes to the next node when its node drains, and
   second.cluster.node.halt();
   stop(second.system);
   await stopped(second.system);
-  const third = await until(() => worker(), { what: 'the next one works', timeoutMs: 20_000 });
+  const third = await until(() => worker(), { what: 'the next one works', timeoutMs: 60_000 });
   assert.ok(third !== first && third !== second);
   assert.equal(most, 1);
   await third.leave();

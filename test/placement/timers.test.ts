@@ -178,7 +178,7 @@ describe('timers', () => {
       await until(() => rings.length === 1, { what: 'it rang at the first' });
       const killed = a.kill();
       const { cluster } = await add('b');
-      await until(() => rings.length === 3, { what: 'both rang at the second', timeoutMs: 10_000 });
+      await until(() => rings.length === 3, { what: 'both rang at the second', timeoutMs: 60_000 });
       assert.deepEqual(rings.map(({ node, timer }) => `${node} ${timer.key}`).sort(), [
         ...[`a ${hanging}`, `b ${hanging}`, `b ${later}`].sort(),
       ]);

@@ -200,7 +200,7 @@ test('who attached takes over when the owner died and the server after it', asyn
   child.kill('SIGKILL');
   await once(child, 'close');
   process.kill(pid, 'SIGKILL');
-  await until(() => guest.owner, { timeoutMs: 30_000 });
+  await until(() => guest.owner, { timeoutMs: 60_000 });
   await withDb(guest, (db) => db.ping());
   assert.equal(await guest.stop(), true);
 });

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 /** How long to wait, and what for: `what` ends up in the failure's message. */
 export interface UntilOptions {
-  /** Default 30,000 ms: machines that run tests are busy. */
+  /** Default 90,000 ms: machines that run tests are slow and busy. */
   readonly timeoutMs?: number;
   readonly what?: string;
   /** Between two looks. Default 10 ms. */
@@ -15,7 +15,7 @@ export interface UntilOptions {
  * the time is over, with an error that names `what`.
  */
 export async function until<T>(condition: () => T | Promise<T>, options: UntilOptions = {}): Promise<NonNullable<T>> {
-  const timeoutMs = options.timeoutMs ?? 30_000;
+  const timeoutMs = options.timeoutMs ?? 90_000;
   const deadline = performance.now() + timeoutMs;
   for (;;) {
     const value = await condition();

@@ -44,7 +44,7 @@ export async function runs(client: Client, command: string): Promise<boolean> {
 }
 
 export async function ends(client: Client, command: string): Promise<void> {
-  await until(async () => !(await runs(client, command)), { what: `${command} ends`, timeoutMs: 20_000 });
+  await until(async () => !(await runs(client, command)), { what: `${command} ends`, timeoutMs: 60_000 });
 }
 
 const OTHER = 'a00000000000';

@@ -195,7 +195,7 @@ export async function deleteAll(computeUrl: string, ...tokens: string[]): Promis
     const { json } = await request('GET', `${computeUrl}/compute/containers`, { token });
     for (const { id } of z.array(z.object({ id: z.string() })).parse(json.containers)) {
       await request('DELETE', `${computeUrl}/compute/containers/${id}`, { token });
-      await until(async () => (await leftInDocker(id)) === 0, { what: `Docker forgets ${id}`, timeoutMs: 20_000 });
+      await until(async () => (await leftInDocker(id)) === 0, { what: `Docker forgets ${id}`, timeoutMs: 60_000 });
     }
   }
 }

@@ -235,7 +235,7 @@ export async function tryRevisions(
         { what: `change ${change} is over`, timeoutMs: 60_000 },
       );
       changesMs.push(Math.round(performance.now() - begin));
-      await until(() => load.last === String(change % 2), { what: 'the new one answers', timeoutMs: 30_000 });
+      await until(() => load.last === String(change % 2), { what: 'the new one answers', timeoutMs: 60_000 });
     }
   } finally {
     await load.end();

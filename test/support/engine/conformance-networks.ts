@@ -21,9 +21,9 @@ export function networksConformance(suite: () => Suite): void {
     return under.connects(from, host, 22);
   };
   const found = (from: string, host: string): Promise<unknown> =>
-    until(() => reaches(from, host), { what: `${host} is reached`, timeoutMs: 20_000 });
+    until(() => reaches(from, host), { what: `${host} is reached`, timeoutMs: 60_000 });
   const lost = (from: string, host: string): Promise<unknown> =>
-    until(async () => !(await reaches(from, host)), { what: `${host} is reached no more`, timeoutMs: 20_000 });
+    until(async () => !(await reaches(from, host)), { what: `${host} is reached no more`, timeoutMs: 60_000 });
   const joined = async (network: PrivateNetwork): Promise<string> => {
     const id = await suite().started({ userId: network.owner });
     await suite().engine.join(id, network);

@@ -178,7 +178,7 @@ export function joinedSuccessorsConformance(suite: () => Suite): void {
     await engine.promote(id, { ...member, place: 13 });
     assert.deepEqual((await engine.inspect(id))?.network, { ...member, place: 13 });
     const reaches = () => under.connects?.(id, 'db', 22) ?? Promise.resolve(false);
-    await until(reaches, { what: 'it reaches the other member', timeoutMs: 20_000 });
+    await until(reaches, { what: 'it reaches the other member', timeoutMs: 60_000 });
     await engine.endOthers(id, 1);
     assert.equal(await reaches(), true);
     for (const one of [id, other]) await engine.remove(one);

@@ -73,7 +73,7 @@ export async function removeDockerFolder(dataDir: string): Promise<void> {
       .split('\n')
       .filter((line) => line.includes(`${dataDir}/`));
   // One that was killed has its mounts until the kernel is done with it.
-  await until(() => mounted().length === 0, { timeoutMs: 10_000, everyMs: 100 }).catch(() => {
+  await until(() => mounted().length === 0, { timeoutMs: 60_000, everyMs: 100 }).catch(() => {
     throw new Error(`still mounted: ${mounted().join(', ')}`);
   });
   await rm(dataDir, { recursive: true, force: true });

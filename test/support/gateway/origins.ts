@@ -271,7 +271,7 @@ export async function startOrigin(t: Cleanup, name: string): Promise<Origin> {
       if (server?.exitCode !== null) throw new Error(`${name} ended:\n${said}`);
       return accepts(port);
     },
-    { what: `${name} listens`, timeoutMs: 20_000, everyMs: 50 },
+    { what: `${name} listens`, timeoutMs: 60_000, everyMs: 50 },
   );
   if (extra !== undefined) running.push(run(...extra));
   return {

@@ -76,7 +76,7 @@ export async function slowClients(
       look();
       return slow >= connections * 0.9 || (slow > 0 && performance.now() > patience);
     },
-    { what: `${connections} slow clients are there`, timeoutMs: 30_000, everyMs: 100 },
+    { what: `${connections} slow clients are there`, timeoutMs: 60_000, everyMs: 100 },
   );
   const looking = setInterval(look, 500);
   try {

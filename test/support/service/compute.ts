@@ -168,7 +168,7 @@ export class ComputeUnderTest {
         const view = await this.view(caller, id);
         return view.status === 'running' && view.next_image === undefined && view.health === wanted ? view : undefined;
       },
-      { what: `it runs and is ${wanted}`, timeoutMs: 30_000 },
+      { what: `it runs and is ${wanted}`, timeoutMs: 60_000 },
     );
   }
 
