@@ -23,6 +23,9 @@ export interface Finished {
 /** Tests change more in a minute than people do, and few of them push images. */
 const TEST_ENVIRONMENT = { CHANGES_PER_MINUTE: '100000', REGISTRY: 'off' };
 
+/** For a start that builds the base image first, on a slow and busy machine. */
+const START_MS = 900_000;
+
 /** Runs `troupe ...` to its end. */
 export async function troupe(
   args: readonly string[],
@@ -126,10 +129,11 @@ export async function startPlatform(options: {
   let log = '';
   child.stderr.on('data', (chunk: Buffer) => (log += chunk));
   const ended = once(child, 'close').then(([code]) => (typeof code === 'number' ? code : null));
-  const first = await firstLine(child);
+  const first = await firstLine(child, START_MS);
   if (first === undefined) {
+    const isLate = child.exitCode === null && child.kill('SIGTERM');
     await ended;
-    throw new Error(`troupe up ended before it was ready:\n${log}`);
+    throw new Error(`troupe up ${isLate ? 'was not ready in time' : 'ended before it was ready'}:\n${log}`);
   }
   let told = false;
   void ended.then((code) => {
