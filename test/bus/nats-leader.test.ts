@@ -25,7 +25,7 @@ const PATIENT = { timeoutMs: 120_000, everyMs: 100 };
 
 test('the leader of a stream steps down, and is killed: what was acknowledged is there once, and consumers go on', {
   skip: skipWithoutNats(),
-  timeout: 300_000,
+  timeout: 900_000,
 }, async (t) => {
   const ports = [await freePort(), await freePort(), await freePort()];
   const routes = ports.map((port) => `nats-route://127.0.0.1:${port}`).join(', ');

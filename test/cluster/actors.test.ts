@@ -28,7 +28,7 @@ const ADMIN_PASSWORD = 'the admin of this test';
 const NAMES = ['auth', 'gateway', 'monitor', 'notify'] as const;
 const details = z.array(actorDetailsSchema);
 
-describe('actors of the cluster', { skip: skipWithoutServices(), timeout: 480_000 }, () => {
+describe('actors of the cluster', { skip: skipWithoutServices(), timeout: 900_000 }, () => {
   const ends: (() => unknown)[] = [];
   let ground: Ground;
   let platform: RunningPlatform;

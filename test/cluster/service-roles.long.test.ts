@@ -318,7 +318,7 @@ async function useNetwork({ call }: Api, token: string, containerId: string): Pr
 
 test('every endpoint of every service works when each process has the role of its service alone', {
   skip: skipWithoutServices() || skipWithout('ssh', 'ssh-keygen'),
-  timeout: 240_000,
+  timeout: 900_000,
 }, async (t) => {
   const ends: (() => unknown)[] = [];
   t.after(async () => {

@@ -14,7 +14,7 @@ const skip = skipWithoutServices();
 
 test('calls between processes: nobody else reads passwords and tokens, makes a call up, or sends one again', {
   skip,
-  timeout: 180_000,
+  timeout: 900_000,
 }, async (t) => {
   const ground = await layGround(t);
   const processes = await Promise.all([ground.start('auth'), ground.start('auth')]);
@@ -87,7 +87,7 @@ test('calls between processes: nobody else reads passwords and tokens, makes a c
 
 test('behind a gateway of its own process clients are themselves: a stranger locks nobody out, and the audit trail knows who', {
   skip,
-  timeout: 180_000,
+  timeout: 900_000,
 }, async (t) => {
   const ground = await layGround(t);
   const [auth, gateway] = await Promise.all([ground.start('auth'), ground.start('gateway')]);
@@ -133,7 +133,7 @@ test('behind a gateway of its own process clients are themselves: a stranger loc
 
 test('JWT_SECRET is rotated, process by process, while people use the platform: no request fails', {
   skip,
-  timeout: 240_000,
+  timeout: 900_000,
 }, async (t) => {
   const NEW = 'the secret that comes after it, over 32 bytes';
   const ground = await layGround(t);

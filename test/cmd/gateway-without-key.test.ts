@@ -23,7 +23,7 @@ const SECRET = 'a secret of the tests, 32 bytes or more';
 
 test('without ENCRYPTION_KEY it serves, says in a line what is off, and makes no key of its own', {
   skip: skipWithoutDocker(),
-  timeout: 120_000,
+  timeout: 900_000,
 }, async (t) => {
   const database = await testDatabase();
   t.after(() => database.close());

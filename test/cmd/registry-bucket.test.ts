@@ -32,7 +32,7 @@ const ISSUER = 'troupe';
 const SECRET = 'the secret of the bucket';
 const MIB = 2 ** 20;
 const HOUR = 3_600_000;
-const options = { skip: skipWithout('docker-registry'), timeout: 180_000 };
+const options = { skip: skipWithout('docker-registry'), timeout: 900_000 };
 const NEVER = { everyMs: HOUR, quietMs: Number.POSITIVE_INFINITY, quietHour: 25, patienceMs: 1, lookMs: HOUR };
 
 /** A registry on a bucket behind a front, which collects nothing by itself. `mb`: what a user may have. */

@@ -42,7 +42,7 @@ const environment = {
   REGISTRY_ISSUER: ISSUER,
   METRICS_TOKEN: undefined,
 };
-const options = { skip: skipWithout('docker-registry'), timeout: 120_000 };
+const options = { skip: skipWithout('docker-registry'), timeout: 900_000 };
 
 /** A registry behind a front; `change` is what the front is built with besides. */
 async function open(context: TestContext, change: Partial<FrontOptions> = {}) {

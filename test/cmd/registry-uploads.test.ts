@@ -20,7 +20,7 @@ import { until } from '../support/until.ts';
 const HOST = 'registry.cloud.test';
 const ISSUER = 'troupe';
 const MIB = 2 ** 20;
-const options = { skip: skipWithout('docker-registry'), timeout: 120_000 };
+const options = { skip: skipWithout('docker-registry'), timeout: 900_000 };
 
 /** A registry that is looked after. `room` says what its disk takes. */
 async function open(t: TestContext, room: (held: number) => RegistryRoom) {

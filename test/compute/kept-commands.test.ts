@@ -88,7 +88,7 @@ const said = (socket: FakeSocket, type: string) =>
     what: type,
   });
 
-describe('a command with a session', { skip, timeout: 120_000 }, () => {
+describe('a command with a session', { skip, timeout: 900_000 }, () => {
   test('goes on after a lost connection, from the cursor of its client, and tells its exit code', async (t) => {
     const at = await box(t);
     const first = await at.run(['echo one; echo two >&2; read line; echo "<$line>"; exit 3']);
@@ -232,7 +232,7 @@ describe('a command with a session', { skip, timeout: 120_000 }, () => {
   });
 });
 
-describe('what a client may say to a command with a session', { skip, timeout: 120_000 }, () => {
+describe('what a client may say to a command with a session', { skip, timeout: 900_000 }, () => {
   test('is held up before the command is there, and no more of it waits than may, however small it is', async (t) => {
     let open = () => {};
     const gate = new Promise<void>((resolve) => {
@@ -335,7 +335,7 @@ function toldCommands() {
   return { commands, signals, told };
 }
 
-describe('commands without a client', { timeout: 120_000 }, () => {
+describe('commands without a client', { timeout: 900_000 }, () => {
   test('are followed up to a number of each user; one more is ended at once, and others keep theirs', async (t) => {
     const { commands, told } = toldCommands();
     const compute = await openCompute(t, { commands });
@@ -373,7 +373,7 @@ describe('commands without a client', { timeout: 120_000 }, () => {
   });
 });
 
-describe('commands in the audit trail', { skip, timeout: 120_000 }, () => {
+describe('commands in the audit trail', { skip, timeout: 900_000 }, () => {
   test('have one entry where they could not be kept, and were run all the same', async (t) => {
     const at = await box(t, { env: { PATH: '/none' } });
     const entries = () => readAudit(at.compute.db, { action: 'container.exec', limit: 10 });

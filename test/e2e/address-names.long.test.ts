@@ -11,7 +11,7 @@ const PASSWORD = 'the password of a test';
 
 test('a name leads to its container over TLS, and stays the user’s when it is given up', {
   skip: skipWithoutDocker(),
-  timeout: 240_000,
+  timeout: 900_000,
 }, async (t) => {
   const { platform, data, token, id, config, ask } = await servedContainer(t);
   const { urls, domain } = platform.ready;

@@ -87,7 +87,7 @@ async function servePage({ cert, key }: { readonly cert: string; readonly key: s
 
 describe('sessions in a browser', {
   skip: skipWithoutDocker() || skipWithout('chromium'),
-  timeout: 240_000,
+  timeout: 900_000,
 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };

@@ -28,7 +28,7 @@ test('a canary is found in each form, wherever it stands', () => {
 
 const skip = skipWithoutDocker() || skipWithout(...DEPLOY_PROGRAMS, 'pg_dump');
 
-describe('canaries', { skip, timeout: 480_000 }, () => {
+describe('canaries', { skip, timeout: 900_000 }, () => {
   test('are in no log, reply, report, file, process or image outside', async (t) => {
     const { found, ...figures } = await runCanary({ isShort: true });
     t.diagnostic(JSON.stringify(figures));

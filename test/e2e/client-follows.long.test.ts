@@ -5,7 +5,7 @@ import { followTrial } from '../support/client/follow-trial.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
 import { skipWithout } from '../support/require.ts';
 
-describe('commands that follow', { skip: skipWithoutDocker() || skipWithout('script'), timeout: 300_000 }, () => {
+describe('commands that follow', { skip: skipWithoutDocker() || skipWithout('script'), timeout: 900_000 }, () => {
   test('log, terminal and notifications go on by themselves, nothing missing, nothing twice', async () => {
     const env = { DEFAULT_IMAGE: await tinyImage() };
     const { faults, told, drawn } = await followTrial({ events: ['cut', 'kill'], env, keepsShell: false });

@@ -29,7 +29,7 @@ const TABLE: readonly AnyEndpoint[] = [
   ...notifyEndpoints,
 ];
 
-describe('the client library', { skip: skipWithoutDocker(), timeout: 300_000 }, () => {
+describe('the client library', { skip: skipWithoutDocker(), timeout: 900_000 }, () => {
   let data = '';
   let platform: RunningPlatform;
   let token = '';

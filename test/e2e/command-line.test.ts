@@ -153,7 +153,7 @@ test('a time that is none is answered with the forms that are taken', () => {
 
 test('what is not read by a person is lines of JSON alone; services say at / what they are; doctor looks at them', {
   skip: skipWithoutDocker(),
-  timeout: 120_000,
+  timeout: 900_000,
 }, async (t) => {
   const data = await tempDir(t);
   const platform = await startPlatform({
@@ -195,7 +195,7 @@ test('what is not read by a person is lines of JSON alone; services say at / wha
 
 test('Ctrl-C at a terminal says what goes on running', {
   skip: skipWithoutDocker(),
-  timeout: 120_000,
+  timeout: 900_000,
 }, async (t) => {
   const data = await tempDir(t);
   const env = { ...process.env, ...(await database(t)), DEFAULT_IMAGE: await tinyImage(), PATH: '/usr/bin:/bin' };

@@ -149,7 +149,7 @@ test('the audit trail is shown, filtered, as text and as lines of JSON', async (
 
 test('a password changed from the command line holds in the running platform', {
   skip: skipWithoutDocker(),
-  timeout: 120_000,
+  timeout: 900_000,
 }, async (t) => {
   const { data, env, cli } = await setting(t);
   const platform = await startPlatform({

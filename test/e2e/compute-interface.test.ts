@@ -32,7 +32,7 @@ const object = z.record(text, z.unknown());
 const keys = (value: unknown) => Object.keys(object.parse(value)).sort();
 const NOBODYS_ID = 'aaaaaaaaaaaa';
 
-describe('the compute interface', { skip: skipWithoutDocker(), timeout: 300_000 }, () => {
+describe('the compute interface', { skip: skipWithoutDocker(), timeout: 900_000 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let platform: RunningPlatform;

@@ -12,7 +12,7 @@ const DOMAIN = 'apps.localhost';
 
 test('containers have names below a domain of their own', {
   skip: skipWithoutDocker(),
-  timeout: 240_000,
+  timeout: 900_000,
 }, async (t) => {
   const { platform, token, id, ask } = await servedContainer(t, { CONTAINERS_DOMAIN: DOMAIN });
   const { urls } = platform.ready;

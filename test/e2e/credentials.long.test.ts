@@ -29,7 +29,7 @@ const JWT_SECRET = 'the shared secret of this test, over 32 bytes';
 const NOBODYS_ID = 'aaaaaaaaaaaa';
 const text = z.string();
 
-describe('credentials', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
+describe('credentials', { skip: skipWithoutDocker(), timeout: 900_000 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let platform: RunningPlatform;

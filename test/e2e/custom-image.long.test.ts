@@ -21,7 +21,7 @@ const skip = skipWithoutDocker() || skipUnless(registryInstalled, 'docker-regist
 
 test('an image without an SSH server runs and has a terminal', {
   skip,
-  timeout: 180_000,
+  timeout: 900_000,
 }, async (t) => {
   const data = await tempDir(t);
   const owner = randomUUID();

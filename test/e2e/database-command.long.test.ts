@@ -16,7 +16,7 @@ const run = promisify(execFile);
 
 test('a running platform is dumped, restored into another database, and another platform starts on it', {
   skip: skipWithoutDocker() || skipWithout('pg_dump', 'pg_restore', 'psql'),
-  timeout: 200_000,
+  timeout: 900_000,
 }, async (t) => {
   const [data, other] = [await tempDir(t), await tempDir(t)];
   const env = { DATABASE_URL: '', DEFAULT_IMAGE: await tinyImage(), ADMIN_PASSWORD: 'the admin of this test' };

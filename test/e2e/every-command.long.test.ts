@@ -67,7 +67,7 @@ async function openWorld(t: Cleanup): Promise<CommandWorld & { readonly token: s
   };
 }
 
-test('every command', { skip: skipWithoutDocker() || skipWithout('script'), timeout: 400_000 }, async (t) => {
+test('every command', { skip: skipWithoutDocker() || skipWithout('script'), timeout: 900_000 }, async (t) => {
   const ends: (() => unknown)[] = [];
   t.after(async () => {
     for (const end of ends) await end();

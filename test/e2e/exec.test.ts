@@ -16,7 +16,7 @@ import { until } from '../support/until.ts';
 
 const CONTROL_D = '{"type":"eof"}';
 
-describe('commands in a real container', { skip: skipWithoutDocker(), timeout: 200_000 }, () => {
+describe('commands in a real container', { skip: skipWithoutDocker(), timeout: 900_000 }, () => {
   let data = '';
   let platform: RunningPlatform;
   let token = '';

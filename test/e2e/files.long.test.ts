@@ -16,7 +16,7 @@ import { until } from '../support/until.ts';
 
 const refusal = z.object({ error: z.string(), code: z.string() });
 
-describe('files of a real container', { skip: skipWithoutDocker(), timeout: 200_000 }, () => {
+describe('files of a real container', { skip: skipWithoutDocker(), timeout: 900_000 }, () => {
   let data = '';
   let platform: RunningPlatform;
   let token = '';

@@ -24,7 +24,7 @@ interface Answer {
   readonly text: string;
 }
 
-describe('the gateway', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
+describe('the gateway', { skip: skipWithoutDocker(), timeout: 900_000 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let platform: RunningPlatform;

@@ -38,7 +38,7 @@ const PROGRAMS = {
   broken: program('broken', '127.0.0.1:8080'),
 };
 
-describe('health', { skip, timeout: 300_000 }, () => {
+describe('health', { skip, timeout: 900_000 }, () => {
   const cleanup = suiteCleanup();
   let platform: RunningPlatform;
   let token: string;

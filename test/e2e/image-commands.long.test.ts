@@ -30,7 +30,7 @@ const pushedSchema = z.strictObject({
   blobs_present: z.number(),
 });
 
-describe('images of one’s own at the command line', { skip, timeout: 240_000 }, () => {
+describe('images of one’s own at the command line', { skip, timeout: 900_000 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let folder: string;
@@ -303,7 +303,7 @@ describe('images of one’s own at the command line', { skip, timeout: 240_000 }
     'the administrator builds an image of the platform, which comes into library',
     {
       skip: skipWithout('mmdebstrap'),
-      timeout: 600_000,
+      timeout: 900_000,
     },
     async () => {
       const env = { XDG_CONFIG_HOME: join(folder, 'admin'), NO_COLOR: '1' };

@@ -27,7 +27,7 @@ const LINES = 100_000;
 const COUNT = `i=0; while [ $i -lt ${LINES} ]; do i=$((i+1)); echo $i; [ $((i % 2000)) = 0 ] && usleep 50000; done; exit 7`;
 const COUNTED = Array.from({ length: LINES }, (_, at) => `${at + 1}\n`).join('');
 
-describe('a command that is kept in a real container', { skip: skipWithoutDocker(), timeout: 300_000 }, () => {
+describe('a command that is kept in a real container', { skip: skipWithoutDocker(), timeout: 900_000 }, () => {
   let data = '';
   let platform: RunningPlatform;
   let token = '';

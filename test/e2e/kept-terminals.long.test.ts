@@ -27,7 +27,7 @@ interface Process {
 
 describe('a terminal with a session id outlives the process it was opened at', {
   skip: skipWithoutDocker() || skipWithoutNats(),
-  timeout: 300_000,
+  timeout: 900_000,
 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup: Cleanup = { after: (end) => void ends.unshift(end) };

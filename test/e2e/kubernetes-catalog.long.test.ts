@@ -28,7 +28,7 @@ const podSpec = z.object({
 
 test('an image of the catalog is listed, pulled for its user, run with a command beside SSH, and gone back to', {
   skip: tinyImageMissing() ?? (skipWithoutKubernetes() || skipWithout('docker-registry')),
-  timeout: 580_000,
+  timeout: 900_000,
 }, async (t) => {
   const { cluster, docker, base, platform, urls, host, push } = await registryPlatform(t, ['ann'], (at) => ({
     ...{ ADMIN_PASSWORD, CATALOG_IMAGES: `${at}/library` },

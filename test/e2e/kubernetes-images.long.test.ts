@@ -21,7 +21,7 @@ const view = z.object({ status: z.string(), status_reason: z.string().nullish() 
 
 test('a node pulls the private image of a user for that user alone', {
   skip: tinyImageMissing() ?? (skipWithoutKubernetes() || skipWithout('docker-registry')),
-  timeout: 580_000,
+  timeout: 900_000,
 }, async (t) => {
   const { cluster, base, database, platform, urls, host, push } = await registryPlatform(t, ['ann', 'bob'], () => ({
     JWT_SECRET,

@@ -33,7 +33,7 @@ async function read(terminal: TestSocket, pattern: RegExp): Promise<string> {
 
 test('a person runs a container on a Kubernetes cluster and is inside it', {
   skip: tinyImageMissing() ?? skipWithoutKubernetes(),
-  timeout: 580_000,
+  timeout: 900_000,
 }, async (t) => {
   const data = await tempDir(t);
   const keyFile = join(data, 'key');

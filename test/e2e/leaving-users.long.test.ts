@@ -15,7 +15,7 @@ const PASSWORD = 'the password of ann';
 
 test('a user is disabled with all that is open, enabled, stopped, and removed with all that was theirs', {
   skip: skipWithoutDocker(),
-  timeout: 180_000,
+  timeout: 900_000,
 }, async (t) => {
   const data = await tempDir(t);
   const env = { DEFAULT_IMAGE: await tinyImage() };

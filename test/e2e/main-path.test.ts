@@ -53,7 +53,7 @@ async function read(terminal: TestSocket, pattern: RegExp): Promise<string> {
 
 test('a person logs in, runs a container with the defaults and is inside it', {
   skip: skipWithoutDocker(),
-  timeout: 240_000,
+  timeout: 900_000,
 }, async (t) => {
   const data = await tempDir(t);
   const keyFile = join(data, 'key');

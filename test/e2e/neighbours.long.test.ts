@@ -9,7 +9,7 @@ import { until } from '../support/until.ts';
 
 test('two bad neighbours with two addresses each keep nobody out', {
   skip: skipWithoutDocker(),
-  timeout: 200_000,
+  timeout: 900_000,
 }, async (t) => {
   const ends: (() => Promise<void> | void)[] = [];
   const cleanup: Cleanup = { after: (end) => void ends.unshift(end) };

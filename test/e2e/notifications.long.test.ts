@@ -16,7 +16,7 @@ import { until } from '../support/until.ts';
 
 const PASSWORD = 'the password of this test';
 
-describe('notifications', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
+describe('notifications', { skip: skipWithoutDocker(), timeout: 900_000 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let platform: RunningPlatform;

@@ -36,7 +36,7 @@ const revisionsSchema = z.object({
 });
 const skip = skipWithoutDocker() || skipWithout('docker', 'docker-registry', 'skopeo');
 
-describe('the registry that comes along', { skip, timeout: 240_000 }, () => {
+describe('the registry that comes along', { skip, timeout: 900_000 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let env: Record<string, string>;

@@ -8,7 +8,7 @@ import { skipWithout } from '../support/require.ts';
 
 const skip = skipWithoutDocker() || skipWithout(...DEPLOY_PROGRAMS, 'docker-registry');
 
-test('a deployment and a revision are done or undone after a power cut', { skip, timeout: 240_000 }, async (t) => {
+test('a deployment and a revision are done or undone after a power cut', { skip, timeout: 900_000 }, async (t) => {
   const seed = Date.now() % 1_000_000;
   t.diagnostic(`seed ${seed}`);
   for (const report of await runPowerCuts({ points: 1, seed, steps: ['release', 'revision'] })) {

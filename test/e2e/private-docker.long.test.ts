@@ -23,7 +23,7 @@ const env = { DOCKER_HOST: '', ADMIN_PASSWORD: 'the admin of this test' };
 
 test('up starts a private Docker Engine and keeps it running, SIGTERM leaves containers running, down stops all', {
   skip,
-  timeout: 180_000,
+  timeout: 900_000,
 }, async (t: Cleanup) => {
   const data = await tempDir(t);
   t.after(async () => {

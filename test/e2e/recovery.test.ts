@@ -88,7 +88,7 @@ async function running(t: Cleanup): Promise<Setting> {
   return setting;
 }
 
-const options = { skip: skipWithoutDocker(), timeout: 180_000 };
+const options = { skip: skipWithoutDocker(), timeout: 900_000 };
 
 test('after SIGKILL of the platform the container runs on, and the next start finds it', options, async (t) => {
   const setting = await running(t);

@@ -55,7 +55,7 @@ const rightQueries: Record<string, string> = {
   metricsHistory: '?namespace=none',
 };
 
-describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
+describe('refusals', { skip: skipWithoutDocker(), timeout: 900_000 }, () => {
   const ends: (() => unknown)[] = [];
   let platform: RunningPlatform;
   let env: Record<string, string>;

@@ -45,7 +45,7 @@ const ports = z.object({ ports: z.object({ https: z.number() }) });
 
 const skip = skipWithoutDocker() || skipWithout('docker', 'docker-registry', 'skopeo', 'openssl');
 
-describe('the registry of deploy/kubernetes', { skip, timeout: 240_000 }, () => {
+describe('the registry of deploy/kubernetes', { skip, timeout: 900_000 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let folder: string;

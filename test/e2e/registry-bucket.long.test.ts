@@ -47,7 +47,7 @@ async function refusedAndGivenRoom(auth: string, { client, session }: { client: 
 
 test('images are in the bucket of the operator, and are there after a restart on another folder', {
   skip: skipWithoutDocker() || skipWithout('docker-registry'),
-  timeout: 180_000,
+  timeout: 900_000,
 }, async (t) => {
   const ends: (() => unknown)[] = [];
   t.after(async () => {
@@ -125,7 +125,7 @@ test('images are in the bucket of the operator, and are there after a restart on
 
 test('the registry of a cluster keeps its images in a bucket, and its front counts them and gives room back', {
   skip: skipWithoutDocker() || skipWithout('docker-registry', 'openssl'),
-  timeout: 180_000,
+  timeout: 900_000,
 }, async (t) => {
   const cleanup = inReverse(t);
   const bucket = await serveBucket(cleanup, 'images', [ACCESS, SECRET]);

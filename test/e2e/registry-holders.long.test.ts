@@ -19,7 +19,7 @@ const SENTENCE = /DENIED.*no longer valid: it was revoked, or no longer has this
 
 describe('a token for the registry', {
   skip: skipWithoutDocker() || skipWithout('docker-registry'),
-  timeout: 180_000,
+  timeout: 900_000,
 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };

@@ -38,7 +38,7 @@ const manifestSchema = z.object({
 
 const skip = skipWithoutDocker() || skipWithout('docker', 'docker-registry', 'skopeo');
 
-describe('a registry with the platform’s tokens', { skip, timeout: 180_000 }, () => {
+describe('a registry with the platform’s tokens', { skip, timeout: 900_000 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let platform: RunningPlatform;

@@ -22,7 +22,7 @@ const view = z.object({
   ...{ next_image: z.string().optional(), status_reason: z.string().optional() },
 });
 
-describe('a release command', { skip: skipWithoutDocker(), timeout: 240_000 }, () => {
+describe('a release command', { skip: skipWithoutDocker(), timeout: 900_000 }, () => {
   const cleanup = suiteCleanup();
   let platform: RunningPlatform;
   let token: string;

@@ -16,7 +16,7 @@ const made = z.object({ id: z.union([z.string(), z.number()]) });
 
 test('what a killed platform began beside a container is ended by the next, when the change was taken back meanwhile', {
   skip: skipWithoutDocker(),
-  timeout: 300_000,
+  timeout: 900_000,
 }, async (t) => {
   const ends = inReverse(t);
   const data = await tempDir(ends);

@@ -6,7 +6,7 @@ import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 
 test('no request fails while the image of a container without mount paths is changed, and no socket of another ends', {
   skip: skipWithoutDocker(),
-  timeout: 240_000,
+  timeout: 900_000,
 }, async (t) => {
   const trial = { changes: 2, perSecond: 100, hasNeighbour: true };
   const { requests, failures, versions, changesMs, left, neighbourLives } = await tryRevisions(t, trial);
@@ -20,7 +20,7 @@ test('no request fails while the image of a container without mount paths is cha
 
 test('no request of its private network by its alias fails, and a WebSocket is asked to come again', {
   skip: skipWithoutDocker(),
-  timeout: 240_000,
+  timeout: 900_000,
 }, async (t) => {
   const trial = { changes: 2, perSecond: 30, alias: 'web', hasSocket: true };
   const { failures, left, inside, socket } = await tryRevisions(t, trial);
@@ -33,7 +33,7 @@ test('no request of its private network by its alias fails, and a WebSocket is a
 
 test('requests wait while the image of a container with mount paths is changed, and none is sent twice', {
   skip: skipWithoutDocker(),
-  timeout: 240_000,
+  timeout: 900_000,
 }, async (t) => {
   const outcome = await tryRevisions(t, { changes: 2, perSecond: 30, mountPaths: ['/data'] });
   assert.deepEqual([outcome.failures, outcome.wrongPosts], [[], []]);

@@ -35,7 +35,7 @@ const credentialSchema = z.looseObject({ id: z.string() });
 
 describe('security keys in a browser', {
   skip: skipWithoutDocker() || skipWithout('chromium'),
-  timeout: 180_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let platform: RunningPlatform;

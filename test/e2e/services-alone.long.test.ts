@@ -38,7 +38,7 @@ async function service(t: Cleanup, name: string, env: Record<string, string>) {
 
 test('services run alone, several of each: a container is looked after by whichever is there', {
   skip: skipWithoutDocker() || skipWithoutNats(),
-  timeout: 240_000,
+  timeout: 900_000,
 }, async (t) => {
   // In reverse: what runs ends before what it stands on.
   const ends: (() => unknown)[] = [];

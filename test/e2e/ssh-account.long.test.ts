@@ -16,7 +16,7 @@ import { until } from '../support/until.ts';
 
 const PASSWORD = 'the password of ann';
 
-describe('SSH to an account', { skip: skipWithoutDocker() || skipWithout('ssh', 'script'), timeout: 300_000 }, () => {
+describe('SSH to an account', { skip: skipWithoutDocker() || skipWithout('ssh', 'script'), timeout: 900_000 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let platform: RunningPlatform;

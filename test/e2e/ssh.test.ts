@@ -17,7 +17,7 @@ import { until } from '../support/until.ts';
 
 const PASSWORD = 'the admin of this test';
 
-describe('SSH', { skip: skipWithoutDocker() || skipWithout('ssh', 'ssh-keyscan', 'sftp'), timeout: 180_000 }, () => {
+describe('SSH', { skip: skipWithoutDocker() || skipWithout('ssh', 'ssh-keyscan', 'sftp'), timeout: 900_000 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let platform: RunningPlatform;

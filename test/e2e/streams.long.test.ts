@@ -17,7 +17,7 @@ import { until } from '../support/until.ts';
 
 const SESSION = 'chosen-by-the-client-at-random';
 
-describe('streams of a real container', { skip: skipWithoutDocker(), timeout: 200_000 }, () => {
+describe('streams of a real container', { skip: skipWithoutDocker(), timeout: 900_000 }, () => {
   let data = '';
   let platform: RunningPlatform;
   let token = '';

@@ -33,7 +33,7 @@ async function throughGateway({ ready }: RunningPlatform, token: string): Promis
 
 test('two processes are one platform: either answers for all, one is drained, one is killed, and nothing is lost', {
   skip: skipWithoutDocker() || skipWithoutNats(),
-  timeout: 240_000,
+  timeout: 900_000,
 }, async (t) => {
   // In reverse: what runs ends before what it stands on.
   const ends: (() => unknown)[] = [];

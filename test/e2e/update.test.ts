@@ -28,7 +28,7 @@ const view = z.object({
 const limits = z.object({ HostConfig: z.object({ Memory: z.number() }), State: z.object({ StartedAt: z.string() }) });
 const skip = skipWithoutDocker() || skipWithout('docker', 'docker-registry');
 
-describe('a container that is changed', { skip, timeout: 240_000 }, () => {
+describe('a container that is changed', { skip, timeout: 900_000 }, () => {
   const cleanup = suiteCleanup();
   let platform: RunningPlatform;
   let token: string;

@@ -86,7 +86,7 @@ describe('the Debian base image', { skip: skip() }, () => {
     assert.deepEqual(buildFolders(), before);
   });
 
-  it('lets its owner in by key, and has what a person expects', { timeout: 400_000 }, async () => {
+  it('lets its owner in by key, and has what a person expects', { timeout: 900_000 }, async () => {
     const lines: string[] = [];
     await Promise.all([
       engine.ensureImage(engine.baseImage, { always: false, onProgress: (line) => lines.push(line) }),

@@ -62,7 +62,7 @@ const isKeptError = (code: KeptCommandErrorCode, words: RegExp) => (error: unkno
   return true;
 };
 
-describe('a command that is kept', { skip, timeout: 120_000 }, () => {
+describe('a command that is kept', { skip, timeout: 900_000 }, () => {
   test('tells its streams apart, and its exit code after all of its output', async (t) => {
     const at = await place(t);
     const seen = await at.see(script('echo out; echo err >&2; exit 3'));

@@ -12,7 +12,7 @@ describe('ambiguous requests', { concurrency: 2 }, () => {
   for (const [name, programs] of Object.entries(ORIGINS)) {
     test(`reach ${name} as what they are, or not at all`, {
       skip: skipWithout(...programs),
-      timeout: 120_000,
+      timeout: 900_000,
     }, async (t) => {
       const report = await differential(t, name);
       assert.deepEqual(report.problems.slice(0, 20), []);

@@ -7,7 +7,7 @@ import { digestOf, imageOfMany, plainImage, RefusedPush } from '../support/regis
 import { skipWithout } from '../support/require.ts';
 import type { Cleanup } from '../support/temp.ts';
 
-const options = { skip: skipWithout('docker-registry'), timeout: 120_000 };
+const options = { skip: skipWithout('docker-registry'), timeout: 900_000 };
 
 /** Ends the last first: a process is found by files in a folder. */
 function inReverse(t: TestContext): Cleanup {

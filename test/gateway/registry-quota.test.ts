@@ -20,7 +20,7 @@ import { skipWithout } from '../support/require.ts';
 import { inReverse } from '../support/suite.ts';
 import { until } from '../support/until.ts';
 
-const options = { skip: skipWithout('docker-registry'), timeout: 120_000 };
+const options = { skip: skipWithout('docker-registry'), timeout: 900_000 };
 const LIMIT = 1_000_000;
 const REFUSED =
   /403 .*DENIED.*The images of ann hold [0-9,]+ of 1,000,000 bytes.*Remove images with `troupe image rm NAME:TAG`, or ask the administrator/s;

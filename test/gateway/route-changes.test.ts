@@ -7,7 +7,7 @@ import { skipWithoutSshd } from '../support/ssh/sshd.ts';
 
 failOnLeaks();
 
-const options = { skip: skipWithoutSshd, timeout: 120_000 };
+const options = { skip: skipWithoutSshd, timeout: 900_000 };
 
 test('a hundred changes drop none of fifty sessions, by SSH and upgraded, and fail no request', options, async (t) => {
   const report = await routeChanges(t, { sessions: 35, sshSessions: 15, changes: 100 });

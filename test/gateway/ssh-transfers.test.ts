@@ -7,7 +7,7 @@ import { transfers } from '../support/ssh/transfers.ts';
 failOnLeaks();
 
 // Every way with every cipher twice; `npm run soak -- ssh` makes a thousand.
-test('30 transfers of some megabytes arrive whole', { skip: skipWithoutSsh, timeout: 180_000 }, async (t) => {
+test('30 transfers of some megabytes arrive whole', { skip: skipWithoutSsh, timeout: 900_000 }, async (t) => {
   const setup = await openSsh(t);
   assert.deepEqual(await transfers(setup, 30, 4), []);
 });

@@ -34,7 +34,7 @@ const secretsView = z.object({
   ),
 });
 
-describe('canaries in a cluster', { skip, timeout: 580_000 }, () => {
+describe('canaries in a cluster', { skip, timeout: 900_000 }, () => {
   test('are in the secrets of their container alone', async (t) => {
     const ends = inReverse(t);
     const under = await kubernetesUnderTest({ names: true });

@@ -185,7 +185,7 @@ test('every manifest is part of its kustomization', () => {
   }
 });
 
-describe('deploy/kubernetes in a cluster', { skip, timeout: 580_000 }, () => {
+describe('deploy/kubernetes in a cluster', { skip, timeout: 900_000 }, () => {
   let cluster: Cluster;
   let node: FakeNode;
   let metrics: { close(): Promise<void> };

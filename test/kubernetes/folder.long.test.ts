@@ -20,7 +20,7 @@ import { tempDir } from '../support/temp.ts';
 const skip = tinyImageMissing() ?? (skipWithoutKubernetes() || skipWithout(...DEPLOY_PROGRAMS));
 const ADMIN_PASSWORD = 'the admin of this test';
 
-describe('a folder that is deployed to a cluster', { skip, timeout: 580_000 }, () => {
+describe('a folder that is deployed to a cluster', { skip, timeout: 900_000 }, () => {
   test('is an app whose release command sees its secrets, and which stays as it is when that fails', async (t) => {
     const ends = inReverse(t);
     const under = await kubernetesUnderTest({ names: true });

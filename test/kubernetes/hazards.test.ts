@@ -22,7 +22,7 @@ const specOf = (id: string, change: Partial<ContainerSpec> = {}): ContainerSpec 
   ...change,
 });
 
-describe('what goes wrong in a cluster', { skip: skipWithoutKubernetes(), timeout: 580_000 }, () => {
+describe('what goes wrong in a cluster', { skip: skipWithoutKubernetes(), timeout: 900_000 }, () => {
   let cluster: Cluster;
   let cutter: Cutter;
   let node: FakeNode;

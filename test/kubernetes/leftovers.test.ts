@@ -30,7 +30,7 @@ function processesOf(folder: string): string[] {
 
 test('a test process that is killed leaves no program, mount, network link, container or file of its cluster', {
   skip: skipWithoutKubernetes(),
-  timeout: 300_000,
+  timeout: 900_000,
 }, async () => {
   const child = spawn(
     process.execPath,

@@ -39,7 +39,7 @@ class DyingClient extends KubeClient {
   }
 }
 
-describe('private networks on Kubernetes', { skip: skipWithoutKubernetes(), timeout: 300_000 }, () => {
+describe('private networks on Kubernetes', { skip: skipWithoutKubernetes(), timeout: 900_000 }, () => {
   let cluster: Cluster;
   let engine: Engine;
   before(async () => {

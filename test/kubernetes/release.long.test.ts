@@ -27,7 +27,7 @@ const listed = z.object({ items: z.array(z.object({ metadata: z.object({ name: z
 const secretView = z.object({ data: z.record(z.string(), z.string()).optional() });
 const serviceView = z.object({ spec: z.object({ selector: z.record(z.string(), z.string()) }) });
 
-describe('a command that runs once in a cluster', { skip, timeout: 580_000 }, () => {
+describe('a command that runs once in a cluster', { skip, timeout: 900_000 }, () => {
   let under: KubernetesUnderTest;
   let suite: Suite;
   before(async () => {
@@ -170,7 +170,7 @@ const view = z.object({
   ...{ next_image: z.string().optional(), status_reason: z.string().nullish() },
 });
 
-describe('a release command on Kubernetes', { skip, timeout: 580_000 }, () => {
+describe('a release command on Kubernetes', { skip, timeout: 900_000 }, () => {
   const cleanup = inReverse(suiteCleanup());
   let under: KubernetesUnderTest;
   let platform: RunningPlatform;

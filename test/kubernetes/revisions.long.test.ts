@@ -9,7 +9,7 @@ import { inReverse } from '../support/suite.ts';
 
 test('no request fails while a pod takes the place of another, neither from outside nor by its alias in its private network', {
   skip: skipWithoutKubernetes() || skipWithout('docker-registry'),
-  timeout: 580_000,
+  timeout: 900_000,
 }, async (t) => {
   const ends = inReverse(t);
   const world = await revisionsOnKubernetes(ends);

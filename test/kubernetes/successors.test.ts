@@ -23,7 +23,7 @@ const names = z.object({ items: z.array(z.object({ metadata: z.object({ name: z.
 const service = z.object({ spec: z.object({ selector: z.record(z.string(), z.string()) }) });
 const annotated = z.object({ metadata: z.object({ annotations: z.record(z.string(), z.string()) }) });
 
-describe('a successor in a cluster', { skip: skipWithoutKubernetes(), timeout: 300_000 }, () => {
+describe('a successor in a cluster', { skip: skipWithoutKubernetes(), timeout: 900_000 }, () => {
   let cluster: Cluster;
   let node: FakeNode;
   let engine: Engine;

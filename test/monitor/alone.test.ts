@@ -90,7 +90,7 @@ class CgroupWatch {
 
 describe('the monitor alone', {
   skip: skipUnless(canStart, 'a Docker Engine of its own takes root and docker.io'),
-  timeout: 200_000,
+  timeout: 900_000,
 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };

@@ -29,7 +29,7 @@ const skip = skipWithoutDocker() || skipWithoutNats();
 const strictPods = podsSchema.strict().extend({ pods: z.array(podMetricsSchema.strict()) });
 const strictNodes = nodesSchema.strict();
 
-describe('the cluster monitor', { skip, timeout: 300_000 }, () => {
+describe('the cluster monitor', { skip, timeout: 900_000 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let platform: RunningPlatform;

@@ -44,7 +44,7 @@ async function issuing(t: TestContext, options: Partial<PebbleOptions> = {}) {
   return { pebble, authority, account, order, challenges };
 }
 
-describe('a certificate by ACME', { skip: skipWithoutPebble(), timeout: 600_000 }, () => {
+describe('a certificate by ACME', { skip: skipWithoutPebble(), timeout: 900_000 }, () => {
   test('is issued by TLS-ALPN-01 for the key and the name, with its chain', async (t) => {
     const { pebble, authority, account, order } = await issuing(t);
     const key = await authority.newKey();

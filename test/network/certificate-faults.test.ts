@@ -30,7 +30,7 @@ function refuse(response: ServerResponse, status: number, type: string, detail: 
 
 const isNewOrder = ({ method, url = '' }: IncomingMessage) => method === 'POST' && url.startsWith('/order-plz');
 
-describe('an authority on a bad day', { skip, timeout: 600_000 }, () => {
+describe('an authority on a bad day', { skip, timeout: 900_000 }, () => {
   test('that refuses nine of ten nonces gives a certificate all the same', async (t) => {
     const { gateways, authority, issued, told } = await openIssuing(t, { nonceReject: 90 });
     await gateways.gateway(authority());
@@ -151,7 +151,7 @@ describe('an authority on a bad day', { skip, timeout: 600_000 }, () => {
   });
 });
 
-describe('a hostname that does not lead here', { skip: skip || skipWithout('knotd'), timeout: 600_000 }, () => {
+describe('a hostname that does not lead here', { skip: skip || skipWithout('knotd'), timeout: 900_000 }, () => {
   test('is not ordered for while it leads nowhere, and refused by the authority with what to do while it leads elsewhere', async (t) => {
     const dns = await dnsServer(t, 'example.org');
     const { gateways, pebble, authority, issued, told } = await openIssuing(t, { dns: dns.address });
@@ -192,7 +192,7 @@ describe('a hostname that does not lead here', { skip: skip || skipWithout('knot
   });
 });
 
-describe('keys that do not open any more', { skip, timeout: 600_000 }, () => {
+describe('keys that do not open any more', { skip, timeout: 900_000 }, () => {
   test('of the account, of a certificate and of an order are replaced, not stumbled over for ever', async (t) => {
     const { gateways, pebble, authority, issued, told } = await openIssuing(t);
     const first = await gateways.gateway(authority());

@@ -50,7 +50,7 @@ async function openNodes(t: TestContext) {
   return { ...issuing, one, other, holder };
 }
 
-describe('two nodes', { skip: skipWithoutPebble() || skipWithoutNats(), timeout: 600_000 }, () => {
+describe('two nodes', { skip: skipWithoutPebble() || skipWithoutNats(), timeout: 900_000 }, () => {
   test('each orders for the hostnames of its shards, once', async (t) => {
     const { gateways, pebble, issued, one, other, holder } = await openNodes(t);
     const names = ['one', 'two', 'three', 'four', 'five', 'six'].map((name) => `${name}.example.com`);

@@ -20,7 +20,7 @@ import { until } from '../support/until.ts';
 
 failOnLeaks();
 
-describe('a mapped host with a real authority', { skip: skipWithoutPebble(), timeout: 600_000 }, () => {
+describe('a mapped host with a real authority', { skip: skipWithoutPebble(), timeout: 900_000 }, () => {
   test('has its certificate before its first visitor, and curl believes it', async (t) => {
     const { gateways, pebble, authority, issued } = await openIssuing(t);
     const gateway = await gateways.gateway(authority());
@@ -210,7 +210,7 @@ async function fake(issue: (order: CaOrder, sign: (hostname: string) => Promise<
   return { authority, orders, ca };
 }
 
-describe('an authority that says wait', { timeout: 600_000 }, () => {
+describe('an authority that says wait', { timeout: 900_000 }, () => {
   const gateways = async (t: TestContext) =>
     openMappedGateways(t, await httpOrigin(t, (_incoming, response) => response.end('here')));
 

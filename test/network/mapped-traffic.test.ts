@@ -17,7 +17,7 @@ failOnLeaks();
 
 const get = (host: string) => `GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
 
-describe('mapped hosts of several people on one gateway', { skip: skipWithoutPebble(), timeout: 600_000 }, () => {
+describe('mapped hosts of several people on one gateway', { skip: skipWithoutPebble(), timeout: 900_000 }, () => {
   test('a connection is for the host it was opened for, and its session resumes with no other', async (t) => {
     const { gateways, pebble, authority, issued } = await openIssuing(t);
     const gateway = await gateways.gateway(authority());

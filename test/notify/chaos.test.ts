@@ -9,7 +9,7 @@ failOnLeaks();
 const size = { seed: 4, messages: 2000, users: 50, settleMs: 120_000 };
 
 test('while the service and PostgreSQL are killed, every notification is one row, and every client sees each id once and in order', {
-  timeout: 300_000,
+  timeout: 900_000,
 }, async () => {
   const report = await runNotifyChaos({ ...size, kills: 2, nats: false });
   assert.deepEqual([report.published, report.rows, report.seen], [2000, 2000, 2000]);
@@ -18,7 +18,7 @@ test('while the service and PostgreSQL are killed, every notification is one row
 });
 
 test('the same on NATS, which is killed too', {
-  timeout: 300_000,
+  timeout: 900_000,
   skip: skipWithoutNats(),
 }, async () => {
   const report = await runNotifyChaos({ ...size, kills: 3, nats: true });

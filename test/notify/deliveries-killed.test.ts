@@ -26,7 +26,7 @@ const MAIL = '/api/notifications/mail';
 const COUNT = 12;
 
 test('what a killed process was sending is sent again with the same id, and nothing is lost', {
-  timeout: 240_000,
+  timeout: 900_000,
 }, async (t) => {
   const database = await testDatabase();
   t.after(() => database.close());

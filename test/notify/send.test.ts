@@ -25,7 +25,7 @@ const JWT_SECRET = 'a secret of the tests, 32 bytes or more';
 const PASSWORD = 'correct horse battery';
 
 test('an operator tells one or all while nothing runs; the service delivers once it does', {
-  timeout: 120_000,
+  timeout: 900_000,
 }, async (t) => {
   const database = await testDatabase();
   t.after(() => database.close());

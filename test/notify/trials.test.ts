@@ -13,7 +13,7 @@ const skip = skipWithoutNats();
 
 test('while the database is away nothing is lost, and no more is taken than is kept', {
   skip,
-  timeout: 120_000,
+  timeout: 900_000,
 }, async () => {
   const report = await tidily((t) => runAway(t, { users: 100, each: 60, awayMs: 3000, settleMs: 90_000 }));
   assert.deepEqual([report.rows, report.seen], [6100, 6100]);
@@ -21,7 +21,7 @@ test('while the database is away nothing is lost, and no more is taken than is k
 
 test('clients that all come back at once after a restart see each id once and in order', {
   skip,
-  timeout: 120_000,
+  timeout: 900_000,
 }, async () => {
   const report = await tidily((t) => runReconnect(t, { users: 40, perUser: 5, rounds: 1, settleMs: 90_000 }));
   assert.equal(report.seen, 200);

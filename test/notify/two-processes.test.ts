@@ -26,7 +26,7 @@ const COUNT = 20;
 
 test('two processes share the stream, and sockets of both hear at once of what either stored', {
   skip: skipWithoutNats(),
-  timeout: 120_000,
+  timeout: 900_000,
 }, async (t) => {
   const database = await testDatabase();
   t.after(() => database.close());

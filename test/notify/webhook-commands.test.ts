@@ -12,7 +12,7 @@ import { openNotify } from '../support/service/notify.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
-test('a webhook and mail from the terminal', { timeout: 180_000 }, async (t) => {
+test('a webhook and mail from the terminal', { timeout: 900_000 }, async (t) => {
   const server = await startMailServer(t);
   const receiver = await startReceiver(t);
   const notify = await openNotify(t, {

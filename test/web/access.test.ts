@@ -10,7 +10,7 @@ import { PASSWORD } from '../support/web/served-console.ts';
 
 describe('keys and programs that act for somebody', {
   skip: withoutConsole,
-  timeout: 300_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;

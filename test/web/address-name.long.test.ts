@@ -10,7 +10,7 @@ import { makeContainer, type OwnContainer } from '../support/web/own-container.t
 
 const view = z.object({ id: z.string(), hostname: z.string(), address_name: z.string().optional() });
 
-describe('the readable address in the console', { skip: withoutConsole, timeout: 240_000 }, () => {
+describe('the readable address in the console', { skip: withoutConsole, timeout: 900_000 }, () => {
   const cleanup = suiteCleanup();
   let opened: OpenedConsole;
   let box: OwnContainer;

@@ -11,7 +11,7 @@ import { PASSWORD } from '../support/web/served-console.ts';
 
 describe('the console of the administrator', {
   skip: withoutConsole,
-  timeout: 300_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;
@@ -62,7 +62,7 @@ describe('the console of the administrator', {
     await console.open('/platform/containers', 'Log in to troupe.localhost');
     await console.logIn('admin');
     await row('worker').getByText('ann', { exact: true }).waitFor();
-    await row('worker').getByText('Running').waitFor({ timeout: 120_000 });
+    await row('worker').getByText('Running').waitFor({ timeout: 900_000 });
     assert.deepEqual(await console.look('platform-containers'), []);
     const find = page.getByLabel('Find in all containers');
     await find.fill('owner:nobody');

@@ -11,7 +11,7 @@ import { slowRegistry } from '../support/web/slow-registry.ts';
 
 describe('a container that does not run', {
   skip: withoutConsole,
-  timeout: 300_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;

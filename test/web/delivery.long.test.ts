@@ -24,7 +24,7 @@ const SEEN = `
 
 describe('delivery in the console', {
   skip: withoutConsole,
-  timeout: 300_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;

@@ -11,7 +11,7 @@ import { PASSWORD } from '../support/web/served-console.ts';
 
 describe('a page for its owner alone', {
   skip: withoutConsole,
-  timeout: 300_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;

@@ -8,7 +8,7 @@ import { PASSWORD } from '../support/web/served-console.ts';
 
 describe('the console in a browser', {
   skip: withoutConsole,
-  timeout: 300_000,
+  timeout: 900_000,
 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
@@ -55,7 +55,7 @@ describe('the console in a browser', {
     );
     await button('Create container').click();
     await heading('first').waitFor();
-    await page.locator('.head .status.ok').waitFor({ timeout: 120_000 });
+    await page.locator('.head .status.ok').waitFor({ timeout: 900_000 });
   });
 
   test('a shell is at hand, what is typed runs, and the log shows what is written to it', async () => {

@@ -48,7 +48,7 @@ const OTHERS_SCROLLED = `(() => {
 
 describe('a log that floods the console', {
   skip: withoutConsole,
-  timeout: 300_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;

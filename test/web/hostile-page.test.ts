@@ -136,7 +136,7 @@ const SHARE = `async ([console, worker]) => {
 
 describe('a page of a container', {
   skip: withoutConsole,
-  timeout: 300_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;

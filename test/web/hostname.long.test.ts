@@ -26,7 +26,7 @@ async function retype(page: Page, from: string, to: string): Promise<void> {
 
 describe('a container that is to be reached', {
   skip: buildOfConsole.skip || skipWithoutDocker() || skipWithout('chromium', 'knotd'),
-  timeout: 300_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;
@@ -104,7 +104,7 @@ describe('a container that is to be reached', {
 
   test('once the records are there the page says so by itself', async () => {
     await dns.set('ingress A 127.0.0.1', 'www CNAME ingress', `_svc-verify.www TXT "${token}"`);
-    await row().getByText('Verified').waitFor({ timeout: 120_000 });
+    await row().getByText('Verified').waitFor({ timeout: 900_000 });
     assert.equal(await row().getByText('Enter these two records').count(), 0);
     assert.deepEqual(await console.look('hostnames-verified'), []);
     await row()

@@ -4,7 +4,7 @@ import { skipWithout } from '../support/require.ts';
 import { suiteCleanup } from '../support/suite.ts';
 import { openConsole, withoutConsole } from '../support/web/opened-console.ts';
 
-describe('what images hold', { skip: withoutConsole || skipWithout('docker-registry'), timeout: 240_000 }, () => {
+describe('what images hold', { skip: withoutConsole || skipWithout('docker-registry'), timeout: 900_000 }, () => {
   const cleanup = suiteCleanup();
 
   test('is said beside the choice of an image', async () => {

@@ -25,7 +25,7 @@ const PARTS = ['', '/network', '/storage', '/ssh', '/history', '/settings'];
 
 describe('the keyboard alone', {
   skip: withoutConsole,
-  timeout: 400_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;
@@ -70,7 +70,7 @@ describe('the keyboard alone', {
     await keys.fill('Name', 'first');
     await keys.fill('Public key', publicKey());
     await keys.choose('Create container');
-    await page.locator('.head .status.ok').waitFor({ timeout: 120_000 });
+    await page.locator('.head .status.ok').waitFor({ timeout: 900_000 });
     await isLive();
     await comesTo(/^Terminal input$/, 'the terminal has the focus');
     await keys.type('echo $((40+2))-is-typed; echo a needle in the log > /proc/1/fd/1\n');

@@ -16,7 +16,7 @@ const listed = z.object({ domains: z.array(z.record(z.string(), z.unknown())) })
 
 describe('screens that are lived in', {
   skip: withoutConsole,
-  timeout: 400_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;

@@ -31,7 +31,7 @@ const SHOWN = rows('.xterm-rows > div');
 
 describe('a console whose connection is lost', {
   skip: withoutConsole,
-  timeout: 400_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;

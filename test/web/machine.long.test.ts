@@ -19,7 +19,7 @@ const view = z.object({
 
 describe('the size and the image in the console', {
   skip: withoutConsole,
-  timeout: 240_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let opened: OpenedConsole;

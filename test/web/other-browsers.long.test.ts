@@ -43,7 +43,7 @@ const SHOWS_WHERE_ONE_IS = `() => {
 for (const { name, programs, start, scheme, narrowest } of BROWSERS) {
   describe(`the console in ${name}`, {
     skip: withoutServedConsole || skipWithout(...programs),
-    timeout: 300_000,
+    timeout: 900_000,
   }, () => {
     const cleanup = suiteCleanup();
     let console: ServedConsole;
@@ -145,7 +145,7 @@ for (const { name, programs, start, scheme, narrowest } of BROWSERS) {
 
 test('WebKit says that it keeps no session over plain HTTP', {
   skip: withoutServedConsole || skipWithout('WebKitWebDriver', 'Xvfb'),
-  timeout: 120_000,
+  timeout: 900_000,
 }, async (t) => {
   const ends = inReverse(t);
   const { origin } = await serveConsole(ends);

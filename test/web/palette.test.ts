@@ -12,7 +12,7 @@ import { type OpenedConsole, openConsole, withoutConsole } from '../support/web/
 
 describe('the palette and the approval of logins', {
   skip: withoutConsole,
-  timeout: 300_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;

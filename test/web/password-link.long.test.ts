@@ -11,7 +11,7 @@ const NEW = 'another fine password';
 
 describe('a link to set a password', {
   skip: withoutConsole,
-  timeout: 300_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;

@@ -17,7 +17,7 @@ const COPIED = 'async () => navigator.clipboard.readText()';
 
 describe('a terminal that is pasted into', {
   skip: withoutConsole,
-  timeout: 240_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;

@@ -12,7 +12,7 @@ const view = z.object({ network: z.string().optional(), alias: z.string().option
 
 describe('the private network in the console', {
   skip: withoutConsole,
-  timeout: 240_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let opened: OpenedConsole;

@@ -14,7 +14,7 @@ const OTHERS = ['/password', '/activity/delivery', '/more', '/nowhere', '/contai
 
 describe('the screens of the console', {
   skip: withoutConsole,
-  timeout: 400_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let opened: OpenedConsole;
@@ -67,7 +67,7 @@ describe('the screens of the console', {
     await page.getByLabel('Name', { exact: true }).fill('first');
     await page.getByLabel('Public key').fill(publicKey());
     await opened.button('Create container').click();
-    await page.locator('.head .status.ok').waitFor({ timeout: 120_000 });
+    await page.locator('.head .status.ok').waitFor({ timeout: 900_000 });
     const { pathname } = new URL(page.url());
     const found: string[] = [];
     for (const path of [...PARTS.map((part) => `${pathname}${part}`), '/containers', '/activity', '/keys']) {

@@ -14,7 +14,7 @@ const SEE_STEP = `new MutationObserver(() => {
 
 describe('a security key in the console', {
   skip: withoutConsole,
-  timeout: 240_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;

@@ -12,7 +12,7 @@ const ASKED = '**/api/service-accounts';
 
 describe('the states of a page', {
   skip: withoutConsole,
-  timeout: 300_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;

@@ -22,7 +22,7 @@ const COVERED = `(() => {
   return controls.filter(isUnder).map((control) => control.getAttribute('aria-label') ?? control.textContent);
 })()`;
 
-describe('a message of the console', { skip: withoutConsole, timeout: 240_000 }, () => {
+describe('a message of the console', { skip: withoutConsole, timeout: 900_000 }, () => {
   const cleanup = suiteCleanup();
   let opened: OpenedConsole;
   let box: OwnContainer;

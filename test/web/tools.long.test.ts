@@ -16,7 +16,7 @@ const CHOSEN = `(() => {
 
 describe('the tools of the workbench, and pages in bad weather', {
   skip: withoutConsole,
-  timeout: 300_000,
+  timeout: 900_000,
 }, () => {
   const cleanup = suiteCleanup();
   let console: OpenedConsole;
@@ -31,7 +31,7 @@ describe('the tools of the workbench, and pages in bad weather', {
     await page.getByLabel('Name', { exact: true }).fill('first');
     await page.getByLabel('Public key').fill(publicKey());
     await console.button('Create container').click();
-    await page.locator('.head .status.ok').waitFor({ timeout: 120_000 });
+    await page.locator('.head .status.ok').waitFor({ timeout: 900_000 });
   });
 
   const field = () => page.getByRole('textbox', { name: 'Find in the terminal' });

@@ -9,7 +9,7 @@ import { makeContainer, type OwnContainer } from '../support/web/own-container.t
 
 describe('the settings of a workload in the console', {
   skip: withoutConsole,
-  timeout: 300_000,
+  timeout: 900_000,
 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
@@ -156,7 +156,7 @@ describe('the settings of a workload in the console', {
     await console.button('Stop').click();
     await console.button('Start').click();
     const state = page.locator('header .status');
-    await state.getByText('Running, not healthy yet').waitFor({ timeout: 120_000 });
+    await state.getByText('Running, not healthy yet').waitFor({ timeout: 900_000 });
     assert.deepEqual(await console.look('dialog-remove-variable'), []);
     await container.sh('touch /root/well');
     await state.getByText('Running for').waitFor();
@@ -178,7 +178,7 @@ describe('the settings of a workload in the console', {
     await page.getByRole('dialog', { name: `Go back to revision ${many - 1} of first?` }).waitFor();
     assert.deepEqual(await console.look('dialog-go-back'), []);
     await page.getByRole('dialog').getByRole('button', { name: 'Go back to it' }).click();
-    await all.filter({ hasText: `Revision ${many + 1} now` }).waitFor({ timeout: 120_000 });
+    await all.filter({ hasText: `Revision ${many + 1} now` }).waitFor({ timeout: 900_000 });
     assert.deepEqual((await settings()).env, {});
   });
 
@@ -186,7 +186,7 @@ describe('the settings of a workload in the console', {
     const body = { env: { STAGE: 'three' }, health: { tcp: { port: 9 }, grace: 5 } };
     assert.equal((await request('PATCH', container.url, { token: container.token, body })).status, 200);
     const failed = page.locator('.foot', { hasText: 'The last change that failed' });
-    await failed.locator('summary').click({ timeout: 120_000 });
+    await failed.locator('summary').click({ timeout: 900_000 });
     await failed
       .getByText(/nothing answers on port 9/)
       .first()
