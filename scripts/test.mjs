@@ -104,7 +104,7 @@ async function main(args) {
     };
     const runOnCluster = async () => {
       if (onCluster.length === 0) return;
-      const many = `${onCluster.length} files of tests`;
+      const many = `${onCluster.length + longOnCluster.length} files of tests`;
       if (isWhole && process.env.TROUPE_TEST_KUBERNETES !== 'on') {
         notes.push(`${many} need a Kubernetes cluster: \`npm test -- kubernetes\` (docs/engineering/trials.md)`);
       } else if (await built(process.env.TROUPE_TEST_BUILDING)) {
@@ -123,6 +123,8 @@ async function main(args) {
       runLong(longBeside, CONCURRENCY, []),
       canRunOnCluster && runLong(longOnCluster, 1, alone, output),
     ]);
+    // Those that need a cluster which is not there are told of above.
+    if (!canRunOnCluster) withoutTurn -= longOnCluster.length;
     if (withoutTurn > 0)
       notes.push(
         `${withoutTurn} files of long tests had no turn, so the coverage is not known: TROUPE_TEST_LONG=on, or \`npm test -- .long.\` (docs/engineering/trials.md, "Long tests")`,
