@@ -27,6 +27,8 @@ export class ClusterView {
   /** The services whose shards this node may hold. */
   #offered: readonly string[] = [];
   #known: Known = { stamp: '', mark: '' };
+  /** Nodes were taken out that no beat has missed yet: the next one must bring all. */
+  #isPartial = false;
 
   constructor(self: NodeInfo, count: number) {
     this.#self = self;
@@ -52,7 +54,18 @@ export class ClusterView {
     }
     this.#offered = offered;
     for (const shard of view.shards) this.note(shard);
-    this.#known = { stamp: view.stamp, mark: view.mark };
+    if (view.nodes !== undefined) this.#isPartial = false;
+    this.#known = { stamp: this.#isPartial ? '' : view.stamp, mark: view.mark };
+    return gone;
+  }
+
+  /** Takes out nodes that another called gone, until a beat says otherwise. Returns those that were in. */
+  remove(ids: readonly string[]): string[] {
+    const gone = ids.filter((id) => this.nodes.delete(id));
+    if (gone.length === 0) return gone;
+    this.#isPartial = true;
+    this.#known = { ...this.#known, stamp: '' };
+    for (const assigned of this.#assigned.values()) assigned.isOutdated = true;
     return gone;
   }
 
@@ -90,6 +103,19 @@ export class ClusterView {
 
   lives(nodeId: string): boolean {
     return nodeId === this.#self.id || this.nodes.has(nodeId);
+  }
+
+  /** The other nodes that should hold what these hold as far as is known. */
+  heirs(of: ReadonlySet<string>): Set<string> {
+    const heirs = new Set<string>();
+    for (const [service, shards] of this.#shards) {
+      const owners = this.assignment(service);
+      for (const state of shards) {
+        const heir = state?.owner !== undefined && of.has(state.owner) ? owners[state.shard] : undefined;
+        if (heir !== undefined && heir !== this.#self.id) heirs.add(heir);
+      }
+    }
+    return heirs;
   }
 
   /** Which node should hold each shard of a service, by shard. */

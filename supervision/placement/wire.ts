@@ -119,6 +119,17 @@ export function readCancel(data: Uint8Array): CancelEnvelope {
   return { from: words(it, 'f'), ask: whole(it, 'n') };
 }
 
+/** Which nodes are gone. Comes with a message to look, whose contents versions before do not read. */
+export function packGone(ids: readonly string[]): Uint8Array {
+  return pack({ v: FORMAT, g: [...ids] });
+}
+
+export function readGone(data: Uint8Array): string[] {
+  const ids = field(unpack(data), 'g');
+  if (Array.isArray(ids) && ids.every((id) => typeof id === 'string')) return ids;
+  throw new PlacementError('unknown_format', 'a message between nodes has no list g');
+}
+
 /** How errors of the application cross as themselves, when they are the cause of a crash. Others become RemoteError. */
 export interface CauseCodec {
   /** What JSON says of the error; undefined for one that it does not know. */

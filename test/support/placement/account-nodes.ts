@@ -64,12 +64,12 @@ export interface AccountNodes {
   settled(...members: Member[]): Promise<void>;
 }
 
-/** A database and a bus, without nodes. Ends with the test. `ttlMs`: of the leases. */
+/** A database and a bus, without nodes. Ends with the test. `ttlMs`: of the leases; `beatMs`: between two beats. */
 export async function openAccountNodes(
   t: TestContext,
-  { ttlMs = TTL_MS }: { readonly ttlMs?: number } = {},
+  { ttlMs = TTL_MS, beatMs = 100 }: { readonly ttlMs?: number; readonly beatMs?: number } = {},
 ): Promise<AccountNodes> {
-  const timings = { beatMs: 100, ttlMs, marginMs: ttlMs / 4, answerMs: 400, lookMs: 10 };
+  const timings = { beatMs, ttlMs, marginMs: ttlMs / 4, answerMs: 400, lookMs: 10 };
   const database = await testDatabase();
   const db = openDb(database.connection, { log: silentLog, name: 'nodes', max: 8 });
   const bus = embeddedBus({ store: streamStore(db), log: silentLog });

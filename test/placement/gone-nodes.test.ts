@@ -1,0 +1,95 @@
+/** How the nodes of a cluster hear that one of them is gone. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { NodeInfo } from '../../proto/ports/placement.ts';
+import { CROWD, newsOfGone } from '../../supervision/placement/gone-nodes.ts';
+import { ClusterView } from '../../supervision/placement/view.ts';
+import { packGone, readGone } from '../../supervision/placement/wire.ts';
+import { type Member, openAccountNodes, SHARDS } from '../support/placement/account-nodes.ts';
+import { until } from '../support/until.ts';
+
+const STAMP = 'a list of nodes';
+const NO_SHARDS = { stamp: STAMP, mark: '', drainAsked: false, shards: [] };
+
+function node(id: string): NodeInfo {
+  return { id, roles: ['bank'], version: 'test', address: id, draining: false, weight: 1 };
+}
+
+/** The view of `self` among so many others, `n0`, `n1` and so on, and whom it tells that some are gone. */
+function among(count: number) {
+  const view = new ClusterView(node('self'), SHARDS);
+  const others = Array.from({ length: count }, (_, n) => node(`n${n}`));
+  const beat = (nodes: readonly NodeInfo[] | undefined) => view.update({ ...NO_SHARDS, nodes }, ['bank']);
+  beat(others);
+  const left = (...ids: string[]) => beat(others.filter(({ id }) => !ids.includes(id)));
+  const told = (gone: string[]) => [...(newsOfGone(view, gone)?.told ?? [])];
+  return { view, beat, left, told };
+}
+
+test('when a node dies, the first to see it makes the others look: nobody waits for a beat of its own', async (t) => {
+  // None of them beats by itself while the test runs.
+  const { db, add } = await openAccountNodes(t, { beatMs: 250_000, ttlMs: 590_000 });
+  const nodes: Member[] = [];
+  for (const id of ['a', 'b', 'c', 'd']) nodes.push(await add(id));
+  await until(async () => {
+    for (const { cluster } of nodes) await cluster.node.beat();
+    return nodes.every(({ cluster }) => cluster.node.view.nodes.size === 3 && cluster.node.holding < SHARDS / 2);
+  });
+  await until(() => nodes.reduce((sum, { cluster }) => sum + cluster.node.holding, 0) === SHARDS);
+  const [victim, witness, ...others] = nodes;
+  assert.ok(victim && witness);
+  assert.ok(victim.cluster.node.holding > 0);
+  victim.faults.offBus = true;
+  await victim.cluster.halt();
+  await db.run(`update placement_nodes set expires_at = now() - interval '1 second' where id = 'a'`);
+  await witness.cluster.node.beat();
+  const left = [witness, ...others];
+  await until(() => left.reduce((sum, { cluster }) => sum + cluster.node.holding, 0) === SHARDS, {
+    what: 'the others hold what it held',
+  });
+  assert.ok(left.every(({ cluster }) => !cluster.node.view.lives('a')));
+});
+
+test('all are told where they are few; of many, those who should hold what the node held', () => {
+  const few = among(3);
+  assert.deepEqual(few.told(few.left('n1')), ['n0', 'n2']);
+
+  const many = among(CROWD + 2);
+  for (const shard of [3, 4]) many.view.note({ service: 'bank', shard, owner: 'n1', epoch: 1 });
+  many.view.note({ service: 'bank', shard: 5, owner: 'n2', epoch: 1 });
+  const told = many.told(many.left('n1'));
+  const heirs = [3, 4].map((shard) => many.view.assignment('bank')[shard]).filter((id) => id !== 'self');
+  assert.deepEqual(new Set(told), new Set(heirs));
+  assert.ok(told.length <= 2);
+});
+
+test('what another told is no news at the next beat', () => {
+  const { view, left, told } = among(3);
+  assert.deepEqual(view.remove(['n1', 'nobody']), ['n1']);
+  assert.deepEqual(view.remove(['n1']), []);
+  assert.deepEqual(told(left('n1')), []);
+});
+
+test('who finds most of them gone tells nobody', () => {
+  const { left, told } = among(3);
+  assert.deepEqual(told(left('n0', 'n1')), []);
+});
+
+test('a node that was called gone and lives is back after a beat, also one that was under way', () => {
+  const { view, beat } = among(3);
+  view.remove(['n1']);
+  assert.equal(view.lives('n1'), false);
+  // The answer to what was asked before the news: nothing has changed since.
+  beat(undefined);
+  assert.equal(view.lives('n1'), false);
+  assert.equal(view.known.stamp, '', 'the next beat brings all');
+  beat([node('n0'), node('n1'), node('n2')]);
+  assert.equal(view.lives('n1'), true);
+  assert.equal(view.known.stamp, STAMP);
+});
+
+test('news that cannot be read is refused', () => {
+  assert.deepEqual(readGone(packGone(['n1', 'n2'])), ['n1', 'n2']);
+  for (const text of ['', '[', '{"v":1}', '{"v":1,"g":[1]}'])
+    assert.throws(() => readGone(Buffer.from(text)), { code: 'unknown_format' });
+});
