@@ -1,6 +1,6 @@
 /** What every service shows besides its endpoints: health, its OpenAPI document, and numbers for Prometheus. */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
+import { Counter, Registry } from 'prom-client';
 import type { Service, ServiceName } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { type ApiStyle, openapi, type PageDescription } from '../../proto/openapi.ts';
@@ -13,14 +13,12 @@ import { isLoopback } from '../../transports/wire/peer-address.ts';
 import type { Environment } from '../config/config.ts';
 import { version } from '../config/program.ts';
 import { readHistogram, readMetric } from './metrics.ts';
+import { nodeMetrics } from './node-metrics.ts';
 
 /** Makes the numbers of one process. */
 export function processMetrics(system: SystemRef) {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  // Gauges that are named like counters: their sums say nothing that the series by type does not.
-  for (const name of ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'])
-    registry.removeSingleMetric(name);
+  nodeMetrics(registry);
   const replies = new Counter({
     name: 'troupe_http_replies_total',
     help: 'Replies by service, endpoint and status',

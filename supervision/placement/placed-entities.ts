@@ -34,6 +34,8 @@ const MAX_HOPS = 2;
 /** An ask waits so long for an owner, ms: longer than a take-over takes. */
 const OWNERLESS_MS = 10_000;
 const FIRST_PAUSE_MS = 10;
+/** Of the nodes that wait for the end of one's lease so many look at a time: the first to see it tells the others. */
+const WATCHERS = 4;
 const LONGEST_PAUSE_MS = 200;
 
 interface Parked<Msg> extends Pick<TellEnvelope, 'id' | 'hops' | 'trace'> {
@@ -280,6 +282,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
       const now = performance.now();
       const left = deadline - now;
       const place = node.ownerOf(this.#kind.service, shard);
+      let isAway = false;
       if (place !== undefined) owned = now;
       if (left <= 0 || now - owned > OWNERLESS_MS || this.#closed) throw this.#tooLate(id, attempt);
       if (signal?.aborted) throw givenUp(`${this.#kind.kind} ${id}`, signal);
@@ -291,6 +294,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
       if (place !== undefined && place.node !== node.self.id) {
         const reply = await this.#askThere<Reply>(place, id, make, attempt);
         if (reply === 'lost') attempt = this.#attempt(terms);
+        else if (reply === 'away') isAway = true;
         else if (reply !== undefined) return reply.value;
       } else if (this.#local !== undefined && this.#serves(shard)) {
         try {
@@ -299,7 +303,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
           if (!this.#mayMove(error, shard, isSafe)) throw error;
         }
       }
-      node.look();
+      if (!isAway || Math.random() * node.view.nodes.size < WATCHERS) node.look();
       await pause(Math.min(pauseMs, left));
     }
   }
@@ -308,13 +312,16 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     return { ask: this.#cluster.nextAsk(), deadline, isSafe, signal, sent: undefined, unanswered: undefined };
   }
 
-  /** Sends an ask to its owner. Undefined when it has to be sent again, `lost` when a safe one has to as another. */
+  /**
+   * Sends an ask to its owner. Undefined when it has to be sent again, `away` when nobody is there to get it, `lost`
+   * when a safe one has to be sent as another.
+   */
   async #askThere<Reply>(
     place: EntityPlace,
     id: string,
     make: (replyTo: Ref<Reply>) => Msg,
     attempt: AskAttempt,
-  ): Promise<{ readonly value: Reply } | 'lost' | undefined> {
+  ): Promise<{ readonly value: Reply } | 'away' | 'lost' | undefined> {
     const { bus, node, refs, resendMs } = this.#cluster;
     const now = performance.now();
     attempt.sent ??= now;
@@ -347,7 +354,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
       }
       if (!(error instanceof BusError)) throw error;
       // It did not get there this time; an earlier time it may have.
-      if (error.code === 'no_responders') return undefined;
+      if (error.code === 'no_responders') return 'away';
       if (error.code === 'too_large') throw new ActorError('overloaded', error.message, { cause: error });
       if (error.code === 'closed') throw new ActorError('stopped', error.message, { cause: error, begun: true });
       attempt.unanswered = place;

@@ -6,6 +6,7 @@ import { FENCED_LINE } from '../preload/fence-statements.ts';
 import { residentMb } from '../process-state.ts';
 import { preloaded } from '../project.ts';
 import type { Cleanup } from '../temp.ts';
+import { until } from '../until.ts';
 import { startChronicle } from './chronicle.ts';
 import { startCluster } from './cluster.ts';
 import { percentile, type Verdict } from './history.ts';
@@ -19,6 +20,8 @@ export interface LongTrials {
   /** So many processes are struck at the same time. Default: one. */
   readonly together?: number;
   readonly seed: number;
+  /** Longest pause of a client between two requests, ms. Default 600. */
+  readonly pauseMs?: number;
   /** What is done in turn, and the p99 of an entity's recovery that is asked for, ms. */
   readonly goals: Readonly<Partial<Record<Kind, number>>>;
   /** As that of a cluster. */
@@ -26,6 +29,8 @@ export interface LongTrials {
 }
 
 const CLIENTS = 40;
+/** Operations for each process before the first trial: a process that has just begun reads its code, and takes long. */
+const WARM = 20;
 const ALL_KINDS: readonly Kind[] = ['kill', 'stop', 'partition'];
 
 const out = (line: string) => process.stdout.write(`${line}\n`);
@@ -34,9 +39,9 @@ const load1 = () => `load ${(loadavg()[0] ?? 0).toFixed(1)}`;
 
 /** Makes them, prints them, and sets the exit code when one missed its goal or the judge found something. Ends also at a signal. */
 export async function longTrials(options: LongTrials): Promise<void> {
-  const { processes, trials, stopSeconds, together = 1, seed } = options;
+  const { processes, trials, stopSeconds, together = 1, seed, pauseMs = 600 } = options;
   out(
-    `${processes} processes, ${trials} trials, ${together} at the same time, ${stopSeconds} s stops, seed ${seed}; ${cpus().length} processors, ${load1()}`,
+    `${processes} processes, ${trials} trials, ${together} at the same time, ${stopSeconds} s stops, seed ${seed}, pauses to ${pauseMs} ms; ${cpus().length} processors, ${load1()}`,
   );
   const ends: (() => Promise<void> | void)[] = [];
   const interruption = { came: false };
@@ -65,7 +70,7 @@ function kindsOf({ goals }: LongTrials): Kind[] {
 }
 
 async function run(t: Cleanup, options: LongTrials, interruption: { readonly came: boolean }): Promise<void> {
-  const { processes: size, trials: count, stopSeconds, together = 1, poolSize } = options;
+  const { processes: size, trials: count, stopSeconds, together = 1, poolSize, pauseMs = 600 } = options;
   const cluster = await startCluster(t, {
     ...{ size, started: 0, nodeArgs: preloaded('shown-fence') },
     ...(poolSize === undefined ? {} : { poolSize }),
@@ -83,9 +88,13 @@ async function run(t: Cleanup, options: LongTrials, interruption: { readonly cam
   const sum = memory.reduce((all, one) => all + one, 0);
   out(`memory of processes: ${Math.round(sum)} MiB, of one ${Math.round(Math.max(...memory))} at most`);
   const clients = await addClients(cluster.db, cluster.front, chronicle, CLIENTS);
-  const load = await Load.over({ front: cluster.front, chronicle, clients, pauseMs: 600 });
+  const load = await Load.over({ front: cluster.front, chronicle, clients, pauseMs });
   const began = performance.now();
   load.start();
+  await until(() => load.operations.length >= WARM * size, {
+    what: 'every process has worked for a while',
+    timeoutMs: 300_000,
+  });
   const named = kindsOf(options);
   const random = seeded(options.seed);
   const kinds = Array.from({ length: count }, (_, n) => named[n % named.length] ?? 'kill');

@@ -1,6 +1,6 @@
 /** `troupe registry serve`: the registry front, in the pod of a registry of a cluster. */
 import { readFileSync } from 'node:fs';
-import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
+import { Counter, Registry } from 'prom-client';
 import { RegistryKeyError } from '../../../../actors/auth/registry/registry-key.ts';
 import { errorText } from '../../../../lib/errors.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
@@ -10,6 +10,7 @@ import { listenPlain } from '../../../../transports/gateway/plain-listener.ts';
 import { CliError } from '../../../config/cli-error.ts';
 import { DEFAULT_DOMAIN, type Environment, readEnvironment } from '../../../config/config.ts';
 import { addressIn } from '../../../config/listen-address.ts';
+import { nodeMetrics } from '../../../observability/node-metrics.ts';
 import { type LogServiceOptions, openShippedLog } from '../../../observability/shipped-log.ts';
 import { givenDatabase, refuseWithoutRights } from '../../database.ts';
 import { stopSignal, Teardown } from '../../shutdown.ts';
@@ -110,7 +111,7 @@ function keysOfFile(path: string): TokenKeys {
 
 function numbers() {
   const metrics = new Registry();
-  collectDefaultMetrics({ register: metrics });
+  nodeMetrics(metrics);
   const replies = new Counter({
     name: 'troupe_registry_replies_total',
     help: 'Replies by status',
