@@ -18,15 +18,14 @@ import { spawn, stop, stopped } from '../verbs.ts';
 import { AskDeduplicator } from './ask-deduplicator.ts';
 import { AskCancels, failed, lostOnTheWay, tooLarge, unreadable } from './asks.ts';
 import { DurableTimers } from './durable-timers.ts';
-import { Echo } from './echo.ts';
-import { CROWD, newsOfGone } from './gone-nodes.ts';
+import { CROWD, GoneNodes } from './gone-nodes.ts';
 import { PlacementNode } from './node.ts';
 import { type NodeBus, TIMINGS, type Timings } from './node-options.ts';
 import { PlacedEntities, type PlacedInbound } from './placed-entities.ts';
 import type { ClusterContext, PlacedKind } from './placed-kind.ts';
 import { inTrace, RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';
-import { type CauseCodec, packAnswer, readAsk, readCancel, readGone, readRefNews, readTell } from './wire.ts';
+import { type CauseCodec, packAnswer, readAsk, readCancel, readRefNews, readTell } from './wire.ts';
 
 export interface ClusterOptions {
   /** What the cluster's own actors live under. */
@@ -53,7 +52,6 @@ export interface ClusterOptions {
 /** Problems with messages of others are logged once a minute for each sender. */
 const COMPLAIN_EVERY_MS = 60_000;
 const MAX_COMPLAINTS = 1000;
-const NOTHING = new Uint8Array();
 /** What a beat that was asked for takes, with its pause before, and some. */
 const LEARN_MS = 500;
 
@@ -64,7 +62,7 @@ const LEARN_MS = 500;
  *   <prefix>.<node>.ask    an ask for an entity, answered by reply         .tell  a message for an entity
  *   <prefix>.<node>.cancel the asker of an ask gave up
  *   <prefix>.<node>.ref    a message for a ref that left this node         .hold, .ended   who holds it, and its end
- *   <prefix>.<node>.look   shards are free, or nodes are gone: look        .echo  to oneself: is the bus there?
+ *   <prefix>.<node>.look   something has changed: beat early               .echo  to oneself: is the bus there?
  */
 export class Cluster implements ClusterContext {
   readonly node: PlacementNode;
@@ -85,8 +83,13 @@ export class Cluster implements ClusterContext {
   readonly #cancels = new AskCancels();
   readonly #acquired = new Map<string, Set<() => void>>();
   readonly #complaints = new Map<string, number>();
+  readonly #gone: GoneNodes;
   readonly #beatMs: number;
-  readonly #echo: Echo;
+  readonly #echoMs: number;
+  #echoed = performance.now();
+  /** Echoes in a row that did not come. */
+  #missed = 0;
+  #echoing = false;
   #closed = false;
   #nextAsk = 1;
 
@@ -101,22 +104,14 @@ export class Cluster implements ClusterContext {
     this.#parent = spawn<null, never>(options.parent, (state) => state, { kind: 'placement' });
     this.refs = new RefExchange({ parent: this.#parent, self: self.id, log, send: this.send.bind(this) });
     this.#beatMs = timings?.beatMs ?? TIMINGS.beatMs;
-    this.#echo = new Echo({
-      bus,
-      subject: this.subject(self.id, 'echo'),
-      beatMs: this.#beatMs,
-      onMissed: (error) => {
-        if (!this.#closed) this.complain(self.id, error, 'this node does not reach itself over the bus');
-      },
-    });
+    this.#echoMs = 2 * this.#beatMs;
     this.node = new PlacementNode({
       self,
       store,
       log,
       ...(shards === undefined ? {} : { shards }),
       ...(timings === undefined ? {} : { timings }),
-      // A node alone in the cluster has nobody to reach, nor to give its shards to.
-      isWell: () => this.node.view.nodes.size === 0 || this.#echo.isHeard,
+      isWell: () => this.#isReached(),
       hooks: {
         stopEntities: (given) => this.#stopEntities(given),
         onAcquired: (leases) => {
@@ -125,16 +120,18 @@ export class Cluster implements ClusterContext {
             for (const handler of this.#acquired.get(service) ?? []) handler();
         },
         onFreed: (ids) => {
-          for (const id of ids) this.send(id, 'look', NOTHING);
+          for (const id of ids) this.send(id, 'look', new Uint8Array());
         },
         onView: (gone) => {
-          this.#forget(gone);
-          const news = newsOfGone(this.node.view, gone);
-          for (const id of news?.told ?? []) this.send(id, 'look', news?.data ?? NOTHING);
-          void this.#echo.send();
+          this.#cancels.onGone(gone);
+          this.#gone.onView(gone);
+          this.refs.onView(gone, (id) => this.node.view.lives(id));
+          this.#flush();
+          void this.#echo();
         },
       },
     });
+    this.#gone = new GoneNodes(this.node.view, (id, news) => this.send(id, 'look', news));
     this.#post = bus.subscribe(`${this.#prefix}.${self.id}.>`, (message) => this.#receive(message), {
       drains: true,
     });
@@ -142,7 +139,7 @@ export class Cluster implements ClusterContext {
 
   /** Begins to beat; resolves once this node holds what was free. Place all kinds before. */
   async join(): Promise<void> {
-    this.#echo.begin();
+    this.#echoed = performance.now();
     await this.node.start();
     this.timers.start();
   }
@@ -212,7 +209,7 @@ export class Cluster implements ClusterContext {
     const others = [...this.node.view.nodes.keys()];
     if (others.length === 0 || this.#closed) return;
     const isCrowd = others.length > CROWD;
-    if (!isCrowd) for (const id of others) this.send(id, 'look', NOTHING);
+    if (!isCrowd) for (const id of others) this.send(id, 'look', new Uint8Array());
     await pause(isCrowd ? LEARN_MS + this.#beatMs : LEARN_MS);
   }
 
@@ -262,21 +259,28 @@ export class Cluster implements ClusterContext {
     this.log.warn({ node, error: errorText(error, 'unknown') }, message);
   }
 
-  /** The view is another: these nodes are gone, and whatever waits for an owner may go on. */
-  #forget(gone: readonly string[]): void {
-    this.#cancels.onGone(gone);
-    this.refs.onView(gone, (id) => this.node.view.lives(id));
-    this.#flush();
+  #isReached(): boolean {
+    // A node alone in the cluster has nobody to reach, nor to give its shards to. One that is missing may have come
+    // while this process stood still.
+    if (this.node.view.nodes.size === 0 || this.#missed < 2) return true;
+    return performance.now() - this.#echoed <= this.#echoMs;
   }
 
-  /** Another node asks to look: it has freed shards, or it says which nodes are gone. */
-  #look(data: Uint8Array): void {
-    if (data.byteLength === 0) {
-      this.node.look();
-      return;
+  /** Whether what others send would reach us: we are one of those who send. */
+  async #echo(): Promise<void> {
+    if (this.#echoing) return;
+    this.#echoing = true;
+    const sent = performance.now();
+    try {
+      await this.bus.request(this.subject(this.node.self.id, 'echo'), new Uint8Array(), this.#echoMs / 2);
+      this.#echoed = sent;
+      this.#missed = 0;
+    } catch (error) {
+      this.#missed += 1;
+      if (!this.#closed) this.complain(this.node.self.id, error, 'this node does not reach itself over the bus');
+    } finally {
+      this.#echoing = false;
     }
-    const gone = this.node.heard(readGone(data));
-    if (gone.length > 0) this.#forget(gone);
   }
 
   #flush(): void {
@@ -302,8 +306,8 @@ export class Cluster implements ClusterContext {
       else if (verb === 'hold') this.refs.onHold(readRefNews(data));
       else if (verb === 'ended') this.refs.onEnded(readRefNews(data));
       else if (verb === 'cancel') this.#cancels.cancel(readCancel(data));
-      else if (verb === 'look') this.#look(data);
-      else if (verb === 'echo' && reply !== undefined) this.bus.publish(reply, NOTHING);
+      else if (verb === 'look' && this.#gone.isNews(data)) this.node.look();
+      else if (verb === 'echo' && reply !== undefined) this.bus.publish(reply, new Uint8Array());
     } catch (error) {
       this.complain(subject, error, 'refused a message of another node');
       if (verb !== 'ask' || reply === undefined) return;

@@ -122,16 +122,6 @@ export class PlacementNode {
     this.#schedule(this.#timings.beatMs);
   }
 
-  /**
-   * Another node's beat found that these live no more. What is free now is taken at once; the store decides whether it
-   * is. Returns those that were thought to live.
-   */
-  heard(gone: readonly string[]): string[] {
-    const news = this.view.remove(gone);
-    if (news.length > 0 && this.#alive()) this.#background(this.#takeFree());
-    return news;
-  }
-
   /** Looks early: something is not where it was thought to be. */
   look(): void {
     if (this.#running) this.#schedule(Math.max(0, this.#lastBeat + this.#timings.lookMs - this.#now()));

@@ -27,8 +27,6 @@ export class ClusterView {
   /** The services whose shards this node may hold. */
   #offered: readonly string[] = [];
   #known: Known = { stamp: '', mark: '' };
-  /** Nodes were taken out that no beat has missed yet: the next one must bring all. */
-  #isPartial = false;
 
   constructor(self: NodeInfo, count: number) {
     this.#self = self;
@@ -54,18 +52,7 @@ export class ClusterView {
     }
     this.#offered = offered;
     for (const shard of view.shards) this.note(shard);
-    if (view.nodes !== undefined) this.#isPartial = false;
-    this.#known = { stamp: this.#isPartial ? '' : view.stamp, mark: view.mark };
-    return gone;
-  }
-
-  /** Takes out nodes that another called gone, until a beat says otherwise. Returns those that were in. */
-  remove(ids: readonly string[]): string[] {
-    const gone = ids.filter((id) => this.nodes.delete(id));
-    if (gone.length === 0) return gone;
-    this.#isPartial = true;
-    this.#known = { ...this.#known, stamp: '' };
-    for (const assigned of this.#assigned.values()) assigned.isOutdated = true;
+    this.#known = { stamp: view.stamp, mark: view.mark };
     return gone;
   }
 

@@ -2,28 +2,28 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { NodeInfo } from '../../proto/ports/placement.ts';
-import { CROWD, newsOfGone } from '../../supervision/placement/gone-nodes.ts';
+import { CROWD, GoneNodes } from '../../supervision/placement/gone-nodes.ts';
 import { ClusterView } from '../../supervision/placement/view.ts';
-import { packGone, readGone } from '../../supervision/placement/wire.ts';
+import { packGone } from '../../supervision/placement/wire.ts';
 import { type Member, openAccountNodes, SHARDS } from '../support/placement/account-nodes.ts';
 import { until } from '../support/until.ts';
 
-const STAMP = 'a list of nodes';
-const NO_SHARDS = { stamp: STAMP, mark: '', drainAsked: false, shards: [] };
+const NO_SHARDS = { stamp: '', mark: '', drainAsked: false, shards: [] };
 
 function node(id: string): NodeInfo {
   return { id, roles: ['bank'], version: 'test', address: id, draining: false, weight: 1 };
 }
 
-/** The view of `self` among so many others, `n0`, `n1` and so on, and whom it tells that some are gone. */
+/** The view of `self` among so many others, `n0`, `n1` and so on, with what it tells them. */
 function among(count: number) {
   const view = new ClusterView(node('self'), SHARDS);
   const others = Array.from({ length: count }, (_, n) => node(`n${n}`));
-  const beat = (nodes: readonly NodeInfo[] | undefined) => view.update({ ...NO_SHARDS, nodes }, ['bank']);
-  beat(others);
-  const left = (...ids: string[]) => beat(others.filter(({ id }) => !ids.includes(id)));
-  const told = (gone: string[]) => [...(newsOfGone(view, gone)?.told ?? [])];
-  return { view, beat, left, told };
+  view.update({ ...NO_SHARDS, nodes: others }, ['bank']);
+  const told: string[] = [];
+  const news = new GoneNodes(view, (id) => told.push(id));
+  const lose = (...ids: string[]) =>
+    news.onView(view.update({ ...NO_SHARDS, nodes: others.filter(({ id }) => !ids.includes(id)) }, ['bank']));
+  return { view, told, news, lose };
 }
 
 test('when a node dies, the first to see it makes the others look: nobody waits for a beat of its own', async (t) => {
@@ -52,44 +52,35 @@ test('when a node dies, the first to see it makes the others look: nobody waits 
 
 test('all are told where they are few; of many, those who should hold what the node held', () => {
   const few = among(3);
-  assert.deepEqual(few.told(few.left('n1')), ['n0', 'n2']);
+  few.lose('n1');
+  assert.deepEqual(few.told, ['n0', 'n2']);
 
   const many = among(CROWD + 2);
   for (const shard of [3, 4]) many.view.note({ service: 'bank', shard, owner: 'n1', epoch: 1 });
   many.view.note({ service: 'bank', shard: 5, owner: 'n2', epoch: 1 });
-  const told = many.told(many.left('n1'));
+  many.lose('n1');
   const heirs = [3, 4].map((shard) => many.view.assignment('bank')[shard]).filter((id) => id !== 'self');
-  assert.deepEqual(new Set(told), new Set(heirs));
-  assert.ok(told.length <= 2);
+  assert.deepEqual(new Set(many.told), new Set(heirs));
+  assert.ok(many.told.length <= 2);
 });
 
-test('what another told is no news at the next beat', () => {
-  const { view, left, told } = among(3);
-  assert.deepEqual(view.remove(['n1', 'nobody']), ['n1']);
-  assert.deepEqual(view.remove(['n1']), []);
-  assert.deepEqual(told(left('n1')), []);
+test('what another told is not told on, and makes nobody look who knows it', () => {
+  const { told, news, lose } = among(3);
+  assert.equal(news.isNews(packGone(['n1'])), true);
+  lose('n1');
+  assert.deepEqual(told, []);
+  assert.equal(news.isNews(packGone(['n1'])), false);
+  assert.equal(news.isNews(new Uint8Array()), true, 'a message without a reason is one');
 });
 
 test('who finds most of them gone tells nobody', () => {
-  const { left, told } = among(3);
-  assert.deepEqual(told(left('n0', 'n1')), []);
-});
-
-test('a node that was called gone and lives is back after a beat, also one that was under way', () => {
-  const { view, beat } = among(3);
-  view.remove(['n1']);
-  assert.equal(view.lives('n1'), false);
-  // The answer to what was asked before the news: nothing has changed since.
-  beat(undefined);
-  assert.equal(view.lives('n1'), false);
-  assert.equal(view.known.stamp, '', 'the next beat brings all');
-  beat([node('n0'), node('n1'), node('n2')]);
-  assert.equal(view.lives('n1'), true);
-  assert.equal(view.known.stamp, STAMP);
+  const { told, lose } = among(3);
+  lose('n0', 'n1');
+  assert.deepEqual(told, []);
 });
 
 test('news that cannot be read is refused', () => {
-  assert.deepEqual(readGone(packGone(['n1', 'n2'])), ['n1', 'n2']);
-  for (const text of ['', '[', '{"v":1}', '{"v":1,"g":[1]}'])
-    assert.throws(() => readGone(Buffer.from(text)), { code: 'unknown_format' });
+  const { news } = among(1);
+  for (const text of ['[', '{"v":1}', '{"v":1,"g":[1]}'])
+    assert.throws(() => news.isNews(Buffer.from(text)), { code: 'unknown_format' });
 });

@@ -139,8 +139,6 @@ const step = fc.oneof(
       n: node,
     }),
   },
-  // Whether it is true or not.
-  { weight: 8, arbitrary: fc.record({ what: fc.constant('hear' as const), n: node, gone: node }) },
   { weight: 1, arbitrary: fc.record({ what: fc.constant('leave' as const), n: node }) },
 );
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
@@ -160,9 +158,6 @@ function act(simulation: Simulation, one: Step): void {
       return;
     case 'write':
       if (acts && 'shard' in one) void simulation.write(n, one.shard);
-      return;
-    case 'hear':
-      if (acts && 'gone' in one) simulation.nodes[n]?.heard([NAMES[one.gone] ?? '']);
       return;
     case 'freeze':
       simulation.frozen.add(n);
