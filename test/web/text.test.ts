@@ -2,7 +2,22 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addressOfPort, addressOfSite } from '../../client/index.ts';
-import { ago, bytesOf, megabytes, span, spanExactly } from '../../web/core/format.ts';
+import {
+  ago,
+  bytesOf,
+  clockTime,
+  count,
+  dateOf,
+  dayOf,
+  decimal,
+  exactTime,
+  megabytes,
+  minuteTime,
+  percent,
+  span,
+  spanExactly,
+} from '../../web/core/format.ts';
+import { byName } from '../../web/core/name-order.ts';
 import { isOwnPath } from '../../web/core/own-path.ts';
 import { plainText, styled } from '../../web/screens/container/log/sgr.ts';
 
@@ -38,6 +53,56 @@ test('figures have units, and the unit of what they are of', () => {
   assert.equal(megabytes(1536), '1.5 GB');
   assert.equal(bytesOf(318 * mib, 512 * mib), '318 of 512 MB');
   assert.equal(bytesOf(1.94 * 1024 * mib, 5 * 1024 * mib), '1.9 of 5 GB');
+  assert.deepEqual([0, 7.4, 999.5, 1_234, 65_536, 1_234_567].map(count), [
+    ...['0', '7', '1,000', '1,234', '65,536', '1,234,567'],
+  ]);
+  assert.deepEqual([0, 0.04, 0.25, 2, 1_234.56, -1.5].map(decimal), ['0', '0', '0.3', '2', '1,234.6', '-1.5']);
+  assert.deepEqual([0, 0.125, 1].map(percent), ['0 %', '13 %', '100 %']);
+});
+
+test('figures and times are those that the runtime writes for English', () => {
+  for (let n = 0; n < 2_000; n++) {
+    const value = n * n * 0.37;
+    assert.equal(count(value), new Intl.NumberFormat('en', { maximumFractionDigits: 0 }).format(value));
+    assert.equal(decimal(value), new Intl.NumberFormat('en', { maximumFractionDigits: 1 }).format(value));
+    const time = Date.UTC(2026, 0, n, n, n);
+    assert.equal(minuteTime(time), written({ dateStyle: 'medium', timeStyle: 'short' }, time));
+    assert.equal(dateOf(time), written({ dateStyle: 'medium' }, time));
+    assert.equal(dayOf(time), written({ weekday: 'long', day: 'numeric', month: 'long' }, time));
+    assert.equal(clockTime(time), written({ hour: '2-digit', minute: '2-digit' }, time));
+  }
+});
+
+const written = (how: Intl.DateTimeFormatOptions, time: number) => new Intl.DateTimeFormat('en-GB', how).format(time);
+
+test('an exact time has the zone of the browser', (t) => {
+  const { TZ } = process.env;
+  t.after(() => {
+    if (TZ === undefined) delete process.env.TZ;
+    else process.env.TZ = TZ;
+  });
+  for (const [zone, text] of [
+    ['UTC', '31 Jan 2030, 12:00:07 UTC'],
+    ['Europe/Berlin', '31 Jan 2030, 13:00:07 UTC+1'],
+    ['Asia/Kolkata', '31 Jan 2030, 17:30:07 UTC+5:30'],
+    ['America/St_Johns', '31 Jan 2030, 08:30:07 UTC-3:30'],
+  ] as const) {
+    process.env.TZ = zone;
+    assert.equal(exactTime(Date.UTC(2030, 0, 31, 12, 0, 7)), text);
+  }
+});
+
+test('containers are in the order of their names without regard to case, equal ones by their ids', () => {
+  const list = [
+    { name: 'web', id: '2' },
+    { name: 'Build', id: '1' },
+    { name: 'api', id: '3' },
+    { name: 'Web', id: '1' },
+  ];
+  assert.deepEqual(
+    list.sort(byName).map(({ name }) => name),
+    ['api', 'Build', 'Web', 'web'],
+  );
 });
 
 test('times are short, and exact where they are long', () => {

@@ -24,7 +24,7 @@ export function finished(): Plugin {
       for (const name of readdirSync(join(folder, 'assets')))
         if (name.endsWith('.css')) putLayersFirst(join(folder, 'assets', name));
       const page = join(folder, 'index.html');
-      writeFileSync(page, withIntegrity(readFileSync(page, 'utf8'), folder));
+      writeFileSync(page, withFonts(withIntegrity(readFileSync(page, 'utf8'), folder), folder));
       for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' }))
         if (COMPRESSIBLE.has(extname(name))) compress(join(folder, name));
     },
@@ -44,6 +44,18 @@ function withIntegrity(html: string, folder: string): string {
       .digest('base64');
     return `${tag} integrity="sha384-${hash}"`;
   });
+}
+
+/**
+ * The fonts are loaded beside the script. A page that finds them in its sheet asks when it draws its first words, looks
+ * for other fonts meanwhile, and draws everything again.
+ */
+function withFonts(html: string, folder: string): string {
+  const fonts = readdirSync(join(folder, 'assets')).filter((name) => name.endsWith('.woff2'));
+  const tags = fonts.map(
+    (name) => `<link rel="preload" as="font" type="font/woff2" crossorigin href="/assets/${name}">`,
+  );
+  return html.replace('</head>', `  ${tags.join('\n    ')}\n  </head>`);
 }
 
 function compress(path: string): void {

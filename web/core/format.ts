@@ -1,38 +1,33 @@
-/** Figures and times as people read them. */
+/**
+ * Figures and times as people read them. They are written here, not by `Intl`: the first formatter of a new page takes
+ * as long as the rest of its script (docs/engineering/trials.md, "Console").
+ */
+import { t } from '../text/text.ts';
+
 const MIB = 1024 * 1024;
 const GIB = 1024 * MIB;
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
-const tenths = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
-const exact = new Intl.DateTimeFormat('en-GB', {
-  day: 'numeric',
-  month: 'short',
-  year: 'numeric',
-  hour: '2-digit',
-  minute: '2-digit',
-  second: '2-digit',
-  timeZoneName: 'short',
-});
-const minute = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
-const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
-const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
-const date = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium' });
-const weekday = new Intl.DateTimeFormat('en-GB', { weekday: 'long', day: 'numeric', month: 'long' });
+/** `1,234`: rounded to so many digits after the point, of which a lone 0 is left out. */
+function figure(value: number, digits: number): string {
+  const [whole = '', part = '0'] = value.toFixed(digits).split('.');
+  const grouped = whole.replace(/\B(?=(?:\d{3})+$)/g, ',');
+  return part === '0' ? grouped : `${grouped}.${part}`;
+}
 
-export const count = (value: number): string => whole.format(value);
+export const count = (value: number): string => figure(value, 0);
 
 /** `318 MB`, `1.9 GB`. */
 function bytes(value: number): string {
-  return value >= GIB ? `${tenths.format(value / GIB)} GB` : `${whole.format(value / MIB)} MB`;
+  return value >= GIB ? `${decimal(value / GIB)} GB` : `${figure(value / MIB, 0)} MB`;
 }
 
 /** `318 of 512 MB`: both in the unit of the second. */
 export function bytesOf(value: number, most: number): string {
   const [unit, name] = most >= GIB ? [GIB, 'GB'] : [MIB, 'MB'];
-  return `${tenths.format(round(value / unit))} of ${tenths.format(most / unit)} ${name}`;
+  return `${decimal(round(value / unit))} of ${decimal(most / unit)} ${name}`;
 }
 
 function round(value: number): number {
@@ -40,10 +35,10 @@ function round(value: number): number {
 }
 
 export const megabytes = (mb: number): string => bytes(mb * MIB);
-export const gigabytes = (gb: number): string => `${tenths.format(gb)} GB`;
+export const gigabytes = (gb: number): string => `${decimal(gb)} GB`;
 
 /** A share of 1. */
-export const percent = (share: number): string => `${whole.format(share * 100)} %`;
+export const percent = (share: number): string => `${figure(share * 100, 0)} %`;
 
 /** `40 s`, `12 min`, `3 h`, `6 days`. */
 export function span(ms: number): string {
@@ -87,7 +82,7 @@ export function sentenceOf(message: string): string {
 export function ago(time: number, at: number): string {
   const age = at - time;
   if (age < MINUTE * 1000) return 'now';
-  return age < 7 * DAY * 1000 ? span(age) : day.format(time);
+  return age < 7 * DAY * 1000 ? span(age) : dayAndMonth(new Date(time));
 }
 
 /** `2030-01-31T12:00`, by the clock of this browser: what a field for a date and a time holds. */
@@ -95,11 +90,45 @@ export function minuteOf(time: number): string {
   return new Date(time - new Date(time).getTimezoneOffset() * MINUTE * 1000).toISOString().slice(0, 16);
 }
 
-/** With the zone: `31 Jan 2030, 12:00:07 UTC`. */
-export const exactTime = (time: number): string => exact.format(time);
+/** `31 Jan 2030, 12:00:07 UTC`: by the clock of this browser, with its zone. */
+export function exactTime(time: number): string {
+  const at = new Date(time);
+  return `${dateOf(time)}, ${clockTime(time)}:${two(at.getSeconds())} ${zone(at)}`;
+}
+
 /** `31 Jan 2030, 12:00`. */
-export const minuteTime = (time: number): string => minute.format(time);
-export const clockTime = (time: number): string => clock.format(time);
-export const decimal = (value: number): string => tenths.format(value);
-export const dateOf = (time: number): string => date.format(time);
-export const dayOf = (time: number): string => weekday.format(time);
+export const minuteTime = (time: number): string => `${dateOf(time)}, ${clockTime(time)}`;
+
+/** `12:00`. */
+export function clockTime(time: number): string {
+  const at = new Date(time);
+  return `${two(at.getHours())}:${two(at.getMinutes())}`;
+}
+
+/** With one digit after the point, unless it is 0. */
+export const decimal = (value: number): string => figure(value, 1);
+
+/** `31 Jan 2030`. */
+export function dateOf(time: number): string {
+  const at = new Date(time);
+  return `${dayAndMonth(at)} ${at.getFullYear()}`;
+}
+
+/** `Thursday 31 January`. */
+export function dayOf(time: number): string {
+  const at = new Date(time);
+  return `${t.calendar.days[at.getDay()]} ${at.getDate()} ${t.calendar.months[at.getMonth()]}`;
+}
+
+const dayAndMonth = (at: Date): string => `${at.getDate()} ${t.calendar.shortMonths[at.getMonth()]}`;
+
+/** `UTC`, `UTC+1`, `UTC-3:30`. */
+function zone(at: Date): string {
+  const ahead = -at.getTimezoneOffset();
+  if (ahead === 0) return 'UTC';
+  const minutes = Math.abs(ahead);
+  const part = minutes % 60;
+  return `UTC${ahead < 0 ? '-' : '+'}${Math.floor(minutes / 60)}${part === 0 ? '' : `:${two(part)}`}`;
+}
+
+const two = (value: number): string => String(value).padStart(2, '0');

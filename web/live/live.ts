@@ -1,6 +1,7 @@
 /** What is true now, as the platform tells it: the signals that all screens show. */
 import { effect, type ReadonlySignal, signal } from '@preact/signals';
 import type { Container, TroupeError, UserNotification } from '../../client/index.ts';
+import { whenIdle } from '../core/idle.ts';
 import { asTroupeError, client, refusedLogins } from '../core/platform.ts';
 import { session } from '../core/session.ts';
 import type { LinkState, LiveMessage, UsagePoint } from './messages.ts';
@@ -45,20 +46,32 @@ export function startLive(): void {
   let first: ReturnType<typeof firstList> | undefined = firstList();
   effect(() => {
     const now = session.value;
-    source?.close();
-    source = undefined;
-    if (now.state !== 'unknown') {
-      if (now.state === 'active') void first?.then(takeFirst);
-      first = undefined;
-    }
-    if (now.state !== 'active') {
-      if (now.state === 'none') forget();
-      return;
-    }
+    if (now.state === 'unknown') return;
+    const asked = first;
+    first = undefined;
+    if (now.state === 'none') forget();
+    if (now.state !== 'active') return;
     if (userId !== now.person.userId) forget();
     userId = now.person.userId;
-    source = openSource(userId, take);
-    void fetchRecent();
+    let isOver = false;
+    const follow = () => {
+      if (isOver) return;
+      source = openSource(userId, take);
+      void fetchRecent();
+    };
+    if (asked === undefined) follow();
+    else
+      void asked.then((list) => {
+        if (isOver) return;
+        containerList.value ??= list;
+        // The list is drawn first: the worker that follows the platform would start on the same processors.
+        whenIdle(follow);
+      });
+    return () => {
+      isOver = true;
+      source?.close();
+      source = undefined;
+    };
   });
   addEventListener('online', wake);
   document.addEventListener('visibilitychange', () => {
@@ -72,11 +85,6 @@ function firstList(): Promise<readonly Container[] | undefined> {
     (reply) => reply.containers,
     () => undefined,
   );
-}
-
-/** What the stream has told is newer. */
-function takeFirst(list: readonly Container[] | undefined): void {
-  if (session.peek().state === 'active') containerList.value ??= list;
 }
 
 /** Puts a container in the list as an answer has it, before the stream tells it. */

@@ -20,6 +20,7 @@ import {
 import type { Container } from '../../client/index.ts';
 import { troupeLine } from '../core/command.ts';
 import { findOnPage, hasLetterKeys, keyOf, setLetterKeys } from '../core/keys.ts';
+import { byName } from '../core/name-order.ts';
 import { ACCESS, MAIN, PLATFORM, SETTINGS } from '../core/places.ts';
 import { call } from '../core/platform.ts';
 import { isReadOut, setReadOut } from '../core/read-out.ts';
@@ -54,7 +55,7 @@ export interface PaletteDeed {
 
 /** All, those of the container on the page first. */
 export function paletteDeeds(path: string): PaletteDeed[] {
-  const own = [...(containers.value ?? [])].sort((a, b) => a.name.localeCompare(b.name));
+  const own = [...(containers.value ?? [])].sort(byName);
   const isHere = ({ id }: Container) => path.startsWith(`/containers/${id}`);
   const here = own.filter(isHere).flatMap(deedsOfContainer);
   const others = own.filter((one) => !isHere(one)).flatMap(deedsOfContainer);

@@ -6,11 +6,11 @@ import type { ComponentType } from 'preact';
 import type { ScreenProps } from '../core/router.ts';
 import { Containers } from '../screens/containers/containers.tsx';
 
-/** An address and its screen. */
-export interface ScreenRoute {
-  readonly pattern: string;
-  readonly load: () => Promise<ComponentType<ScreenProps>>;
-}
+/** An address and its screen: one that is loaded, or one that is there. */
+export type ScreenRoute = { readonly pattern: string } & (
+  | { readonly load: () => Promise<ComponentType<ScreenProps>> }
+  | { readonly screen: ComponentType<ScreenProps> }
+);
 
 const PLATFORM_ROUTES: readonly ScreenRoute[] = [
   {
@@ -27,7 +27,7 @@ const PLATFORM_ROUTES: readonly ScreenRoute[] = [
 export const ROUTES: readonly ScreenRoute[] = [
   ...PLATFORM_ROUTES,
   // The first page of most visits is there at once: a file of its own would need twenty that screens share.
-  { pattern: '/containers', load: async () => Containers },
+  { pattern: '/containers', screen: Containers },
   { pattern: '/containers/new', load: async () => (await import('../screens/create/create.tsx')).Create },
   { pattern: '/containers/:id', load: async () => (await import('../screens/container/workbench.tsx')).Workbench },
   {

@@ -30,7 +30,7 @@ export function Screen() {
   }, [route]);
   if (isHome) return null;
   if (found === undefined) return <Missing />;
-  const Shown = loaded.value.get(found.route);
+  const Shown = 'screen' in found.route ? found.route.screen : loaded.value.get(found.route);
   if (Shown !== undefined) return <Shown params={found.params} />;
   if (failed.value === undefined) return <main class="page" id="main" aria-busy="true" />;
   return (
@@ -41,7 +41,7 @@ export function Screen() {
 }
 
 async function load(route: ScreenRoute): Promise<void> {
-  if (loaded.value.has(route)) return;
+  if ('screen' in route || loaded.value.has(route)) return;
   failed.value = undefined;
   try {
     const shown = await loadFile(route.pattern, route.load);

@@ -1,5 +1,6 @@
 /** How long the list of containers takes from the navigation until it can be used, by somebody who is logged in. */
 import { loadavg } from 'node:os';
+import { pause } from '../pause.ts';
 import type { Cleanup } from '../temp.ts';
 import { type Waits, waitsOf } from './key-times.ts';
 import { openConsole } from './opened-console.ts';
@@ -30,6 +31,9 @@ const USABLE = `new Promise((resolve) => {
 })`;
 const BYTES = `performance.getEntries().reduce((sum, { transferSize = 0 }) => sum + transferSize, 0)`;
 
+/** Between a window's opening and the navigation: its own pages load meanwhile, and what the tab showed before ends, ms. */
+const SETTLED_MS = 2000;
+
 /** Loads the list so many times each way, through TLS on loopback. */
 export async function listLoads(t: Cleanup, times: number): Promise<ListLoads> {
   const console = await openConsole(t, {}, 'https');
@@ -52,6 +56,7 @@ export async function listLoads(t: Cleanup, times: number): Promise<ListLoads> {
       ['warm', warm],
     ] as const) {
       await tab.goto('about:blank');
+      await pause(SETTLED_MS, 'pace');
       await tab.goto(`${console.origin}/containers`, { waitUntil: 'commit' });
       taken.push(Number(await tab.evaluate(USABLE)));
       bytes[how] = Number(await tab.evaluate(BYTES));

@@ -1,7 +1,7 @@
 /** What a container uses: CPU, memory and disk of the last quarter of an hour. */
 import { useState } from 'preact/hooks';
 import type { Container } from '../../../client/index.ts';
-import { bytesOf, clockTime, percent } from '../../core/format.ts';
+import { bytesOf, clockTime, decimal, percent } from '../../core/format.ts';
 import { useHistory } from '../../live/history.ts';
 import { usage } from '../../live/live.ts';
 import type { UsagePoint } from '../../live/messages.ts';
@@ -15,8 +15,6 @@ const SHOWN_MS = 900_000;
 const MINUTE_MS = 60_000;
 /** Where the platform warns of a full disk, of 1. */
 const NEARLY_FULL = 0.9;
-
-const figure = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 
 export function UsagePlots({ container }: { readonly container: Container }) {
   const { id, memory_mb, storage_gb, instance_type } = container;
@@ -32,33 +30,33 @@ export function UsagePlots({ container }: { readonly container: Container }) {
       <div class="plots">
         <Plot
           name={t.container.cpu}
-          now={last === undefined ? '' : figure.format(Math.round((last.cpu / cpuMost) * 100))}
+          now={last === undefined ? '' : decimal(Math.round((last.cpu / cpuMost) * 100))}
           of={t.container.ofCores(t.sizes[instance_type])}
           points={points.map(({ at, cpu }) => ({ at, value: (cpu / cpuMost) * 100 }))}
           most={100}
           span={SHOWN_MS}
           hue={1}
-          format={figure.format}
+          format={decimal}
         />
         <Plot
           name={t.container.memory}
-          now={last === undefined ? '' : figure.format(rounded(last.memory / unit))}
-          of={t.containers.of(`${figure.format(memoryMost / unit)} ${unitName}`)}
+          now={last === undefined ? '' : decimal(rounded(last.memory / unit))}
+          of={t.containers.of(`${decimal(memoryMost / unit)} ${unitName}`)}
           points={points.map(({ at, memory }) => ({ at, value: memory }))}
           most={memoryMost}
           span={SHOWN_MS}
           hue={2}
-          format={(value) => figure.format(value / unit)}
+          format={(value) => decimal(value / unit)}
         />
         <Plot
           name={t.container.disk}
-          now={last === undefined ? '' : figure.format(last.disk / GIB)}
-          of={t.containers.of(`${figure.format(diskMost / GIB)} GB`)}
+          now={last === undefined ? '' : decimal(last.disk / GIB)}
+          of={t.containers.of(`${decimal(diskMost / GIB)} GB`)}
           points={points.map(({ at, disk }) => ({ at, value: disk }))}
           most={diskMost}
           span={SHOWN_MS}
           hue={3}
-          format={(value) => figure.format(value / GIB)}
+          format={(value) => decimal(value / GIB)}
           limit={NEARLY_FULL}
         />
       </div>

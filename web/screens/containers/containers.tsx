@@ -1,6 +1,7 @@
 /** The first page: the containers, as they are now, and what happened last. */
 import './containers.css';
 import { Box, Plus } from 'lucide';
+import { byName } from '../../core/name-order.ts';
 import { offer } from '../../live/facts.ts';
 import { containers, recent } from '../../live/live.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
@@ -63,10 +64,6 @@ export function Containers() {
       </div>
     </Page>
   );
-}
-
-function byName(a: { readonly name: string; readonly id: string }, b: { readonly name: string; readonly id: string }) {
-  return a.name.localeCompare(b.name) || a.id.localeCompare(b.id);
 }
 
 function Slots({ used, most }: { readonly used: number; readonly most: number }) {

@@ -15,6 +15,14 @@ const plural = (many: number, one: string, more: string) => (many === 1 ? `1 ${o
 
 export const COMMON = {
   product: 'Troupe',
+  calendar: {
+    days: ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'],
+    months: [
+      ...['January', 'February', 'March', 'April', 'May', 'June'],
+      ...['July', 'August', 'September', 'October', 'November', 'December'],
+    ],
+    shortMonths: ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sept', 'Oct', 'Nov', 'Dec'],
+  },
   shell: {
     main: 'Main',
     short: 'Main, short',
