@@ -31,6 +31,9 @@ export const link: ReadonlySignal<LinkState> = linkState;
 /** How many notifications nobody has read. */
 export const unread = signal(0);
 
+/** How long the stream waits for the first list, ms. */
+const MOST_WAIT_MS = 2000;
+
 let source: ReturnType<typeof openSource> | undefined;
 
 /** Tries lost connections again at once, those of this tab's terminals and logs as well. */
@@ -55,7 +58,7 @@ export function startLive(): void {
     userId = now.person.userId;
     let isOver = false;
     const follow = () => {
-      if (isOver) return;
+      if (isOver || source !== undefined) return;
       source = openSource(userId, take);
       void fetchRecent();
     };
@@ -67,8 +70,10 @@ export function startLive(): void {
         // The list is drawn first: the worker that follows the platform would start on the same processors.
         whenIdle(follow);
       });
+    const late = setTimeout(follow, MOST_WAIT_MS);
     return () => {
       isOver = true;
+      clearTimeout(late);
       source?.close();
       source = undefined;
     };
