@@ -48,11 +48,13 @@ export async function manyMessages(system: SystemRef, count: number): Promise<vo
 
 /** Makes and ends `count` actors, each with a name, a child, a watch, a timer and a message. */
 export async function manyLives(system: SystemRef, count: number): Promise<void> {
+  const done = { lived: 0, watched: 0 };
   const watcher = spawn<number, 'ended' | { readonly watch: Ref<string> }>(
     system,
     (ended, msg, ctx) => {
       if (msg === 'ended') return ended + 1;
       ctx.watch(msg.watch, () => 'ended');
+      done.watched++;
       return ended;
     },
     { initialState: 0 },
@@ -65,6 +67,7 @@ export async function manyLives(system: SystemRef, count: number): Promise<void>
         (_, _msg, ctx) => {
           spawn(ctx.self, () => undefined);
           ctx.after(60_000, 'never');
+          done.lived++;
           return undefined;
         },
         { name: `life-${made + i}` },
@@ -73,7 +76,9 @@ export async function manyLives(system: SystemRef, count: number): Promise<void>
       dispatch(ref, 'live');
       refs.push(ref);
     }
-    await new Promise((resolve) => setImmediate(resolve));
+    // Who is stopped before it has lived leaves a dead letter, and so does a watch too many: they would be counted.
+    const all = made + refs.length;
+    while (done.lived < all || done.watched < all) await new Promise((resolve) => setImmediate(resolve));
     for (const ref of refs) stop(ref);
     await Promise.all(refs.map((ref) => stopped(ref)));
   }
