@@ -1,6 +1,7 @@
 /** Commands in a container: the endpoint, and what goes over its socket as text. Bytes: docs/reference/streams.md. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
+import { wholeNumber, wholeNumberOf } from '../whole-number.ts';
 import { ofContainer } from './fields.ts';
 
 /** Most words of a command, and bytes of all of them together: a request's head has to hold them. */
@@ -11,14 +12,8 @@ const MAX_CELLS = 1000;
 const NO_NUL = /^[^\0]*$/;
 /** An id that a client chose for its command, at random; with `new` the platform chooses it. */
 const COMMAND_SESSION = /^(?:new|[A-Za-z0-9_-]{16,64})$/;
-/** A number of bytes. */
-const CURSOR = /^[0-9]{1,15}$/;
 
-const cellsSchema = z
-  .string()
-  .regex(/^[0-9]{1,4}$/, 'must be a whole number')
-  .transform(Number)
-  .pipe(z.int().min(1, 'must be at least 1').max(MAX_CELLS, `must be at most ${MAX_CELLS}`));
+const cellsSchema = wholeNumberOf({ min: 1, max: MAX_CELLS });
 
 export const execContainer = endpoint('execContainer', 'GET /compute/containers/{id}/exec', {
   ...ofContainer('update'),
@@ -45,7 +40,7 @@ export const execContainer = endpoint('execContainer', 'GET /compute/containers/
       /** Names the command: it outlives its connection, and is run once. */
       session: z.string().regex(COMMAND_SESSION, 'must be `new`, or 16 to 64 letters, digits, "_" or "-"').optional(),
       /** Joins the command again, from so many bytes of its output on. Nothing is run: `command` must not come too. */
-      since: z.string().regex(CURSOR, 'must be a number of bytes').transform(Number).optional(),
+      since: wholeNumber.optional(),
     })
     .refine(({ command, since }) => command.length > 0 || since !== undefined, {
       path: ['command'],

@@ -1,6 +1,7 @@
 /** What the endpoints of the compute service are made from: fields, limits and scopes of a container. */
 import { z } from 'zod';
 import { idSchema } from '../ids.ts';
+import { wholeNumberOf } from '../whole-number.ts';
 import { healthStateSchema } from './health.ts';
 
 /** Instance types: architecture and CPU cores. */
@@ -200,12 +201,7 @@ const DEFAULT_WAIT_SECONDS = 25;
 export const waitQuery = {
   /** `running`: until it runs and is not `starting` as to its health, or has failed, or is stopped. */
   wait: z.enum(['running']).optional(),
-  timeout: z
-    .string()
-    .regex(/^[0-9]{1,2}$/, 'must be a whole number')
-    .default(String(DEFAULT_WAIT_SECONDS))
-    .transform(Number)
-    .pipe(z.int().min(1, 'must be at least 1').max(MAX_WAIT_SECONDS, `must be at most ${MAX_WAIT_SECONDS}`)),
+  timeout: wholeNumberOf({ min: 1, max: MAX_WAIT_SECONDS }).default(DEFAULT_WAIT_SECONDS),
 } as const;
 export type ContainerView = z.input<typeof containerSchema>;
 export type ContainerCreatedView = z.input<typeof containerCreatedSchema>;

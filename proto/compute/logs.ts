@@ -1,6 +1,7 @@
 /** The log of a container: as a socket that follows it, and as text of what there is. Both have one path. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
+import { wholeNumberOf } from '../whole-number.ts';
 import { ofContainer } from './fields.ts';
 
 /** Newest lines that are sent unless asked for others. */
@@ -13,11 +14,7 @@ const SECONDS = /^(\d{1,11})(\.\d{1,9})?$/;
 
 const PATH = '/compute/containers/{id}/logs';
 
-const lines = z
-  .string()
-  .regex(/^[0-9]{1,6}$/, 'must be a whole number')
-  .transform(Number)
-  .pipe(z.int().max(MAX_LOG_TAIL, `must be at most ${MAX_LOG_TAIL}`));
+const lines = wholeNumberOf({ max: MAX_LOG_TAIL });
 
 const stamp = z
   .string()

@@ -84,7 +84,6 @@ export const updateContainer = endpoint('updateContainer', 'PATCH /compute/conta
       ...workloadFields,
       ...endingFields,
     })
-    .refine((body) => Object.keys(body).length > 0, { error: 'is missing: it is a string', path: ['name'] })
     .refine((body) => body.revision === undefined || !Object.keys(body).some((field) => OF_REVISION.includes(field)), {
       error: 'must come without an image and settings, which it brings: send others by a call of their own',
       path: ['revision'],

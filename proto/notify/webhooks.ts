@@ -91,9 +91,7 @@ export const getWebhook = endpoint('getWebhook', 'GET /api/notifications/webhook
 export const updateWebhook = endpoint('updateWebhook', 'PATCH /api/notifications/webhooks/{id}', {
   ...one,
   summary: 'Change a webhook. Disabling it drops what waits; enabling it forgets its failures',
-  body: z
-    .object({ url: target.optional(), categories: categoriesSchema.optional(), enabled: z.boolean().optional() })
-    .refine((body) => Object.values(body).some((value) => value !== undefined), 'must change something'),
+  body: z.object({ url: target.optional(), categories: categoriesSchema.optional(), enabled: z.boolean().optional() }),
   reply: webhookSchema,
   refuses: ['not_found', 'not_configured'],
 });

@@ -68,10 +68,30 @@ describe('the name', () => {
     assert.equal(socket.texts.length, 2, 'the same name again is no change');
   });
 
+  test('is kept by a change without fields, which writes nothing and tells nobody', async (t) => {
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    const socket = await compute.updates(ann);
+    const written = z.object({ xmin: z.string(), outbox: z.string(), audit: z.string() });
+    const state = () =>
+      compute.db.one(
+        written,
+        `select xmin::text as xmin, (select count(*) from outbox)::text as outbox,
+           (select count(*) from audit_log)::text as audit
+         from containers where id = $1`,
+        [id],
+      );
+    const [before, view, work] = [await state(), await compute.view(ann, id), [...compute.engine.calls]];
+    assert.deepEqual(await rename(compute, id, {}), view);
+    await refused('not_found', rename(compute, id, {}, bob));
+    await turns();
+    assert.deepEqual([await state(), compute.engine.calls, socket.texts.length], [before, work, 1]);
+  });
+
   test('is checked as at creation, and is its owner’s to change', async (t) => {
     const compute = await openCompute(t);
     const id = await compute.create(ann);
-    for (const body of [{}, { name: '' }, { name: '-x' }, { name: 'x'.repeat(64) }, { name: 'x', mounts: [] }])
+    for (const body of [{ name: '' }, { name: '-x' }, { name: 'x'.repeat(64) }, { name: 'x', mounts: [] }])
       await refused('invalid_request', (async () => rename(compute, id, body))());
     await refused('not_found', rename(compute, id, { name: 'mine' }, bob));
     assert.equal((await compute.view(ann, id)).name, 'box');

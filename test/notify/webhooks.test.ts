@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import { z } from 'zod';
 import { webhookAnswerSchema, webhookSchema } from '../../proto/notify/webhooks.ts';
+import { readAudit } from '../../storage/audit.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { webhookSender } from '../../transports/clients/webhooks/sender.ts';
 import { parseNetworks } from '../../transports/clients/webhooks/targets.ts';
@@ -200,7 +201,9 @@ test('a user has five webhooks, of their own alone, each for the categories it n
     assert.equal((await notify.request(bob, 'POST', `${HOOKS}/${all.id}${path}`)).status, 404, path);
   assert.equal((await notify.request(bob, 'DELETE', `${HOOKS}/${all.id}`)).status, 404);
   assert.equal((await notify.request(bob, 'PATCH', `${HOOKS}/${all.id}`, { enabled: false })).status, 404);
-  assert.equal((await notify.request(ann, 'PATCH', `${HOOKS}/${all.id}`, {})).status, 400);
+  const unchanged = await notify.request(ann, 'PATCH', `${HOOKS}/${all.id}`, {});
+  assert.deepEqual([unchanged.status, unchanged.json], [200, await notify.shown(ann, all.id)]);
+  assert.deepEqual(await readAudit(notify.db, { action: 'webhook.update', limit: 1 }), []);
 
   await notify.request(ann, 'PUT', '/api/notifications/mutes', { category: 'compute', scope: 'muted' });
   await notify.publish(ann, { title: 'muted', scope: 'muted' });

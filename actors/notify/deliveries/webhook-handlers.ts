@@ -96,7 +96,8 @@ export function webhookHandlers({ db, clock, deliveries }: NotifyDeps): readonly
       const { sender } = configured();
       const { id } = call.params;
       const { url, ...rest } = call.body;
-      await found(db, call, id);
+      const former = await found(db, call, id);
+      if (Object.values(call.body).every((value) => value === undefined)) return webhookView(former);
       if (url !== undefined) await look(call, sender, url);
       return db.tx(async (tx) => {
         if (!(await changeWebhook(tx, callerOf(call).userId, id, { url, ...rest }))) throw new Refusal('not_found');
