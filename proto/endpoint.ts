@@ -63,6 +63,13 @@ export function remainingMs(caller: Caller, now: number): number {
   return expiryMs(caller) - now;
 }
 
+/**
+ * How the limit on changes treats an endpoint. `counted`: what a caller may do so often. `removal`: it stops, deletes,
+ * closes or revokes, which no limit may keep an owner from; there is no more to remove than was made. `exempt`: it
+ * leaves nothing that grows without bound.
+ */
+type RateLimit = 'counted' | 'removal' | 'exempt';
+
 /** Which actor answers: an entity, keyed by the caller or a path parameter; without a key a pool or the only actor. */
 type ActorAddress =
   | { readonly kind: string; readonly key: 'caller' }
@@ -115,11 +122,8 @@ interface EndpointDefinition<P extends Shape, Q extends Shape, B extends Shape, 
   readonly bytes?: true;
   /** HTTP Basic credentials are read and handed to the handler, which proves them (only `/v2/token`). */
   readonly basic?: true;
-  /**
-   * Not counted among the user's changes: it leaves nothing that grows without bound, or it takes rights away, which
-   * whoever holds a stolen token must not keep its owner from.
-   */
-  readonly uncounted?: true;
+  /** Without it: `counted`, unless it only reads (GET) or asks for no login. Every removal says what it is. */
+  readonly rateLimit?: RateLimit;
   /**
    * Whether a call changes nothing, so that one whose actor is lost with its node may be handled again elsewhere.
    * Default: whether the method is GET.
@@ -153,9 +157,9 @@ export interface Endpoint<
 /** An endpoint of which the types do not matter. */
 export type AnyEndpoint = Endpoint;
 
-/** Whether a call of it is one of the changes that a user may make so many of in a minute. */
-export function isChange({ method, access, uncounted }: AnyEndpoint): boolean {
-  return method !== 'GET' && access !== 'none' && access !== 'challenge' && uncounted !== true;
+/** Whether the limit on changes holds for a call of it. */
+export function isRateLimited({ method, access, rateLimit = 'counted' }: AnyEndpoint): boolean {
+  return method !== 'GET' && access !== 'none' && access !== 'challenge' && rateLimit === 'counted';
 }
 
 /** Whether a call of it may be handled twice. */

@@ -1,6 +1,6 @@
 /** /openapi.json, made from the endpoint table: what is served is what is documented. */
 import { z } from 'zod';
-import { type AnyEndpoint, isChange } from './endpoint.ts';
+import { type AnyEndpoint, isRateLimited } from './endpoint.ts';
 import { ERRORS, type ErrorCode } from './errors.ts';
 import { KEY_PATTERN } from './kept-answers.ts';
 
@@ -211,7 +211,7 @@ export function refusals(endpoint: AnyEndpoint): ErrorCode[] {
   if (endpoint.access === 'token' && endpoint.scope !== undefined) codes.push('missing_scope');
   if (endpoint.params !== undefined) codes.push('not_found');
   if (endpoint.socket) codes.push('upgrade_required');
-  if (isChange(endpoint)) codes.push('too_many_changes');
+  if (isRateLimited(endpoint)) codes.push('too_many_changes');
   if (endpoint.idempotent !== undefined)
     codes.push('invalid_request', 'conflict', 'idempotency_key_in_use', 'idempotency_key_reused');
   codes.push(...(endpoint.refuses ?? []), 'internal', 'unavailable');

@@ -15,6 +15,7 @@ import { parsePool } from '../../transports/engines/common/subnets.ts';
 import { dockerProblem } from '../../transports/engines/docker/api/address.ts';
 import { parseTrusted } from '../../transports/wire/peer-address.ts';
 import { CliError } from './cli-error.ts';
+import { mailSender, smtpUrl } from './mail.ts';
 import { parseNatsUrls } from './nats-urls.ts';
 import { HOST_NAME } from './options.ts';
 import { MIN_SECRET_BYTES } from './shared-secrets.ts';
@@ -120,13 +121,6 @@ const webhookAllow = readBy(
   parseNetworks,
   'must be at most 64 networks or addresses such as 10.1.2.0/24 or fd00::/8, separated by commas',
 );
-
-/** Where the platform hands over mail. */
-const smtpUrl = accepted(
-  readSmtpUrl,
-  'must be smtp://[user:password@]host[:port], or smtps:// the same, with nothing after it',
-);
-const MAIL_ADDRESS = '[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9.-]{1,190}';
 
 /** Targets of routes, as addresses. */
 const pipelinedOrigins = list(
@@ -253,12 +247,11 @@ const variables = z.object({
   DNS_PROVIDER_URL: url('http', 'https'),
   WEBHOOK_ALLOW: webhookAllow.optional(),
   SMTP_URL: smtpUrl.optional(),
-  SMTP_FROM: matching(
-    new RegExp(`^(${MAIL_ADDRESS}|[A-Za-z0-9 ._-]{1,64} <${MAIL_ADDRESS}>)$`),
-    'must be an address such as notices@example.com, or Troupe <notices@example.com>',
-  ).optional(),
+  SMTP_FROM: mailSender.optional(),
   SMTP_INSECURE: z.literal('allow', 'must be allow, or absent').optional(),
-  CHANGES_PER_MINUTE: digits(/^[1-9][0-9]{0,5}$/, 'must be 1 to 999999').prefault('60'),
+  CHANGES_BURST: digits(/^[1-9][0-9]{0,5}$/, 'must be 1 to 999999').optional(),
+  CHANGES_PER_SECOND: digits(/^[1-9][0-9]{0,4}$/, 'must be 1 to 99999').optional(),
+  CHANGES_PER_MINUTE: digits(/^[1-9][0-9]{0,5}$/, 'must be 1 to 999999').optional(),
   SESSION_TTL: seconds.prefault('24h'),
   LEAVE_DELAY: leaveDelay.optional(),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
@@ -303,15 +296,6 @@ function accepts(read: (text: string) => unknown): (text: string) => boolean {
       return false;
     }
   };
-}
-
-function readSmtpUrl(text: string): URL {
-  const url = new URL(text);
-  const isOne = ['smtp:', 'smtps:'].includes(url.protocol) && url.hostname !== '' && /^\/?$/.test(url.pathname);
-  if (!isOne || url.search !== '' || url.hash !== '') throw new TypeError('not the address of a mail server');
-  decodeURIComponent(url.username);
-  decodeURIComponent(url.password);
-  return url;
 }
 
 function isTarget(text: string): boolean {

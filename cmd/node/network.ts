@@ -10,7 +10,7 @@ import type { ToolServer } from '../../proto/ports/tools.ts';
 import { containerOwner } from '../../storage/compute/containers.ts';
 import { computeNews } from '../../storage/compute/news.ts';
 import { api, type Pages, type RequestTrace } from '../../transports/api/api.ts';
-import type { Changes } from '../../transports/api/authentication.ts';
+import type { ChangeLimit } from '../../transports/api/change-limit.ts';
 import type { ClientAddress } from '../../transports/api/client-address.ts';
 import { dashboardPages, withCors } from '../../transports/api/cors.ts';
 import { cloudflare } from '../../transports/clients/cloudflare/provider.ts';
@@ -69,7 +69,7 @@ export function openNetwork(options: NetworkOptions): Promise<Service> {
 interface NetworkListenerOptions
   extends Pick<RoleParts, 'log' | 'environment' | 'domain' | 'authenticate' | 'streams'> {
   readonly port: number;
-  readonly changes?: Changes;
+  readonly changes?: ChangeLimit;
   readonly kept?: KeptAnswers;
   readonly pages: Pages;
   readonly onReply: (endpoint: string, status: number) => void;

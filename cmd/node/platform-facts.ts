@@ -11,6 +11,7 @@ import { MAX_MAPPINGS, MAX_OWNED_DOMAINS, networkEndpoints } from '../../proto/n
 import { notifyEndpoints } from '../../proto/notify/endpoints.ts';
 import { platformOpenapi } from '../../proto/platform-openapi.ts';
 import type { GatewayAddress } from '../../storage/gateway/gateway-address.ts';
+import { changePace } from '../config/change-pace.ts';
 import type { Environment } from '../config/config.ts';
 import { containersDomain } from '../config/containers-domain.ts';
 import { version } from '../config/program.ts';
@@ -45,6 +46,7 @@ export function imageArchitecture(): string | undefined {
 export function platformFacts(parts: FactsParts): Operations {
   const { environment, domain, architecture, gatewayAddress, hasOwnRegistry = false } = parts;
   const images = environment.REGISTRY_USER_MB;
+  const pace = changePace(environment);
   let made: ReturnType<typeof platformOpenapi> | undefined;
   // Few ask for it, and making it takes a fifth of a second of each start.
   const document = () =>
@@ -76,7 +78,8 @@ export function platformFacts(parts: FactsParts): Operations {
         hostnames: MAX_MAPPINGS,
         domains: MAX_OWNED_DOMAINS,
         files_mb: environment.FILES_MAX_MB,
-        changes_per_minute: environment.CHANGES_PER_MINUTE,
+        changes_per_minute: Math.floor(pace.perSecond * 60),
+        changes_burst: pace.burst,
         ...(hasOwnRegistry && images !== 0 ? { images_mb: images } : {}),
       },
     })),

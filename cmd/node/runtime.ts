@@ -14,6 +14,7 @@ import { listNodes } from '../../storage/placement/nodes.ts';
 import type { ServiceWithRole } from '../../storage/rights.ts';
 import { type SystemRef, start, stop, stopped } from '../../supervision/index.ts';
 import { type Authentication, openAuthentication } from '../../transports/api/authentication.ts';
+import { changePace } from '../config/change-pace.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 import { processMetrics } from '../observability/pages.ts';
@@ -155,7 +156,7 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
     clock: CLOCK,
     log,
     kept: keptAnswers(db, secret),
-    changesAMinute: environment.CHANGES_PER_MINUTE,
+    changePace: changePace(environment),
     onUse: (tokenId, at) => noteUse(lastUse, tokenId, at),
   });
   teardown.add('callers', () => callers.close());

@@ -82,6 +82,7 @@ export const adminPasswordLink = endpoint('adminPasswordLink', 'POST /api/admin/
 
 export const adminForgetKeys = endpoint('adminForgetKeys', 'DELETE /api/admin/users/{id}/keys', {
   ...ofUser,
+  rateLimit: 'removal',
   summary: 'Delete the security keys of a user who lost them: the password is enough then',
   reply: z.object({ keys: z.int() }),
   refuses: ['not_found'],
@@ -89,6 +90,7 @@ export const adminForgetKeys = endpoint('adminForgetKeys', 'DELETE /api/admin/us
 
 export const adminDisableUser = endpoint('adminDisableUser', 'POST /api/admin/users/{id}/disable', {
   ...ofUser,
+  rateLimit: 'removal',
   summary: 'Let a user in no more: sessions end, tokens open nothing; with `stop` their containers stop',
   query: z.object({ stop: flag(false) }),
   reply: z.object({ state: userStateSchema, changed: z.boolean(), containers: z.int() }),
@@ -104,6 +106,7 @@ export const adminEnableUser = endpoint('adminEnableUser', 'POST /api/admin/user
 
 export const adminRemoveUser = endpoint('adminRemoveUser', 'DELETE /api/admin/users/{id}', {
   ...ofUser,
+  rateLimit: 'removal',
   summary: 'Begin the removal of a user with all that is theirs, which the platform finishes by itself',
   reply: z.object({ state: userStateSchema, containers: z.int(), mappings: z.int() }),
   refuses: ['not_found', 'conflict'],
@@ -118,6 +121,7 @@ export const adminListSessions = endpoint('adminListSessions', 'GET /api/admin/u
 
 export const adminEndSessions = endpoint('adminEndSessions', 'DELETE /api/admin/users/{id}/sessions', {
   ...ofUser,
+  rateLimit: 'removal',
   summary: 'End all sessions of a user; API tokens go on',
   reply: z.object({ ended: z.int() }),
   refuses: ['not_found'],
@@ -189,6 +193,7 @@ export const adminDrainNode = endpoint('adminDrainNode', 'POST /api/admin/nodes/
 
 export const adminUndrainNode = endpoint('adminUndrainNode', 'DELETE /api/admin/nodes/{id}/drain', {
   ...common,
+  rateLimit: 'counted',
   summary: 'Let a node take its share again',
   params: z.object({ id: z.string().max(64) }),
   reply: drainReply,
@@ -224,6 +229,7 @@ export const adminAddRoute = endpoint('adminAddRoute', 'POST /api/admin/routes',
 
 export const adminDeleteRoute = endpoint('adminDeleteRoute', 'DELETE /api/admin/routes/{id}', {
   ...common,
+  rateLimit: 'removal',
   summary: "Remove an operator's route",
   params: z.object({ id: wholeNumber }),
   status: 204,

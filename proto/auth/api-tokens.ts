@@ -62,7 +62,7 @@ export const listTokens = endpoint('listTokens', 'GET /api/tokens', {
 
 export const deleteToken = endpoint('deleteToken', 'DELETE /api/tokens/{id}', {
   ...one,
-  uncounted: true,
+  rateLimit: 'removal',
   summary: 'Revoke an API token and close the streams opened with it',
   reply: done,
 });
@@ -110,7 +110,7 @@ export const setServiceAccountScopes = endpoint('setServiceAccountScopes', 'PUT 
 
 export const deleteServiceAccount = endpoint('deleteServiceAccount', 'DELETE /api/service-accounts/{id}', {
   ...one,
-  uncounted: true,
+  rateLimit: 'removal',
   summary: 'Delete a service account and revoke its tokens',
   reply: done,
 });

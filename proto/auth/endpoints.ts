@@ -76,7 +76,7 @@ export const MAX_SESSION_DAYS = 30;
 export const renewSession = endpoint('renewSession', 'POST /api/session/renew', {
   ...ofUser,
   notByKey: true,
-  uncounted: true,
+  rateLimit: 'exempt',
   summary: `Prolong the session that asks by a new token, at most until ${MAX_SESSION_DAYS} days after the login`,
   reply: z.object({ token: z.string(), expires_at: z.iso.datetime() }),
   refuses: ['conflict'],
@@ -101,7 +101,7 @@ export const updateProfile = endpoint('updateProfile', 'PUT /api/settings/profil
 export const changePassword = endpoint('changePassword', 'PUT /api/settings/password', {
   ...ofUser,
   notByKey: true,
-  uncounted: true,
+  rateLimit: 'removal',
   summary: 'Change the password',
   body: z.object({ current_password: z.string().max(1024), new_password: passwordSchema }),
   refuses: ['wrong_password', 'too_many_attempts'],
@@ -136,7 +136,7 @@ export const listSessions = endpoint('listSessions', 'GET /api/settings/sessions
 export const endSession = endpoint('endSession', 'DELETE /api/settings/sessions/{id}', {
   ...ofUser,
   notByKey: true,
-  uncounted: true,
+  rateLimit: 'removal',
   summary: 'End one of your logins, on all nodes within a second',
   params: z.object({ id: wholeNumber }),
   status: 204,
@@ -146,7 +146,7 @@ export const endSession = endpoint('endSession', 'DELETE /api/settings/sessions/
 export const endOtherSessions = endpoint('endOtherSessions', 'DELETE /api/settings/sessions', {
   ...ofUser,
   notByKey: true,
-  uncounted: true,
+  rateLimit: 'removal',
   summary: 'End all of your logins but the one that asks; API tokens go on',
   reply: z.object({ ended: z.int() }),
 });

@@ -18,7 +18,8 @@ const limitsSchema = z.object({
   domains: z.int(),
   /** Most megabytes of files in one transfer. */
   files_mb: z.int(),
-  /** Most changes in a minute. */
+  /** How many changes a session or a token that is alone may make at once, and then in a minute. */
+  changes_burst: z.int().optional(),
   changes_per_minute: z.int(),
   /** Most megabytes of a user's images, where the platform runs the registry; absent: there is no limit. */
   images_mb: z.int().optional(),

@@ -159,7 +159,7 @@ export const finishAddKey = endpoint('finishAddKey', 'POST /api/settings/keys/ad
 export const deleteKey = endpoint('deleteKey', 'POST /api/settings/keys/delete', {
   ...common,
   notByKey: true,
-  uncounted: true,
+  rateLimit: 'removal',
   summary: 'Delete a security key',
   body: z.object({ id: credentialIdSchema, password }),
   refuses: ['not_found', ...WITHOUT_PROOF],

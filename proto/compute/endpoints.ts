@@ -124,6 +124,7 @@ export const getContainer = endpoint('getContainer', 'GET /compute/containers/{i
 
 export const deleteContainer = endpoint('deleteContainer', 'DELETE /compute/containers/{id}', {
   ...ofContainer('delete'),
+  rateLimit: 'removal',
   summary: 'Delete a container and its data',
   reply: ok,
 });
@@ -142,6 +143,7 @@ export const startContainer = endpoint('startContainer', 'POST /compute/containe
 export const stopContainer = endpoint('stopContainer', 'POST /compute/containers/{id}/stop', {
   ...ofContainer('stop'),
   idempotent: 'key',
+  rateLimit: 'removal',
   summary: 'Stop a container; its persistent paths are kept',
   reply: containerCreatedSchema,
   refuses: ['conflict'],
@@ -192,6 +194,7 @@ export const setSshKeyLogin = endpoint('setSshKeyLogin', 'PUT /compute/ssh-keys/
 
 export const deleteSshKey = endpoint('deleteSshKey', 'DELETE /compute/ssh-keys/{id}', {
   ...ofKeys('delete'),
+  rateLimit: 'removal',
   summary: 'Delete an SSH public key',
   params: sshKeyParams,
   reply: ok,

@@ -53,11 +53,12 @@ export const writeFiles = endpoint('writeFiles', `PUT ${PATH}`, {
   reply: ok,
   refuses: [...conflicts, 'limit_reached', 'body_too_large'],
   bytes: true,
-  uncounted: true,
+  rateLimit: 'exempt',
 });
 
 export const removeFiles = endpoint('removeFiles', `DELETE ${PATH}`, {
   ...ofContainer('update'),
+  rateLimit: 'removal',
   summary: 'Remove a file of the container, or a folder with all in it',
   query: z.object({ path: filePathSchema }),
   reply: ok,

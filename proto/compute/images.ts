@@ -46,6 +46,7 @@ export const listAllContainers = endpoint('listAllContainers', 'GET /compute/adm
 export const adminStopContainer = endpoint('adminStopContainer', 'POST /compute/admin/containers/{id}/stop', {
   ...admin,
   idempotent: 'key',
+  rateLimit: 'removal',
   summary: "Stop any user's container, as its owner could",
   params: containerParams,
   reply: containerCreatedSchema,
@@ -54,6 +55,7 @@ export const adminStopContainer = endpoint('adminStopContainer', 'POST /compute/
 
 export const adminDeleteContainer = endpoint('adminDeleteContainer', 'DELETE /compute/admin/containers/{id}', {
   ...admin,
+  rateLimit: 'removal',
   summary: "Delete any user's container with its data",
   params: containerParams,
   reply: ok,

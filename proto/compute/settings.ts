@@ -190,13 +190,14 @@ export const enterIngress = endpoint('enterIngress', 'POST /compute/containers/{
   // Its cookie outlives the key.
   notByKey: true,
   // It leaves nothing.
-  uncounted: true,
+  rateLimit: 'exempt',
   safe: true,
   refuses: ['conflict'],
 });
 
 export const deleteIngress = endpoint('deleteIngress', 'DELETE /compute/containers/{id}/ingress/{port}', {
   ...ofContainer('update'),
+  rateLimit: 'removal',
   summary: 'Remove the ingress rule of an external port',
   params: ingressParams,
   reply: ok,
@@ -204,6 +205,7 @@ export const deleteIngress = endpoint('deleteIngress', 'DELETE /compute/containe
 
 export const forgetAnswers = endpoint('forgetAnswers', 'DELETE /compute/containers/{id}/kept-answers', {
   ...ofContainer('update'),
+  rateLimit: 'counted',
   summary: 'Forget the answers of its programs that gateways keep, as after a new release of an app',
   reply: ok,
 });

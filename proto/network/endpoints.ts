@@ -135,6 +135,7 @@ export const connectDomain = endpoint('connectDomain', 'POST /api/domains', {
 
 export const disconnectDomain = endpoint('disconnectDomain', 'DELETE /api/domains/{id}', {
   ...ofDomain('delete'),
+  rateLimit: 'removal',
   summary: 'Forget a token; mappings and records stay as they are',
   status: 204,
   refuses: ['not_configured', 'not_found'],
@@ -165,6 +166,7 @@ export const createMapping = endpoint('createMapping', 'POST /api/domain-mapping
 
 export const deleteMapping = endpoint('deleteMapping', 'DELETE /api/domain-mappings/{id}', {
   ...ofMapping('delete'),
+  rateLimit: 'removal',
   summary: 'Give a hostname up; the record that was made for it goes, too',
   status: 204,
   refuses: ['not_found'],

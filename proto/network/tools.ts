@@ -17,7 +17,7 @@ export const useTools = endpoint('useTools', 'POST /mcp', {
   refuses: ['invalid_json', 'invalid_request', 'limit_reached', 'body_too_large', 'unavailable'],
   actor: { kind: 'network/tools', key: 'caller' },
   bytes: true,
-  uncounted: true,
+  rateLimit: 'exempt',
 });
 
 /** One message. Several in one request would pass by the bound on requests. */

@@ -84,7 +84,7 @@ export const unreadCount = endpoint('unreadCount', 'GET /api/notifications/unrea
 export const markRead = endpoint('markRead', 'POST /api/notifications/{id}/read', {
   ...common,
   summary: 'Mark one as read',
-  uncounted: true,
+  rateLimit: 'exempt',
   params: z.object({
     id: z
       .string()
@@ -98,7 +98,7 @@ export const markRead = endpoint('markRead', 'POST /api/notifications/{id}/read'
 export const markAllRead = endpoint('markAllRead', 'POST /api/notifications/read-all', {
   ...common,
   summary: 'Mark all as read',
-  uncounted: true,
+  rateLimit: 'exempt',
   reply: ok,
 });
 
@@ -118,6 +118,7 @@ export const addMute = endpoint('addMute', 'PUT /api/notifications/mutes', {
 
 export const removeMute = endpoint('removeMute', 'DELETE /api/notifications/mutes', {
   ...common,
+  rateLimit: 'removal',
   summary: 'Unmute; what is not muted stays so',
   body: muteBody,
   reply: ok,

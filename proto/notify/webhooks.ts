@@ -99,7 +99,7 @@ export const updateWebhook = endpoint('updateWebhook', 'PATCH /api/notifications
 export const deleteWebhook = endpoint('deleteWebhook', 'DELETE /api/notifications/webhooks/{id}', {
   ...one,
   summary: 'Delete a webhook, and drop what waits for it',
-  uncounted: true,
+  rateLimit: 'removal',
   reply: z.object({ status: z.literal('ok') }),
   refuses: ['not_found'],
 });

@@ -19,8 +19,8 @@ import type {
 import type { Log } from '../../proto/ports/log.ts';
 import { grants } from '../../proto/scopes.ts';
 import { bearer, type CookieRule, cookieToken } from './authenticate.ts';
-import type { Changes } from './authentication.ts';
 import { bytesReply } from './bytes.ts';
+import { type ChangeLimit, NO_CHANGE_LIMIT } from './change-limit.ts';
 import type { ClientAddress } from './client-address.ts';
 import { isOwnPage } from './cors.ts';
 import { Endings } from './endings.ts';
@@ -85,7 +85,7 @@ interface ApiOptions {
   /** Who a request comes from; without it, the peer of its socket. */
   readonly clientAddress?: ClientAddress;
   /** Bounds how much a user changes; without it nothing does. */
-  readonly changes?: Changes;
+  readonly changes?: ChangeLimit;
   /** Without it no key of a request counts. */
   readonly kept?: KeptAnswers;
   /** Without it no request is traced. */
@@ -96,7 +96,7 @@ interface ApiOptions {
 
 /** Makes the two handlers of a listener for one service. */
 export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRequest' | 'onUpgrade' | 'onFault'>> {
-  const { service, authenticate, streams, pages, log, onReply, trace, kept } = options;
+  const { service, authenticate, streams, pages, log, onReply, trace, kept, changes = NO_CHANGE_LIMIT } = options;
   const clientAddress = options.clientAddress ?? ((request: HttpRequest) => request.remoteAddress);
   const find = router(service.endpoints);
   const prefix = randomBytes(4).toString('hex');
@@ -116,7 +116,6 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
       const proven = prove(endpoint, params, request, authenticate, options.cookie);
       // Each await costs a turn of the microtask queue: a known token and a call without a body go without.
       const caller = proven instanceof Promise ? await proven : proven;
-      if (caller !== undefined) options.changes?.count(endpoint, caller);
       const body = endpoint.body === undefined ? undefined : check(endpoint.body, await readJson(request), 'body');
       const call = new RequestCall(endpoint, params, request, caller, body, requestId, clientAddress);
       if (endpoint.events) {
@@ -126,12 +125,14 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
         const source = caller === undefined ? events : streams.guardEvents(caller, scope, events, since);
         return ends.finish(endpoint.name, requestId, { status: 200, headers: EVENT_HEADERS, source });
       }
-      if (endpoint.bytes)
-        return ends.finish(endpoint.name, requestId, await transferred(service, endpoint, call, request));
+      if (endpoint.bytes) {
+        const reply = await changes.run(endpoint, caller, () => transferred(service, endpoint, call, request));
+        return ends.finish(endpoint.name, requestId, reply);
+      }
       const key = keyOf(endpoint, request);
       if (key !== undefined && kept !== undefined)
-        return await onceReply(options, ends, request, endpoint, call, { kept, key });
-      const value = await service.call(endpoint, call);
+        return await onceReply({ service, log, changes }, ends, request, endpoint, call, { kept, key });
+      const value = await changes.run(endpoint, caller, () => service.call(endpoint, call));
       const status = endpoint.status ?? 200;
       onReply?.(endpoint.name, status);
       if (endpoint.session !== undefined) return sessionReply(endpoint, request, value, requestId, authenticate);
@@ -196,7 +197,7 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
 
 /** The reply of a request with an Idempotency-Key. */
 async function onceReply(
-  { service, log }: Pick<ApiOptions, 'service' | 'log'>,
+  { service, log, changes }: Required<Pick<ApiOptions, 'service' | 'log' | 'changes'>>,
   ends: Endings,
   request: HttpRequest,
   endpoint: AnyEndpoint,
@@ -205,7 +206,7 @@ async function onceReply(
 ): Promise<HttpReply> {
   const { outcome, isReplayed } = await answerOnce({ ...by, log, endpoint, call }, (place) => {
     call.place = place;
-    return service.call(endpoint, call);
+    return changes.run(endpoint, call.caller, () => service.call(endpoint, call));
   });
   const { name, status = 200 } = endpoint;
   const reply =

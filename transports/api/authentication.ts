@@ -1,13 +1,12 @@
 /** Who calls a service of this process, and which of their streams are open. */
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Authenticate, TokenDirectory, TokenNews } from '../../proto/auth/tokens.ts';
-import { Buckets } from '../../proto/buckets.ts';
-import { type AnyEndpoint, type Caller, isChange } from '../../proto/endpoint.ts';
-import { Refusal } from '../../proto/errors.ts';
+import type { Pace } from '../../proto/fair-buckets.ts';
 import type { KeptAnswers } from '../../proto/kept-answers.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { authenticator } from './authenticate.ts';
+import { type ChangeLimit, changeLimit } from './change-limit.ts';
 import { OpenStreams } from './open-streams.ts';
 
 /** What authentication needs; `secret` is JWT_SECRET. */
@@ -18,8 +17,8 @@ interface AuthenticationOptions {
   readonly log: Log;
   /** Answers of requests that are sent again. */
   readonly kept: KeptAnswers;
-  /** How many changes a user may make in a minute. */
-  readonly changesAMinute: number;
+  /** How many changes a user may make. */
+  readonly changePace: Pace;
   /** Told that an API token was used, at a time in unix seconds; not for every use. */
   readonly onUse: (tokenId: string, at: number) => void;
 }
@@ -27,8 +26,8 @@ interface AuthenticationOptions {
 export interface Authentication {
   readonly authenticate: Authenticate;
   readonly streams: OpenStreams;
-  /** Counts what users change here. */
-  readonly changes: Changes;
+  /** Bounds what users change here. */
+  readonly changes: ChangeLimit;
   readonly kept: KeptAnswers;
   /** To be called by whoever changed tokens in this process, before it answers. */
   readonly tokensChanged: (news: TokenNews) => void;
@@ -41,7 +40,7 @@ export interface Authentication {
  * streams that were opened with it end.
  */
 export function openAuthentication(options: AuthenticationOptions): Authentication {
-  const { directory, secret, clock, log, kept, changesAMinute, onUse } = options;
+  const { directory, secret, clock, log, kept, changePace, onUse } = options;
   const { authenticate, forget } = authenticator({ secret, clock, directory, onUse });
   const streams = new OpenStreams(directory, log);
   const tokensChanged = (news: TokenNews) => {
@@ -52,40 +51,12 @@ export function openAuthentication(options: AuthenticationOptions): Authenticati
   return {
     authenticate,
     streams,
-    changes: changesPerMinute(changesAMinute, clock),
+    changes: changeLimit(changePace, clock),
     kept,
     tokensChanged,
     close: async () => {
       await watching.close();
       streams.close();
-    },
-  };
-}
-
-const MINUTE = 60_000;
-
-/** What a process counts. All of its services share one. */
-export interface Changes {
-  /** Counts a call, if it is a change. Refuses `too_many_changes`. */
-  count(endpoint: AnyEndpoint, caller: Caller): void;
-}
-
-/**
- * Lets each user make `perMinute` changes at once, whatever token says who they are, and gives them back over a minute.
- * Each change is a row for ever in the audit trail, and work for others: one account could fill the disk.
- */
-export function changesPerMinute(perMinute: number, clock: Clock): Changes {
-  const buckets = new Buckets({ burst: perMinute, everyMs: MINUTE / perMinute }, clock);
-  return {
-    count: (endpoint, { userId }) => {
-      if (!isChange(endpoint)) return;
-      const wait = buckets.take(userId);
-      if (wait === 0) return;
-      const seconds = Math.ceil(wait / 1000);
-      throw new Refusal('too_many_changes', {
-        message: `You may change ${perMinute} things a minute: wait ${seconds} s, then go on more slowly.`,
-        retryAfter: seconds,
-      });
     },
   };
 }

@@ -21,7 +21,7 @@ export interface Finished {
 }
 
 /** Tests change more in a minute than people do, and few of them push images. */
-const TEST_ENVIRONMENT = { CHANGES_PER_MINUTE: '100000', REGISTRY: 'off' };
+const TEST_ENVIRONMENT = { CHANGES_BURST: '100000', REGISTRY: 'off' };
 
 /** For a start that builds the base image first, on a slow and busy machine. */
 const START_MS = 900_000;

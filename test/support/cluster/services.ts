@@ -95,7 +95,7 @@ export async function layGround(
   const jwtSecret = GROUND_SECRET;
   const env = {
     // Tests change more in a minute than people do.
-    CHANGES_PER_MINUTE: '100000',
+    CHANGES_BURST: '100000',
     ...{ NATS_URL: nats.url, NATS_INSECURE: 'allow', PLATFORM_DOMAIN: DOMAIN },
     DEFAULT_IMAGE: more.DEFAULT_IMAGE ?? (await tinyImage()),
     ...{ JWT_SECRET: jwtSecret, ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'), LOG_LEVEL: 'info' },

@@ -59,7 +59,7 @@ export function otherProcess(t: Cleanup, { outside, clock }: AuthUnderTest): Aut
     clock,
     log: silentLog,
     kept: keptAnswers(outside, SECRET),
-    changesAMinute: 60,
+    changePace: { burst: 600, perSecond: 10 },
     onUse: () => {},
   });
   t.after(() => authentication.close());

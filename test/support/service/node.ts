@@ -129,7 +129,7 @@ export async function startNode(t: Cleanup, options: NodeOptions = {}): Promise<
     clock,
     log: silentLog,
     kept: keptAnswers(db, SECRET),
-    changesAMinute: Number.MAX_SAFE_INTEGER,
+    changePace: { burst: Number.MAX_SAFE_INTEGER, perSecond: 1 },
     onUse: () => {},
   });
   teardown.add('callers', () => callers.close());

@@ -9,6 +9,7 @@ import { servicePages } from '../../../cmd/observability/pages.ts';
 import type { AnyEndpoint, Caller, Endpoint, ReplyOf, Service } from '../../../proto/endpoint.ts';
 import type { HttpServer, HttpServerOptions } from '../../../proto/ports/http.ts';
 import { api } from '../../../transports/api/api.ts';
+import { type ChangeLimit, NO_CHANGE_LIMIT } from '../../../transports/api/change-limit.ts';
 import { type AdapterChoice, listen } from '../../../transports/http/index.ts';
 import type { Cleanup } from '../temp.ts';
 import { call, callFrom, type Input } from './calls.ts';
@@ -116,13 +117,18 @@ export async function openService<N extends Name>(
 /** How a service listens. */
 export interface ListenOptions extends Pick<HttpServerOptions, 'maxBufferedBytes' | 'pingMs'> {
   readonly adapter?: AdapterChoice;
+  /** Without it, changes have no limit. */
+  readonly changes?: ChangeLimit;
 }
 
 /** Lets a service listen on a port of 127.0.0.1 until its node ends. */
-export async function serve(opened: OpenService, { adapter = 'auto', ...options }: ListenOptions): Promise<HttpServer> {
+export async function serve(
+  opened: OpenService,
+  { adapter = 'auto', changes = NO_CHANGE_LIMIT, ...options }: ListenOptions,
+): Promise<HttpServer> {
   const { service, authenticate, streams, kept, domain, log, metrics } = opened;
   const pages = servicePages(service, metrics.registry);
-  const handlers = api({ service, authenticate, streams, kept, pages, domain, log });
+  const handlers = api({ service, authenticate, streams, kept, changes, pages, domain, log });
   const server = await listen({ host: '127.0.0.1', port: 0, ...options, ...handlers }, adapter);
   opened.before('listener', () => server.close(1000));
   return server;
