@@ -1,4 +1,6 @@
 /** The command line of Troupe. */
+import './config/refuse-old-node.ts';
+
 import { Command, CommanderError } from 'commander';
 import { isCode } from '../lib/errors.ts';
 import { addClientCommands } from './client/commands.ts';

@@ -13,6 +13,7 @@ import { type AdapterChoice, ListenError, planAdapter } from '../../transports/h
 import { usesHandles } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
 import { type Environment, portsWith, readEnvironment } from '../config/config.ts';
+import { howToGetNode, nodeRelease } from '../config/node-release.ts';
 import { hint } from '../config/program.ts';
 import { readRunning } from '../config/running.ts';
 import { givenDatabase } from '../node/database.ts';
@@ -51,15 +52,12 @@ export async function doctor(options: DoctorOptions): Promise<void> {
   if (!ok) process.exitCode = 1;
 }
 
+/** The Node.js that runs, and its support. */
 function node(): Finding {
-  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-  const ok = major > 20 || (major === 20 && minor >= 19);
-  return {
-    name: 'Node.js',
-    ok,
-    what: `version ${process.versions.node}`,
-    ...(ok ? {} : { how: 'install Node.js 20.19 or later' }),
-  };
+  const { isEnough, supportEnds, isOver, words } = nodeRelease();
+  const isFine = isEnough && supportEnds !== undefined && !isOver;
+  const how = isFine ? {} : { how: howToGetNode() };
+  return { name: 'Node.js', ok: isFine, optional: isEnough, what: `version ${words} (${process.execPath})`, ...how };
 }
 
 /** The registry that comes along, or what is there in its place. */

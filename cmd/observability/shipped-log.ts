@@ -5,6 +5,7 @@
 import type { Registry } from 'prom-client';
 import type { Log } from '../../proto/ports/log.ts';
 import { tracedLog } from '../../supervision/index.ts';
+import { nodeRelease } from '../config/node-release.ts';
 import { openLog, standardError } from './log.ts';
 import { readNumbers } from './metrics.ts';
 
@@ -37,6 +38,8 @@ export async function openShippedLog(
 ): Promise<ShippedLog> {
   const shipped = await openTarget(level, options, source);
   logUncaught(shipped.log);
+  const { version, supportEnds, words } = nodeRelease();
+  shipped.log.info({ node: version, supportEnds }, `runs on Node.js ${words}`);
   return { ...shipped, log: tracedLog(shipped.log) };
 }
 

