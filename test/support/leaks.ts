@@ -4,12 +4,21 @@ import { after } from 'node:test';
 /** Resources of the process itself, and of the way a test runner talks to it. */
 const OWN = new Set(['TTYWrap', 'PipeWrap', 'FSReqPromise', 'FSReqCallback', 'CloseReq', 'Immediate']);
 
+declare global {
+  /** Of the process that runs this file after others (scripts/test/lane.mjs), which looks for leaks after each file. */
+  var troupeTestLane: { allowed: readonly string[] } | undefined;
+}
+
 /**
  * Fails a test file when its timers, sockets, servers or child processes outlive its tests by `graceMs` (default 5000),
  * and names their kinds: without it the file would hang until the runner's time is over. Call it at the top of the file.
  * What a test left but unreferenced is not seen. `allowed`: kinds that may stay.
  */
 export function failOnLeaks(options: { readonly allowed?: readonly string[]; readonly graceMs?: number } = {}): void {
+  if (globalThis.troupeTestLane !== undefined) {
+    globalThis.troupeTestLane.allowed = options.allowed ?? [];
+    return;
+  }
   const before = activeResources();
   after(() => {
     // Other hooks may end things after this one. If all is ended, the process is gone before this fires.
