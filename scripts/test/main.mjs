@@ -53,8 +53,10 @@ async function main(args) {
     options: {
       tier: { type: 'string', default: 'standard' },
       list: { type: 'boolean', default: false },
-      /** For `turn`: for how many more minutes files begin. */
-      minutes: { type: 'string', default: '15' },
+      /** Only answers, by its exit code, whether the files need a Kubernetes cluster. */
+      'needs-cluster': { type: 'boolean', default: false },
+      /** For `turn`: for how many more seconds files begin. */
+      seconds: { type: 'string', default: '900' },
     },
   });
   const tiers = await sortTests(root);
@@ -63,6 +65,7 @@ async function main(args) {
     print(`No test file's path contains ${positionals.join(' or ')}.`);
     return 1;
   }
+  if (values['needs-cluster']) return plan.files.some(({ onCluster }) => onCluster) ? 0 : 1;
   if (values.list) {
     for (const { source } of plan.files) print(source);
     for (const note of plan.notes) print(note);
@@ -72,12 +75,12 @@ async function main(args) {
 }
 
 /** What to run: `files`, `tier`, whether it is a `whole` tier, `mayBegin()`, and `notes` for the end. */
-function planOf({ quick, standard, rest }, { tier, minutes }, patterns) {
+function planOf({ quick, standard, rest }, { tier, seconds }, patterns) {
   const always = () => true;
   if (tier === 'turn') {
     const day = dayOfYear(new Date());
     const { turn, later } = turnOf(rest, day, changedFiles());
-    const end = performance.now() + Number(minutes) * 60_000;
+    const end = performance.now() + Number(seconds) * 1000;
     return { tier, files: turn, later, whole: true, mayBegin: () => performance.now() < end, notes: [] };
   }
   const ofTier = { quick, standard: [...standard, ...quick], all: [...standard, ...quick, ...rest] }[tier];

@@ -17,7 +17,7 @@ export function printFile(result, source, all) {
   print(`${failed ? '✖' : '✔'} ${source} (${counts}, ${seconds(ms)})`);
   for (const { test, ok, skip, ms, at, error } of tests) {
     if (all && ok) print(`    ${skip === undefined ? '✔' : '-'} ${test} (${skip ?? seconds(ms)})`);
-    if (!ok) print(`    ✖ ${test}\n      ${at}\n${indented(error)}`);
+    if (!ok) print(`    ✖ ${test}${at === '' ? '' : ` (${at})`}\n${indented(error)}`);
   }
   for (const problem of problems) print(`    ✖ ${problem}`);
   if (failed && output !== '') print(`    what it printed last:\n${indented(output)}`);
@@ -66,6 +66,7 @@ export function conclude({ results, repeated, problems, notes, isRequired }) {
   for (const note of notes) print(note);
   for (const problem of [...failed, ...problems]) print(`FAILED: ${problem}`);
   const passed = tests.length - skipped.length - failing.flatMap(({ tests }) => tests.filter(({ ok }) => !ok)).length;
-  print(`${passed} passed, ${failed.length + problems.length} failed, ${skipped.length} skipped`);
+  if (tests.length > 0 || problems.length > 0)
+    print(`${passed} passed, ${failed.length + problems.length} failed, ${skipped.length} skipped`);
   return failed.length + problems.length === 0 ? 0 : 1;
 }

@@ -32,7 +32,8 @@ function tell(ok, { name, nesting, file, line, skip, todo, details }, suites) {
   const cause = error?.cause ?? error;
   process.send?.({
     test: nesting === 0 ? '(the hooks of the file)' : [...suites, name].join(' > '),
-    at: file === undefined ? '' : `${file}:${line}`,
+    // What a file declares at its top is declared by declared.mjs, as far as node:test can see: its error tells the place.
+    at: file === undefined || file.endsWith('/declared.mjs') ? '' : `${file}:${line}`,
     ok,
     ms: details.duration_ms,
     ...(skip === undefined && todo === undefined ? {} : { skip: textOf(skip ?? todo) }),

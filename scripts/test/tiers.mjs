@@ -6,6 +6,10 @@ import { dirname, join } from 'node:path';
 /** Within so many days each file of the rest has its turn. */
 export const TURN_DAYS = 14;
 
+const NEVER = Number.POSITIVE_INFINITY;
+/** Files on a cluster have their turn on so many of these days: its programs take long to build. */
+const CLUSTER_DAYS = 2;
+
 /** A file that imports this has a process of its own. */
 const OWN_PROCESS = 'dist/test/support/own-process.js';
 /** A file that imports this needs the programs of a Kubernetes cluster. */
@@ -38,19 +42,20 @@ export async function sortTests(root) {
 
 /**
  * The order in which the rest has its turn on a day: what changed itself, then what has its turn on this day, then what imports something that
- * changed, the nearest first. `day`: of the year. `changed`: sources. Returns `{ turn, later }`; of `later`, each has the `day` of its turn.
+ * changed, the nearest first. Files on a cluster run on the day of their turn only. `day`: of the year. `changed`: sources. Returns `{ turn, later }`; of `later`, each has the `day` of its turn.
  */
 export function turnOf(rest, day, changed) {
   const byHash = rest.toSorted((a, b) => (hashOf(a.source) < hashOf(b.source) ? -1 : 1));
   const today = day % TURN_DAYS;
   const changedBuilt = changed.map((file) => `dist/${file.replace(/\.tsx?$/, '.js')}`);
   const ranked = byHash.map((test, i) => {
-    const distance = Math.min(...changedBuilt.map((file) => test.distances.get(file) ?? Number.POSITIVE_INFINITY));
-    const daysLeft = ((i % TURN_DAYS) - today + TURN_DAYS) % TURN_DAYS;
-    const rank = distance === 0 ? 0 : daysLeft === 0 ? 1 : 1 + distance;
+    const distance = Math.min(...changedBuilt.map((file) => test.distances.get(file) ?? NEVER));
+    const slot = test.onCluster ? (i % CLUSTER_DAYS) * (TURN_DAYS / CLUSTER_DAYS) : i % TURN_DAYS;
+    const daysLeft = (slot - today + TURN_DAYS) % TURN_DAYS;
+    const rank = daysLeft === 0 ? 1 : distance === 0 && !test.onCluster ? 0 : test.onCluster ? NEVER : 1 + distance;
     return { test, rank, daysLeft };
   });
-  const turn = ranked.filter(({ rank }) => rank < Number.POSITIVE_INFINITY).sort((a, b) => a.rank - b.rank);
+  const turn = ranked.filter(({ rank }) => rank < NEVER).sort((a, b) => a.rank - b.rank);
   const later = ranked.filter(({ daysLeft }) => daysLeft > 0);
   return { turn: turn.map(({ test }) => test), later: later.map(({ test, daysLeft }) => ({ ...test, daysLeft })) };
 }

@@ -10,6 +10,7 @@ import { SERVICES, type ServiceWithRole } from '../../../storage/rights.ts';
 import { roleOf, rolesSql } from '../../../storage/roles.ts';
 import { guard } from '../guard.ts';
 import { silentLog } from '../log.ts';
+import { emptied, type Pristine, pristineOf } from './emptying.ts';
 
 /** The connection of one database, in the shape `openDb` takes. */
 export interface TestConnection {
@@ -26,7 +27,7 @@ export interface TestDatabase {
   readonly url: string;
   /** Makes roles for the services that run alone, which log in to this database and go with it. */
   serviceRoles(): Promise<ServiceRoles>;
-  /** Closes `db` and drops the database, ending connections of others to it. Idempotent. */
+  /** Closes `db`, ends connections of others to the database, and leaves it, emptied, to a later test. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -95,28 +96,31 @@ async function serverSocket(): Promise<string> {
   return (await own).socketDir;
 }
 
-/** A new database with the current schema, a copy of a template that is migrated once per server and set of migrations. */
+/** Databases that tests of this process have used, emptied, by their server. */
+const free = new Map<string, string[]>();
+let pristine: Promise<Pristine> | undefined;
+
+/** An empty database with the current schema, for this test alone. */
 export async function testDatabase(): Promise<TestDatabase> {
   const socketDir = await serverSocket();
   const address = (database: string): TestConnection => ({ socketDir, port: 5432, user: 'troupe', database });
-  const name = `test_${randomUUID().replaceAll('-', '')}`;
-  await withAdmin(address('postgres'), async (admin) => {
-    template ??= ensureTemplate(admin, address);
-    const source = await template;
-    await admin.run(`create database ${name} template ${source}`);
-  });
+  const name = free.get(socketDir)?.pop() ?? (await newDatabase(address));
   const connection = address(name);
+  pristine ??= withAdmin(connection, pristineOf);
+  const untouched = await pristine;
   const db = openDb(connection, { log: silentLog, name: 'test' });
   // Roles are the server's, which others use at the same time.
   const prefix = name.slice(0, 24);
   const roles = SERVICES.map((service) => roleOf(service, prefix));
   const connectionOf = (service: ServiceWithRole) => ({ ...connection, user: roleOf(service, prefix) });
+  let hasRoles = false;
   let closed: Promise<void> | undefined;
   return {
     db,
     connection,
     url: urlOf(connection),
     serviceRoles: async () => {
+      hasRoles = true;
       const apply = () => db.tx((tx) => tx.script(rolesSql(SERVICES, prefix)));
       await apply();
       await db.script(roles.map((role) => `alter role ${role} login;`).join('\n'));
@@ -125,14 +129,30 @@ export async function testDatabase(): Promise<TestDatabase> {
     close() {
       closed ??= (async () => {
         await db.close();
+        const isEmpty = !hasRoles && (await withAdmin(connection, (admin) => emptied(admin, untouched)));
+        if (isEmpty) {
+          free.set(socketDir, [...(free.get(socketDir) ?? []), name]);
+          return;
+        }
         await withAdmin(address('postgres'), async (admin) => {
           await admin.run(`drop database if exists ${name} with (force)`);
-          await admin.run(`drop role if exists ${roles.join(', ')}`);
+          if (hasRoles) await admin.run(`drop role if exists ${roles.join(', ')}`);
         });
       })();
       return closed;
     },
   };
+}
+
+/** A copy of a template that is migrated once per server and set of migrations. Its name. */
+async function newDatabase(address: (database: string) => TestConnection): Promise<string> {
+  const name = `test_${randomUUID().replaceAll('-', '')}`;
+  await withAdmin(address('postgres'), async (admin) => {
+    template ??= ensureTemplate(admin, address);
+    const source = await template;
+    await admin.run(`create database ${name} template ${source}`);
+  });
+  return name;
 }
 
 function urlOf({ socketDir, user, database }: TestConnection): string {
