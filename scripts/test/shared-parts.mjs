@@ -20,7 +20,7 @@ export async function startSharedParts(root) {
   const notes = [];
   const failed = [];
   const stops = [];
-  const parts = { PostgreSQL: startPostgres, Docker: startDocker };
+  const parts = { PostgreSQL: startPostgres, 'data of platforms': prepareData, Docker: startDocker };
   for (const [name, start] of Object.entries(parts)) {
     try {
       const part = await start(root);
@@ -47,6 +47,12 @@ async function startPostgres(root) {
     env: { TROUPE_TEST_PG: server.socketDir },
     stop: () => server.stop(),
   };
+}
+
+async function prepareData(root) {
+  const { prepareData } = await importBuilt(root, 'test/support/cluster/prepared-data.js');
+  const { folder, remove } = await prepareData();
+  return { note: folder, env: { TROUPE_TEST_DATA: folder }, stop: remove };
 }
 
 async function startDocker(root) {

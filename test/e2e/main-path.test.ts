@@ -59,7 +59,7 @@ test('a person logs in, runs a container with the defaults and is inside it', {
   const keyFile = join(data, 'key');
   await run(findProgram('ssh-keygen') ?? 'ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', keyFile]);
 
-  const platform = await startPlatform({ data });
+  const platform = await startPlatform({ data, fromNothing: true });
   t.after(() => platform.kill());
   const { urls, admin } = platform.ready;
   const token = await logIn(urls.auth, admin.username, admin.password ?? '');

@@ -1,4 +1,5 @@
 /** The cache's memory: what it counts is what it uses, and it never uses more than it may. */
+import '../support/own-process.ts'; // It measures the heap of its process.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';

@@ -2,15 +2,22 @@
  * Which test files need no server: no PostgreSQL, Docker, NATS, SSH, browser or cluster.
  *
  * A server is either started by a test, which takes `node:child_process` (a browser: playwright-core), or lies on the machine, and then the
- * test says so through test/support/require.ts. So a test file is quick when it loads none of these, itself or by the files it imports.
+ * test says so through test/support/require.ts. What measures its process says so, too (test/support/own-process.ts). So a test file is quick when
+ * it loads none of these, itself or by the files it imports.
  * There is no list to keep: whoever adds a test that needs a server has to import one of them.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, posix, sep } from 'node:path';
 import { scan } from '../walls/scan.ts';
 
-/** What a test cannot do without when it needs a server: modules, and files from the root of the project. */
-const MARKS: readonly string[] = ['node:child_process', 'child_process', 'playwright-core', 'test/support/require.ts'];
+/** What a test cannot do without when it needs a server or a process of its own: modules, and files from the root of the project. */
+const MARKS: readonly string[] = [
+  'node:child_process',
+  'child_process',
+  'playwright-core',
+  'test/support/own-process.ts',
+  'test/support/require.ts',
+];
 
 /** The test files of a project, from its root, in order of their paths. */
 export interface Sorted {

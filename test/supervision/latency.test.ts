@@ -1,3 +1,4 @@
+import '../support/own-process.ts'; // It measures how long the event loop of its process takes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 

@@ -1,3 +1,4 @@
+import '../support/own-process.ts'; // It measures the heap of its process.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dispatch, query, type Ref, spawn, start, stats, stop, stopped } from '../../supervision/index.ts';

@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { withTimeout } from '../../../lib/waiting.ts';
 import { leftInDocker } from '../engine/docker-client.ts';
 import { until } from '../until.ts';
+import { useDataFor } from './prepared-data.ts';
 
 const compiled = import.meta.url.endsWith('.js');
 const main = fileURLToPath(new URL(`../../../cmd/main.${compiled ? 'js' : 'ts'}`, import.meta.url));
@@ -120,7 +121,10 @@ export async function startPlatform(options: {
   args?: readonly string[];
   /** What Node runs instead of this tree's own program: that of another version, for comparisons. */
   program?: string[] | undefined;
+  /** Whether it makes its database itself. Otherwise the runner has made it. */
+  fromNothing?: boolean;
 }): Promise<RunningPlatform> {
+  if (options.fromNothing !== true && options.program === undefined) await useDataFor(options.data, options.env ?? {});
   const child = spawnTroupe(
     ['up', '--json', '--data', options.data, '--port-offset', 'auto', ...(options.args ?? [])],
     options.env,
