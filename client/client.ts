@@ -22,9 +22,23 @@ const BETWEEN_ATTEMPTS = { minMs: 500, maxMs: 5000 };
 const LONGEST_WAIT = 10;
 /** Answers after which the same request may succeed. */
 const PASSING = new Set([502, 503, 504]);
+/** The limit on changes: nothing was done, whatever the request. How long a call waits for it in all, ms. */
+const LIMITED = 'too_many_changes';
+const LIMIT_WAIT_MS = 60_000;
+const SHORTEST_LIMIT_WAIT_MS = 500;
 /** The first attempt still runs: its answer is worth the wait, ms. */
 const IN_USE = 'idempotency_key_in_use';
 const LONGEST_RUN_MS = 60_000;
+
+/** That a call waits because of the limit on changes. */
+export interface LimitWait {
+  /** How long it waits now, ms. */
+  readonly waitMs: number;
+  /** How long it has waited before, ms. */
+  readonly waitedMs: number;
+  /** What the platform said. */
+  readonly error: TroupeError;
+}
 
 /** What a client is made with. */
 export interface ClientOptions {
@@ -37,6 +51,10 @@ export interface ClientOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Of each attempt, ms; 30 s unless given. */
   readonly timeoutMs?: number;
+  /** How long a call waits in all for the limit on changes, ms; a minute unless given, 0: not at all. */
+  readonly limitWaitMs?: number;
+  /** Called before each such wait. */
+  readonly onLimitWait?: ((wait: LimitWait) => void) | undefined;
 }
 
 /** How any request is made. */
@@ -78,7 +96,8 @@ export class TroupeClient implements ClientCore {
 
   /**
    * Calls an endpoint. When the platform is not reachable or busy, it is tried again if that makes nothing twice: a
-   * GET, and what takes an Idempotency-Key, which each such call has. Rejects with TroupeError.
+   * GET, and what takes an Idempotency-Key, which each such call has. Past the limit on changes every call waits as
+   * long as the platform asks, and is sent again. Rejects with TroupeError.
    */
   async call<N extends WrittenName>(name: N, ...[input, options]: CallArguments<N>): Promise<CallReply<N>> {
     const [method = '', path = ''] = ENDPOINTS[name].split(' ');
@@ -103,8 +122,8 @@ export class TroupeClient implements ClientCore {
   }
 
   /**
-   * Sends any request to a path of the platform; only a GET is tried again. Rejects with TroupeError, also for an
-   * answer that is no success.
+   * Sends any request to a path of the platform; only a GET is tried again, but for the limit on changes. Rejects with
+   * TroupeError, also for an answer that is no success.
    */
   request(method: string, path: string, body?: unknown, options: RequestControl = {}): Promise<RawAnswer> {
     return this.#json(method, path, body, options, method === 'GET');
@@ -138,11 +157,19 @@ export class TroupeClient implements ClientCore {
 
   async #repeated(method: string, path: string, sent: SentContent, options: CallControl): Promise<TransportAnswer> {
     const began = Date.now();
+    let waitedMs = 0;
     for (let attempt = 1; ; ) {
       try {
         return await this.#attempt(method, path, sent, options);
       } catch (error) {
-        if (!(error instanceof TroupeError) || !sent.isRepeatable) throw error;
+        if (!(error instanceof TroupeError)) throw error;
+        const waitMs = this.#limitWait(error, waitedMs);
+        if (waitMs !== undefined) {
+          await pause(waitMs, options.signal);
+          waitedMs += waitMs;
+          continue;
+        }
+        if (!sent.isRepeatable) throw error;
         const runs = error.code === IN_USE && Date.now() - began < LONGEST_RUN_MS;
         const passes = PASSING.has(error.status) || error.code === 'unreachable' || error.code === 'timeout';
         if (!runs && (attempt === ATTEMPTS || !passes)) throw error;
@@ -154,6 +181,17 @@ export class TroupeClient implements ClientCore {
         );
       }
     }
+  }
+
+  /** How long to wait for the limit on changes now, ms; undefined if the error is another, or it took too long. */
+  #limitWait(error: TroupeError, waitedMs: number): number | undefined {
+    const { limitWaitMs = LIMIT_WAIT_MS, onLimitWait } = this.#options;
+    if (error.code !== LIMITED || error.retryAfter === undefined) return undefined;
+    // Calls that were refused together should not come back together.
+    const waitMs = Math.max(SHORTEST_LIMIT_WAIT_MS, error.retryAfter * 1000) * (1 + Math.random() / 4);
+    if (waitedMs + waitMs > limitWaitMs) return undefined;
+    onLimitWait?.({ waitMs, waitedMs, error });
+    return waitMs;
   }
 
   /** Opens a stream that connects again by itself. For the functions of `follow`. */
@@ -238,8 +276,14 @@ function sections(input: Sections | undefined): Sections {
 
 function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
+    const end = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
     // The next attempt says that it was cancelled.
-    signal?.addEventListener('abort', () => [clearTimeout(timer), resolve()], { once: true });
+    signal?.addEventListener('abort', end);
+    if (signal?.aborted) end();
   });
 }

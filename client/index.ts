@@ -1,6 +1,6 @@
 /** `troupe/client`: the platform's interface for programs, in browsers and in Node. docs/guide/client-library.md */
 export { addressOfPort, addressOfSite, type OpenPort, type Outlook, readableHost } from './addresses.ts';
-export { type ClientOptions, TroupeClient } from './client.ts';
+export { type ClientOptions, type LimitWait, TroupeClient } from './client.ts';
 export { type LocalErrorCode, TroupeError } from './errors.ts';
 export type { CommandInContainer, CommandRunOptions } from './follow/command.ts';
 export type { ContainersFollowOptions } from './follow/containers.ts';

@@ -1,7 +1,8 @@
 /** Clients of the platforms that profiles of this machine name. */
-import { TroupeClient } from '../../client/index.ts';
+import { type ClientOptions, TroupeClient } from '../../client/index.ts';
 import { type ByteAnswer, type ByteRequest, nodeTransport } from '../../client/node/index.ts';
 import { version } from '../config/program.ts';
+import { limitNotice } from './limit-notice.ts';
 import { Output } from './output.ts';
 import type { Profile } from './place.ts';
 import { chooseProfile } from './profiles.ts';
@@ -10,13 +11,12 @@ import type { ClientCommandOptions } from './session.ts';
 const USER_AGENT = `troupe/${version}`;
 
 /** A client of a platform. */
-export function clientOf({
-  url,
-  token,
-  authority,
-}: Pick<Profile, 'url' | 'authority'> & { token?: string }): TroupeClient {
+export function clientOf(
+  { url, token, authority }: Pick<Profile, 'url' | 'authority'> & { token?: string },
+  options: Pick<ClientOptions, 'onLimitWait'> = {},
+): TroupeClient {
   const transport = nodeTransport({ authority, userAgent: USER_AGENT });
-  return new TroupeClient({ url, token, transport });
+  return new TroupeClient({ url, token, transport, ...options });
 }
 
 /** Requests to any address, whose bodies stream, and which trust what the profile trusts. */
@@ -37,7 +37,8 @@ export function openFiles(options: ClientCommandOptions) {
     const all = { authorization: `Bearer ${token}`, ...headers };
     return transport.stream({ method, url: new URL(path, url).href, headers: all, ...rest });
   };
-  return { client: clientOf(profile), profile, out: new Output(options), files };
+  const out = new Output(options);
+  return { client: clientOf(profile, limitNotice(out)), profile, out, files };
 }
 
 /** What that opens. */

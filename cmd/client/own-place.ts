@@ -69,9 +69,9 @@ export const OWN_PLACE: CommandPlace = {
   environment: process.env,
   machine: MACHINE,
   program: 'troupe',
-  open(named) {
+  open(named, options) {
     const profile = chooseProfile(named);
-    return { client: clientOf(profile), profile };
+    return { client: clientOf(profile, options), profile };
   },
   async ask(question) {
     // On standard error, so that the answer to a redirected command is data alone.

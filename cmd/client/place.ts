@@ -3,7 +3,7 @@
  * nothing of the process but this. What it lacks they cannot use: by SSH there are no files and no programs.
  */
 import type { Readable, Writable } from 'node:stream';
-import type { TroupeClient } from '../../client/index.ts';
+import type { ClientOptions, TroupeClient } from '../../client/index.ts';
 
 /** A platform, and a token for it. */
 export interface Profile {
@@ -91,7 +91,7 @@ export interface CommandPlace {
   /** How the program is called here, as hints name it: `troupe`, or `ssh HOST`. */
   readonly program: string;
   /** Opens a client of the named profile. Throws ClientFailure. */
-  open(profile: string | undefined): OpenedClient;
+  open(profile: string | undefined, options?: Pick<ClientOptions, 'onLimitWait'>): OpenedClient;
   /** Asks the person on standard error. Rejects with ClientFailure `interrupted`. */
   ask(question: string): Promise<string>;
   /** Calls `listener` at Ctrl-C, which then does nothing else, until the function that comes back is called. */

@@ -1,4 +1,5 @@
 /** A client of the profile that a command is for. */
+import { limitNotice } from './limit-notice.ts';
 import { Output, type OutputOptions } from './output.ts';
 import type { OpenedClient } from './place.ts';
 
@@ -14,7 +15,8 @@ export interface ClientSession extends OpenedClient {
 
 /** Throws ClientFailure if nobody is logged in. */
 export function openSession(options: ClientCommandOptions): ClientSession {
-  return { ...options.place.open(options.profile), out: new Output(options) };
+  const out = new Output(options);
+  return { ...options.place.open(options.profile, limitNotice(out)), out };
 }
 
 /** The caller's own id: known from the login, or asked for. */

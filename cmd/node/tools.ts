@@ -5,6 +5,9 @@ import type { Log } from '../../proto/ports/log.ts';
 import type { ToolReply, ToolRequest, ToolServer } from '../../proto/ports/tools.ts';
 import { PlatformTransport } from './platform-transport.ts';
 
+/** Programs have patience of their own: past it a tool says when it may be called again. */
+const LIMIT_WAIT_MS = 10_000;
+
 /** See ToolServer. Until `reach` every call of a tool is refused as `unavailable`. */
 export class PlatformTools implements ToolServer {
   readonly #domain: string;
@@ -34,7 +37,7 @@ export class PlatformTools implements ToolServer {
     const { token, address: client } = request;
     const transport = this.#transport.of(client);
     const context = {
-      client: new TroupeClient({ url: `https://${this.#domain}`, token, transport }),
+      client: new TroupeClient({ url: `https://${this.#domain}`, token, transport, limitWaitMs: LIMIT_WAIT_MS }),
       outlook: () => ({ page, gateway: this.#ports }),
     };
     return answerMessage(request, `https://${this.#domain}/mcp`, context, (error) =>

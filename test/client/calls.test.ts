@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { test } from 'node:test';
-import { TroupeClient, TroupeError, webTransport } from '../../client/index.ts';
+import { type LimitWait, TroupeClient, TroupeError, webTransport } from '../../client/index.ts';
 import { nodeTransport } from '../../client/node/index.ts';
 import type { Cleanup } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 interface Seen {
   readonly method: string | undefined;
@@ -119,6 +120,44 @@ test('what takes an Idempotency-Key is tried again with the same key, which anot
   const refused = await failure(client.call('createContainer', { body }));
   assert.deepEqual([refused.code, seen.length], ['unavailable', 10]);
   assert.notEqual(seen[7]?.headers['idempotency-key'], keys[0]);
+});
+
+const limited = json(429, { error: 'too fast', code: 'too_many_changes' }, { 'retry-after': '1' });
+
+test('past the limit on changes whatever call waits as long as asked, and is sent again as it was', async (t) => {
+  const { url, seen } = await server(t, limited, limited, json(200, { name: 'y' }), limited, json(204, undefined));
+  const waits: LimitWait[] = [];
+  const onLimitWait = (wait: LimitWait) => void waits.push(wait);
+  const client = new TroupeClient({ url, token: 'secret', transport: nodeTransport(), onLimitWait });
+  const began = performance.now();
+  await client.call('updateContainer', { params: { id: 'x' }, body: { name: 'y' } });
+  assert.ok(performance.now() - began >= 2000);
+  assert.deepEqual(
+    seen.map(({ method, body }) => [method, body]),
+    Array.from({ length: 3 }, () => ['PATCH', '{"name":"y"}']),
+  );
+  const [first, second] = waits;
+  assert.deepEqual([first?.waitedMs, second?.waitedMs, second?.error.message], [0, first?.waitMs, 'too fast']);
+  await client.transfer('PUT', '/x', { body: Buffer.from('bytes') });
+  assert.deepEqual([seen[3]?.body, seen[4]?.body], ['bytes', 'bytes']);
+});
+
+test('the wait for the limit on changes is bounded, and ends by the signal of the call', async (t) => {
+  const long = json(429, { error: 'too fast', code: 'too_many_changes' }, { 'retry-after': '50' });
+  const attempts = json(429, { error: 'wrong', code: 'too_many_attempts' }, { 'retry-after': '1' });
+  const { url, seen, client } = await server(t, limited, limited, limited, long, attempts, long);
+  const brief = new TroupeClient({ url, transport: nodeTransport(), limitWaitMs: 2600 });
+  assert.equal((await failure(brief.call('logout'))).code, 'too_many_changes');
+  assert.equal(seen.length, 3);
+  assert.equal((await failure(brief.call('logout'))).retryAfter, 50);
+  assert.equal((await failure(client.call('logout'))).code, 'too_many_attempts');
+  const controller = new AbortController();
+  const began = performance.now();
+  const call = failure(client.call('logout', {}, { signal: controller.signal }));
+  await until(() => seen.length === 6, { what: 'it is refused' });
+  controller.abort();
+  assert.equal((await call).code, 'cancelled');
+  assert.ok(performance.now() - began < 40_000);
 });
 
 test('a request of a program is sent once, with the headers that it names', async (t) => {

@@ -282,3 +282,19 @@ test('a platform without a login by browser is asked for the password; the end o
   assert.equal(await login.ended, EXIT.interrupted, login.screen());
   assert.deepEqual(asked, ['POST /api/device']);
 });
+
+test('a command waits for the limit on changes, and says so after some seconds', async (t) => {
+  let asked = 0;
+  const server = createServer((_request, reply) => {
+    const [status, body] = asked++ === 0 ? [429, { error: 'too fast.', code: 'too_many_changes' }] : [200, { ok: 1 }];
+    reply.writeHead(status, { 'content-type': 'application/json', 'retry-after': '3' }).end(JSON.stringify(body));
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => server.close());
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const url = `http://127.0.0.1:${address.port}`;
+  const env = { XDG_CONFIG_HOME: await tempDir(t), TROUPE_URL: url, TROUPE_TOKEN: 'x' };
+  const { code, stdout, stderr } = await troupe(['api', 'PUT', '/api/settings/profile', '--body', '{}'], { env });
+  assert.deepEqual([code, stdout, stderr, asked], [0, '{"ok":1}\n', 'Waiting: too fast.\n', 2]);
+});

@@ -1,5 +1,5 @@
 /** A session by SSH as the place of a command: its streams, and nothing of the platform's machine. */
-import { TroupeClient } from '../../../client/index.ts';
+import { type ClientOptions, TroupeClient } from '../../../client/index.ts';
 import type { ClientTransport } from '../../../client/transport.ts';
 import type { AccountChannel } from '../../../proto/ports/account-commands.ts';
 import { ClientFailure, EXIT } from '../failure.ts';
@@ -29,7 +29,7 @@ export class AccountPlace implements CommandPlace {
   /** Resolves with an exit code when the command is to end without having its say. */
   readonly killed: Promise<number>;
   readonly #terminal: TerminalInput | undefined;
-  readonly #opened: OpenedClient;
+  readonly #open: (options: Pick<ClientOptions, 'onLimitWait'> | undefined) => OpenedClient;
   readonly #interrupts = new Set<() => void>();
   /** A Ctrl-C came before what was begun listens. */
   #isKept = false;
@@ -59,15 +59,12 @@ export class AccountPlace implements CommandPlace {
     for (const stream of [this.stdin, ...outputs]) stream.on('error', () => {}).setMaxListeners(50);
     const url = `https://${domain}`;
     const { userId, username } = account;
-    this.#opened = {
-      client: new TroupeClient({
-        url,
-        token,
-        transport: new SessionTransport(transport, outputs, this.#stop.signal),
-      }),
+    const ofSession = new SessionTransport(transport, outputs, this.#stop.signal);
+    this.#open = (options) => ({
+      client: new TroupeClient({ url, token, transport: ofSession, ...options }),
       // The token is not for commands: none prints it here.
       profile: { name: 'ssh', url, token: '', username, userId },
-    };
+    });
     channel.onEvent((event) => {
       if (event === 'resize') this.stdout.emit('resize');
       else if (event === 'interrupt') this.#interrupt();
@@ -92,10 +89,10 @@ export class AccountPlace implements CommandPlace {
     if (this.#terminal === undefined) this.stdin.destroy();
   }
 
-  open(profile: string | undefined): OpenedClient {
+  open(profile: string | undefined, options?: Pick<ClientOptions, 'onLimitWait'>): OpenedClient {
     if (profile !== undefined)
       throw new ClientFailure('usage', 'By SSH there is one login, that of your key: leave out --profile.');
-    return this.#opened;
+    return this.#open(options);
   }
 
   async ask(question: string): Promise<string> {
