@@ -9,8 +9,8 @@ import { findBinaries } from '../../storage/embedded/binaries.ts';
 import { EmbeddedError, findEmbedded } from '../../storage/embedded/server.ts';
 import { schemaVersion } from '../../storage/migrate.ts';
 import { type DockerFinding, doctorDocker } from '../../transports/engines/docker/host/install-docker.ts';
-import { type AdapterChoice, ListenError, planAdapter } from '../../transports/http/index.ts';
-import { usesHandles } from '../../transports/wire/wires.ts';
+import { ListenError, planAdapter } from '../../transports/http/index.ts';
+import { handlesFail } from '../../transports/wire/trial.ts';
 import { CliError } from '../config/cli-error.ts';
 import { type Environment, portsWith, readEnvironment } from '../config/config.ts';
 import { howToGetNode, nodeRelease } from '../config/node-release.ts';
@@ -39,7 +39,7 @@ export async function doctor(options: DoctorOptions): Promise<void> {
     ...(await doctorDocker(environment)),
     registry(options.data, environment),
     ...(await doctorDatabase(options.data, environment)),
-    await http(environment.HTTP_ADAPTER),
+    await http(environment),
     await disk(options.data),
     ...(await doctorRunning(resolve(options.data), options.listen, options.portOffset)),
   ];
@@ -83,11 +83,13 @@ const ADAPTERS = {
 } as const;
 
 /** Which adapter HTTP_ADAPTER comes to here, and the build of uWebSockets.js that is installed. */
-async function http(choice: AdapterChoice): Promise<Finding> {
+async function http(environment: Environment): Promise<Finding> {
   const name = 'HTTP server';
   try {
-    const { adapter, build, fails, warning } = await planAdapter(choice);
-    const parts = [adapter === 'own' && usesHandles() ? `${ADAPTERS.own}, on handles` : ADAPTERS[adapter]];
+    const { adapter, build, fails, warning } = await planAdapter(environment.HTTP_ADAPTER);
+    const failure = environment.GATEWAY_IO === 'streams' ? 'GATEWAY_IO=streams' : await handlesFail();
+    const wires = failure === undefined ? 'on handles' : `on streams (${failure})`;
+    const parts = [adapter === 'own' ? `${ADAPTERS.own}, ${wires}` : ADAPTERS[adapter]];
     if (build === undefined) parts.push('no uWebSockets.js for this machine');
     else parts.push(`uWebSockets.js ${build.known?.version ?? 'of an unknown build'}, sha256 ${build.sha256}`);
     if (fails !== undefined && fails.length > 0) parts.push(`which is not strict: ${fails.join('; ')}`);

@@ -12,7 +12,6 @@ import { dockerMetrics } from '../../transports/engines/docker/stats/metrics.ts'
 import { keepCertificate, type LiveCertificate } from '../../transports/gateway/tls/live-certificate.ts';
 import { ListenError } from '../../transports/http/index.ts';
 import { ownAddress } from '../../transports/http/listen-error.ts';
-import { useWires } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
 import { type Environment, portsWith, readEnvironment, registryPort } from '../config/config.ts';
 import { domainsOf } from '../config/containers-domain.ts';
@@ -32,6 +31,7 @@ import { registryProgram } from '../node/registry/process.ts';
 import { type OwnRegistry, openOwnRegistry, whyNoRegistry } from '../node/registry/registry.ts';
 import { diskPathsOf, nodeName } from '../node/roles/monitor.ts';
 import { stopSignal, Teardown } from '../node/shutdown.ts';
+import { chooseWires } from '../node/wires.ts';
 import { plainLines } from '../observability/log.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
 import { type CommandOptions, progressOn } from './command.ts';
@@ -49,11 +49,11 @@ export interface UpOptions extends CommandOptions, LogServiceOptions, GatewayFla
 export async function up(options: UpOptions): Promise<void> {
   const environment = readEnvironment(process.env);
   const { install = false } = options;
-  if (environment.GATEWAY_IO === 'streams') useWires('stream');
   const ports = portsWith(options.portOffset);
   const person = process.stdout.isTTY && !options.json;
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? (person ? 'error' : 'info'), options, 'troupe');
   const { log } = shipped;
+  await chooseWires(environment, log);
   const progress = progressOn(process.stderr);
   // Either a person reads standard error, or a program does: then all of it is lines of the log.
   const onProgress = (line: string) => (person && process.stderr.isTTY ? progress.line(line) : log.info({}, line));

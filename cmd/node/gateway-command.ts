@@ -8,7 +8,6 @@ import { noteGateway } from '../../storage/gateway/gateway-address.ts';
 import { getSetting } from '../../storage/settings.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { keepCertificate } from '../../transports/gateway/tls/live-certificate.ts';
-import { useWires } from '../../transports/wire/wires.ts';
 import { CliError } from '../config/cli-error.ts';
 import { NETWORK_HOST, readEnvironment } from '../config/config.ts';
 import { domainsOf } from '../config/containers-domain.ts';
@@ -27,6 +26,7 @@ import { NO_PLATFORM } from './roles/role.ts';
 import { CLOCK, openDatabase, openRuntime } from './runtime.ts';
 import { stopSignal, Teardown } from './shutdown.ts';
 import { PlatformTools } from './tools.ts';
+import { chooseWires } from './wires.ts';
 
 /** Options as the command line gives them. */
 export interface GatewayCommandOptions extends LogServiceOptions, GatewayFlags {
@@ -51,9 +51,9 @@ const DRAIN_MS = 10_000;
 /** Runs until it is told to stop. */
 export async function runGateway(options: GatewayCommandOptions): Promise<void> {
   const environment = readEnvironment(process.env);
-  if (environment.GATEWAY_IO === 'streams') useWires('stream');
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, 'gateway');
   const { log } = shipped;
+  await chooseWires(environment, log);
   const { domain, containers } = domainsOf(options.domain, environment);
   const fallback = options.fallback === undefined ? undefined : fallbackOf(options.fallback);
   const fileRoutes = options.routesFile === undefined ? [] : readRoutesFile(options.routesFile);

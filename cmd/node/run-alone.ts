@@ -25,6 +25,7 @@ import type { AloneParts, Role } from './roles/role.ts';
 import { CLOCK, openDatabase, openRuntime } from './runtime.ts';
 import { openShared } from './shared.ts';
 import { stopSignal, Teardown } from './shutdown.ts';
+import { chooseWires } from './wires.ts';
 
 /** Options as the command line gives them. */
 export interface AloneOptions extends LogServiceOptions {
@@ -53,6 +54,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
   const proxies = proxiesOf({}, environment);
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, role.logName);
   const { log } = shipped;
+  await chooseWires(environment, log);
   const told = stopSignal(environment.LEAVE_DELAY);
   const teardown = new Teardown(log);
   try {

@@ -1,11 +1,8 @@
 /**
- * The handles below sockets: internals of Node, so each thing is looked for before it is used, and nothing is used on a
- * version that the tests have not been run on. Without them everything goes by streams (`wires.ts`).
+ * The handles below sockets: internals of Node, so each thing is looked for before it is used, and a trial at the start
+ * of a service (`trial.ts`) shows that they do what is expected. Without them everything goes by streams (`wires.ts`).
  */
 import { type Server, Socket } from 'node:net';
-
-/** Major versions of Node whose handles are known to be as they are described here. */
-const KNOWN_MAJORS = [20];
 
 /** A write or a shutdown under way. `oncomplete` is told its outcome: 0, or a negative error of libuv. */
 export interface HandleRequest {
@@ -65,7 +62,6 @@ interface Internals {
 export const internals: Internals | undefined = findInternals();
 
 function findInternals(): Internals | undefined {
-  if (!KNOWN_MAJORS.includes(Number(process.versions.node.split('.')[0]))) return undefined;
   try {
     const binding: unknown = Reflect.get(process, 'binding');
     if (typeof binding !== 'function') return undefined;

@@ -14,6 +14,7 @@ import { nodeMetrics } from '../../../observability/node-metrics.ts';
 import { type LogServiceOptions, openShippedLog } from '../../../observability/shipped-log.ts';
 import { givenDatabase, refuseWithoutRights } from '../../database.ts';
 import { stopSignal, Teardown } from '../../shutdown.ts';
+import { chooseWires } from '../../wires.ts';
 import { type RegistryBucket, registryBucket } from '../files.ts';
 import { holdersOver } from '../holders.ts';
 import { pinnedImages } from '../pinned.ts';
@@ -49,6 +50,7 @@ export async function serveRegistry(options: RegistryServeOptions): Promise<void
   const host = registryHostOf(options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN);
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, 'registry');
   const { log } = shipped;
+  await chooseWires(environment, log);
   const told = stopSignal(environment.LEAVE_DELAY);
   const teardown = new Teardown(log);
   try {
