@@ -42,3 +42,22 @@ export class BoundedAudit {
     return omitted === 0 ? entry : { ...entry, detail: { ...entry.detail, omitted } };
   }
 }
+
+/** Bounds for each of several things, as long as the things are there. */
+export class BoundedAudits<K extends object> {
+  readonly #clock: Clock;
+  readonly #bounds: AuditBounds;
+  readonly #each = new WeakMap<K, BoundedAudit>();
+
+  constructor(clock: Clock, bounds: AuditBounds) {
+    this.#clock = clock;
+    this.#bounds = bounds;
+  }
+
+  /** The entry about `thing`, as BoundedAudit has it. */
+  take(thing: K, entry: AuditEntry): AuditEntry | undefined {
+    const bounded = this.#each.get(thing) ?? new BoundedAudit(this.#clock, this.#bounds);
+    this.#each.set(thing, bounded);
+    return bounded.take(entry);
+  }
+}

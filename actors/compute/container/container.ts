@@ -28,6 +28,7 @@ import { fenced } from '../../../storage/fenced.ts';
 import { isUserActive } from '../../../storage/offboarding.ts';
 import { append } from '../../../storage/outbox.ts';
 import { auditEntry } from '../../service/audit.ts';
+import { BoundedAudits } from '../../service/bounded-audit.ts';
 import { found, type Handler, handleCall, handler, handlers } from '../../service/dispatch.ts';
 import { keptReply } from '../../service/kept.ts';
 import type { AnsweringKind } from '../../service/parts.ts';
@@ -236,12 +237,17 @@ function insideHandlers(deps: ComputeDeps): readonly Handler<ActiveContainer>[] 
   ];
 }
 
+/** Entries about the files of one container: the limit on changes does not bound them. */
+const FILE_BOUNDS = { burst: 600, everyMs: 1000 } as const;
+
 /** What is asked before bytes of files go to or from a container. */
-function fileHandlers({ db }: ComputeDeps): readonly Handler<ActiveContainer>[] {
-  /** Writes down that files are changed, before they are. */
+function fileHandlers({ db, clock }: ComputeDeps): readonly Handler<ActiveContainer>[] {
+  const bounded = new BoundedAudits<ContainerActorState>(clock, FILE_BOUNDS);
+  /** Writes down that files are changed, before they are, as long as there are not too many. */
   async function auditFiles({ state }: ActiveContainer, call: Call, action: string, path: string): Promise<undefined> {
     const { id } = ownedRow(state, call);
-    await fenced(db, state.lease, (tx) => audit(tx, auditEntry(call, action, id, { path })));
+    const entry = bounded.take(state, auditEntry(call, action, id, { path }));
+    if (entry !== undefined) await fenced(db, state.lease, (tx) => audit(tx, entry));
     return undefined;
   }
   return [

@@ -7,7 +7,7 @@ import { audit } from '../../../storage/audit.ts';
 import type { Db } from '../../../storage/db.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { auditEntry } from '../../service/audit.ts';
-import { BoundedAudit } from '../../service/bounded-audit.ts';
+import { BoundedAudits } from '../../service/bounded-audit.ts';
 import { type Handler, handler } from '../../service/dispatch.ts';
 import { type ActiveContainer, type ContainerActorState, mustRun, ownedRow } from '../container/state.ts';
 
@@ -19,14 +19,13 @@ const BOUNDS = { burst: 30, everyMs: 6000 } as const;
  * long as there are not too many. Who comes back to a command runs nothing.
  */
 export function execHandler({ db, clock }: { readonly db: Db; readonly clock: Clock }): Handler<ActiveContainer> {
-  const bounds = new WeakMap<ContainerActorState, BoundedAudit>();
+  const bounded = new BoundedAudits<ContainerActorState>(clock, BOUNDS);
   return handler(execContainer, async ({ state }: ActiveContainer, call) => {
     mustRun(ownedRow(state, call));
     const { command, since } = call.query;
     if (since !== undefined) return undefined;
-    const bound = bounds.get(state) ?? new BoundedAudit(clock, BOUNDS);
-    bounds.set(state, bound);
-    const entry = bound.take(auditEntry(call, 'container.exec', state.row.id, { program: programOf(command) }));
+    const written = auditEntry(call, 'container.exec', state.row.id, { program: programOf(command) });
+    const entry = bounded.take(state, written);
     if (entry !== undefined) await fenced(db, state.lease, (tx) => audit(tx, entry));
     return undefined;
   });
