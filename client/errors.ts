@@ -1,5 +1,5 @@
 /** The one error of the library. */
-import type { ErrorCode, FieldError } from '../proto/errors.ts';
+import type { ErrorCode, FieldError, TxtProof } from '../proto/errors.ts';
 
 /** What goes wrong before there is an answer. */
 export type LocalErrorCode =
@@ -20,6 +20,7 @@ interface ErrorDetail {
   readonly requestId?: string | undefined;
   /** Seconds. */
   readonly retryAfter?: number | undefined;
+  readonly proof?: TxtProof | undefined;
   readonly cause?: unknown;
 }
 
@@ -35,6 +36,8 @@ export class TroupeError extends Error {
   readonly requestId: string | undefined;
   /** Seconds after which another attempt makes sense, if the server said so. */
   readonly retryAfter: number | undefined;
+  /** A hostname is claimed by another account: the TXT record that proves it to be the caller's. */
+  readonly proof: TxtProof | undefined;
 
   constructor(code: TroupeError['code'], message: string, detail: ErrorDetail = {}) {
     super(message, detail.cause === undefined ? undefined : { cause: detail.cause });
@@ -44,6 +47,7 @@ export class TroupeError extends Error {
     this.fields = detail.fields ?? [];
     this.requestId = detail.requestId;
     this.retryAfter = detail.retryAfter;
+    this.proof = detail.proof;
   }
 }
 
@@ -74,7 +78,12 @@ export function errorOf(status: number, body: string, header: (name: string) => 
     fields: Array.isArray(parsed.fields) ? parsed.fields.filter(isField) : [],
     requestId: header('x-request-id'),
     retryAfter: secondsOf(header('retry-after')),
+    proof: proofOf(header('x-troupe-proof-name'), header('x-troupe-proof-value')),
   });
+}
+
+function proofOf(name: string | undefined, value: string | undefined): TxtProof | undefined {
+  return name === undefined || value === undefined ? undefined : { name, value };
 }
 
 /** Seconds of a Retry-After header, which holds seconds or a date. */

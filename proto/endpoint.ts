@@ -134,6 +134,8 @@ interface EndpointDefinition<P extends Shape, Q extends Shape, B extends Shape, 
    * keeps the answer in the transaction of what it makes (`keptReply`).
    */
   readonly idempotent?: 'key';
+  /** Its `conflict` may name a TXT record, in header fields, with which it goes well. */
+  readonly proves?: true;
   /** Query parameters that may come several times: their values are joined by a space. Of others the last counts. */
   readonly repeats?: readonly string[];
   /** Query parameters whose values come as a list, of one value as well. */

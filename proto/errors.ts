@@ -50,6 +50,12 @@ export interface FieldError {
   readonly message: string;
 }
 
+/** A TXT record that proves a hostname to be the caller's. */
+export interface TxtProof {
+  readonly name: string;
+  readonly value: string;
+}
+
 /** What a refusal may carry besides its code. */
 interface RefusalDetail {
   /** The sentence for the user; the table's text without it. */
@@ -57,6 +63,8 @@ interface RefusalDetail {
   readonly fields?: readonly FieldError[];
   /** Whole seconds, sent as Retry-After. */
   readonly retryAfter?: number;
+  /** What would have the request go well, sent as X-Troupe-Proof-Name and X-Troupe-Proof-Value. */
+  readonly proof?: TxtProof;
   readonly cause?: unknown;
 }
 
@@ -65,6 +73,7 @@ export class Refusal extends Error {
   readonly code: ErrorCode;
   readonly fields: readonly FieldError[] | undefined;
   readonly retryAfter: number | undefined;
+  readonly proof: TxtProof | undefined;
 
   constructor(code: ErrorCode, detail: RefusalDetail = {}) {
     super(detail.message ?? ERRORS[code].text, detail.cause === undefined ? undefined : { cause: detail.cause });
@@ -72,5 +81,6 @@ export class Refusal extends Error {
     this.code = code;
     this.fields = detail.fields;
     this.retryAfter = detail.retryAfter;
+    this.proof = detail.proof;
   }
 }

@@ -73,7 +73,7 @@ export interface KeptAnswers {
 }
 
 /** Whether a refusal is kept: not what was refused before any work, and not what may go well the next time. */
-export function isKept({ code }: Refusal): boolean {
+export function isKept({ code, proof }: Refusal): boolean {
   const { status } = ERRORS[code];
-  return status < 500 && status !== 401 && status !== 403 && status !== 429;
+  return proof === undefined && status < 500 && status !== 401 && status !== 403 && status !== 429;
 }

@@ -174,6 +174,16 @@ function keyParameter({ idempotent }: AnyEndpoint): Json[] {
   ];
 }
 
+/** Of a conflict that a TXT record settles. */
+const PROOF_HEADERS: Json = {
+  'X-Troupe-Proof-Name': {
+    description:
+      'The name of a TXT record that proves the hostname for you, if another user claims it without a proof.',
+    schema: { type: 'string' },
+  },
+  'X-Troupe-Proof-Value': { description: 'The value of that record: yours alone.', schema: { type: 'string' } },
+};
+
 function responses(endpoint: AnyEndpoint, { isPlain = false }: ApiStyle): Json {
   const result: Json = {};
   if (endpoint.socket) {
@@ -191,6 +201,7 @@ function responses(endpoint: AnyEndpoint, { isPlain = false }: ApiStyle): Json {
   }
   for (const [status, codes] of [...byStatus].sort(([a], [b]) => a - b)) {
     result[String(status)] = {
+      ...(endpoint.proves && codes.includes('conflict') ? { headers: PROOF_HEADERS } : {}),
       description: codes.map((code) => `${code}: ${ERRORS[code].text}`).join(' '),
       content: {
         ...(isPlain ? { 'text/plain': { schema: { type: 'string' } } } : {}),

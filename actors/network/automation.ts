@@ -39,10 +39,7 @@ export async function makeRecord(
     };
   const target = deps.own.ingressHost;
   try {
-    // A name that was given up may still stand in the account: only what the world asks this provider for proves
-    // anything.
-    const zones = await provider.zones(zone.token, zone.name);
-    if (!zones.some(({ id }) => id === zone.zoneId))
+    if (!(await isServed(integration, zone)))
       return {
         kind: 'refused',
         detail: `the DNS provider does not serve the zone ${zone.name} for this token any more`,
@@ -76,6 +73,29 @@ export async function makeRecord(
   }
 }
 
+/** Whether the DNS provider serves a zone of the user's that covers the hostname now. */
+export async function ownsZone(deps: NetworkDeps, mapping: Pick<MappingRow, 'userId' | 'hostname'>): Promise<boolean> {
+  const { integration, log } = deps;
+  const zone = integration === undefined ? undefined : await zoneOf(deps, integration, mapping);
+  if (integration === undefined || zone === undefined) return false;
+  try {
+    return await isServed(integration, zone);
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error;
+    const { code, message } = error;
+    log.warn({ hostname: mapping.hostname, code, reason: message }, 'a zone could not be looked for');
+    return false;
+  }
+}
+
+/**
+ * Whether the provider serves the zone for this token. A name that was given up may still stand in the account: only
+ * what the world asks this provider for proves anything. Rejects with ProviderError.
+ */
+async function isServed({ provider }: Integration, zone: Zone): Promise<boolean> {
+  return (await provider.zones(zone.token, zone.name)).some(({ id }) => id === zone.zoneId);
+}
+
 /**
  * Removes the CNAME that was made for a mapping, if it still leads to us. As good as it can: what goes wrong is logged.
  */
@@ -104,7 +124,11 @@ export async function removeRecord(
   }
 }
 
-async function zoneOf(deps: NetworkDeps, { sealKey }: Integration, row: MappingRow): Promise<Zone | undefined> {
+async function zoneOf(
+  deps: NetworkDeps,
+  { sealKey }: Integration,
+  row: Pick<MappingRow, 'userId' | 'hostname'>,
+): Promise<Zone | undefined> {
   const zone = await coveringZone(deps.db, row.userId, zoneNames(row.hostname));
   const token = zone === undefined ? undefined : openToken(sealKey, zone.ownedDomainId, zone.token);
   return zone === undefined || token === undefined ? undefined : { zoneId: zone.zoneId, name: zone.name, token };

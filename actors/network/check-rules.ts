@@ -3,8 +3,9 @@
  */
 import type { TxtAnswer } from '../../proto/ports/dns.ts';
 
-/** How long a mapping waits for its record, ms. */
-export const EXPIRY_MS = 72 * 3_600_000;
+/** How long a mapping waits for its record, ms, and what its user is told then. */
+export const EXPIRY_MS = 7 * 24 * 3_600_000;
+export const EXPIRED = 'not verified within 7 days';
 /** A name that was proven by a record is looked at again so often: it may have been sold. */
 export const RECHECK_MS = 7 * 24 * 3_600_000;
 /** One whose proof is missing is looked at more often, and lapses when it has been missing so long. */

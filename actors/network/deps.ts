@@ -20,6 +20,8 @@ export interface NetworkDeps {
   readonly findZone: FindZone;
   /** The provider, and the key its tokens are sealed with; undefined: mappings work by TXT records alone. */
   readonly integration: Integration | undefined;
+  /** By which the records are made up that users prove hostnames with: the platform's, the same on all its nodes. */
+  readonly proofKey: KeyObject;
   /** Names that nobody may map. */
   readonly own: OwnNames;
   /** What this platform writes beside the records it makes, so that it knows them again. */

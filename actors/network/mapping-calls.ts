@@ -2,11 +2,7 @@
 import { Buckets } from '../../proto/buckets.ts';
 import type { Call, ReplyOf } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import {
-  deleteMapping as deleteEndpoint,
-  SAYS,
-  verifyMapping as verifyEndpoint,
-} from '../../proto/network/endpoints.ts';
+import { deleteMapping as deleteEndpoint, verifyMapping as verifyEndpoint } from '../../proto/network/endpoints.ts';
 import { hastenOrder } from '../../storage/network/certificate-orders.ts';
 import { type MappingRow, mappingById, noteCheck, retryMapping } from '../../storage/network/mappings.ts';
 import { tellNetwork } from '../../storage/network/news.ts';
@@ -14,6 +10,7 @@ import { ASK_TIMEOUT, callerOf, type Handlers, handler, handlers, refusalOf } fr
 import type { EntitiesPart } from '../service/parts.ts';
 import { PAUSE_BEFORE_HASTE_MS } from './certificate-rules.ts';
 import { nextCheck } from './check-rules.ts';
+import { held, proofOf, taken, tellEnded, termsAt } from './claims.ts';
 import type { NetworkDeps } from './deps.ts';
 import { type MappingCheck, toDo } from './mapping-check.ts';
 import type { NetworkUserMessage, WriteRight } from './placed.ts';
@@ -72,6 +69,16 @@ export function mappingHandlers(
         await tellNetwork(tx, { kind: 'verified', mappingId: row.id, hostname: row.hostname });
     });
 
+  /** Makes a failed mapping pending again, unless somebody else's claim holds the name. Refuses `conflict`. */
+  const retried = ({ right }: MappingState, row: MappingRow, now: number) =>
+    right.tx(async (tx) => {
+      const outcome = await retryMapping(tx, row, { ...termsAt(now, false), nextCheckAt: new Date(now) });
+      if (outcome === 'taken') throw taken();
+      if (outcome === 'held') return 'held';
+      await tellEnded(tx, outcome?.ended ?? [], now);
+      return 'pending';
+    });
+
   return handlers<MappingState>(
     handler(deleteEndpoint, async (state: MappingState, call) => {
       await gone(state, await own(state.id, call), call);
@@ -88,9 +95,12 @@ export function mappingHandlers(
       }
       const now = clock.now();
       if (row.status === 'failed') {
-        const times = { now: new Date(now), nextCheckAt: new Date(now) };
-        if ((await right.tx((tx) => retryMapping(tx, row, times))) === 'taken') throw taken();
-        return { status: 'pending', detail: `it had failed and is looked at again from now on: ${toDo(row)}` };
+        if ((await retried(state, row, now)) === 'pending')
+          return { status: 'pending', detail: `it had failed and is looked at again from now on: ${toDo(row)}` };
+        const seen = await checks.look(row);
+        if (seen.kind === 'unproven') throw held(proofOf(row));
+        if (seen.kind === 'taken') throw taken();
+        return { status: 'verified' };
       }
       const seen = await checks.look(row);
       if (seen.kind === 'verified') return { status: 'verified' };
@@ -101,8 +111,4 @@ export function mappingHandlers(
       return { status: 'pending', detail: seen.detail };
     }),
   );
-}
-
-function taken(): Refusal {
-  return new Refusal('conflict', { message: SAYS.taken });
 }

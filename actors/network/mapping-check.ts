@@ -1,7 +1,6 @@
 /** What a mapping is looked at for: the proof that its name is its user's, and whether it still is. */
 
 import { withTimeout } from '../../lib/waiting.ts';
-import { notificationEvent } from '../../proto/notify/notification.ts';
 import { audit } from '../../storage/audit.ts';
 import {
   failMapping,
@@ -11,7 +10,6 @@ import {
   noteProof,
   setRecord,
   setZone,
-  verifyMapping,
 } from '../../storage/network/mappings.ts';
 import { append } from '../../storage/outbox.ts';
 import { platformEntry } from '../service/audit.ts';
@@ -19,6 +17,7 @@ import { makeRecord } from './automation.ts';
 import type { DnsView } from './certificate-deps.ts';
 import {
   detailOf,
+  EXPIRED,
   EXPIRY_MS,
   GRACE_MS,
   isProven,
@@ -27,6 +26,7 @@ import {
   RECHECK_MS,
   RECHECK_UNPROVEN_MS,
 } from './check-rules.ts';
+import { failureOf, noticeOf, type Proof, settle } from './claims.ts';
 import type { NetworkDeps } from './deps.ts';
 import { verifyName } from './hostname-rules.ts';
 import type { WriteRight } from './placed.ts';
@@ -41,9 +41,6 @@ type Look =
 
 /** For finding the zone in the background. */
 const ZONE_MS = 5000;
-
-/** What the user of a claim is told who was not the first to prove it. */
-const LOST = 'another account proved that the name is theirs';
 
 /** Looks at a mapping, and writes what it came to. */
 export class MappingCheck {
@@ -66,10 +63,10 @@ export class MappingCheck {
     const now = clock.now();
     // Not for our own resolvers being down: the next look decides.
     if (seen.isConclusive && now >= row.pendingSince.getTime() + EXPIRY_MS) {
-      const why = `not verified within 72 hours: ${seen.detail}`;
+      const why = `${EXPIRED}: ${seen.detail}`;
       await this.#right.tx(async (tx) => {
         if ((await failMapping(tx, row.id, why)) === undefined) return;
-        await append(tx, noticeOf(row, now, `${row.hostname} could not be verified`, `${row.hostname} was ${why}.`));
+        await append(tx, failureOf(row, now, why));
       });
       log.info({ mappingId: row.id, hostname: row.hostname }, 'mapping failed');
       return;
@@ -88,19 +85,19 @@ export class MappingCheck {
     if (found !== undefined) await this.#right.tx((tx) => setZone(tx, id, found));
   }
 
-  /** Looks for the proof of a pending mapping, and turns it verified when there is one. */
+  /** Looks for the proof of a mapping that is pending or failed, and turns it verified when there is one. */
   async look(row: MappingRow): Promise<Look> {
     const { integration, resolvers } = this.#deps;
     if (row.record === 'wanted' && integration !== undefined) {
       const made = await makeRecord(this.#deps, integration, row, this.#right);
-      if ('recordId' in made) return this.#verified(row, 'provider', made);
+      if ('recordId' in made) return this.#verified(row, { by: 'provider', record: made });
       if (made.kind === 'refused') await this.#right.tx((tx) => setRecord(tx, row.id, 'refused'));
       const instead = `; without it, ${toDo(row)}`;
       return { kind: 'unproven', detail: made.detail + instead, isConclusive: made.kind === 'refused' };
     }
     const name = verifyName(row.hostname);
     const answers = await resolvers.lookup(name);
-    if (isProven(answers, row.verifyToken)) return this.#verified(row, 'txt');
+    if (isProven(answers, row.verifyToken)) return this.#verified(row, { by: 'txt' });
     const isConclusive = answers.some(({ answer }) => answer.kind !== 'failed');
     return { kind: 'unproven', detail: detailOf(name, row.verifyToken, answers), isConclusive };
   }
@@ -137,27 +134,12 @@ export class MappingCheck {
   }
 
   /** Writes that a mapping is proven, unless somebody else's proof was first. */
-  async #verified(
-    row: MappingRow,
-    by: 'provider' | 'txt',
-    record?: { kind: 'made' | 'found'; recordId: string },
-  ): Promise<Look> {
+  async #verified(row: MappingRow, proof: Proof): Promise<Look> {
     const { clock, log } = this.#deps;
     const now = clock.now();
-    const proven = await this.#right.tx(async (tx) => {
-      const nextCheckAt = by === 'txt' ? new Date(now + RECHECK_MS) : null;
-      const outcome = await verifyMapping(tx, row.id, new Date(now), { lost: LOST, nextCheckAt });
-      if (record !== undefined) await setRecord(tx, row.id, record);
-      if (outcome === undefined) return outcome;
-      for (const loser of outcome === 'taken' ? [row] : outcome.displaced)
-        await append(tx, noticeOf(loser, now, `${loser.hostname} is somebody else's`, LOST));
-      if (outcome === 'taken') return outcome;
-      await append(tx, noticeOf(row, now, `${row.hostname} is verified`, `${row.hostname} leads to your container.`));
-      await audit(tx, platformEntry(row.userId, 'mapping.verified', row.id, { domain: row.hostname, by }));
-      return outcome;
-    });
-    if (proven === 'taken') return { kind: 'taken' };
-    log.info({ mappingId: row.id, hostname: row.hostname, by }, 'mapping verified');
+    const outcome = await this.#right.tx((tx) => settle(tx, row, proof, now));
+    if (outcome === 'taken') return { kind: 'taken' };
+    log.info({ mappingId: row.id, hostname: row.hostname, by: proof.by }, 'mapping verified');
     return { kind: 'verified' };
   }
 
@@ -176,12 +158,6 @@ export class MappingCheck {
     });
     log.info({ mappingId: row.id, hostname: row.hostname }, 'mapping lapsed');
   }
-}
-
-function noticeOf({ userId }: MappingRow, now: number, title: string, message: string) {
-  // The page of the console that lists hostnames.
-  const link = '/hostnames';
-  return notificationEvent('network', now, { userId, title, message, link, category: 'networking', scope: '' });
 }
 
 /** What its user has to do to prove a name. */

@@ -5,7 +5,7 @@
  *
  *   (created) -- record made in an owned zone --> verified
  *   (created) --> pending -- TXT record matches, at a verify or in the background --> verified
- *                 pending -- 72 h without it, or another user's proof --> failed -- verify --> pending
+ *                 pending -- 7 days without it, or another user's proof --> failed -- verify --> pending
  *                 verified -- 14 days without its record and leading elsewhere --> failed
  */
 

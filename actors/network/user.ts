@@ -4,20 +4,22 @@
  *
  *   asleep -- call --> awake -- idle --> asleep
  */
-import { randomBytes } from 'node:crypto';
 import { Buckets } from '../../proto/buckets.ts';
+import type { Call } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { ID_PATTERN, newId } from '../../proto/ids.ts';
-import { createMapping, listMappings, MAX_MAPPINGS, SAYS } from '../../proto/network/endpoints.ts';
+import { createMapping, listMappings, MAX_MAPPINGS, type MappingView, SAYS } from '../../proto/network/endpoints.ts';
 import { audit } from '../../storage/audit.ts';
-import { insertMapping, mappingsOfUser } from '../../storage/network/mappings.ts';
+import { insertMapping, mappingById, mappingsOfUser, type NewMapping } from '../../storage/network/mappings.ts';
 import { coveringZone } from '../../storage/network/zones.ts';
 import { dispatch } from '../../supervision/index.ts';
 import { auditEntry } from '../service/audit.ts';
-import { handleCall, handler, handlers } from '../service/dispatch.ts';
+import { found, handleCall, handler, handlers } from '../service/dispatch.ts';
 import { keptReply } from '../service/kept.ts';
 import type { AnsweringKind } from '../service/parts.ts';
-import { nextCheck } from './check-rules.ts';
+import { ownsZone } from './automation.ts';
+import { isProven } from './check-rules.ts';
+import { held, type Proof, proofOf, proofValue, settle, taken, tellEnded, termsAt } from './claims.ts';
 import type { NetworkDeps } from './deps.ts';
 import { isProvable, normalHostname, zoneNames } from './hostname-rules.ts';
 import { NETWORK_USER, type NetworkUserMessage, type WriteRight, writeRight } from './placed.ts';
@@ -34,8 +36,42 @@ const LOOKS = { burst: 30, everyMs: 3000 };
 
 /** The kind, for the service's tree. */
 export function userKind(deps: NetworkDeps): AnsweringKind<NetworkUserMessage, NetworkUserState> {
-  const { db, clock } = deps;
+  const { db, clock, resolvers } = deps;
   const looks = new Buckets(LOOKS, clock);
+
+  /** Adds the mapping; undefined when another user's pending claim holds the hostname. */
+  const claim = (right: WriteRight, call: Call, mapping: NewMapping, by?: Proof['by']) =>
+    right.tx(async (tx) => {
+      const now = clock.now();
+      const inserted = await insertMapping(tx, mapping, termsAt(now, by !== undefined), MAX_MAPPINGS);
+      if (inserted === 'held') return undefined;
+      if (inserted === 'taken') throw taken();
+      if (inserted === 'full')
+        throw new Refusal('limit_reached', { message: `you have ${MAX_MAPPINGS} mappings: remove one first` });
+      const { hostname, containerId, targetPort } = mapping;
+      const detail = { domain: hostname, container: containerId, port: targetPort };
+      await audit(tx, auditEntry(call, 'mapping.create', mapping.id, detail));
+      await tellEnded(tx, inserted.ended, now);
+      // The record in a zone is made by the mapping's own actor, which verifies it then.
+      if (by === 'txt') await settle(tx, inserted.row, { by }, now);
+      const row = (await mappingById(tx, mapping.id)) ?? inserted.row;
+      return keptReply(tx, call, mappingView(row, deps));
+    });
+
+  /** Adds a mapping whose hostname another user's pending claim holds, if the user proves it. Refuses `conflict`. */
+  const displace = async (right: WriteRight, call: Call, mapping: NewMapping): Promise<MappingView> => {
+    const { userId, hostname } = mapping;
+    const proof = isProvable(hostname) ? proofOf(mapping) : undefined;
+    const wait = looks.take(userId);
+    if (wait > 0) throw held(proof, Math.ceil(wait / 1000));
+    const isInZone = mapping.zone !== undefined && (await ownsZone(deps, mapping));
+    const isByRecord = !isInZone && proof !== undefined && isProven(await resolvers.lookup(proof.name), proof.value);
+    if (!isInZone && !isByRecord) throw held(proof);
+    const claimed = isInZone
+      ? await claim(right, call, mapping, 'provider')
+      : await claim(right, call, { ...mapping, zone: undefined }, 'txt');
+    return found(claimed, () => held(proof));
+  };
 
   const table = handlers<NetworkUserState>(
     handler(listMappings, async ({ userId }: NetworkUserState) => ({
@@ -52,34 +88,16 @@ export function userKind(deps: NetworkDeps): AnsweringKind<NetworkUserMessage, N
       const zone = deps.integration === undefined ? undefined : await coveringZone(db, userId, zoneNames(hostname));
       if (zone === undefined && !isProvable(hostname))
         throw new Refusal('invalid_request', { message: SAYS.invalidDomain });
-      const now = clock.now();
-      return right.tx(async (tx) => {
-        const inserted = await insertMapping(
-          tx,
-          {
-            id: newId(),
-            userId,
-            hostname,
-            containerId,
-            targetPort,
-            zone,
-            verifyToken: `svc-verify-${randomBytes(24).toString('base64url')}`,
-          },
-          { now: new Date(now), nextCheckAt: new Date(nextCheck(now, 0, now)), limit: MAX_MAPPINGS },
-        );
-        if (inserted === 'taken') throw new Refusal('conflict', { message: SAYS.taken });
-        if (inserted === 'full')
-          throw new Refusal('limit_reached', { message: `you have ${MAX_MAPPINGS} mappings: remove one first` });
-        await audit(
-          tx,
-          auditEntry(call, 'mapping.create', inserted.id, {
-            domain: hostname,
-            container: containerId,
-            port: targetPort,
-          }),
-        );
-        return keptReply(tx, call, mappingView(inserted, deps));
-      });
+      const mapping: NewMapping = {
+        id: newId(),
+        userId,
+        hostname,
+        containerId,
+        targetPort,
+        zone,
+        verifyToken: proofValue(deps.proofKey, userId, hostname),
+      };
+      return (await claim(right, call, mapping)) ?? (await displace(right, call, mapping));
     }),
   );
 

@@ -49,17 +49,23 @@ const detailSchema = z.object({
   message: z.string(),
   fields: z.array(z.object({ path: z.string(), message: z.string() })).exactOptional(),
   retryAfter: z.number().exactOptional(),
+  proof: z.object({ name: z.string(), value: z.string() }).exactOptional(),
 });
 const refusalSchema = detailSchema.extend({ code: codeSchema });
 const causeSchema = detailSchema.omit({ message: true }).extend({ refusal: codeSchema, m: z.string() });
 const outcomeSchema = z.object({ refused: refusalSchema.optional(), ok: z.unknown().optional() });
 
+/** What crosses of a refusal besides its code and its sentence. */
+function restOf({ fields, retryAfter, proof }: Refusal) {
+  return { fields: fields?.map((field) => ({ ...field })), retryAfter, proof: proof && { ...proof } };
+}
+
 /** The codec of outcomes. What caused a refusal stays where it happened. */
 export const outcomeCodec: Codec<Outcome> = {
   encode(outcome) {
     if (!('refused' in outcome)) return { ok: outcome.ok === undefined ? undefined : toWire(outcome.ok) };
-    const { code, message, fields, retryAfter } = outcome.refused;
-    return { refused: { code, message, fields: fields?.map((field) => ({ ...field })), retryAfter } };
+    const { code, message } = outcome.refused;
+    return { refused: { code, message, ...restOf(outcome.refused) } };
   },
   decode(wire) {
     const { refused, ok } = outcomeSchema.parse(wire);
@@ -73,8 +79,8 @@ export const outcomeCodec: Codec<Outcome> = {
 export const refusalCauses: CauseCodec = {
   encode(cause) {
     if (!(cause instanceof Refusal)) return undefined;
-    const { code, message, fields, retryAfter } = cause;
-    return { refusal: code, m: message, fields: fields?.map((field) => ({ ...field })), retryAfter };
+    const { code, message } = cause;
+    return { refusal: code, m: message, ...restOf(cause) };
   },
   decode(wire) {
     const { success, data } = causeSchema.safeParse(wire);

@@ -113,6 +113,7 @@ const full = (text: string): string => (/[.!?`]$/.test(text) ? text : `${text}.`
 interface FailureDetails {
   readonly code?: string;
   readonly fields?: unknown;
+  readonly proof?: unknown;
   readonly request_id?: string | undefined;
   readonly candidates?: readonly string[] | undefined;
 }
@@ -121,12 +122,20 @@ function details(error: unknown): FailureDetails {
   if (error instanceof ClientFailure) return { candidates: error.candidates };
   if (!(error instanceof TroupeError)) return {};
   const fields = error.fields.length === 0 ? undefined : error.fields;
-  return { code: error.code, fields, request_id: error.requestId };
+  return { code: error.code, fields, proof: error.proof, request_id: error.requestId };
 }
 
 function sentence(error: unknown): string {
   if (error instanceof TroupeError && error.code === 'unauthorized') return 'You are not logged in, or no longer.';
   return error instanceof TroupeError || error instanceof ClientFailure ? error.message : wordsFor(error);
+}
+
+/** How to get a hostname that another account claims. */
+export function proofHint({ name, value }: NonNullable<TroupeError['proof']>): string {
+  return (
+    'Another account claims this hostname and has not proven it. If it is yours, enter this record at your DNS ' +
+    `provider:\n\n  TXT    ${name}\n         ${value}\n`
+  );
 }
 
 function hintOf(error: unknown, failure: FailureCode): string | undefined {
@@ -137,6 +146,7 @@ function hintOf(error: unknown, failure: FailureCode): string | undefined {
       '`troupe login URL --ca ca.pem`.'
     );
   if (failure === 'login') return 'Log in with `troupe login`.';
+  if (error.proof !== undefined) return `${proofHint(error.proof)}\nThen run the command again.`;
   if (error.retryAfter !== undefined && error.retryAfter > 0) return `Try again in ${Math.ceil(error.retryAfter)} s.`;
   return undefined;
 }

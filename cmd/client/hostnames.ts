@@ -1,6 +1,6 @@
 /** `troupe hostname`, `dns`. */
-import { type CallReply, TroupeError } from '../../client/index.ts';
-import { ClientFailure, EXIT } from './failure.ts';
+import { type CallInput, type CallReply, TroupeError } from '../../client/index.ts';
+import { ClientFailure, EXIT, proofHint } from './failure.ts';
 import { containerOf, pick } from './names.ts';
 import type { Output } from './output.ts';
 import { takeSecret } from './prompt.ts';
@@ -36,16 +36,36 @@ export interface HostnameOptions extends ClientCommandOptions {
 /** Maps a hostname to a container, and prints the records to enter. */
 export async function addHostname(domain: string, name: string | undefined, options: HostnameOptions): Promise<void> {
   const session = openSession(options);
-  const { client, out } = session;
+  const { out } = session;
   const container = await containerOf(session, name);
   const body = { container_id: container.id, domain, target_port: options.port };
-  const mapping = await client.call('createMapping', { body });
+  const mapping = await mapped(session, body, options);
   if (mapping.status === 'pending') showRecords(out, mapping);
   if (options.wait && mapping.status === 'pending') await untilVerified(session, mapping, options.timeout);
   const isVerified = mapping.status === 'verified' || options.wait === true;
   if (out.json) out.line(JSON.stringify(mapping));
   else if (isVerified) out.note(`${domain} leads to ${container.name}, port ${options.port}.`);
   else out.note(`The platform looks for the TXT record by itself; \`troupe hostname verify ${domain}\` looks now.`);
+}
+
+/** The mapping. With `wait`, a hostname that another account claims is asked for until its proof is found. */
+async function mapped(
+  { client, out }: ClientSession,
+  body: CallInput<'createMapping'>['body'],
+  { wait, timeout }: HostnameOptions,
+): Promise<Mapping> {
+  const deadline = performance.now() + timeout * 1000;
+  for (let isTold = false; ; isTold = true) {
+    try {
+      return await client.call('createMapping', { body });
+    } catch (error) {
+      // A program is told at once.
+      if (!(error instanceof TroupeError) || error.proof === undefined || wait !== true || out.json) throw error;
+      if (!isTold) out.note(`${proofHint(error.proof)}\nWaiting for it.`);
+      if (performance.now() > deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, Math.max(LOOK_MS, (error.retryAfter ?? 0) * 1000)));
+    }
+  }
 }
 
 function showRecords(out: Output, mapping: Mapping): void {

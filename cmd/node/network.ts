@@ -1,5 +1,5 @@
 /** Puts the networking API together: its actors, and its listener beside the gateway, on loopback alone. */
-import type { KeyObject } from 'node:crypto';
+import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
 import { startNetwork } from '../../actors/network/service.ts';
 import type { Placement } from '../../actors/service/placement.ts';
 import type { Service } from '../../proto/endpoint.ts';
@@ -9,6 +9,8 @@ import type { HttpServer } from '../../proto/ports/http.ts';
 import type { ToolServer } from '../../proto/ports/tools.ts';
 import { containerOwner } from '../../storage/compute/containers.ts';
 import { computeNews } from '../../storage/compute/news.ts';
+import type { Queries } from '../../storage/db.ts';
+import { getOrCreateSetting } from '../../storage/settings.ts';
 import { api, type Pages, type RequestTrace } from '../../transports/api/api.ts';
 import type { ChangeLimit } from '../../transports/api/change-limit.ts';
 import type { ClientAddress } from '../../transports/api/client-address.ts';
@@ -34,7 +36,7 @@ interface NetworkOptions extends Pick<RoleParts, 'system' | 'db' | 'log' | 'cloc
 }
 
 /** Starts the service, before the process joins the cluster. */
-export function openNetwork(options: NetworkOptions): Promise<Service> {
+export async function openNetwork(options: NetworkOptions): Promise<Service> {
   const { system, db, log, clock, environment, encryptionKey, placement } = options;
   const domain = options.domain.toLowerCase();
   const dns = { servers: environment.DNS_RESOLVERS ?? [] };
@@ -47,6 +49,7 @@ export function openNetwork(options: NetworkOptions): Promise<Service> {
     installation: options.installation,
     resolvers: txtResolvers(dns),
     findZone: findZone(dns),
+    proofKey: await proofKeyOf(db),
     integration:
       encryptionKey === undefined
         ? undefined
@@ -63,6 +66,12 @@ export function openNetwork(options: NetworkOptions): Promise<Service> {
     tools: options.tools,
     ...(options.lookMs === undefined ? {} : { lookMs: options.lookMs }),
   });
+}
+
+/** Not sealed: a gateway without ENCRYPTION_KEY has to know the same records, which stand in plain in the database. */
+async function proofKeyOf(db: Queries): Promise<KeyObject> {
+  const key = await getOrCreateSetting(db, 'hostname_proof_key', () => randomBytes(32).toString('base64url'));
+  return createSecretKey(key, 'base64url');
 }
 
 /** What its listener is built from. */

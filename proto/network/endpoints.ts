@@ -162,6 +162,7 @@ export const createMapping = endpoint('createMapping', 'POST /api/domain-mapping
   reply: mappingSchema,
   status: 201,
   refuses: ['forbidden', 'not_found', 'conflict', 'limit_reached'],
+  proves: true,
 });
 
 export const deleteMapping = endpoint('deleteMapping', 'DELETE /api/domain-mappings/{id}', {
@@ -180,6 +181,7 @@ export const verifyMapping = endpoint('verifyMapping', 'POST /api/domain-mapping
     z.object({ status: z.literal('pending'), detail: z.string() }),
   ]),
   refuses: ['not_found', 'conflict', 'too_many_attempts'],
+  proves: true,
 });
 
 /** Those that need the integration with a DNS provider. */

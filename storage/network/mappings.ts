@@ -1,6 +1,8 @@
 /**
- * SQL of domain mappings. A hostname has one verified mapping at most on the whole platform, and one of each user: the
- * table holds that under any race.
+ * SQL of domain mappings. A hostname is claimed once on the whole platform: by a verified mapping, or by a pending one.
+ * A lock of the hostname holds that under any race, and the table that one at most is verified and that each user has
+ * one at most. No index holds it of pending ones: a node of the version before may still put a second one beside the
+ * first, which then ends like any that was not proven first.
  */
 import { z } from 'zod';
 import { mappingStatusSchema } from '../../proto/network/endpoints.ts';
@@ -79,7 +81,7 @@ export function mappingsOfUser(db: Queries, userId: string): Promise<MappingRow[
 }
 
 /** What a new mapping needs. With `zone` its record is `wanted`. */
-interface NewMapping {
+export interface NewMapping {
   readonly id: string;
   readonly userId: string;
   readonly hostname: string;
@@ -99,21 +101,69 @@ async function isProvenBySomebody(tx: Tx, hostname: string): Promise<boolean> {
   return (await tx.run(`select from domain_mappings where domain = $1 and status = 'verified'`, [hostname])) > 0;
 }
 
+/** When a claim begins, and what gives way to it. */
+export interface ClaimTerms {
+  readonly now: Date;
+  readonly nextCheckAt: Date;
+  /** What has been pending since then, or longer, holds the hostname no more. */
+  readonly expiredSince: Date;
+  /** Whether the claim is proven: it displaces what others have pending. */
+  readonly isProven: boolean;
+  /** What the users are told whose claims give way: of displaced ones, and of expired ones. */
+  readonly says: { readonly displaced: string; readonly expired: string };
+}
+
+/** A claim that began, and those of others that gave way to it. */
+interface Claimed {
+  readonly row: MappingRow;
+  readonly ended: readonly MappingRow[];
+}
+
+/** Why not. `taken`: the hostname is verified, or the user claims it already; `held`: another user claims it. */
+type NotClaimed = 'taken' | 'held';
+
+/** Ends, with `$3` as what their users are told, the claims of a hostname that are pending and not of the user `$2`. */
+const END_OTHERS = `update domain_mappings set status = 'failed', next_check_at = null, detail = $3
+  where domain = $1 and user_id <> $2 and status = 'pending'`;
+
+const liveRow = z.object({ userId: z.string(), status: mappingStatusSchema, pendingSince: z.date() });
+
+/** Waits for the hostname and makes room for a claim of the user. The claims that ended, or why there is no room. */
+async function makeRoom(
+  tx: Tx,
+  { hostname, userId }: Pick<MappingRow, 'hostname' | 'userId'>,
+  { expiredSince, isProven, says }: ClaimTerms,
+): Promise<readonly MappingRow[] | NotClaimed> {
+  await holdHostname(tx, hostname);
+  const live = await tx.many(
+    liveRow,
+    `select ${columnsOf(liveRow)} from domain_mappings where domain = $1 and status <> 'failed'`,
+    [hostname],
+  );
+  if (live.some((claim) => claim.status === 'verified' || claim.userId === userId)) return 'taken';
+  if (!isProven && live.some(({ pendingSince }) => pendingSince > expiredSince)) return 'held';
+  if (live.length === 0) return [];
+  const end = (rest: string, detail: string) =>
+    tx.many(mappingRow, `${END_OTHERS} ${rest} returning ${COLUMNS}`, [hostname, userId, detail, expiredSince]);
+  const expired = await end('and pending_since <= $4', says.expired);
+  return [...expired, ...(await end('and pending_since > $4', says.displaced))];
+}
+
 /**
- * Adds a mapping, pending, to be checked at `nextCheckAt`: the mapping, `taken` when the hostname has a verified one or
- * the user has one already, `full` when the user has `limit` of them. What others claim and have not proven stands in
- * nobody's way; a failed one of the user's own gives way.
+ * Adds a mapping, pending; `full` when the user has `limit` of them. A failed one of the user's own gives way. What is
+ * refused is rolled back by the caller.
  */
 export async function insertMapping(
   tx: Tx,
   mapping: NewMapping,
-  { now, nextCheckAt, limit }: { readonly now: Date; readonly nextCheckAt: Date; readonly limit: number },
-): Promise<MappingRow | 'taken' | 'full'> {
+  terms: ClaimTerms,
+  limit: number,
+): Promise<Claimed | NotClaimed | 'full'> {
   // Two additions of one user at once must count each other.
   await tx.run(`select pg_advisory_xact_lock(hashtextextended('domain_mappings/' || $1, 0))`, [mapping.userId]);
   const { hostname } = mapping;
-  await holdHostname(tx, hostname);
-  if (await isProvenBySomebody(tx, hostname)) return 'taken';
+  const ended = await makeRoom(tx, mapping, terms);
+  if (typeof ended === 'string') return ended;
   const failed = await oneValue(
     tx,
     z.string(),
@@ -136,14 +186,14 @@ export async function insertMapping(
       mapping.containerId,
       mapping.targetPort,
       mapping.verifyToken,
-      now,
-      nextCheckAt,
+      terms.now,
+      terms.nextCheckAt,
       zone === undefined ? null : 'wanted',
       zone?.ownedDomainId ?? null,
       zone?.zoneId ?? null,
     ],
   );
-  return row ?? 'taken';
+  return row === undefined ? 'taken' : { row, ended };
 }
 
 /** What a look for the proof came to, and when the next one is due. */
@@ -186,12 +236,11 @@ export async function verifyMapping(
   );
   if (row === undefined) return undefined;
   await tellNetwork(tx, { kind: 'verified', mappingId: id, hostname });
-  const displaced = await tx.many(
-    mappingRow,
-    `update domain_mappings set status = 'failed', next_check_at = null, detail = $3
-     where domain = $1 and id <> $2 and status = 'pending' returning ${COLUMNS}`,
-    [hostname, id, lost.slice(0, MAX_DETAIL)],
-  );
+  const displaced = await tx.many(mappingRow, `${END_OTHERS} returning ${COLUMNS}`, [
+    hostname,
+    row.userId,
+    lost.slice(0, MAX_DETAIL),
+  ]);
   return { row, displaced };
 }
 
@@ -255,16 +304,17 @@ export function failMapping(db: Queries, id: string, detail: string): Promise<Ma
   return updateMapping(db, id, 'pending', set, [detail.slice(0, MAX_DETAIL)]);
 }
 
-/** Makes a failed mapping pending from now on. `taken`: somebody else has its hostname; undefined: it is not failed. */
+/** Makes a failed mapping pending from now on; undefined when it is not failed. */
 export async function retryMapping(
   tx: Tx,
-  { id, hostname }: Pick<MappingRow, 'id' | 'hostname'>,
-  { now, nextCheckAt }: { readonly now: Date; readonly nextCheckAt: Date },
-): Promise<MappingRow | 'taken' | undefined> {
-  await holdHostname(tx, hostname);
-  if (await isProvenBySomebody(tx, hostname)) return 'taken';
+  mapping: Pick<MappingRow, 'id' | 'hostname' | 'userId'>,
+  terms: ClaimTerms,
+): Promise<Claimed | NotClaimed | undefined> {
+  const ended = await makeRoom(tx, mapping, terms);
+  if (typeof ended === 'string') return ended;
   const set = `status = 'pending', pending_since = $2, checks = 0, next_check_at = $3, detail = ''`;
-  return updateMapping(tx, id, 'failed', set, [now, nextCheckAt]);
+  const row = await updateMapping(tx, mapping.id, 'failed', set, [terms.now, terms.nextCheckAt]);
+  return row === undefined ? undefined : { row, ended };
 }
 
 /**

@@ -11,7 +11,15 @@ import { graphSchema } from '../../proto/monitor/endpoints.ts';
 import type { Db } from '../../storage/db.ts';
 import { allMappings } from '../../storage/network/overview.ts';
 import { startBox } from '../support/clients/container.ts';
-import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
+import {
+  addUsers,
+  deleteAll,
+  logIn,
+  type RunningPlatform,
+  request,
+  startPlatform,
+  troupe,
+} from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
 import { runIn } from '../support/monitor/event-streams.ts';
@@ -20,6 +28,7 @@ import { type StandIn, standIn } from '../support/network/dns-provider.ts';
 import { type DnsServer, dnsServer } from '../support/network/dns-server.ts';
 import { type Pebble, skipWithoutPebble, startPebble } from '../support/network/pebble.ts';
 import { skipWithout } from '../support/require.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
@@ -44,6 +53,8 @@ describe('a hostname mapped to a container', { skip, timeout: 900_000 }, () => {
   let [db, dns, pebble, provider, balancer]: [Db?, DnsServer?, Pebble?, StandIn?, Balancer?] = [];
   let env: Record<string, string> = {};
   let [data, token, box, root] = ['', '', '', ''];
+  /** A squatter. */
+  const eve = { token: '', box: '' };
 
   before(async () => {
     data = await tempDir(cleanup);
@@ -65,12 +76,20 @@ describe('a hostname mapped to a container', { skip, timeout: 900_000 }, () => {
     balancer.targets = [httpsPort()];
     token = await logIn(platform.ready.urls.auth, 'admin', PASSWORD);
     box = (await startBox(platform.ready.urls.compute, token, data)).id;
+    await addUsers([['eve', PASSWORD]], data, env);
+    const { auth, compute } = platform.ready.urls;
+    eve.token = await logIn(auth, 'eve', PASSWORD);
+    const key = { name: 'eve', public_key: publicKey() };
+    const { json } = await request('POST', `${compute}/compute/ssh-keys`, { token: eve.token, body: key });
+    const body = { name: 'squat', ssh_key_ids: [json.id] };
+    const made = await request('POST', `${compute}/compute/containers`, { token: eve.token, body });
+    eve.box = z.string().parse(made.json.id);
     await runIn(box, 'mkdir -p /tmp/w; echo "the page" > /tmp/w/index.html; httpd -p 8080 -h /tmp/w');
     root = join(data, 'root.pem');
     await writeFile(root, await pebble.root());
   });
   after(async () => {
-    if (token !== '') await deleteAll(platform.ready.urls.compute, token);
+    if (token !== '') await deleteAll(platform.ready.urls.compute, ...(eve.token === '' ? [] : [eve.token]), token);
     for (const end of ends) await end();
   });
 
@@ -83,6 +102,28 @@ describe('a hostname mapped to a container', { skip, timeout: 900_000 }, () => {
     assert.equal(status, 201, JSON.stringify(json));
     return mappingSchema.parse(json);
   };
+  /** Eve maps a hostname before its owner does. */
+  const squat = async (domain: string) => {
+    const body = { container_id: eve.box, domain, target_port: 8080 };
+    const { status, json } = await request('POST', `${platform.ready.urls.net}/api/domain-mappings`, {
+      ...{ token: eve.token, body },
+    });
+    assert.deepEqual([status, json.status], [201, 'pending']);
+  };
+  /** How far eve's hostnames are. */
+  const squatted = async () => {
+    const { json } = await request('GET', `${platform.ready.urls.net}/api/domain-mappings`, { token: eve.token });
+    const mappings = z.array(mappingSchema).parse(json.domains);
+    return Object.fromEntries(mappings.map(({ domain, status }) => [domain, status]));
+  };
+  /** `troupe hostname ...` of the owner. */
+  const hostname = (...args: string[]) =>
+    troupe(['hostname', ...args], {
+      env: {
+        ...{ XDG_CONFIG_HOME: '/nowhere', TROUPE_URL: platform.ready.urls.https, TROUPE_TOKEN: token },
+        TROUPE_CA: join(data, 'ca.pem'),
+      },
+    });
   const shown = async (id: string) => {
     const { json } = await net('GET', 'domain-mappings');
     return z
@@ -218,13 +259,49 @@ describe('a hostname mapped to a container', { skip, timeout: 900_000 }, () => {
     });
   });
 
-  test('in a connected zone is verified at once, and its record made', async () => {
+  test('that a squatter has mapped is taken by the record that the refusal names', async () => {
+    for (const name of ['first.example.org', 'next.example.org']) await squat(name);
+    const refused = await hostname('add', 'first.example.org', 'box', '--port', '8080', '--json');
+    const { error, code, proof } = z
+      .object({ error: z.string(), code: z.string(), proof: z.object({ name: z.string(), value: z.string() }) })
+      .parse(JSON.parse(refused.stderr));
+    assert.deepEqual([refused.code, error, code], [6, 'domain already in use', 'conflict']);
+    const body = { container_id: box, domain: 'first.example.org', target_port: 8080 };
+    const { status, headers } = await net('POST', 'domain-mappings', body);
+    assert.equal(status, 409);
+    assert.deepEqual(proof, {
+      name: headers.get('x-troupe-proof-name'),
+      value: headers.get('x-troupe-proof-value'),
+    });
+    // Through the gateway, as people call it, a person reads what to do; and waits for the other.
+    const told = await hostname('add', 'first.example.org', 'box', '--port', '8080');
+    assert.match(
+      told.stderr,
+      /already in use\.\nAnother account claims this hostname .*\n\n {2}TXT {4}_svc-verify\.first/,
+    );
+    assert.ok(told.stderr.includes(proof.value), told.stderr);
+    const next = await net('POST', 'domain-mappings', { ...body, domain: 'next.example.org' });
+    const waiting = hostname('add', 'next.example.org', 'box', '--port', '8080', '--wait');
+    await records(
+      ...[`_svc-verify.first TXT "${proof.value}"`, 'shop CNAME ingress', 'late CNAME ingress'],
+      `_svc-verify.next TXT "${next.headers.get('x-troupe-proof-value')}"`,
+    );
+    const taken = await hostname('add', 'first.example.org', 'box', '--port', '8080');
+    assert.deepEqual([taken.code, taken.stderr], [0, 'first.example.org leads to box, port 8080.\n']);
+    assert.equal((await waiting).code, 0);
+    assert.deepEqual(await squatted(), { 'first.example.org': 'failed', 'next.example.org': 'failed' });
+    for (const name of ['first', 'next']) assert.equal((await hostname('rm', `${name}.example.org`)).code, 0);
+  });
+
+  test('in a connected zone is verified at once, whoever squats on it, and its record made', async () => {
+    await squat('auto.example.org');
     provider?.zones.set('provider-token', [{ id: 'z1', name: 'example.org', status: 'active' }]);
     assert.equal((await net('POST', 'domains', { token: 'provider-token' })).status, 201);
     // The provider's record is in DNS already, as its own servers have it.
     await records('auto CNAME ingress');
     const created = await map('auto.example.org');
     assert.deepEqual([created.status, created.dns_automated], ['verified', true]);
+    assert.equal((await squatted())['auto.example.org'], 'failed');
     assert.deepEqual(
       provider?.records.map(({ type, name, content, proxied }) => [type, name, content, proxied]),
       [['CNAME', 'auto.example.org', 'ingress.example.org', false]],
@@ -251,15 +328,21 @@ describe('a hostname mapped to a container', { skip, timeout: 900_000 }, () => {
       await net('DELETE', `domains/${id}`);
     const created = await map('old.example.org');
     await db?.run(
-      `update domain_mappings set pending_since = now() - interval '73 hours', next_check_at = now() where id = $1`,
+      `update domain_mappings set pending_since = now() - interval '169 hours', next_check_at = now() where id = $1`,
       [created.id],
     );
     await until(async () => (await shown(created.id))?.status === 'failed', { ...PATIENT, what: 'it failed' });
     await told(
       created.id,
-      /^not verified within 72 hours: looked for the TXT record _svc-verify\.old\.example\.org with the value/,
+      /^not verified within 7 days: looked for the TXT record _svc-verify\.old\.example\.org with the value/,
     );
-    assert.match(await list(), /^old\.example\.org +failed .*\n {2}not verified within 72 hours/m);
+    // It holds nothing any more, for anybody.
+    await squat('old.example.org');
+    const held = await hostname('verify', 'old.example.org');
+    assert.equal(held.code, 6);
+    assert.ok(held.stderr.includes(created.verify_token), held.stderr);
+    await db?.run(`delete from domain_mappings where container_id = $1`, [eve.box]);
+    assert.match(await list(), /^old\.example\.org +failed .*\n {2}not verified within 7 days/m);
     const again = await net('POST', `domain-mappings/${created.id}/verify`);
     assert.deepEqual(
       [again.json.status, again.json.detail],

@@ -1,9 +1,10 @@
-/** Whose a hostname is: claims stand side by side, the first proof wins, and a name that was given away does not stay. */
+/** Whose a hostname is: one claim holds it, a proof displaces a pending one, and a name that was given away does not stay. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { failOnLeaks } from '../support/leaks.ts';
+import { BROKEN_ZONE } from '../support/network/dns-server.ts';
 import { verifiedMapping } from '../support/network/verified-mapping.ts';
 import { type NetworkUnderTest, openNetwork } from '../support/service/network.ts';
 import type { Person } from '../support/service/people.ts';
@@ -27,20 +28,37 @@ async function told(network: NetworkUnderTest, { id }: Person): Promise<string[]
   return rows.map(({ text }) => text);
 }
 
-test('claims stand side by side, and the first proof ends the others and tells their users', async (t) => {
+/** Asks for a hostname: the reply, and the record that its header fields name. */
+async function ask(network: NetworkUnderTest, person: Person, domain: string, container?: string) {
+  const body = { domain, container_id: container ?? (await network.container(person)), target_port: 80 };
+  // A program that sends its request again keeps the key: what may go well the next time is not kept.
+  const key = { 'idempotency-key': JSON.stringify(body) };
+  const { status, text, json, headers } = await network.call(person.token, 'POST', '/api/domain-mappings', body, key);
+  const [name, value] = [headers.get('x-troupe-proof-name'), headers.get('x-troupe-proof-value')];
+  return { said: [status, status === 201 ? json.status : text], name, value, json, headers };
+}
+
+const IN_USE = [409, 'domain already in use'];
+
+test('a pending claim holds a hostname until another user proves it by a record that is theirs alone', async (t) => {
   const network = await openNetwork(t);
   const [bob, ann, eve] = [await network.person(), await network.person(), await network.person()];
-  const claim = await network.map(bob, 'www.example.org');
-  const mine = await network.map(ann, 'www.example.org');
-  assert.equal(mine.status, 'pending');
-  assert.notEqual(mine.verify_token, claim.verify_token);
-  const again = await network.call(ann.token, 'POST', '/api/domain-mappings', {
-    ...{ domain: 'www.example.org', container_id: mine.container_id, target_port: 80 },
-  });
-  assert.deepEqual([again.status, again.text], [409, 'domain already in use'], 'once for each user');
+  const squatted = await network.map(bob, 'www.example.org');
+  const hers = await network.container(ann);
+  const refused = await ask(network, ann, 'WWW.example.org.', hers);
+  assert.deepEqual([refused.said, refused.name], [IN_USE, '_svc-verify.www.example.org']);
+  assert.match(refused.headers.get('content-type') ?? '', /^text\/plain/);
+  assert.match(refused.value ?? '', /^svc-verify-[\w-]{32}$/);
+  assert.equal((await ask(network, ann, 'www.example.org', hers)).value, refused.value, 'the same each time');
+  const own = await ask(network, bob, 'www.example.org');
+  assert.deepEqual([own.said, own.name, own.value], [IN_USE, null, null], 'once for each user');
 
-  await network.dns.set(`_svc-verify.www TXT "${mine.verify_token}"`);
-  assert.deepEqual((await verify(network, ann, mine)).json, { status: 'verified' });
+  const record = `_svc-verify.www TXT "${refused.value}"`;
+  await network.dns.set(record);
+  const others = await ask(network, eve, 'www.example.org');
+  assert.deepEqual([others.said, others.value === refused.value], [IN_USE, false]);
+  const mine = await ask(network, ann, 'www.example.org', hers);
+  assert.deepEqual([mine.said, mine.json.verify_token], [[201, 'verified'], refused.value]);
   assert.equal((await verifiedMapping(network.db, 'www.example.org'))?.userId, ann.id);
   const lost = await network.mapping(bob, 'www.example.org');
   assert.deepEqual([lost?.status, lost?.detail], ['failed', 'another account proved that the name is theirs']);
@@ -50,37 +68,101 @@ test('claims stand side by side, and the first proof ends the others and tells t
   assert.match(won, /www\.example\.org is verified/);
   for (const text of [notice, won]) assert.match(text, /\n\/hostnames/);
   assert.deepEqual(more, []);
+  const entries = await network.db.many(
+    z.object({ action: z.string(), userId: z.string(), target: z.string() }),
+    `select action, user_id as "userId", target from audit_log where target in ($1, $2) order by id`,
+    [squatted.id, mine.json.id],
+  );
+  const displaced = entries.find(({ action }) => action === 'mapping.displaced');
+  assert.deepEqual([displaced?.userId, displaced?.target], [bob.id, squatted.id]);
+  assert.deepEqual(
+    entries.filter(({ target }) => target === mine.json.id).map(({ action }) => action),
+    ['mapping.create', 'mapping.verified'],
+  );
 
-  // Proven is proven: nobody claims it, or their old claim, any more.
-  const third = await network.call(eve.token, 'POST', '/api/domain-mappings', {
-    ...{ domain: 'www.example.org', container_id: await network.container(eve), target_port: 80 },
-  });
-  assert.deepEqual([third.status, third.text], [409, 'domain already in use']);
-  const retried = await verify(network, bob, claim);
-  assert.deepEqual([retried.status, retried.text], [409, 'domain already in use']);
-  await network.call(ann.token, 'DELETE', `/api/domain-mappings/${mine.id}`);
-  assert.equal((await verify(network, bob, claim)).json.status, 'pending', 'given up, it is open to claims again');
+  // Proven is proven: no record takes it away.
+  const third = await ask(network, eve, 'www.example.org');
+  assert.deepEqual([third.said, third.name], [IN_USE, null]);
+  const retried = await verify(network, bob, squatted);
+  assert.deepEqual([retried.status, retried.text, retried.headers.get('x-troupe-proof-name')], [...IN_USE, null]);
+  // Given up, it is open to claims again, and a failed one needs its own record against a pending one.
+  await network.call(ann.token, 'DELETE', `/api/domain-mappings/${mine.json.id}`);
+  assert.equal((await network.map(eve, 'www.example.org')).status, 'pending');
+  const held = await verify(network, bob, squatted);
+  assert.deepEqual(
+    [held.status, held.text, held.headers.get('x-troupe-proof-value')],
+    [...IN_USE, own.value ?? squatted.verify_token],
+  );
+  await network.dns.set(record, `_svc-verify.www TXT "${squatted.verify_token}"`);
+  assert.deepEqual((await verify(network, bob, squatted)).json, { status: 'verified' });
+  assert.equal((await network.mapping(eve, 'www.example.org'))?.status, 'failed');
 });
 
-test('a proven zone takes the name from a pending claim at once', async (t) => {
+test('a zone of the user displaces a pending claim without a record, unless it was given up', async (t) => {
   const network = await openNetwork(t);
   const [bob, ann] = [await network.person(), await network.person()];
-  await network.map(bob, 'www.victim.example');
-  await network.connect(ann, 'victim.example');
+  for (const name of ['www.victim.example', 'other.victim.example']) await network.map(bob, name);
+  const { token } = await network.connect(ann, 'victim.example');
   const mine = await network.map(ann, 'www.victim.example');
   assert.deepEqual([mine.status, mine.dns_automated], ['verified', true]);
   assert.equal((await network.mapping(bob, 'www.victim.example'))?.status, 'failed');
+  assert.match((await told(network, bob)).join(), /www\.victim\.example is somebody else's/);
+  const [zone] = network.provider.zones.get(token) ?? [];
+  assert.ok(zone);
+  zone.status = 'moved';
+  const refused = await ask(network, ann, 'other.victim.example');
+  assert.deepEqual([refused.said, refused.name], [IN_USE, '_svc-verify.other.victim.example']);
+  assert.equal((await network.mapping(bob, 'other.victim.example'))?.status, 'pending');
 });
 
-test('of proofs at once one wins', async (t) => {
+test('of claims at once one holds the hostname, and of proofs at once one takes it', async (t) => {
   const network = await openNetwork(t);
   const people = await Promise.all(Array.from({ length: 5 }, () => network.person()));
-  const claims: Record<string, unknown>[] = [];
-  for (const person of people) claims.push(await network.map(person, 'www.example.org'));
-  await network.dns.set(...claims.map(({ verify_token }) => `_svc-verify.www TXT "${verify_token}"`));
-  await Promise.all(people.map((person, i) => verify(network, person, claims[i] ?? {})));
+  const all = () => Promise.all(people.map((person) => ask(network, person, 'www.example.org')));
+  const claims = await all();
+  assert.deepEqual(claims.map(({ said }) => said[0]).sort(), [201, 409, 409, 409, 409]);
+  await network.dns.set(...claims.flatMap(({ value }) => (value === null ? [] : [`_svc-verify.www TXT "${value}"`])));
+  assert.deepEqual((await all()).map(({ said }) => said[0]).sort(), [201, 409, 409, 409, 409]);
   const states = await Promise.all(people.map(async (p) => (await network.mapping(p, 'www.example.org'))?.status));
-  assert.deepEqual(states.sort(), ['failed', 'failed', 'failed', 'failed', 'verified']);
+  assert.deepEqual(states.sort(), ['failed', 'verified', undefined, undefined, undefined]);
+});
+
+test('claims that a version before put side by side end with the first proof', async (t) => {
+  const network = await openNetwork(t);
+  const [bob, ann] = [await network.person(), await network.person()];
+  const [his, mine] = [await network.map(bob, 'bob.example.org'), await network.map(ann, 'www.example.org')];
+  await network.db.run(`update domain_mappings set domain = 'www.example.org' where id = $1`, [his.id]);
+  await network.dns.set(`_svc-verify.www TXT "${mine.verify_token}"`);
+  assert.deepEqual((await verify(network, ann, mine)).json, { status: 'verified' });
+  assert.equal((await network.mapping(bob, 'www.example.org'))?.status, 'failed');
+  assert.match((await told(network, bob)).join(), /www\.example\.org is somebody else's/);
+});
+
+test('a claim holds nothing after seven days, even while no resolver answers', async (t) => {
+  const network = await openNetwork(t);
+  const [bob, ann] = [await network.person(), await network.person()];
+  const name = `www.${BROKEN_ZONE}`;
+  await network.map(bob, name);
+  network.clock.advance(7 * DAY - 60_000);
+  assert.deepEqual((await ask(network, ann, name)).said, IN_USE);
+  network.clock.advance(61_000);
+  assert.equal((await network.mapping(bob, name))?.status, 'pending');
+  assert.deepEqual((await ask(network, ann, name)).said, [201, 'pending']);
+  const ended = await network.mapping(bob, name);
+  assert.deepEqual([ended?.status, ended?.detail], ['failed', 'not verified within 7 days']);
+  assert.match((await told(network, bob)).join(), /could not be verified/);
+});
+
+test('who asks for a held hostname again and again is refused without a look, and told when to ask', async (t) => {
+  const network = await openNetwork(t);
+  const [bob, ann] = [await network.person(), await network.person()];
+  await network.map(bob, 'www.example.org');
+  const container = await network.container(ann);
+  const again = () => ask(network, ann, 'www.example.org', container);
+  let last = await again();
+  for (let i = 0; i < 40 && !last.headers.has('retry-after'); i++) last = await again();
+  assert.deepEqual([last.said, last.name], [IN_USE, '_svc-verify.www.example.org']);
+  assert.ok(Number(last.headers.get('retry-after')) >= 1);
 });
 
 test('a name whose record is gone and that leads elsewhere lapses after two weeks, with a warning', async (t) => {

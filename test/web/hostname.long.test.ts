@@ -2,16 +2,20 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { logIn, request } from '../support/cluster/platform.ts';
 import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { type DnsServer, dnsServer } from '../support/network/dns-server.ts';
 import { skipWithout } from '../support/require.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
 import { suiteCleanup } from '../support/suite.ts';
 import { until } from '../support/until.ts';
 import { buildOfConsole } from '../support/web/console-build.ts';
 import { type OpenedConsole, openConsole } from '../support/web/opened-console.ts';
 import { makeContainer, type OwnContainer } from '../support/web/own-container.ts';
+import { PASSWORDS } from '../support/web/served-console.ts';
 
 const NAME = 'www.example.org';
+const SQUATTED = 'taken.example.org';
 
 /** Shows other text in the place of some that is another in each run, for pictures. `from`: a regular expression. */
 async function retype(page: Page, from: string, to: string): Promise<void> {
@@ -70,6 +74,39 @@ describe('a container that is to be reached', {
     });
     assert.equal((await other.textContent('body'))?.trim(), 'the page of the shop');
     await other.close();
+  });
+
+  test('a hostname that somebody squats on says which record takes it, and is taken with it', async () => {
+    const { auth, compute, net } = console.platform.ready.urls;
+    const admin = await logIn(auth, 'admin', PASSWORDS.admin);
+    const ask = (path: string, body: object) => request('POST', `${compute}${path}`, { token: admin, body });
+    const key = await ask('/compute/ssh-keys', { name: 'admin', public_key: publicKey() });
+    const made = await ask('/compute/containers', { name: 'squat', ssh_key_ids: [key.json.id] });
+    const body = { container_id: made.json.id, domain: SQUATTED, target_port: 80 };
+    const squat = await request('POST', `${net}/api/domain-mappings`, { token: admin, body });
+    assert.equal(squat.status, 201);
+    await page.goto(`${console.origin}/hostnames`);
+    await console.button('Map a hostname').first().click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Hostname').fill(SQUATTED);
+    await dialog.getByRole('button', { name: 'Map it' }).click();
+    await dialog.getByText('domain already in use').waitFor();
+    const part = (word: string) => dialog.locator(`dt:text-is("${word}") + dd code`).textContent();
+    assert.equal(await part('Name'), `_svc-verify.${SQUATTED}`);
+    const value = (await part('Value')) ?? '';
+    await dialog.getByRole('button', { name: 'Copy the value of the TXT record' }).waitFor();
+    await retype(page, value, `svc-verify-${'0123456789'.repeat(9)}`.slice(0, value.length));
+    assert.deepEqual(await console.look('dialog-claimed-hostname'), []);
+    await dialog.getByRole('button', { name: 'Look now' }).click();
+    await dialog.getByText('The record is not there yet').waitFor();
+    await dns.set(`_svc-verify.taken TXT "${value}"`);
+    await dialog.getByRole('button', { name: 'Look now' }).click();
+    const row = page.locator('main').getByRole('listitem').filter({ hasText: SQUATTED });
+    await row.getByText('Verified').waitFor();
+    await row.getByRole('button', { name: `Give up ${SQUATTED}` }).click();
+    await dialog.getByRole('button', { name: 'Give it up' }).click();
+    await console.text('No hostname yet').waitFor();
+    await request('DELETE', `${compute}/compute/containers/${made.json.id}`, { token: admin });
   });
 
   test('a hostname says which records to enter, and that they are not there yet', async () => {

@@ -4,7 +4,7 @@ import type { HttpHandler, HttpReply, HttpRequest } from '../../proto/ports/http
 const METHODS = 'GET, POST, DELETE';
 const REQUEST_HEADERS = 'authorization, content-type, idempotency-key';
 /** What a page may read besides the headers that it always may. */
-const EXPOSED = 'retry-after, x-request-id, idempotency-replayed';
+const EXPOSED = 'retry-after, x-request-id, idempotency-replayed, x-troupe-proof-name, x-troupe-proof-value';
 const PREFLIGHT_SECONDS = '600';
 
 /**

@@ -32,6 +32,8 @@ export function refusalReply(refusal: Refusal, isBasic = false): HttpReply {
   const headers = [...JSON_HEADERS];
   const retryAfter = refusal.retryAfter ?? (status === 503 ? RETRY_AFTER : undefined);
   if (retryAfter !== undefined) headers.push(['retry-after', String(Math.max(1, Math.ceil(retryAfter)))]);
+  const { proof } = refusal;
+  if (proof !== undefined) headers.push(['x-troupe-proof-name', proof.name], ['x-troupe-proof-value', proof.value]);
   if (status === 401) headers.push(['www-authenticate', isBasic ? BASIC : BEARER]);
   const body: Record<string, unknown> = { error: refusal.message, code: refusal.code };
   if (refusal.fields !== undefined) body.fields = refusal.fields;

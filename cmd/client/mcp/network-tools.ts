@@ -125,7 +125,8 @@ const HOSTNAME_TOOLS: readonly Tool[] = [
     title: 'Add a hostname',
     description:
       'Maps a hostname of the user to a port of a container. A pending one needs its records at the ' +
-      'DNS provider: each has its name, as a whole and in its zone, and its value.',
+      'DNS provider: each has its name, as a whole and in its zone, and its value. The `proof` of an error is a TXT ' +
+      'record: with it in DNS, another call takes the hostname from an account that has not proven it.',
     effect: 'adds',
     input: byContainer.extend({
       hostname: z.string().min(1).max(1024),

@@ -51,9 +51,9 @@ function failed(error: unknown, log: (error: unknown) => void): CallToolResult {
 
 function describe(error: unknown, log: (error: unknown) => void) {
   if (error instanceof TroupeError) {
-    const { code, message, fields, requestId, retryAfter } = error;
+    const { code, message, fields, requestId, retryAfter, proof } = error;
     const more = fields.length === 0 ? undefined : { fields };
-    return { error: message, code, ...more, request_id: requestId, retry_after: retryAfter };
+    return { error: message, code, ...more, proof, request_id: requestId, retry_after: retryAfter };
   }
   if (error instanceof Error && error.name === 'AbortError')
     return { error: 'The call was cancelled.', code: 'cancelled' };

@@ -1,5 +1,4 @@
 /** One hostname: how far it is, the records to enter, when it was looked at and when again. */
-import './hostnames.css';
 import { ExternalLink, Trash } from 'lucide';
 import { useState } from 'preact/hooks';
 import { now } from '../../core/clock.ts';
@@ -8,13 +7,13 @@ import { dateOf, sentenceOf, span } from '../../core/format.ts';
 import { call } from '../../core/platform.ts';
 import { containers } from '../../live/live.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
-import { CopyButton } from '../../parts/copy.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { Failure, Note } from '../../parts/note.tsx';
 import { RowOf } from '../../parts/rows.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
 import { type MappedName, MappingStatus } from './mapping.tsx';
+import { RecordsToEnter } from './records.tsx';
 
 interface HostnameRowProps {
   readonly mapping: MappedName;
@@ -22,7 +21,7 @@ interface HostnameRowProps {
 }
 
 export function HostnameRow({ mapping, onChange }: HostnameRowProps) {
-  const { id, domain, container_id, target_port, status, detail } = mapping;
+  const { id, domain, container_id, target_port, status, detail, zone = '', records = [] } = mapping;
   const [isDeleting, setDeleting] = useState(false);
   const container = containers.value?.find((one) => one.id === container_id)?.name ?? container_id;
   const verify = useDeed(async () => {
@@ -57,7 +56,13 @@ export function HostnameRow({ mapping, onChange }: HostnameRowProps) {
         <div class="stack tight">
           {detail !== undefined && <Note tone={status === 'failed' ? 'bad' : 'warn'}>{sentenceOf(detail)}</Note>}
           <Failure error={verify.error} />
-          {status !== 'verified' && <RecordsToEnter mapping={mapping} />}
+          {status !== 'verified' && (
+            <RecordsToEnter
+              lead={zone === '' ? t.hostnames.enter : t.hostnames.enterInZone}
+              zone={zone}
+              records={records}
+            />
+          )}
         </div>
       )}
       {isDeleting && (
@@ -80,46 +85,4 @@ function timesOf({ status, checked_at, next_check_at, certificate_until }: Mappe
     ...(checked_at ? [t.hostnames.seen(span(now.value - Date.parse(checked_at)))] : []),
     ...(next_check_at ? [t.hostnames.next(span(Date.parse(next_check_at) - now.value))] : []),
   ];
-}
-
-function RecordsToEnter({ mapping: { zone = '', records = [] } }: Pick<HostnameRowProps, 'mapping'>) {
-  return (
-    <div class="records">
-      <p>{zone === '' ? t.hostnames.enter : t.hostnames.enterInZone}</p>
-      {records.map(({ type, name, name_in_zone, value, note }) => (
-        <dl key={type}>
-          <div>
-            <dt>{t.hostnames.type}</dt>
-            <dd>
-              <code>{type}</code>
-            </dd>
-          </div>
-          <div>
-            <dt>{t.hostnames.recordName}</dt>
-            <Copied text={name} what={t.hostnames.theName(type)} />
-            {name_in_zone !== undefined && (
-              <>
-                <dt>{t.hostnames.nameInZone(zone)}</dt>
-                <Copied text={name_in_zone} what={t.hostnames.theNameInZone(type)} />
-              </>
-            )}
-          </div>
-          <div>
-            <dt>{t.hostnames.value}</dt>
-            <Copied text={value} what={t.hostnames.theValue(type)} />
-          </div>
-          {note !== undefined && <div class="wide dim">{note}</div>}
-        </dl>
-      ))}
-    </div>
-  );
-}
-
-function Copied({ text, what }: { readonly text: string; readonly what: string }) {
-  return (
-    <dd>
-      <code>{text}</code>
-      <CopyButton text={text} what={what} />
-    </dd>
-  );
 }

@@ -64,6 +64,10 @@ export const HOSTNAMES = {
   enter: 'Enter these two records at your DNS provider.',
   enterInZone:
     'Enter these two records at your DNS provider. Many add the zone themselves, and want the name in the zone.',
+  proveIt:
+    'Another account claims this hostname and has not proven it. If it is yours, enter this record at your DNS ' +
+    'provider, then look again.',
+  stillProveIt: 'The record is not there yet. DNS needs a while to show it: look again later.',
   type: 'Type',
   recordName: 'Name',
   nameInZone: (zone: string) => `Name in the zone ${zone}`,
