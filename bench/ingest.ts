@@ -18,6 +18,7 @@ import { startNotify } from '../actors/notify/service.ts';
 import { newId } from '../proto/ids.ts';
 import { NOTIFICATIONS_STREAM, notificationEvent } from '../proto/notify/notification.ts';
 import type { Bus, StreamMessage } from '../proto/ports/bus.ts';
+import { DEFAULT_USER_LIMITS } from '../proto/user-limits.ts';
 import { deadLetterSink } from '../storage/bus/dead-letters.ts';
 import { streamStore } from '../storage/bus/store.ts';
 import { type Db, openDb } from '../storage/db.ts';
@@ -277,7 +278,15 @@ async function whileServing(db: Db, bus: Bus, work: (numbers: NotifyNumbers) => 
   const system = start({ log: silentLog });
   const numbers = notifyNumbers();
   try {
-    await startNotify(system, { db, bus, log: silentLog, clock: { now: Date.now }, numbers, deliveries: undefined });
+    await startNotify(system, {
+      db,
+      bus,
+      log: silentLog,
+      clock: { now: Date.now },
+      numbers,
+      userLimits: DEFAULT_USER_LIMITS,
+      deliveries: undefined,
+    });
     await work(numbers);
   } finally {
     stop(system);

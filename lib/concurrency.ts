@@ -73,10 +73,13 @@ export class KeyedLimit {
     this.#inAll = inAll;
   }
 
-  /** Takes a place under `key`: what gives it back, which counts once. Undefined when there is none. */
-  enter(key: string): (() => void) | undefined {
+  /**
+   * Takes a place under `key`: what gives it back, which counts once. Undefined when there is none. `ofKey`: most under
+   * this one.
+   */
+  enter(key: string, ofKey = this.#ofKey): (() => void) | undefined {
     const count = this.#inside.get(key) ?? 0;
-    if (count >= this.#ofKey || this.#total >= this.#inAll) return undefined;
+    if (count >= ofKey || this.#total >= this.#inAll) return undefined;
     this.#inside.set(key, count + 1);
     this.#total++;
     let isInside = true;

@@ -20,6 +20,7 @@ export const OWNED = {
     'security_keys',
     'service_accounts',
     'spent_tokens',
+    'user_limits',
     'users',
   ],
   bus: [
@@ -72,7 +73,7 @@ export const OWNED = {
 
 /** Files at the top of storage that are part of a room, since other services ask for what they have. */
 export const SHARED_FILES: Readonly<Partial<Record<keyof typeof OWNED, readonly string[]>>> = {
-  auth: ['storage/offboarding.ts'],
+  auth: ['storage/offboarding.ts', 'storage/user-limits.ts'],
 };
 
 /** Views by the owner of their tables. */

@@ -87,6 +87,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
     {
       known_containers: READ,
       known_users: READ,
+      user_limits: READ,
       verified_hostnames: READ,
       users: { select: 'leaving', update: 'leaving' },
       removed_users: { select: 'id' },
@@ -132,7 +133,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
       open_settings: READ,
     },
   ],
-  notify: [...COMMON, ...MEMBER, AUDIT, KEPT_ANSWERS, allOf(OWNED.notify), { known_users: READ }],
+  notify: [...COMMON, ...MEMBER, AUDIT, KEPT_ANSWERS, allOf(OWNED.notify), { known_users: READ, user_limits: READ }],
   // Which images may not go, whether who pushes still may, and how much room they have.
   registry: [
     {

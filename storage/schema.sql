@@ -269,7 +269,7 @@ create table containers (
   constraint containers_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),
   constraint containers_memory_mb_check CHECK (((memory_mb >= 128) AND (memory_mb <= 65536))),
   constraint containers_pull_policy_check CHECK ((pull_policy = ANY (ARRAY['Always'::text, 'IfNotPresent'::text]))),
-  constraint containers_slot_check CHECK (((slot >= 1) AND (slot <= 3))),
+  constraint containers_slot_check CHECK ((slot >= 1)),
   constraint containers_slot_held CHECK (((slot IS NOT NULL) OR (desired = 'deleted'::text))),
   constraint containers_slot_key UNIQUE (user_id, slot),
   constraint containers_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'initializing'::text, 'running'::text, 'stopped'::text, 'failed'::text]))),
@@ -664,7 +664,7 @@ create table ssh_keys (
   login_epoch integer,
   constraint ssh_keys_pkey PRIMARY KEY (id),
   constraint ssh_keys_fingerprint_key UNIQUE (user_id, fingerprint),
-  constraint ssh_keys_slot_check CHECK (((slot >= 1) AND (slot <= 10))),
+  constraint ssh_keys_slot_check CHECK ((slot >= 1)),
   constraint ssh_keys_slot_key UNIQUE (user_id, slot)
 );
 
@@ -678,6 +678,16 @@ create table static_routes (
   managed boolean not null default false,
   constraint static_routes_pkey PRIMARY KEY (id),
   constraint static_routes_host_path_prefix_priority_key UNIQUE (host, path_prefix, priority)
+);
+
+create table user_limits (
+  user_id text not null,
+  name text not null,
+  most integer,
+  changed_at timestamp with time zone not null default now(),
+  constraint user_limits_pkey PRIMARY KEY (user_id, name),
+  constraint user_limits_most_check CHECK ((most >= 0)),
+  constraint user_limits_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
 create table users (

@@ -9,6 +9,7 @@ import type { KeptCommands } from '../../proto/ports/kept-command.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { PasswordHashes } from '../../proto/ports/passwords.ts';
 import type { Shells } from '../../proto/ports/shell.ts';
+import type { UserLimits } from '../../proto/user-limits.ts';
 import type { Db } from '../../storage/db.ts';
 import type { Placement } from '../service/placement.ts';
 
@@ -27,6 +28,8 @@ export interface ComputeDeps {
   readonly lingerMs?: number;
   /** Largest file or archive that is transferred. Default 1024. */
   readonly filesMaxMb?: number;
+  /** What users may have for whom the operator set nothing. */
+  readonly userLimits: UserLimits;
   readonly log: Log;
   readonly clock: Clock;
   /** Parent domain of the containers' host names. */

@@ -32,11 +32,11 @@ import { WaitingCalls } from './waiting.ts';
 export async function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Service> {
   const { db, clock, placement } = deps;
   const engine: EngineHealth = { problem: undefined, connections: 0 };
-  const limits = new SocketLimits();
+  const limits = new SocketLimits(deps);
   const sharing = new LogSharing(deps.engine);
 
   const reconcile = (containerId: string): void => containers.tell(containerId, { type: 'look' });
-  const users = placedEntities(placement, COMPUTE_USER, userKind(deps, reconcile));
+  const users = placedEntities(placement, COMPUTE_USER, userKind(deps, reconcile, limits));
   const containers = placedEntities(
     placement,
     COMPUTE_CONTAINER,
@@ -69,41 +69,47 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
       connections,
     },
     sockets: [
-      streamHandler(computeSocket, (call, caller) => {
+      streamHandler(computeSocket, async (call, caller) => {
+        const most = await limits.most(caller.userId, 'update_sockets');
         const version = call.query.v === '2' ? 2 : 1;
         const updates: Connection = {
           open() {},
           isAnswered: true,
           attach: (self) => users.tell(caller.userId, { type: 'attach', connection: self, version }),
         };
-        return connections.open('compute/updates', caller, limits.limited(caller.userId, 'updates', updates));
+        const shown = limits.limited(caller.userId, 'update_sockets', most, updates);
+        return connections.open('compute/updates', caller, shown);
       }),
       streamHandler(terminal, async (call, caller) => {
         // Whether this user may, and whether the container runs.
         await containers.call(terminal, call);
+        const most = await limits.most(caller.userId, 'terminals');
         const { session, input, exit } = call.query;
         const how = { lines: input === 'lines', tellsExit: exit === 'true' };
         const request = { caller, containerId: call.params.id, session, ...how };
         terminals.admit(request);
-        const shown = limits.limited(caller.userId, 'terminals', terminalConnection(terminals, request));
+        const shown = limits.limited(caller.userId, 'terminals', most, terminalConnection(terminals, request));
         return connections.open('compute/terminal', caller, shown);
       }),
       streamHandler(execContainer, async (call, caller) => {
         await containers.call(execContainer, ownersCall(call));
+        const most = await limits.most(caller.userId, 'commands');
         const attach = (self: Ref<ConnectionMessage>) =>
           containers.tell(call.params.id, { type: 'attach', terminal: self });
         const shown = limits.limited(
           caller.userId,
           'commands',
+          most,
           commandConnection({ ...deps, absent }, call, caller, attach),
         );
         return connections.open('compute/exec', caller, shown);
       }),
       streamHandler(logs, async (call, caller) => {
         await containers.call(logs, call);
+        const most = await limits.most(caller.userId, 'log_sockets');
         const whatEnded = () => endOfLog(containers.call(getContainer, call));
         const log = logConnection(deps, sharing, call.params.id, call.query, whatEnded);
-        return connections.open('compute/log', caller, limits.limited(caller.userId, 'logs', log));
+        return connections.open('compute/log', caller, limits.limited(caller.userId, 'log_sockets', most, log));
       }),
     ],
     transfers: [

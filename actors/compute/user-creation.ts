@@ -1,7 +1,7 @@
 /** The call that creates a container. */
 
 import { keptEgress, shownEgress } from '../../proto/compute/egress.ts';
-import { createContainer, MAX_CONTAINERS } from '../../proto/compute/endpoints.ts';
+import { createContainer } from '../../proto/compute/endpoints.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { newId } from '../../proto/ids.ts';
 import { parseImage } from '../../proto/repositories.ts';
@@ -17,6 +17,7 @@ import { isUserActive } from '../../storage/offboarding.ts';
 import { auditEntry } from '../service/audit.ts';
 import { callerOf, type Handler, handler } from '../service/dispatch.ts';
 import { keptReply } from '../service/kept.ts';
+import { currentLimit, limitReached } from '../service/user-limits.ts';
 import { changeAddressName } from './address-names.ts';
 import type { ComputeDeps } from './deps.ts';
 import { imageProblem, ownImage } from './image-rules.ts';
@@ -49,6 +50,7 @@ export function creationHandler(
       const owned = new Set(await ownedKeys(tx, state.userId, wanted));
       const missing = wanted.find((id) => !owned.has(id));
       if (missing !== undefined) throw invalidField('ssh_key_ids', `you have no SSH key ${missing}`);
+      const { most } = await currentLimit(tx, deps.userLimits, state.userId, 'containers');
       const inserted = await insertContainer(tx, {
         id: newId(),
         userId: state.userId,
@@ -65,12 +67,9 @@ export function creationHandler(
         expiresAt,
         egress,
         overlap: body.overlap,
+        most,
       });
-      if (inserted === undefined) {
-        throw new Refusal('limit_reached', {
-          message: `You have ${MAX_CONTAINERS} containers, which is the limit: delete one first.`,
-        });
-      }
+      if (inserted === undefined) throw limitReached(callerOf(call).username, 'containers', most, 'containers');
       const isChecked = settings.health !== null;
       const looked = (isChecked && (await expectHealth(tx, inserted.id, { isChecked, runsOn: false }))) || inserted;
       const network = await wantedMembership(tx, undefined, body, {

@@ -2,7 +2,6 @@
 
 import { isRecentLogin, RECENT_LOGIN_SECONDS } from '../../proto/auth/security-keys.ts';
 import { createSshKey, deleteSshKey, listSshKeys, setSshKeyLogin } from '../../proto/compute/endpoints.ts';
-import { MAX_SSH_KEYS } from '../../proto/compute/fields.ts';
 import { parsePublicKey } from '../../proto/compute/ssh-key.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
@@ -15,13 +14,14 @@ import { fenced } from '../../storage/fenced.ts';
 import { auditEntry } from '../service/audit.ts';
 import { callerOf, found, type Handler, handler } from '../service/dispatch.ts';
 import { keptReply } from '../service/kept.ts';
+import { currentLimit, limitReached } from '../service/user-limits.ts';
 import type { ComputeDeps } from './deps.ts';
 import type { ComputeUserState } from './user-state.ts';
 import { keyView } from './views.ts';
 
 /** Their handlers. `reconcile` wakes the actor of a container that a deleted key could log in to. */
 export function sshKeyHandlers(
-  deps: Pick<ComputeDeps, 'db' | 'clock'>,
+  deps: Pick<ComputeDeps, 'db' | 'clock' | 'userLimits'>,
   reconcile: (containerId: string) => void,
 ): readonly Handler<ComputeUserState>[] {
   /** Refuses whoever may not let a key into the account: a key of a thief's would outlast what they stole. */
@@ -56,18 +56,10 @@ export function sshKeyHandlers(
       const publicKey = [key.type, key.base64, key.comment].filter((part) => part !== '').join(' ');
       return fenced(deps.db, state.lease, async (tx) => {
         const { fingerprint } = key;
-        const inserted = await insertKey(tx, {
-          userId: state.userId,
-          name: body.name,
-          publicKey,
-          fingerprint,
-          ...(isLogin ? { markedBy: callerOf(call) } : {}),
-        });
-        if (inserted === 'full') {
-          throw new Refusal('limit_reached', {
-            message: `You have ${MAX_SSH_KEYS} SSH keys, which is the limit: delete one first.`,
-          });
-        }
+        const { most } = await currentLimit(tx, deps.userLimits, state.userId, 'ssh_keys');
+        const wanted = { userId: state.userId, name: body.name, publicKey, fingerprint };
+        const inserted = await insertKey(tx, { ...wanted, ...(isLogin ? { markedBy: callerOf(call) } : {}) }, most);
+        if (inserted === 'full') throw limitReached(callerOf(call).username, 'ssh_keys', most, 'SSH keys');
         if (inserted === 'duplicate') {
           throw new Refusal('conflict', { message: `You have this key already (${fingerprint}).` });
         }

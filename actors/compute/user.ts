@@ -4,7 +4,7 @@
  *
  *   asleep -- call or connection --> awake -- no connection and idle --> asleep
  */
-import { type ComputeEvent, listContainers, MAX_SOCKETS } from '../../proto/compute/endpoints.ts';
+import { type ComputeEvent, listContainers } from '../../proto/compute/endpoints.ts';
 import { containersOfUser } from '../../storage/compute/containers.ts';
 import { dispatch, type EntityContext, type Ref } from '../../supervision/index.ts';
 import type { ConnectionMessage } from '../service/connection.ts';
@@ -14,7 +14,7 @@ import { namesHandler } from './address-names.ts';
 import type { ComputeDeps } from './deps.ts';
 import { listingHandler } from './listing.ts';
 import { COMPUTE_USER, type UserMail } from './placed.ts';
-import { tooMany } from './socket-limits.ts';
+import { type SocketLimits, tooMany } from './socket-limits.ts';
 import { creationHandler } from './user-creation.ts';
 import { imagesHandler } from './user-images.ts';
 import { sshKeyHandlers } from './user-ssh-keys.ts';
@@ -36,6 +36,7 @@ const SLEEP_AFTER_MS = 60_000;
 export function userKind(
   deps: ComputeDeps,
   reconcile: (containerId: string) => void,
+  limits: Pick<SocketLimits, 'most'>,
 ): AnsweringKind<ComputeUserMessage, ComputeUserState> {
   const { db } = deps;
 
@@ -59,8 +60,9 @@ export function userKind(
     dispatch(connection, { type: 'attached', by: ctx.self });
     if (state.connections.has(connection)) return;
     // Those at all nodes: each counts its own before.
-    if (state.connections.size >= MAX_SOCKETS.updates) {
-      dispatch(connection, tooMany('updates'));
+    const most = state.connections.size === 0 ? 1 : await limits.most(state.userId, 'update_sockets');
+    if (state.connections.size >= most) {
+      dispatch(connection, tooMany('update_sockets', most));
       return;
     }
     let data: Awaited<ReturnType<typeof list>>;

@@ -6,10 +6,11 @@
  *   asleep -- a process tells what it has --> awake -- the last process has none or is gone --> asleep
  */
 import { z } from 'zod';
-import { MAX_SOCKETS } from '../../proto/notify/endpoints.ts';
+import { USER_LIMITS } from '../../proto/user-limits.ts';
 import { type AnyRef, dispatch, type EntityContext, type EntityKind, type Ref } from '../../supervision/index.ts';
 import { type Codec, field, type PlacedKind } from '../../supervision/placement/index.ts';
 import { watchedOnly } from '../service/codecs.ts';
+import type { CurrentLimit } from '../service/user-limits.ts';
 
 /** Names between nodes. They stay: nodes of another version know them by these. */
 const WIRE_KIND = 'notify/seats';
@@ -32,8 +33,10 @@ export interface QuotaMessage {
   /** A process has these sockets of the user, and no others. Repeated while there are any. */
   readonly type: 'present';
   readonly node: Ref<NodeConnections>;
-  /** When each was opened, unix ms; at most MAX_SOCKETS. */
+  /** When each was opened, unix ms. */
   readonly opened: readonly number[];
+  /** As that process knows it; undefined for a process of the version before, which knows none. */
+  readonly limit?: CurrentLimit | undefined;
 }
 
 type CountMessage = QuotaMessage | { readonly type: 'gone'; readonly node: Ref<NodeConnections> };
@@ -44,28 +47,39 @@ interface ProcessSockets {
   readonly isSure: boolean;
 }
 
-type QuotaState = Map<Ref<NodeConnections>, ProcessSockets>;
+interface QuotaState {
+  readonly nodes: Map<Ref<NodeConnections>, ProcessSockets>;
+  limit: CurrentLimit;
+}
 
 const SLEEP_AFTER_MS = 60_000;
 
-/** The kind, for the service's tree. */
-export function quotaKind(): EntityKind<CountMessage, QuotaState> {
+/** Of a limit as two know it, the one that was changed last. */
+export function newest(one: CurrentLimit, other: CurrentLimit): CurrentLimit {
+  return other.changedAt >= one.changedAt ? other : one;
+}
+
+/** The kind, for the service's tree. `all`: how many each user may have for whom the operator set nothing. */
+export function quotaKind(all: number): EntityKind<CountMessage, QuotaState> {
   return {
     kind: CONNECTION_QUOTA.kind,
     sleepAfterMs: SLEEP_AFTER_MS,
-    activate: () => new Map(),
-    handle: (nodes, message, ctx) => {
+    activate: () => ({ nodes: new Map(), limit: { most: all, changedAt: 0 } }),
+    handle: (state, message, ctx) => {
+      const { nodes } = state;
       if (message.type === 'gone') nodes.delete(message.node);
-      else count(nodes, message, ctx);
-      enforce(nodes);
+      else count(state, message, ctx);
+      enforce(state);
       ctx.keepAwake(nodes.size > 0);
       if (nodes.size === 0) ctx.sleep();
-      return nodes;
+      return state;
     },
   };
 }
 
-function count(nodes: QuotaState, { node, opened }: QuotaMessage, ctx: EntityContext<CountMessage>): void {
+function count(state: QuotaState, { node, opened, limit }: QuotaMessage, ctx: EntityContext<CountMessage>): void {
+  const { nodes } = state;
+  if (limit !== undefined) state.limit = newest(state.limit, limit);
   if (opened.length === 0) {
     nodes.delete(node);
     ctx.unwatch(node);
@@ -80,8 +94,11 @@ function count(nodes: QuotaState, { node, opened }: QuotaMessage, ctx: EntityCon
  * Asks before it closes: of a process that died it is known only later, and its sockets must not count against those
  * that came back.
  */
-function enforce(nodes: QuotaState): void {
-  const { isFull, most } = oldest([...nodes.values()].map(({ opened }) => opened));
+function enforce({ nodes, limit }: QuotaState): void {
+  const { isFull, most } = oldest(
+    [...nodes.values()].map(({ opened }) => opened),
+    limit,
+  );
   let isWaiting = false;
   for (const [node, known] of nodes) {
     if (isFull && known.isSure) continue;
@@ -99,15 +116,22 @@ function enforce(nodes: QuotaState): void {
   }
 }
 
-/** Whether there are too many, and how many each process keeps then: the oldest of all. */
-export function oldest(nodes: readonly (readonly number[])[]): {
+/**
+ * Whether there are too many, and how many each process keeps then: the oldest of all. Those that were there before the
+ * limit was changed stay.
+ */
+export function oldest(
+  nodes: readonly (readonly number[])[],
+  { most, changedAt }: CurrentLimit,
+): {
   readonly isFull: boolean;
   readonly most: readonly number[];
 } {
   const all = nodes.flatMap((opened, node) => opened.map((at) => ({ at, node })));
-  const kept = all.toSorted((one, other) => one.at - other.at).slice(0, MAX_SOCKETS);
+  const room = Math.max(most, all.filter(({ at }) => at < changedAt).length);
+  const kept = all.toSorted((one, other) => one.at - other.at).slice(0, room);
   return {
-    isFull: all.length > MAX_SOCKETS,
+    isFull: all.length > room,
     most: nodes.map((_, index) => kept.filter((socket) => socket.node === index).length),
   };
 }
@@ -129,16 +153,23 @@ const nodeCodec: Codec<NodeConnections> = {
   },
 };
 
-const openedTimes = z.array(z.number()).max(MAX_SOCKETS);
+const openedTimes = z.array(z.number()).max(USER_LIMITS.notification_sockets.most);
+const limitSchema = z.object({ most: z.int().min(0), changedAt: z.number() }).optional();
 
 export const CONNECTION_QUOTA: PlacedKind<QuotaMessage> = {
   kind: WIRE_KIND,
   service: SERVICE,
   codec: {
-    encode: ({ node, opened }, refs) => ({ type: 'present', room: refs.out(node, nodeCodec), opened }),
+    encode: ({ node, opened, limit }, refs) => ({
+      type: 'present',
+      room: refs.out(node, nodeCodec),
+      opened,
+      limit: limit && { ...limit },
+    }),
     decode: (wire, refs): QuotaMessage => ({
       type: 'present',
       opened: openedTimes.parse(field(wire, 'opened')),
+      limit: limitSchema.parse(field(wire, 'limit')),
       node: refs.in(field(wire, 'room'), nodeCodec),
     }),
   },

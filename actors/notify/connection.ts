@@ -7,6 +7,7 @@ import { type After, headsOf, type NotificationRow, notificationsAfter } from '.
 import { dispatch, type Ref } from '../../supervision/index.ts';
 import type { Connection, ConnectionMessage } from '../service/connection.ts';
 import type { EntitiesPart } from '../service/parts.ts';
+import type { CurrentLimit } from '../service/user-limits.ts';
 import { DeliveryCursor, type DeliveryPorts, type Frame } from './delivery-cursor.ts';
 import type { NotifyDeps } from './deps.ts';
 import { notificationView } from './views.ts';
@@ -27,8 +28,9 @@ export type SocketRef = Ref<ConnectionMessage<SocketNews>>;
 
 /** What a socket tells its user's actor. */
 export type SocketMessage =
-  /** Repeated every 20 s while the socket lives. */
-  { readonly type: 'attach'; readonly socket: SocketRef } | { readonly type: 'detached'; readonly socket: SocketRef };
+  /** Repeated every 20 s while the socket lives. `limit`: how many the user might have when it came. */
+  | { readonly type: 'attach'; readonly socket: SocketRef; readonly limit: CurrentLimit }
+  | { readonly type: 'detached'; readonly socket: SocketRef };
 
 /** What all sockets of a process share. */
 export interface SocketParts {
@@ -47,19 +49,25 @@ const RETRY_MS = 3000;
 /** How messages are written: `1` as plain notifications, `2` as events with a type, reads among them. */
 type SocketVersion = '1' | '2';
 
-/** The socket of a user that has all up to the id `since`. */
-export function notificationConnection(
-  parts: SocketParts,
-  userId: string,
-  since: number,
-  version: SocketVersion,
-): Connection<SocketNews> {
-  return new NotificationConnection(parts, userId, since, version);
+/** What is known of a socket when it comes. */
+interface NewSocket {
+  readonly userId: string;
+  /** How many its user may have. */
+  readonly limit: CurrentLimit;
+  /** It has all notifications up to this id. */
+  readonly since: number;
+  readonly version: SocketVersion;
+}
+
+/** The socket of a user. */
+export function notificationConnection(parts: SocketParts, socket: NewSocket): Connection<SocketNews> {
+  return new NotificationConnection(parts, socket);
 }
 
 class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   readonly #parts: SocketParts;
   readonly #userId: string;
+  readonly #limit: CurrentLimit;
   readonly #version: SocketVersion;
   /** Undefined once it is over. */
   #cursor: DeliveryCursor | undefined;
@@ -68,9 +76,10 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   #slow: NodeJS.Timeout | undefined;
   #retry: NodeJS.Timeout | undefined;
 
-  constructor(parts: SocketParts, userId: string, since: number, version: SocketVersion) {
+  constructor(parts: SocketParts, { userId, limit, since, version }: NewSocket) {
     this.#parts = parts;
     this.#userId = userId;
+    this.#limit = limit;
     this.#version = version;
     this.#cursor = new DeliveryCursor(since, this);
   }
@@ -82,7 +91,7 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   }
 
   attach(self: SocketRef): void {
-    this.#parts.users.tell(this.#userId, { type: 'attach', socket: self });
+    this.#parts.users.tell(this.#userId, { type: 'attach', socket: self, limit: this.#limit });
     // A message to us may have been lost: look from time to time.
     if (this.#cursor?.isAttached) this.#cursor.look();
   }

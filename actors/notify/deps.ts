@@ -5,6 +5,7 @@ import type { Clock } from '../../proto/ports/clock.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { Mailer } from '../../proto/ports/mailer.ts';
 import type { WebhookSender } from '../../proto/ports/webhooks.ts';
+import type { UserLimits } from '../../proto/user-limits.ts';
 import type { Db } from '../../storage/db.ts';
 import type { Placement } from '../service/placement.ts';
 
@@ -12,6 +13,8 @@ export interface NotifyDeps {
   readonly db: Db;
   readonly bus: Bus;
   readonly log: Log;
+  /** What users may have for whom the operator set nothing. */
+  readonly userLimits: UserLimits;
   readonly clock: Clock;
   readonly numbers: NotifyNumbers;
   /** Where sockets of all processes are counted. Undefined: no other process has any. */

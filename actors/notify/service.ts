@@ -1,10 +1,12 @@
 /** The notification service: its endpoints, who answers them, and its supervision tree. */
 import type { Service } from '../../proto/endpoint.ts';
 import { notificationSocket, notifyEndpoints } from '../../proto/notify/endpoints.ts';
+import { StorageError } from '../../storage/errors.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import { handlers, refusalOf } from '../service/dispatch.ts';
 import { Connections, localEntities, placedEntities, pool } from '../service/parts.ts';
 import { startService, streamHandler } from '../service/start-service.ts';
+import { currentLimit } from '../service/user-limits.ts';
 import { notificationConnection, notificationReader, type SocketParts } from './connection.ts';
 import { CONNECTION_QUOTA, quotaKind } from './connection-quota.ts';
 import { deliveries } from './deliveries/deliveries.ts';
@@ -24,7 +26,8 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
   const { db, bus, clock, placement } = deps;
   const reader = notificationReader(db);
   const present = new Map<string, number>();
-  const quota = placement && placedEntities(placement, CONNECTION_QUOTA, quotaKind());
+  const quota =
+    placement && placedEntities(placement, CONNECTION_QUOTA, quotaKind(deps.userLimits.notification_sockets));
   const others = new PeerHints(bus, {
     stored: (userId) => {
       if (present.has(userId)) users.tell(userId, { type: 'look' });
@@ -40,6 +43,13 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
   const headOf = (userId: string) =>
     reader.head(userId).catch((error: unknown) => {
       throw refusalOf(error);
+    });
+
+  // While the database is away, as many as all.
+  const limitOf = (userId: string) =>
+    currentLimit(db, deps.userLimits, userId, 'notification_sockets').catch((error: unknown) => {
+      if (error instanceof StorageError) return { most: deps.userLimits.notification_sockets, changedAt: 0 };
+      throw error;
     });
 
   return startService(system, {
@@ -62,7 +72,8 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
       streamHandler(notificationSocket, async ({ query }, caller) => {
         // Read before the upgrade: whoever is connected misses nothing from then on.
         const { since = await headOf(caller.userId), v } = query;
-        const connection = notificationConnection(socketParts, caller.userId, since, v);
+        const limit = await limitOf(caller.userId);
+        const connection = notificationConnection(socketParts, { userId: caller.userId, limit, since, version: v });
         return connections.open('notify/socket', caller, connection);
       }),
     ],

@@ -12,7 +12,6 @@ import {
   listMutes,
   listNotifications,
   MAX_MUTES,
-  MAX_SOCKETS,
   markAllRead,
   markRead,
   removeMute,
@@ -29,8 +28,9 @@ import {
 import { type Cancel, dispatch, type EntityContext } from '../../supervision/index.ts';
 import { type CallMessage, handleCall, handler, handlers } from '../service/dispatch.ts';
 import type { AnsweringKind, EntitiesPart } from '../service/parts.ts';
+import type { CurrentLimit } from '../service/user-limits.ts';
 import type { SocketMessage, SocketNews, SocketRef } from './connection.ts';
-import type { NodeConnections, QuotaMessage } from './connection-quota.ts';
+import { type NodeConnections, newest, type QuotaMessage } from './connection-quota.ts';
 import type { Frame } from './delivery-cursor.ts';
 import type { NotifyDeps } from './deps.ts';
 import type { PeerHints } from './peer-hints.ts';
@@ -50,12 +50,14 @@ export type NotifyUserMessage =
 
 interface NotifyUserState {
   readonly userId: string;
-  /** At most MAX_SOCKETS. */
+  /** At most so many as `limit` said when they came. */
   readonly sockets: SocketRef[];
   /** When each of them said last that it is there, in whole seconds of performance.now. */
   readonly seenAt: number[];
   /** When each was opened, unix ms. */
   readonly opened: number[];
+  /** The limit as it was changed last, of those that sockets came with. */
+  limit: CurrentLimit;
   /** When the sockets were told of last, in ms of performance.now. */
   saidAt: number;
   /** Ends the wait for the word that they were heard of. */
@@ -73,7 +75,11 @@ const SAY_EVERY_MS = 15_000;
 const UNHEARD_MS = 2000;
 const NEVER = Number.NEGATIVE_INFINITY;
 const SLEEP_AFTER_MS = 60_000;
-const FULL = { type: 'close', code: 1008, reason: 'connection limit reached' } as const;
+const FULL = {
+  type: 'close',
+  code: 1008,
+  reason: 'connection limit reached: close one, or the operator raises it by troupe users limits NAME',
+} as const;
 
 /** Counts the sockets of users over all processes. */
 type Quota = EntitiesPart<QuotaMessage>;
@@ -83,7 +89,7 @@ type Quota = EntitiesPart<QuotaMessage>;
  * when no other process has sockets.
  */
 export function userKind(
-  { db, clock }: NotifyDeps,
+  { db, clock, userLimits }: NotifyDeps,
   others: PeerHints,
   quota?: Quota,
 ): AnsweringKind<NotifyUserMessage, NotifyUserState> {
@@ -126,7 +132,15 @@ export function userKind(
     kind: 'notify/user',
     answers: table,
     sleepAfterMs: SLEEP_AFTER_MS,
-    activate: (userId) => ({ userId, sockets: [], seenAt: [], opened: [], saidAt: NEVER, unheard: undefined }),
+    activate: (userId) => ({
+      userId,
+      sockets: [],
+      seenAt: [],
+      opened: [],
+      limit: { most: userLimits.notification_sockets, changedAt: 0 },
+      saidAt: NEVER,
+      unheard: undefined,
+    }),
     handle: (state, message, ctx) => {
       const before = state.sockets.length;
       switch (message.type) {
@@ -135,7 +149,7 @@ export function userKind(
           return answered === undefined ? state : answered.then(() => state);
         }
         case 'attach':
-          attach(state, message.socket, clock.now());
+          attach(state, message, clock.now());
           break;
         case 'detached':
           drop(state, state.sockets.indexOf(message.socket));
@@ -176,7 +190,11 @@ export function userKind(
   };
 }
 
-function attach(state: NotifyUserState, socket: SocketRef, at: number): void {
+function attach(
+  state: NotifyUserState,
+  { socket, limit }: Extract<SocketMessage, { type: 'attach' }>,
+  at: number,
+): void {
   const { sockets, seenAt, opened } = state;
   const now = Math.floor(performance.now() / 1000);
   const known = sockets.indexOf(socket);
@@ -184,12 +202,13 @@ function attach(state: NotifyUserState, socket: SocketRef, at: number): void {
     seenAt[known] = now;
     return;
   }
-  if (sockets.length >= MAX_SOCKETS)
+  state.limit = newest(state.limit, limit);
+  if (sockets.length >= limit.most)
     drop(
       state,
       seenAt.findIndex((seen) => now - seen > GONE_AFTER_SECONDS),
     );
-  if (sockets.length >= MAX_SOCKETS) {
+  if (sockets.length >= limit.most) {
     dispatch(socket, FULL);
     return;
   }
@@ -214,7 +233,7 @@ function say(state: NotifyUserState, before: number, ctx: EntityContext<NotifyUs
   state.saidAt = now;
   state.unheard?.();
   state.unheard = sockets.length > 0 ? ctx.after(UNHEARD_MS, { type: 'say' }) : undefined;
-  quota.tell(userId, { type: 'present', node: ctx.self, opened: [...opened] });
+  quota.tell(userId, { type: 'present', node: ctx.self, opened: [...opened], limit: state.limit });
 }
 
 function tellAll({ sockets }: NotifyUserState, news: SocketNews): void {

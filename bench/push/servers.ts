@@ -11,6 +11,7 @@ import { userKind } from '../../actors/notify/user.ts';
 import { Connections, localEntities } from '../../actors/service/parts.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import type { StreamStore } from '../../proto/ports/bus-store.ts';
+import { DEFAULT_USER_LIMITS } from '../../proto/user-limits.ts';
 import { start } from '../../supervision/index.ts';
 import { failingDb } from '../../test/support/database/failing-db.ts';
 import { silentLog } from '../../test/support/log.ts';
@@ -36,7 +37,15 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
   process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= '16384';
   const system = start({ log: silentLog });
   const numbers = notifyNumbers();
-  const deps = { db: noDb(), bus: noBus(), log: silentLog, clock: { now: Date.now }, numbers, deliveries: undefined };
+  const deps = {
+    db: noDb(),
+    bus: noBus(),
+    log: silentLog,
+    clock: { now: Date.now },
+    numbers,
+    userLimits: DEFAULT_USER_LIMITS,
+    deliveries: undefined,
+  };
   const others = new PeerHints(deps.bus, { stored: () => {}, read: () => {} });
   const users = localEntities(userKind(deps, others));
   const connections = new Connections('notify', deps.clock);
@@ -48,6 +57,7 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
     Array.from({ length: Math.min(PAGE, id - since) }, (_, index) => sample(since + 1 + index));
   const reader = { head: async () => FIRST_ID, page };
   const parts: SocketParts = { deps, reader, present: new Map<string, number>(), users };
+  const limit = { most: perUser, changedAt: 0 };
   const never = async () => undefined;
   const directory = { grant: never, knowsUser: async () => true, onNews: () => ({ close: async () => {} }) };
   const streams = new OpenStreams(directory, silentLog);
@@ -64,7 +74,7 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
       const caller = callers[Number(path.slice(4))];
       if (caller === undefined) return { refuse: { status: 404, headers: [] } };
       const { userId } = caller;
-      const connection = notificationConnection(parts, userId, FIRST_ID, '1');
+      const connection = notificationConnection(parts, { userId, limit, since: FIRST_ID, version: '1' });
       const accept = connections.open('notify/socket', caller, connection);
       return { accept, watch: streams.watchOf(caller, undefined, streams.news) };
     },

@@ -10,6 +10,7 @@ import { sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
 import { notifyNumbers } from '../../actors/notify/deps.ts';
 import { startNotify } from '../../actors/notify/service.ts';
 import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notify/notification.ts';
+import { DEFAULT_USER_LIMITS } from '../../proto/user-limits.ts';
 import { tokenDirectory } from '../../storage/auth/token-directory.ts';
 import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { type Db, openDb } from '../../storage/db.ts';
@@ -81,6 +82,7 @@ export async function serveWhole(users: number): Promise<void> {
       log: silentLog,
       clock,
       numbers: notifyNumbers(),
+      userLimits: DEFAULT_USER_LIMITS,
       deliveries: undefined,
     });
     const handlers = api({ service, authenticate, streams, pages: new Map(), domain: 'bench.test', log: silentLog });

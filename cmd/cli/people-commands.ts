@@ -13,6 +13,7 @@ import {
 } from '../config/options.ts';
 import type { RegistryServeOptions } from '../node/registry/front/serve.ts';
 import type { CommandOptions } from './command.ts';
+import type { LimitOptions } from './user-limits.ts';
 
 const inUsers = actionsOf(() => import('./users.ts'));
 const inRoutes = actionsOf(() => import('./routes.ts'));
@@ -79,6 +80,9 @@ function addUsers(program: Command): void {
     'registry-limit <name> <mb>',
     'how many MiB the images of a user may hold: a number, 0 for none, or "default" for what all may',
   ).action(inUsers((of) => of.usersRegistryLimit));
+  addLimits(
+    command('limits <name>', 'how much a user may have, and change it: numbers, or "default" for what all may'),
+  );
   command('disable <name>', 'let a user in no more: sessions, tokens and all that is open end; containers go on')
     .option('--stop', 'stop their containers, too')
     .action(inUsers((of) => of.usersDisable));
@@ -87,6 +91,22 @@ function addUsers(program: Command): void {
     .option('--yes', 'do not ask')
     .option('--no-wait', 'do not wait until it is done')
     .action(inUsers((of) => of.usersRemove));
+}
+
+/** An option for each limit. */
+function addLimits(command: Command): void {
+  command
+    .option('--containers <n>', 'containers')
+    .option('--ssh-keys <n>', 'SSH keys')
+    .option('--images <mb>', 'MiB of images in the registry, as registry-limit sets it')
+    .option('--terminals <n>', 'terminals that are open at a time')
+    .option('--commands <n>', 'commands that run over a socket at a time')
+    .option('--log-sockets <n>', 'logs that are followed at a time')
+    .option('--update-sockets <n>', 'streams of updates (/compute/ws) at a time')
+    .option('--notification-sockets <n>', 'streams of notifications at a time')
+    .action(async (name: string, options: LimitOptions) =>
+      (await import('./user-limits.ts')).usersLimits(name, options),
+    );
 }
 
 function addRoutes(program: Command): void {

@@ -5,6 +5,7 @@ import { withTimeout } from '../../lib/waiting.ts';
 import { BusError } from '../../proto/ports/bus.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
+import type { UserLimits } from '../../proto/user-limits.ts';
 import type { DbConnection } from '../../storage/db.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { keepPrivateDockerd, privateDockerHost } from '../../transports/engines/docker/host/private-dockerd.ts';
@@ -19,6 +20,7 @@ import { openDataDir, openSecrets } from '../config/data-dir.ts';
 import { type GatewayFlags, proxiesOf } from '../config/gateway-options.ts';
 import { commandLine, hint, programName } from '../config/program.ts';
 import { announce, lockDataDir } from '../config/running.ts';
+import { userLimitsOf } from '../config/user-limits.ts';
 import { databaseServer } from '../node/database.ts';
 import { chooseDocker } from '../node/docker.ts';
 import { certificateOf, namedCertificate } from '../node/gateway.ts';
@@ -131,7 +133,9 @@ export async function up(options: UpOptions): Promise<void> {
     if (!told.received()) {
       const admin = await platform.admin();
       process.stdout.write(
-        options.json ? readyLine(platform, admin, domain) : welcome(platform, admin, certificate, options.data),
+        options.json
+          ? readyLine(platform, admin, domain)
+          : welcome(platform, admin, { certificate, limits: userLimitsOf(environment), data: options.data }),
       );
       log.info({ urls: platform.urls, domain }, 'serving');
     }
@@ -239,7 +243,15 @@ function readyLine({ urls, ssh }: Platform, admin: Admin, domain: string): strin
   })}\n`;
 }
 
-function welcome({ urls, ssh }: Platform, admin: Admin, { authorityFile }: LiveCertificate, data: string): string {
+/** What is said besides of where the platform is. */
+interface Welcome {
+  readonly certificate: LiveCertificate;
+  readonly limits: UserLimits;
+  readonly data: string;
+}
+
+function welcome({ urls, ssh }: Platform, admin: Admin, { certificate, limits, data }: Welcome): string {
+  const { authorityFile } = certificate;
   const password =
     admin.generated === null
       ? `your password  (lost? ${hint(`users passwd ${admin.username}`, data)})`
@@ -258,6 +270,8 @@ ${console}  Auth      ${urls.auth}
 ${trust}  SSH       ssh -p ${ssh.port} <container id>@${ssh.host}
 
   Log in as ${admin.username} with ${password}
+  Each user may have ${limits.containers} containers and ${limits.ssh_keys} SSH keys.
+            more for one: ${hint('users limits NAME --containers N', data)}; for all: CONTAINERS_PER_USER
 
 Type next, in another terminal:
 

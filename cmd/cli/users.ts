@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { setTimeout as pause } from 'node:timers/promises';
+import { ownLimits } from '../../actors/auth/users/limits.ts';
 import { addPasswordLink, newPasswordLink } from '../../actors/auth/users/password-links.ts';
 import { beginRemoval, disableUser, enableUser, forgetUser } from '../../actors/auth/users/user-state.ts';
 import {
@@ -122,9 +123,13 @@ export async function usersForgetKeys(username: string, options: CommandOptions)
   );
 }
 
-/** Prints all users, one a line: name, id, when added, the state, and the limit of images. */
+/** Prints all users, one a line: name, id, when added, the state, and what they may have. */
 export async function usersList(options: CommandOptions): Promise<void> {
-  const users = await onDatabase(options, listUsers);
+  const { users, limits } = await onDatabase(options, async (db) => {
+    const all = await listUsers(db);
+    const ids = all.map(({ id }) => id);
+    return { users: all, limits: await ownLimits(db, ids) };
+  });
   const rows = users.map(({ id, username, displayName, createdAt, disabledAt, leaving, registryLimitMb }) => ({
     id,
     username,
@@ -132,23 +137,31 @@ export async function usersList(options: CommandOptions): Promise<void> {
     created_at: createdAt.toISOString(),
     state: leaving === 'remove' ? 'leaving' : disabledAt === null ? 'active' : 'disabled',
     registry_limit_mb: registryLimitMb,
+    limits: limits(id),
   }));
   const { ADMIN_USERNAME } = readEnvironment(process.env);
-  const cells = rows.map(({ username, id, created_at, registry_limit_mb: mb, state }) => {
+  const cells = rows.map(({ username, id, created_at, registry_limit_mb: mb, state, limits: own }) => {
     const all = username === ADMIN_USERNAME ? 'no limit' : 'default';
-    return [username, id, created_at, state, mb === null ? all : `${mb} MiB`];
+    const [containers, keys] = [own.containers, own.ssh_keys].map((most) => String(most ?? 'default'));
+    return [username, id, created_at, state, mb === null ? all : `${mb} MiB`, containers ?? '', keys ?? ''];
   });
-  print(options, rows, () => tableLines(['USERNAME', 'ID', 'ADDED', 'STATUS', 'IMAGES'], cells).join('\n'));
+  const heads = ['USERNAME', 'ID', 'ADDED', 'STATUS', 'IMAGES', 'CONTAINERS', 'SSH KEYS'];
+  print(options, rows, () => tableLines(heads, cells).join('\n'));
+}
+
+/** Reads MiB, or `default`: null. Throws CliError. */
+export function imagesLimit(username: string, limit: string): number | null {
+  const limitMb = limit === 'default' ? null : Number(/^[0-9]{1,9}$/.exec(limit)?.[0] ?? Number.NaN);
+  if (limitMb === null || limitMb <= MOST_REGISTRY_MB) return limitMb;
+  throw new CliError(
+    `The limit is ${JSON.stringify(limit)}: give a number of MiB such as 10240, 0 to let ${username} push no ` +
+      'images, or "default" for what all may have.',
+  );
 }
 
 /** Sets how much the images of one user may hold: MiB, or `default` for what all may have. */
 export async function usersRegistryLimit(username: string, limit: string, options: CommandOptions): Promise<void> {
-  const limitMb = limit === 'default' ? null : Number(/^[0-9]{1,9}$/.exec(limit)?.[0] ?? Number.NaN);
-  if (limitMb !== null && !(limitMb <= MOST_REGISTRY_MB))
-    throw new CliError(
-      `The limit is ${JSON.stringify(limit)}: give a number of MiB such as 10240, 0 to let ${username} push no ` +
-        'images, or "default" for what all may have.',
-    );
+  const limitMb = imagesLimit(username, limit);
   const { ADMIN_USERNAME } = readEnvironment(process.env);
   const { id, before, changed } = await onDatabase(options, (db) => limitImages(db, username, limitMb, ADMIN_USERNAME));
   print(options, { id, username, registry_limit_mb: limitMb, before, changed }, () => {

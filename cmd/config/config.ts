@@ -19,6 +19,7 @@ import { mailSender, smtpUrl } from './mail.ts';
 import { parseNatsUrls } from './nats-urls.ts';
 import { HOST_NAME } from './options.ts';
 import { MIN_SECRET_BYTES } from './shared-secrets.ts';
+import { USER_LIMIT_VARIABLES } from './user-limits.ts';
 
 const port = z.number().int().min(0).max(65_535);
 const text = z.string().trim().min(1).optional();
@@ -252,6 +253,7 @@ const variables = z.object({
   CHANGES_BURST: digits(/^[1-9][0-9]{0,5}$/, 'must be 1 to 999999').optional(),
   CHANGES_PER_SECOND: digits(/^[1-9][0-9]{0,4}$/, 'must be 1 to 99999').optional(),
   CHANGES_PER_MINUTE: digits(/^[1-9][0-9]{0,5}$/, 'must be 1 to 999999').optional(),
+  ...USER_LIMIT_VARIABLES,
   SESSION_TTL: seconds.prefault('24h'),
   LEAVE_DELAY: leaveDelay.optional(),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),

@@ -8,6 +8,7 @@ import { runtimeEndpoints } from '../../proto/auth/actors.ts';
 import type { Service } from '../../proto/endpoint.ts';
 import { gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import { hostsOfOthers, type RoutedServiceName } from '../../proto/service-paths.ts';
+import type { Db } from '../../storage/db.ts';
 import type { GatewayAddress } from '../../storage/gateway/gateway-address.ts';
 import { api } from '../../transports/api/api.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
@@ -142,7 +143,7 @@ export async function openServices(
     running.push(listening);
     return listening;
   };
-  const facts = factsOf(options, gatewayAddress);
+  const facts = factsOf(db, options, gatewayAddress);
   const listeners = {
     auth: await serve('auth', withOperations(auth, new ActorOperations(core.post, db), platformOperations(db), facts), [
       ...auth.endpoints,
@@ -169,9 +170,20 @@ async function registryDeps(parts: RoleParts, own: PlatformOptions['registry']):
   };
 }
 
-function factsOf({ environment, domain, registry }: PlatformOptions, gatewayAddress: () => GatewayAddress | undefined) {
+function factsOf(
+  db: Db,
+  { environment, domain, registry }: PlatformOptions,
+  gatewayAddress: () => GatewayAddress | undefined,
+) {
   const hasOwnRegistry = registry?.usage !== undefined;
-  return platformFacts({ environment, domain, architecture: registry?.architecture, hasOwnRegistry, gatewayAddress });
+  return platformFacts({
+    db,
+    environment,
+    domain,
+    architecture: registry?.architecture,
+    hasOwnRegistry,
+    gatewayAddress,
+  });
 }
 
 /** Starts the monitor of this process, which draws the services that listen. */

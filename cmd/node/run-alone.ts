@@ -108,7 +108,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
       ...(name === 'auth'
         ? [
             platformOperations(db),
-            platformFacts({ environment, domain, gatewayAddress: await notedGateway(db, CLOCK, log) }),
+            platformFacts({ db, environment, domain, gatewayAddress: await notedGateway(db, CLOCK, log) }),
           ]
         : []),
     ];

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { newRouteSchema } from '../gateway/routes.ts';
 import { idSchema } from '../ids.ts';
+import { limitChangesSchema, ownLimitsSchema } from '../user-limits.ts';
 import { wholeNumber } from '../whole-number.ts';
 
 const common = { service: 'auth', access: 'admin', actor: { kind: 'auth/admin', key: 'none' } } as const;
@@ -28,6 +29,8 @@ const userSchema = z.object({
   disabled_at: z.iso.datetime().nullable(),
   /** MiB that their images may hold in the platform's own registry; null: as many as the platform says. */
   registry_limit_mb: z.int().nullable(),
+  /** How many things of a kind they may have; null: as many as all. Older nodes leave it out. */
+  limits: ownLimitsSchema.optional(),
 });
 export type AdminUserView = z.output<typeof userSchema>;
 
@@ -53,8 +56,14 @@ export const MOST_REGISTRY_MB = 999_999_999;
 
 export const adminChangeUser = endpoint('adminChangeUser', 'PATCH /api/admin/users/{id}', {
   ...ofUser,
-  summary: 'Change how much the images of a user may hold: 0 lets them push none, null lets them have what others may',
-  body: z.strictObject({ registry_limit_mb: z.int().min(0).max(MOST_REGISTRY_MB).nullable().optional() }),
+  summary:
+    'Change how much a user may have: containers, keys, sockets, and what the images hold. null lets them have what ' +
+    'others may',
+  body: z.strictObject({
+    /** 0 lets them push none. */
+    registry_limit_mb: z.int().min(0).max(MOST_REGISTRY_MB).nullable().optional(),
+    limits: limitChangesSchema.optional(),
+  }),
   reply: userSchema,
   refuses: ['not_found', 'conflict'],
 });

@@ -11,6 +11,7 @@ export const showPlatform = endpoint('showPlatform', 'GET /api/platform', {
   reply: z.object({ name: z.literal('troupe'), version: z.string() }),
 });
 
+/** What the user who asks may have. */
 const limitsSchema = z.object({
   containers: z.int(),
   ssh_keys: z.int(),
@@ -23,6 +24,12 @@ const limitsSchema = z.object({
   changes_per_minute: z.int(),
   /** Most megabytes of a user's images, where the platform runs the registry; absent: there is no limit. */
   images_mb: z.int().optional(),
+  /** Sockets that may be open at once. Older nodes leave them out. */
+  terminals: z.int().optional(),
+  commands: z.int().optional(),
+  log_sockets: z.int().optional(),
+  update_sockets: z.int().optional(),
+  notification_sockets: z.int().optional(),
 });
 
 export const showPlatformFacts = endpoint('showPlatformFacts', 'GET /api/platform/facts', {

@@ -46,16 +46,12 @@ import {
 } from './settings.ts';
 import { endingFields, getSettings, workloadFields } from './workload.ts';
 
-/** What one user may have. */
-export const MAX_CONTAINERS = 3;
 /** How often the mount paths of one container can be changed: each time adds a layer to its files. */
 export const MAX_MOUNT_CHANGES = 64;
 /** An id that a client chose for its terminal, so that it can come back to it: at random, of 16 characters or more. */
 const TERMINAL_SESSION = /^[A-Za-z0-9_-]{16,64}$/;
 /** Terminals with an id of their own that one user may have at a time, with or without a client. */
 export const MAX_TERMINAL_SESSIONS = 16;
-/** Sockets of each kind that one user may have open. */
-export const MAX_SOCKETS = { logs: 50, terminals: 20, commands: 20, updates: 20 } as const;
 
 /** An SSH key, as it is shown. */
 const sshKeySchema = z.object({

@@ -1,6 +1,7 @@
 /** What the endpoints of the compute service are made from: fields, limits and scopes of a container. */
 import { z } from 'zod';
 import { idSchema } from '../ids.ts';
+import { USER_LIMITS } from '../user-limits.ts';
 import { wholeNumberOf } from '../whole-number.ts';
 import { healthStateSchema } from './health.ts';
 
@@ -28,16 +29,13 @@ export const containerNameSchema = z
     'must be 1 to 63 letters, digits, spaces, ".", "_", "-", starting with a letter or digit',
   );
 
-/** SSH keys that one user may have. */
-export const MAX_SSH_KEYS = 10;
-
 /** What a container may use, the keys that are let in, and its image: as at creation, so when it is changed. */
 export const memorySchema = z.int().min(128).max(65_536);
 export const storageSchema = z.int().min(1).max(1024);
 export const sshKeyIdsSchema = z
   .array(z.int().min(1).max(2_147_483_647))
   .min(1, 'must name at least one of your SSH keys')
-  .max(MAX_SSH_KEYS);
+  .max(USER_LIMITS.ssh_keys.most);
 export const imageSchema = z.string().max(512);
 /** When its time is over: it is stopped then, and deleted a day later. */
 export const expiresAtSchema = z.iso.datetime({ offset: true, error: 'must be a time such as 2030-01-31T12:00:00Z' });

@@ -6,8 +6,6 @@ import { MAX_CATEGORY_LENGTH } from './fields.ts';
 import { mailEndpoints } from './mail.ts';
 import { webhookEndpoints } from './webhooks.ts';
 
-/** Sockets of `/ws/notifications` that a user may have open. */
-export const MAX_SOCKETS = 5;
 /** Longest scope, in characters: of notifications as of mutes. */
 export const MAX_SCOPE_LENGTH = 256;
 const DEFAULT_PAGE = 20;

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { instanceTypeSchema, pullPolicySchema, statusSchema } from '../../proto/compute/fields.ts';
 import { healthStateSchema } from '../../proto/compute/health.ts';
 import { type RestartPolicy, restartPolicySchema, STOP_GRACE_SECONDS } from '../../proto/compute/workload.ts';
+import { DEFAULT_USER_LIMITS } from '../../proto/user-limits.ts';
 import { isConstraint, type Queries, type Tx } from '../db.ts';
 import { columnsOf, oneValue, orUndefined } from '../rows.ts';
 
@@ -209,6 +210,7 @@ type NewContainer = Pick<
   readonly expiresAt?: Date | undefined;
   readonly egress?: readonly string[] | null;
   readonly overlap?: boolean;
+  readonly most?: number; // How many its user may have; default: as all.
 };
 
 /** How many containers a user has, those that are being deleted included. */
@@ -216,17 +218,17 @@ export async function countContainers(db: Queries, userId: string): Promise<numb
   return (await oneValue(db, z.number(), 'select count(*) from containers where user_id = $1', [userId])) ?? 0;
 }
 
-/** Adds a container in a free slot of its user, pending; undefined when no slot is free. */
+/** Adds a container in a free slot of its user, pending; undefined when the user has `most` or more. */
 export async function insertContainer(tx: Tx, container: NewContainer): Promise<ContainerRow | undefined> {
   try {
     return await tx.one(
       containerRow,
       `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, image, pull_policy,
-        mount_paths,
-         ssh_enabled, stop_grace, restart_policy, expires_at, egress, overlap, desired, status, announce)
+         mount_paths, ssh_enabled, stop_grace, restart_policy, expires_at, egress, overlap, desired, status, announce)
        select $1, $2, slot, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, 'running', 'pending', true
-       from generate_series(1, 3) as slot
-       where not exists (select from containers c where c.user_id = $2 and c.slot = slot.slot) limit 1
+       from generate_series(1, $16::int) as slot
+       where not exists (select from containers c where c.user_id = $2 and c.slot = slot.slot)
+         and (select count(*) from containers c where c.user_id = $2 and c.slot is not null) < $16 limit 1
        returning ${COLUMNS}`,
       [
         container.id,
@@ -244,6 +246,7 @@ export async function insertContainer(tx: Tx, container: NewContainer): Promise<
         container.expiresAt ?? null,
         container.egress ?? null,
         container.overlap ?? false,
+        container.most ?? DEFAULT_USER_LIMITS.containers,
       ],
     );
   } catch (error) {

@@ -1,6 +1,7 @@
 /** SQL of SSH public keys. */
 import { z } from 'zod';
 import type { Caller } from '../../proto/endpoint.ts';
+import { DEFAULT_USER_LIMITS } from '../../proto/user-limits.ts';
 import { epochOfSession, sessionsEpoch } from '../auth/sessions.ts';
 import type { Queries, Tx } from '../db.ts';
 import { columnsOf, manyValues } from '../rows.ts';
@@ -36,12 +37,13 @@ export function ownedKeys(db: Queries, userId: string, ids: readonly number[]): 
 }
 
 /**
- * Adds a key in a free slot: the key, `full` when there is no slot, `duplicate` when the user has this key. `markedBy`:
- * it opens the account.
+ * Adds a key in a free slot: the key, `full` when the user has `most` or more, `duplicate` when they have this key.
+ * `markedBy`: it opens the account.
  */
 export async function insertKey(
   db: Queries,
   key: { userId: string; name: string; publicKey: string; fingerprint: string; markedBy?: Marker },
+  most: number = DEFAULT_USER_LIMITS.ssh_keys,
 ): Promise<SshKeyRow | 'full' | 'duplicate'> {
   const { markedBy } = key;
   const epoch = markedBy === undefined ? null : await epochOfSession(db, key.userId, markedBy);
@@ -49,17 +51,18 @@ export async function insertKey(
     const row = await db.one(
       keyRow,
       `insert into ssh_keys (user_id, slot, name, public_key, fingerprint, login, login_epoch)
-       select $1, slot, $2, $3, $4, $5, $6::int from generate_series(1, 10) as slot
-       where not exists (select from ssh_keys k where k.user_id = $1 and k.slot = slot.slot) limit 1
+       select $1, slot, $2, $3, $4, $5, $6::int from generate_series(1, $7::int) as slot
+       where not exists (select from ssh_keys k where k.user_id = $1 and k.slot = slot.slot)
+         and (select count(*) from ssh_keys k where k.user_id = $1) < $7 limit 1
        on conflict do nothing returning ${columns('$6')}`,
-      [key.userId, key.name, key.publicKey, key.fingerprint, markedBy !== undefined, epoch],
+      [key.userId, key.name, key.publicKey, key.fingerprint, markedBy !== undefined, epoch, most],
     );
     if (row !== undefined) return row;
     const present = await manyValues(db, z.string(), 'select fingerprint from ssh_keys where user_id = $1', [
       key.userId,
     ]);
     if (present.includes(key.fingerprint)) return 'duplicate';
-    if (present.length >= 10) return 'full';
+    if (present.length >= most) return 'full';
     // Another insert took the slot between our look and our write.
   }
 }

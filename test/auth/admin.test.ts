@@ -140,7 +140,7 @@ test('the audit trail is read newest first, in pages, by name, action and time',
   await refused('invalid_request', (async () => added({ since: 'yesterday' }))());
 });
 
-test('how much the images of one user may hold is changed by the administrator, and written down', async (t) => {
+test('how much one user may have is changed by the administrator, and written down', async (t) => {
   const { auth, admin } = await openWithAdmin(t);
   const ann = await auth.enter('ann');
   const limit = (registry_limit_mb: unknown, id = ann.userId) =>
@@ -170,6 +170,18 @@ test('how much the images of one user may hold is changed by the administrator, 
   );
   for (const wrong of [-1, 1.5, '5', 1_000_000_000, true])
     await refused('invalid_request', (async () => limit(wrong))());
+
+  const limits = async (changes: unknown) =>
+    (await auth.call(adminChangeUser, admin, { params: { id: ann.userId }, body: { limits: changes } })).limits;
+  const asAll = await limits({});
+  assert.ok(asAll && Object.values(asAll).every((most) => most === null));
+  assert.deepEqual(await limits({ containers: 10, terminals: 0 }), { ...asAll, containers: 10, terminals: 0 });
+  assert.deepEqual(await limits({ terminals: null }), { ...asAll, containers: 10 });
+  const [, shown] = await auth.call(adminListUsers, admin);
+  assert.equal(shown?.limits?.containers, 10);
+  for (const wrong of [{ containers: -1 }, { containers: 1001 }, { ssh_keys: '5' }, { hostnames: 5 }])
+    await refused('invalid_request', limits(wrong));
+  assert.equal((await auth.call(adminAudit, admin, { query: { action: 'user.limits' } })).length, 2);
   const nothing = auth.call(adminChangeUser, admin, { params: { id: ann.userId }, body: { username: 'bob' } });
   await refused('invalid_request', (async () => nothing)());
   await refused('not_found', limit(5, 'zzzzzzzzzzzz'));

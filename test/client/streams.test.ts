@@ -82,7 +82,7 @@ test('a log goes on after its last line: nothing is missing, nothing comes twice
 });
 
 test('what no pause mends ends a stream with its error', async (t) => {
-  const limit = 'you have 50 logs open, which is the limit: close one first';
+  const limit = 'your limit is 50 open logs: close one, or the operator raises it by troupe users limits NAME';
   const { client, paths } = await server(t, [
     401,
     (socket) => socket.close(1008, limit),

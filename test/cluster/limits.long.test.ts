@@ -2,11 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MAX_CONTAINERS } from '../../proto/compute/endpoints.ts';
-import { MAX_SSH_KEYS } from '../../proto/compute/fields.ts';
 import { newId } from '../../proto/ids.ts';
 import { MAX_MAPPINGS } from '../../proto/network/endpoints.ts';
-import { MAX_SOCKETS } from '../../proto/notify/endpoints.ts';
+import { DEFAULT_USER_LIMITS } from '../../proto/user-limits.ts';
 import { insertContainer } from '../../storage/compute/containers.ts';
 import { type SocketEnd, type TestSocket, websocket } from '../support/clients/websocket.ts';
 import { race, startFront } from '../support/cluster/balancing-client.ts';
@@ -16,6 +14,8 @@ import { publicKey } from '../support/ssh/public-key.ts';
 import { until } from '../support/until.ts';
 
 const skip = skipWithoutServices();
+const FULL_REASON = 'connection limit reached: close one, or the operator raises it by troupe users limits NAME';
+const { containers: CONTAINERS, ssh_keys: SSH_KEYS, notification_sockets: SOCKETS } = DEFAULT_USER_LIMITS;
 
 test('limits hold while a user races over three processes of compute: containers, SSH keys', { skip }, async (t) => {
   const ground = await layGround(t);
@@ -27,9 +27,9 @@ test('limits hold while a user races over three processes of compute: containers
   const addKey = (person: Person, name: string) =>
     front.request('POST', '/compute/ssh-keys', { token: person.token, body: { name, public_key: publicKey() } });
 
-  const keys = await race(MAX_SSH_KEYS + 20, (n) => addKey(bob, `key ${n}`));
-  assert.deepEqual([keys.get(200), keys.get(403)], [MAX_SSH_KEYS, 20], JSON.stringify([...keys]));
-  assert.equal(await ground.db.run('select from ssh_keys where user_id = $1', [bob.id]), MAX_SSH_KEYS);
+  const keys = await race(SSH_KEYS + 20, (n) => addKey(bob, `key ${n}`));
+  assert.deepEqual([keys.get(200), keys.get(403)], [SSH_KEYS, 20], JSON.stringify([...keys]));
+  assert.equal(await ground.db.run('select from ssh_keys where user_id = $1', [bob.id]), SSH_KEYS);
 
   const { json: key } = await addKey(ann, 'laptop');
   const create = (n: number) =>
@@ -38,10 +38,10 @@ test('limits hold while a user races over three processes of compute: containers
       body: { name: `box ${n}`, ssh_key_ids: [key.id], memory_mb: 128 },
     });
   // At the limit less one.
-  for (let n = 1; n < MAX_CONTAINERS; n++) assert.equal((await create(n)).status, 200);
+  for (let n = 1; n < CONTAINERS; n++) assert.equal((await create(n)).status, 200);
   const made = await race(30, create);
   assert.deepEqual([made.get(200), made.get(403)], [1, 29], JSON.stringify([...made]));
-  assert.equal(await ground.db.run('select from containers where user_id = $1', [ann.id]), MAX_CONTAINERS);
+  assert.equal(await ground.db.run('select from containers where user_id = $1', [ann.id]), CONTAINERS);
 });
 
 test('each of all who claim a hostname at once at three gateways has it once; mappings have their limit there, too', {
@@ -110,17 +110,17 @@ test('five sockets of notifications stay when a user opens twelve at once over t
     return socket;
   };
   const all = (count: number) => Promise.all(Array.from({ length: count }, (_, n) => connect(n, ann)));
-  const full = { code: 1008, reason: 'connection limit reached' };
+  const full = { code: 1008, reason: FULL_REASON };
   /** Until so many have been closed: each because of the limit. */
   const closed = async (count: number) => {
     await until(() => ends.length >= count, { what: `${count} sockets are closed`, timeoutMs: 60_000 });
-    assert.deepEqual([ends, open.size], [Array(count).fill(full), MAX_SOCKETS]);
+    assert.deepEqual([ends, open.size], [Array(count).fill(full), SOCKETS]);
     ends.length = 0;
   };
 
   const others = await connect(0, bob);
   await all(12);
-  await closed(12 - MAX_SOCKETS);
+  await closed(12 - SOCKETS);
   // None of the five goes for those that come later, whichever process they come to.
   const five = [...open];
   await all(3);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { z } from 'zod';
+import { changeLimits } from '../../actors/auth/users/limits.ts';
 import {
   createContainer,
   deleteContainer,
@@ -15,6 +16,9 @@ import { logs } from '../../proto/compute/logs.ts';
 import { addIngress, deleteIngress } from '../../proto/compute/settings.ts';
 import { newId } from '../../proto/ids.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
+import type { LimitChanges } from '../../proto/user-limits.ts';
+import { readAudit } from '../../storage/audit.ts';
+import { insertUser } from '../../storage/auth/users.ts';
 import { StorageError } from '../../storage/errors.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { callFrom, refused, someone } from '../support/service/calls.ts';
@@ -209,6 +213,45 @@ describe('a new container', () => {
   });
 });
 
+test('what one user may have is what the operator set last, and a limit that is lowered takes nothing away', async (t) => {
+  const compute = await openCompute(t);
+  const [ann, bob] = [someone(), someone('bob')];
+  assert.ok(await insertUser(compute.db, { id: ann.userId, username: ann.username, passwordHash: '' }));
+  const limit = (limits: LimitChanges) => changeLimits(compute.db, ann.username, limits);
+  const ids = async (count: number) => {
+    for (let n = 0; n < count; n++) await compute.create(ann, { ssh_key_ids: keys });
+  };
+  const full = async (message: RegExp) =>
+    assert.match((await refused('limit_reached', compute.create(ann, { ssh_key_ids: keys }))).message, message);
+  const keys = [await compute.key(ann)];
+  await limit({ containers: 5, ssh_keys: 12, terminals: 1 });
+  await ids(5);
+  await full(/^Your limit is 5 containers: delete one/);
+  for (let n = 1; n < 12; n++) await compute.key(ann);
+  assert.match((await refused('limit_reached', compute.key(ann))).message, /limit is 12 SSH keys.* ann --ssh-keys N`/);
+
+  // Slots above the limit stay taken, and those below it that become free are not given out.
+  await limit({ containers: 2 });
+  const [first, second, third] = (await compute.list(ann)).map(({ id }) => id);
+  for (const id of [first, second, third]) await compute.on(deleteContainer, ann, id ?? '');
+  await full(/^Your limit is 2 containers/);
+  assert.equal((await compute.list(ann)).length, 2);
+  await limit({ containers: 0 });
+  await full(/^Your limit is 0 containers: the operator raises it/);
+  await limit({ containers: null });
+  await ids(1);
+  await full(/^Your limit is 3 containers/);
+  const entries = await readAudit(compute.db, { action: 'user.limits', limit: 10 });
+  assert.deepEqual(entries[1]?.detail, { username: 'ann', containers: { before: 5, after: 2 } });
+
+  const [id = ''] = (await compute.list(ann)).map((view) => view.id);
+  await compute.reaches(ann, id, 'running');
+  const open = await compute.terminal(ann, id);
+  assert.equal((await (await compute.terminal(ann, id)).end()).code, 1008);
+  assert.equal(open.closed, undefined);
+  await compute.running(bob);
+});
+
 describe('the limit of three', () => {
   test('holds when twenty are asked for at once', async (t) => {
     const compute = await openCompute(t);
@@ -231,7 +274,8 @@ describe('the limit of three', () => {
     const ids: string[] = [];
     for (let i = 0; i < 3; i++) ids.push(await compute.running(ann, { ssh_key_ids }));
     const refusal = await refused('limit_reached', compute.create(ann, { ssh_key_ids }));
-    assert.match(refusal.message, /3 containers/);
+    const raised = 'delete one first, or the operator raises it with `troupe users limits ann --containers N`.';
+    assert.equal(refusal.message, `Your limit is 3 containers: ${raised}`);
     await compute.create(bob);
     const release = compute.engine.hold('remove');
     t.after(release);
@@ -442,7 +486,7 @@ describe('what a container may be', () => {
   });
 
   test('keys are ids, at least one', () => {
-    for (const ssh_key_ids of [[], 1, '1', null, Array.from({ length: 11 }, (_, i) => i + 1)]) {
+    for (const ssh_key_ids of [[], 1, '1', null, Array.from({ length: 101 }, (_, i) => i + 1)]) {
       refusedBody({ ssh_key_ids });
     }
     for (const id of [0, -1, 1.5, '1', null, 2 ** 31]) refusedBody({ ssh_key_ids: [id] }, 'ssh_key_ids.0');

@@ -13,7 +13,6 @@ import {
   deleteSshKey,
   getContainer,
   listContainers,
-  MAX_CONTAINERS,
   startContainer,
   stopContainer,
   terminal,
@@ -23,6 +22,7 @@ import { logs } from '../../proto/compute/logs.ts';
 import { addIngress, listIngress } from '../../proto/compute/settings.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { PlacementError } from '../../proto/ports/placement.ts';
+import { DEFAULT_USER_LIMITS } from '../../proto/user-limits.ts';
 import { containerById } from '../../storage/compute/containers.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import { stats } from '../../supervision/index.ts';
@@ -259,13 +259,13 @@ test('the container limit holds when one user creates at both nodes at once', { 
   const ann = someoneAt(b);
   const { id } = await a.call(createSshKey, ann, { body: { name: 'laptop', public_key: publicKey() } });
   const made = await Promise.allSettled(
-    Array.from({ length: MAX_CONTAINERS + 6 }, (_, n) =>
+    Array.from({ length: DEFAULT_USER_LIMITS.containers + 6 }, (_, n) =>
       [a, b][n % 2]?.call(createContainer, ann, { body: { name: `box ${n}`, ssh_key_ids: [id] } }),
     ),
   );
-  assert.equal(made.filter(({ status }) => status === 'fulfilled').length, MAX_CONTAINERS);
+  assert.equal(made.filter(({ status }) => status === 'fulfilled').length, DEFAULT_USER_LIMITS.containers);
   for (const one of made) if (one.status === 'rejected') await refused('limit_reached', Promise.reject(one.reason));
-  assert.equal((await a.call(listContainers, ann)).containers.length, MAX_CONTAINERS);
+  assert.equal((await a.call(listContainers, ann)).containers.length, DEFAULT_USER_LIMITS.containers);
 });
 
 test('one rule a port, when both nodes are asked at once', { skip }, async (t) => {

@@ -3,7 +3,6 @@ import { describe, test } from 'node:test';
 import {
   computeSocket,
   deleteContainer,
-  MAX_SOCKETS,
   startContainer,
   stopContainer,
   terminal,
@@ -12,6 +11,7 @@ import { logs } from '../../proto/compute/logs.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { newId } from '../../proto/ids.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
+import { DEFAULT_USER_LIMITS } from '../../proto/user-limits.ts';
 import { StorageError } from '../../storage/errors.ts';
 import type { FakeShell } from '../support/engine/fake-shells.ts';
 import { failOnLeaks } from '../support/leaks.ts';
@@ -533,16 +533,21 @@ describe('a user', () => {
     const bob = someone('bob');
     const [id, other] = [await compute.running(ann), await compute.running(bob)];
     const kinds = [
-      ['logs', (caller: Caller, of: string) => compute.logs(caller, of)],
+      ['log_sockets', (caller: Caller, of: string) => compute.logs(caller, of)],
       ['terminals', (caller: Caller, of: string) => compute.terminal(caller, of)],
-      ['updates', (caller: Caller) => compute.connect(computeSocket, caller)],
+      ['update_sockets', (caller: Caller) => compute.connect(computeSocket, caller)],
     ] as const;
     for (const [kind, open] of kinds) {
-      const most = MAX_SOCKETS[kind];
+      const most = DEFAULT_USER_LIMITS[kind];
       const sockets = await Promise.all(Array.from({ length: most }, () => open(ann, id)));
       const end = await (await open(ann, id)).end();
       assert.equal(end.code, 1008);
-      assert.match(end.reason, new RegExp(`^you have ${most} [a-z ]+ open, which is the limit: close one first$`));
+      assert.match(
+        end.reason,
+        new RegExp(
+          `^your limit is ${most} open [a-z ]+: close one, or the operator raises it by troupe users limits NAME$`,
+        ),
+      );
       const theirs = await open(bob, other);
       sockets[0]?.leave();
       await turns();

@@ -6,7 +6,9 @@ import { test } from 'node:test';
 import { projectRoot } from '../support/project.ts';
 
 test('every setting is described in docs/reference', () => {
-  const source = readFileSync(join(projectRoot, 'cmd/config/config.ts'), 'utf8');
+  const source = ['config', 'user-limits']
+    .map((file) => readFileSync(join(projectRoot, `cmd/config/${file}.ts`), 'utf8'))
+    .join('\n');
   const settings = [...source.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name);
   assert.ok(settings.length > 40, `${settings.length} settings`);
   const folder = join(projectRoot, 'docs/reference');

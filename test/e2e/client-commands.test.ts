@@ -68,7 +68,7 @@ describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () 
       `${admin.password}\n`,
     );
     assert.match(stderr, /own authority, SHA-256 ([0-9A-F]{2}:){31}/);
-    assert.match((await ok(['whoami'])).stdout, /^user\tadmin$/m);
+    assert.match((await ok(['whoami'])).stdout, /^user\tadmin$[\s\S]*^limits\t3 containers, 10 SSH keys/m);
     assert.equal(JSON.parse((await ok(['whoami', '--json'])).stdout).username, 'admin');
   });
 

@@ -42,7 +42,7 @@ test('users are added, listed and given passwords', async (t) => {
   const table = await cli(['users', 'list']);
   assert.match(
     table.stdout,
-    /^USERNAME +ID +ADDED +STATUS +IMAGES\nann +[a-z0-9]{12} +\S+ +active +default\nbob +[a-z0-9]{12} +\S+ +active +default\n$/,
+    /^USERNAME +ID +ADDED +STATUS +IMAGES +CONTAINERS +SSH KEYS\n(?:(?:ann|bob) +[a-z0-9]{12} +\S+ +active(?: +default){3}\n){2}$/,
   );
   const json = await cli(['users', 'list', '--json']);
   assert.equal(
@@ -52,7 +52,7 @@ test('users are added, listed and given passwords', async (t) => {
 
   const given = await cli(['users', 'registry-limit', 'bob', '10240']);
   assert.equal(given.stdout, 'The images of bob may hold 10240 MiB, from the next push on.\n');
-  assert.match((await cli(['users', 'list'])).stdout, /\nbob +\S+ +\S+ +active +10240 MiB\n/);
+  assert.match((await cli(['users', 'list'])).stdout, /\nbob +\S+ +\S+ +active +10240 MiB +default +default\n/);
   const none = await cli(['users', 'registry-limit', 'bob', '0']);
   assert.equal(none.stdout, 'bob may push no images. Those that are there stay.\n');
   const back = JSON.parse((await cli(['users', 'registry-limit', 'bob', 'default', '--json'])).stdout);
@@ -63,6 +63,21 @@ test('users are added, listed and given passwords', async (t) => {
       /give a number of MiB such as 10240, 0/,
     );
   assert.match((await cli(['users', 'registry-limit', 'nobody', '5'])).stderr, /There is no user nobody/);
+
+  const limits = (...options: string[]) => cli(['users', 'limits', 'bob', ...options]);
+  const raised = await limits('--containers', '10', '--log-sockets', '60', '--images', '5');
+  assert.match(
+    raised.stdout,
+    /^LIMIT +VALUE\ncontainers +10\nssh keys +default\n(.+\n){2}log sockets +60\n(.+\n){2}images +5 MiB\n$/,
+  );
+  const reset = JSON.parse((await limits('--log-sockets', 'default', '--json')).stdout);
+  assert.deepEqual(
+    [reset.limits.containers, reset.limits.log_sockets, reset.registry_limit_mb, reset.changed],
+    [10, null, 5, ['log_sockets']],
+  );
+  assert.match((await limits('--ssh-keys', '101')).stderr, /--ssh-keys is "101": give 0 to 100, or "default"/);
+  assert.match((await cli(['users', 'list'])).stdout, /\nbob +\S+ +\S+ +active +5 MiB +10 +default\n/);
+  assert.match((await cli(['users', 'limits', 'nobody'])).stderr, /There is no user nobody/);
 
   assert.equal((await cli(['users', 'forget-keys', 'ann'])).stdout, 'ann has no security keys.\n');
   const again = await cli(['users', 'add', 'ann'], 'whatever it is\n');

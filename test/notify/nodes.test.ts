@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { changeLimits } from '../../actors/auth/users/limits.ts';
 import { CONNECTION_QUOTA, oldest } from '../../actors/notify/connection-quota.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { listNotifications, notificationSocket, unreadCount } from '../../proto/notify/endpoints.ts';
@@ -19,7 +20,8 @@ import { SHORT_LEASES, settled } from '../support/service/node.ts';
 import { openService } from '../support/service/open-service.ts';
 import { until } from '../support/until.ts';
 
-const FULL = { code: 1008, reason: 'connection limit reached' };
+const FULL_REASON = 'connection limit reached: close one, or the operator raises it by troupe users limits NAME';
+const FULL = { code: 1008, reason: FULL_REASON };
 
 /** A process. */
 interface Node {
@@ -87,7 +89,12 @@ async function setting(t: TestContext) {
     const { subject, data, msgId } = notificationEvent('test', Date.now(), fields);
     await bus.append(subject, data, { msgId });
   };
-  return { add, person, publish };
+  /** What the operator lets a user have, before the sockets that come next. */
+  const limit = async (user: Caller, most: number) => {
+    await changeLimits(db, user.userId, { notification_sockets: most });
+    advance(60_000);
+  };
+  return { add, person, publish, limit };
 }
 
 /** Messages that actors of users have handled in this process. */
@@ -127,6 +134,20 @@ test('a sixth socket of a user is closed, whichever process the others are in, a
   }
 });
 
+test('the operator raises the limit of one user, and lowers it: no socket that is there goes', async (t) => {
+  const { add, person, limit } = await setting(t);
+  const [a, b] = [await add(), await add()];
+  await settled(a, b);
+  const user = await person((id) => a.placement.holds(CONNECTION_QUOTA, id));
+  const five = await open(user, a, b, a, b, a);
+  await limit(user, 7);
+  const seven = [...five, ...(await open(user, b, b))];
+  assert.deepEqual(await (await a.connect(user)).end(), FULL);
+  await limit(user, 2);
+  for (const node of [a, b]) assert.deepEqual(await (await node.connect(user)).end(), FULL);
+  assert.deepEqual(closed(seven), Array(7).fill(undefined));
+});
+
 test('sockets of a process that died count no more: those that come back elsewhere stay', async (t) => {
   const { add, person } = await setting(t);
   const [b, c] = [await add(), await add()];
@@ -158,20 +179,38 @@ test('the count goes along when the process that has it leaves', async (t) => {
   assert.deepEqual(closed(five), Array(5).fill(undefined));
 });
 
-test('rules: of too many sockets the oldest five stay', () => {
+test('rules: of too many sockets the oldest stay, and those that were there before the limit was lowered', () => {
+  const five = { most: 5, changedAt: 0 };
+  for (const [nodes, isFull, most] of [
+    [
+      [
+        [1, 2, 3],
+        [4, 5],
+      ],
+      false,
+      [3, 2],
+    ],
+    [[[1, 2, 7], [4, 5], [3]], true, [2, 2, 1]],
+    [
+      [
+        [6, 7],
+        [1, 2, 3, 4, 5],
+      ],
+      true,
+      [0, 5],
+    ],
+  ] as const)
+    assert.deepEqual(oldest(nodes, five), { isFull, most });
+  const lowered = { most: 2, changedAt: 4 };
+  assert.deepEqual(oldest([[1, 3], [2]], lowered), { isFull: false, most: [2, 1] });
   assert.deepEqual(
-    oldest([
-      [1, 2, 3],
-      [4, 5],
-    ]),
-    { isFull: false, most: [3, 2] },
-  );
-  assert.deepEqual(oldest([[1, 2, 7], [4, 5], [3]]), { isFull: true, most: [2, 2, 1] });
-  assert.deepEqual(
-    oldest([
-      [6, 7],
-      [1, 2, 3, 4, 5],
-    ]),
-    { isFull: true, most: [0, 5] },
+    oldest(
+      [
+        [1, 3],
+        [2, 5],
+      ],
+      lowered,
+    ),
+    { isFull: true, most: [2, 1] },
   );
 });

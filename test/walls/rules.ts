@@ -89,6 +89,7 @@ export const FURTHER_ENTRIES: ReadonlyMap<string, string> = new Map([
     'actors/auth/tokens/issue-tokens.ts',
     'a command calls the running platform as its administrator, and SSH as its user',
   ],
+  ['actors/auth/users/limits.ts', 'a command of the operator works on the database alone'],
   ['actors/auth/users/password-links.ts', 'a command of the operator works on the database alone'],
   ['actors/auth/users/users.ts', 'a command of the operator works on the database alone'],
   ['actors/auth/users/user-state.ts', 'a command of the operator works on the database alone'],

@@ -29,13 +29,14 @@ import { handler } from '../../service/dispatch.ts';
 import { keptReply } from '../../service/kept.ts';
 import type { AuthDeps } from '../deps.ts';
 import { consoleOrigin } from '../login/console-origin.ts';
+import { changeLimits, type OwnLimits, ownLimits } from './limits.ts';
 import { newPasswordLink } from './password-links.ts';
 import { beginRemoval, disableUser, enableUser } from './user-state.ts';
 import { addUser, forgetKeys, generatePassword, limitImages, setPassword } from './users.ts';
 
 /** The handlers. */
 export function adminHandlers({ db, adminUsername, domain }: AuthDeps) {
-  const view = (row: UserRow): AdminUserView => ({
+  const view = (row: UserRow, limits: (userId: string) => OwnLimits): AdminUserView => ({
     id: row.id,
     username: row.username,
     display_name: row.displayName,
@@ -44,6 +45,7 @@ export function adminHandlers({ db, adminUsername, domain }: AuthDeps) {
     created_at: row.createdAt.toISOString(),
     disabled_at: row.disabledAt?.toISOString() ?? null,
     registry_limit_mb: row.registryLimitMb,
+    limits: limits(row.id),
   });
   const userOf = async (id: string): Promise<UserRow> => {
     const row = await userById(db, id);
@@ -52,7 +54,14 @@ export function adminHandlers({ db, adminUsername, domain }: AuthDeps) {
   };
 
   return [
-    handler(adminListUsers, async (_: undefined, { query }) => (await usersAfter(db, query)).map(view)),
+    handler(adminListUsers, async (_: undefined, { query }) => {
+      const rows = await usersAfter(db, query);
+      const limits = await ownLimits(
+        db,
+        rows.map(({ id }) => id),
+      );
+      return rows.map((row) => view(row, limits));
+    }),
     handler(adminAddUser, async (_: undefined, call) => {
       const password = call.body.password ?? generatePassword();
       const reply = ({ id, username }: { id: string; username: string }) => {
@@ -63,9 +72,10 @@ export function adminHandlers({ db, adminUsername, domain }: AuthDeps) {
     }),
     handler(adminChangeUser, async (_: undefined, call) => {
       const { username } = await userOf(call.params.id);
-      const { registry_limit_mb: limitMb } = call.body;
+      const { registry_limit_mb: limitMb, limits = {} } = call.body;
       if (limitMb !== undefined) await limitImages(db, username, limitMb, adminUsername, entryOf(call));
-      return view(await userOf(call.params.id));
+      await changeLimits(db, username, limits, entryOf(call));
+      return view(await userOf(call.params.id), await ownLimits(db, [call.params.id]));
     }),
     handler(adminSetPassword, async (_: undefined, call) => {
       const { username } = await userOf(call.params.id);

@@ -23,6 +23,7 @@ import { CliError } from '../../config/cli-error.ts';
 import type { Environment } from '../../config/config.ts';
 import { containersDomain } from '../../config/containers-domain.ts';
 import { platformKeys } from '../../config/platform-keys.ts';
+import { userLimitsOf } from '../../config/user-limits.ts';
 import { openKubernetes } from '../kubernetes.ts';
 import { placementOf, type Role, type RoleParts, registryOf } from './role.ts';
 
@@ -96,6 +97,7 @@ export async function openCompute(
     sshAddress,
     takenPorts,
     filesMaxMb: environment.FILES_MAX_MB,
+    userLimits: userLimitsOf(environment),
     ...overrides,
   });
 }

@@ -7,6 +7,7 @@ import type { Service } from '../../../proto/endpoint.ts';
 import { parseSealKey } from '../../../storage/seal.ts';
 import { webhookSender } from '../../../transports/clients/webhooks/sender.ts';
 import type { Environment } from '../../config/config.ts';
+import { userLimitsOf } from '../../config/user-limits.ts';
 import { notifyMetrics } from '../../observability/metrics.ts';
 import type { Role, RoleParts } from './role.ts';
 
@@ -38,7 +39,8 @@ export async function openNotify(
   const numbers = overrides.numbers ?? notifyNumbers();
   notifyMetrics(metrics.registry, numbers);
   const deliveries = sealKey && (await deliveriesOf(environment, domain.toLowerCase(), sealKey));
-  return startNotify(parts.system, { db, bus, clock, numbers, placement, log, deliveries, ...overrides });
+  const userLimits = userLimitsOf(environment);
+  return startNotify(parts.system, { db, bus, clock, numbers, placement, log, userLimits, deliveries, ...overrides });
 }
 
 /** How notifications leave the platform. */
