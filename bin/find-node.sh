@@ -48,6 +48,6 @@ install_libatomic() {
     case $answer in [nN]*) return 1 ;; esac
   fi
   echo 'installing libatomic1' >&2
-  apt-get update -q >&2
-  apt-get install -yq --no-install-recommends libatomic1 >&2
+  apt-get update -qq >&2
+  apt-get install -yqq --no-install-recommends libatomic1 >&2
 }

@@ -3,7 +3,7 @@
  * queue: while the collector is away the oldest are dropped and counted, and nobody who logs ever waits.
  */
 
-import { type LogAttributes, SeverityNumber } from '@opentelemetry/api-logs';
+import { SeverityNumber } from '@opentelemetry/api';
 import { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-grpc';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { LoggerProvider, type ReadableLogRecord } from '@opentelemetry/sdk-logs';
@@ -72,7 +72,7 @@ function recordOf(line: string) {
   const value = jsonOf(line);
   if (typeof value !== 'object' || value === null) return undefined;
   const { level, time, msg, ...fields }: Record<string, unknown> = { ...value };
-  const attributes: LogAttributes = {};
+  const attributes: Record<string, string> = {};
   for (const [name, field] of Object.entries(fields)) {
     const isPlain = ['string', 'number', 'boolean'].includes(typeof field);
     attributes[name] = isPlain ? String(field) : JSON.stringify(field);
