@@ -81,7 +81,7 @@ test('example: a chat whose room is on one node, and moves when this node leaves
 });
 
 test('example: a test of an actor', async () => {
-  assert.match((await run('safe.test')).join('\n'), /^# pass 3$/m);
+  assert.match((await run('safe.test')).join('\n'), /^(#|ℹ) pass 3$/m);
 });
 
 test('every block of code in the guide is in an example, and every example is in the guide', async () => {
