@@ -129,8 +129,16 @@ test('sessions share one budget and tokens another; all tokens of a service acco
   await change(callerOf('b', { userId: 'bob' }));
 });
 
-const repeat = <T>(count: number, work: (index: number) => Promise<T>): Promise<T[]> =>
-  Promise.all(Array.from({ length: count }, (_, index) => work(index)));
+/** Does it so often, eight at a time. */
+async function repeat<T>(count: number, work: (index: number) => Promise<T>): Promise<T[]> {
+  const done: T[] = [];
+  let next = 0;
+  const turns = Array.from({ length: 8 }, async () => {
+    while (next < count) done.push(await work(next++));
+  });
+  await Promise.all(turns);
+  return done;
+}
 const only = (answers: readonly { status: number }[]) => [...new Set(answers.map(({ status }) => status))];
 
 test('300 changes within a minute are made; malformed and repeated ones do not count', async (t) => {
