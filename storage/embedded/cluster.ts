@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Log } from '../../proto/ports/log.ts';
 import type { Binaries } from './binaries.ts';
+import { findPostmaster, stopPostmaster } from './postmaster.ts';
 import { isRunning } from './processes.ts';
 import { EmbeddedError, exists, makePrivate, type ServerUser } from './user.ts';
 
@@ -29,57 +30,82 @@ export async function clusterVersion(dir: string): Promise<number | undefined> {
   return Number.parseInt(text, 10);
 }
 
+interface ClusterOptions {
+  readonly home: string;
+  readonly binaries: Binaries;
+  readonly user: ServerUser | undefined;
+}
+
 /**
  * Makes the cluster when there is none: in a directory of its own that gets its name once it is complete, so a
  * half-made one is never taken for whole. Of two that make one at once, the later discards its own.
  */
-export async function ensureCluster(options: {
-  readonly home: string;
-  readonly binaries: Binaries;
-  readonly user: ServerUser | undefined;
-  readonly log: Log;
-  readonly onProgress: (line: string) => void;
-}): Promise<void> {
-  const { home, binaries, user, log, onProgress } = options;
+export async function ensureCluster(
+  options: ClusterOptions & { readonly log: Log; readonly onProgress: (line: string) => void },
+): Promise<void> {
+  const { home, log, onProgress } = options;
   const dir = join(home, 'postgres');
   await removeUnfinished(home);
   if ((await clusterVersion(dir)) !== undefined) return;
   await setAside(dir, log);
   onProgress('Creating the database (some seconds, once)');
-  const unfinished = join(home, `postgres.init-${process.pid}-${randomUUID()}`);
-  await makePrivate(unfinished, user);
-  const account = user === undefined ? {} : { uid: user.uid, gid: user.gid };
+  const unfinished = await newCluster(options);
   try {
-    await run(
-      join(binaries.bin, 'initdb'),
-      [
-        '-D',
-        unfinished,
-        '-U',
-        CLUSTER_USER,
-        '--auth-local=trust',
-        '--auth-host=reject',
-        '--encoding=UTF8',
-        '--locale=C',
-      ],
-      { ...account, cwd: unfinished, env: { PATH: '/usr/bin:/bin', LC_ALL: 'C' }, maxBuffer: 4 << 20 },
-    );
     await rename(unfinished, dir);
-  } catch (cause) {
+  } catch (error) {
     await rm(unfinished, { recursive: true, force: true });
     if ((await clusterVersion(dir)) !== undefined) return;
-    const said = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim() : String(cause);
-    throw new EmbeddedError('start_failed', `The database could not be created: ${said}`, { cause });
+    throw error;
   }
   await syncDirectory(home);
   onProgress('The database was created');
 }
 
+/** Makes a cluster under a name that tells it from a finished one, and returns its path. */
+export async function newCluster({ home, binaries, user }: ClusterOptions): Promise<string> {
+  const dir = join(home, `postgres.init-${process.pid}-${randomUUID()}`);
+  await makePrivate(dir, user);
+  const options = ['-U', CLUSTER_USER, '--auth-local=trust', '--auth-host=reject', '--encoding=UTF8', '--locale=C'];
+  try {
+    await initdb(dir, binaries, user, options);
+  } catch (cause) {
+    await rm(dir, { recursive: true, force: true });
+    throw cause;
+  }
+  return dir;
+}
+
+/** Has everything in a cluster written to the disk. Its server must not run. */
+export function syncCluster(dir: string, { binaries, user }: Omit<ClusterOptions, 'home'>): Promise<void> {
+  return initdb(dir, binaries, user, ['--sync-only']);
+}
+
+async function initdb(
+  dir: string,
+  { bin }: Binaries,
+  user: ServerUser | undefined,
+  options: readonly string[],
+): Promise<void> {
+  const account = user === undefined ? {} : { uid: user.uid, gid: user.gid };
+  const env = { PATH: '/usr/bin:/bin', LC_ALL: 'C' };
+  try {
+    await run(join(bin, 'initdb'), ['-D', dir, ...options], { ...account, cwd: dir, env, maxBuffer: 4 << 20 });
+  } catch (cause) {
+    const said = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim() : String(cause);
+    throw new EmbeddedError('start_failed', `The database could not be created: ${said}`, { cause });
+  }
+}
+
 /** Leftovers of processes that are gone. */
-async function removeUnfinished(home: string): Promise<void> {
+export async function removeUnfinished(home: string): Promise<void> {
   for (const name of await readdir(home)) {
     const pid = UNFINISHED_NAME.exec(name)?.[1];
-    if (pid !== undefined && !isRunning(Number(pid))) await rm(join(home, name), { recursive: true, force: true });
+    if (pid === undefined || isRunning(Number(pid))) continue;
+    const dir = join(home, name);
+    // An upgrade has servers, which outlive it.
+    const server = await findPostmaster(dir);
+    if (server !== undefined) await stopPostmaster(server, dir, 0);
+    await rm(dir, { recursive: true, force: true });
   }
 }
 
@@ -92,7 +118,8 @@ async function setAside(dir: string, log: Log): Promise<void> {
   log.warn({ dir: aside }, 'an incomplete database was moved aside');
 }
 
-async function syncDirectory(dir: string): Promise<void> {
+/** Has the names in a directory written to the disk. */
+export async function syncDirectory(dir: string): Promise<void> {
   const handle = await open(dir, 'r');
   await handle.sync();
   await handle.close();

@@ -7,7 +7,7 @@ import type { Log } from '../../proto/ports/log.ts';
 import { closedDirectory, EmbeddedError, makeParents, type ServerUser } from './user.ts';
 
 /** Where databases go whose data directory the server's account cannot reach. */
-export const ELSEWHERE = '/var/lib/troupe-postgres';
+const ELSEWHERE = '/var/lib/troupe-postgres';
 
 /**
  * The directory that holds the server's files: the data directory, made with every missing parent such that the
@@ -69,4 +69,12 @@ async function choosePlace(dataDir: string): Promise<string> {
     'unreachable',
     `${file} does not hold the name of a place. Remove it when the database is new.`,
   );
+}
+
+/** The directory of a data directory's server, changing nothing; undefined when there is no such data directory. */
+export async function existingHome(dataDir: string): Promise<string | undefined> {
+  const path = await realpath(dataDir).catch(() => undefined);
+  if (path === undefined) return undefined;
+  const place = await readFile(join(path, 'postgres-place'), 'utf8').catch(() => undefined);
+  return place === undefined ? path : join(ELSEWHERE, place.trim());
 }

@@ -1,14 +1,13 @@
-import { readFile, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
 import { errorText } from '../../lib/errors.ts';
 import { backoffMs } from '../../lib/waiting.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { findBinaries } from './binaries.ts';
 import { CLUSTER_USER, clusterVersion, ensureCluster, socketDirectory } from './cluster.ts';
-import { ELSEWHERE, serverHome } from './home.ts';
+import { createDatabase, DATABASE, type EmbeddedConnection, othersConnected } from './connections.ts';
+import { existingHome, serverHome } from './home.ts';
 import {
   findPostmaster,
   type Postmaster,
@@ -17,8 +16,10 @@ import {
   stopPostmaster,
 } from './postmaster.ts';
 import { claim, exclusively, isIdentityAlive, newIdentity, readIdentity, release, runsIn } from './processes.ts';
+import { mayNeedUpgrade, upgradeCluster } from './upgrade.ts';
 import { serverUser } from './user.ts';
 
+export { noteGoodStart } from './upgrade.ts';
 export { EmbeddedError } from './user.ts';
 
 interface EmbeddedOptions {
@@ -28,14 +29,8 @@ interface EmbeddedOptions {
   readonly onProgress?: (line: string) => void;
   /** Settings over our own (tests turn fsync off). They hold when this call starts the server, not when it attaches. */
   readonly settings?: Readonly<Record<string, string>>;
-}
-
-/** Where the server takes connections; handed to `openDb`. */
-interface EmbeddedConnection {
-  readonly socketDir: string;
-  readonly port: number;
-  readonly user: string;
-  readonly database: string;
+  /** The version of a new database, which is not upgraded (tests make old ones). Default: the one Troupe brings. */
+  readonly major?: number;
 }
 
 /**
@@ -48,7 +43,9 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedS
   const user = await serverUser();
   const home = await serverHome(options.dataDir, user, log);
   const dir = join(home, 'postgres');
-  const binaries = await findBinaries({ home, user, major: await clusterVersion(dir) });
+  if (options.major === undefined && (await mayNeedUpgrade(home)))
+    await exclusively(join(home, LOCK), () => upgradeCluster({ home, user, log, onProgress }));
+  const binaries = await findBinaries({ home, user, major: (await clusterVersion(dir)) ?? options.major });
   await ensureCluster({ home, binaries, user, log, onProgress });
   const server = new EmbeddedServer(home, log, {
     dir,
@@ -62,8 +59,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedS
   return server;
 }
 
-/** The one database of a server. */
-const DATABASE = 'troupe';
+const LOCK = 'postgres.lock';
 const WATCH_MS = 200;
 const STOP_GRACE_MS = 30_000;
 const BACKOFF = { minMs: 100, maxMs: 10_000 };
@@ -84,7 +80,7 @@ export class EmbeddedServer {
   constructor(home: string, log: Log, options: PostmasterOptions) {
     this.#log = log;
     this.#options = options;
-    this.#lockFile = join(home, 'postgres.lock');
+    this.#lockFile = join(home, LOCK);
     this.#ownerFile = join(home, 'postgres.owner');
   }
 
@@ -191,55 +187,6 @@ export class EmbeddedServer {
   }
 }
 
-async function withClient<T>(
-  connection: EmbeddedConnection,
-  databaseName: string,
-  work: (client: pg.Client) => Promise<T>,
-): Promise<T> {
-  const { socketDir, port, user } = connection;
-  const client = new pg.Client({
-    host: socketDir,
-    port,
-    user,
-    database: databaseName,
-    application_name: 'troupe-embedded',
-    connectionTimeoutMillis: 10_000,
-  });
-  client.on('error', () => undefined);
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
-}
-
-async function createDatabase(connection: EmbeddedConnection): Promise<void> {
-  await withClient(connection, 'postgres', async (client) => {
-    const { rowCount } = await client.query('select from pg_database where datname = $1', [DATABASE]);
-    if (rowCount === 1) return;
-    await client.query(`create database ${DATABASE}`).catch((error: unknown) => {
-      // 42P04, or 23505 when the two ran at the very same time: another starter made it.
-      const raced = error instanceof pg.DatabaseError && (error.code === '42P04' || error.code === '23505');
-      if (!raced) throw error;
-    });
-  });
-}
-
-/** Whether other troupe processes hold connections. Ours, closed a moment ago, take a moment to disappear. */
-async function othersConnected(connection: EmbeddedConnection): Promise<boolean> {
-  return withClient(connection, 'postgres', async (client) => {
-    for (let attempt = 0; attempt < 10; attempt++) {
-      const { rowCount } = await client.query(
-        "select from pg_stat_activity where application_name like 'troupe/%' and pid <> pg_backend_pid() limit 1",
-      );
-      if (rowCount === 0) return false;
-      await sleep(50);
-    }
-    return true;
-  });
-}
-
 /** What is there of a database: the version that made it, and where its server takes connections while one runs. */
 interface FoundEmbedded {
   readonly major: number;
@@ -248,10 +195,9 @@ interface FoundEmbedded {
 
 /** Undefined when the folder has no database. Rejects EmbeddedError `not_a_cluster` for a damaged one. */
 export async function findEmbedded(dataDir: string): Promise<FoundEmbedded | undefined> {
-  const path = await realpath(dataDir).catch(() => undefined);
-  if (path === undefined) return undefined;
-  const place = await readFile(join(path, 'postgres-place'), 'utf8').catch(() => undefined);
-  const dir = join(place === undefined ? path : join(ELSEWHERE, place.trim()), 'postgres');
+  const home = await existingHome(dataDir);
+  if (home === undefined) return undefined;
+  const dir = join(home, 'postgres');
   const major = await clusterVersion(dir);
   if (major === undefined) return undefined;
   const running = await findPostmaster(dir);
