@@ -33,6 +33,12 @@ const FORBIDDEN = '42501';
 const FILE_NAME = /^(\d{4})-[a-z0-9-]+\.sql$/;
 const TRANSACTION_CONTROL = /^\s*(begin|start\s+transaction|commit|rollback|end)\b[^;]*;/im;
 
+/** Makes the table that says which migrations a database has. */
+export const TABLE_OF_MIGRATIONS = `create table if not exists migrations (
+  id integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default now())`;
+/** What `appliedOf` reads. */
+export const APPLIED = 'select id, name, checksum from migrations order by id';
+
 /** Where the migrations of this build are: beside this file, or, for the compiled one in dist/, beside its source. */
 export const migrationsDir: URL =
   [new URL('./migrations/', import.meta.url), new URL('../../storage/migrations/', import.meta.url)].find((url) =>
@@ -84,10 +90,7 @@ const appliedRow = z.object({ id: z.number(), name: z.string(), checksum: z.stri
 
 /** The first migration that is missing. Throws MigrationError `changed` or `newer` for one that is there. */
 async function nextOf(db: Queries, migrations: readonly Migration[]): Promise<Migration | undefined> {
-  const done = appliedOf(
-    await db.many(appliedRow, 'select id, name, checksum from migrations order by id'),
-    migrations,
-  );
+  const done = appliedOf(await db.many(appliedRow, APPLIED), migrations);
   return migrations.find((migration) => !done.includes(migration));
 }
 
@@ -102,9 +105,7 @@ async function applyNext(tx: Tx, migrations: readonly Migration[]): Promise<stri
   await tx.run('select pg_advisory_xact_lock($1)', [LOCK_KEY]);
   let next: Migration | undefined;
   try {
-    await tx.script(`create table if not exists migrations (
-      id integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default
-      now())`);
+    await tx.script(TABLE_OF_MIGRATIONS);
     next = await nextOf(tx, migrations);
     if (next === undefined) return undefined;
     await tx.script(next.sql);

@@ -966,57 +966,57 @@ create view account_keys as
   WHERE (u.disabled_at IS NULL);
 
 create view guarded_ports as
- SELECT ingress_rules.id AS rule,
-    ingress_rules.container_id,
-    ingress_rules.port,
-    ingress_rules.target_port,
-    ingress_rules.access,
-    ingress_rules.access_hash
+ SELECT id AS rule,
+    container_id,
+    port,
+    target_port,
+    access,
+    access_hash
    FROM ingress_rules
-  WHERE (ingress_rules.access <> 'public'::text);
+  WHERE (access <> 'public'::text);
 
 create view known_containers as
- SELECT containers.id,
-    containers.user_id,
-    containers.name,
-    containers.status,
-    containers.desired,
-    containers.storage_gb,
-    containers.created_at,
-    containers.changed,
+ SELECT id,
+    user_id,
+    name,
+    status,
+    desired,
+    storage_gb,
+    created_at,
+    changed,
     ( SELECT a.name
            FROM address_names a
           WHERE (a.container_id = containers.id)) AS address_name
    FROM containers;
 
 create view known_users as
- SELECT users.id,
-    users.username,
-    users.disabled_at
+ SELECT id,
+    username,
+    disabled_at
    FROM users;
 
 create view living_nodes as
- SELECT placement_nodes.id,
-    placement_nodes.address,
-    placement_nodes.started_at,
-    (placement_nodes.draining OR placement_nodes.drain_asked) AS draining
+ SELECT id,
+    address,
+    started_at,
+    (draining OR drain_asked) AS draining
    FROM placement_nodes
-  WHERE (placement_nodes.expires_at > clock_timestamp());
+  WHERE (expires_at > clock_timestamp());
 
 create view open_ports as
- SELECT ingress_rules.container_id,
-    ingress_rules.port,
-    ingress_rules.target_port,
-    ingress_rules.tls
+ SELECT container_id,
+    port,
+    target_port,
+    tls
    FROM ingress_rules
-  WHERE (ingress_rules.access = 'public'::text);
+  WHERE (access = 'public'::text);
 
 create view open_settings with (check_option=local) as
- SELECT settings.key,
-    settings.value,
-    settings.updated_at
+ SELECT key,
+    value,
+    updated_at
    FROM settings
-  WHERE ((settings.key = ANY (ARRAY['installation'::text, 'ssh_address'::text])) OR starts_with(settings.key, 'registry_certificate:'::text));
+  WHERE ((key = ANY (ARRAY['installation'::text, 'ssh_address'::text])) OR starts_with(key, 'registry_certificate:'::text));
 
 create view ssh_entries as
  SELECT c.id AS container_id,
@@ -1036,11 +1036,11 @@ create view ssh_entries as
           WHERE ((u.id = c.user_id) AND (u.disabled_at IS NOT NULL))))));
 
 create view verified_hostnames as
- SELECT domain_mappings.domain AS hostname,
-    domain_mappings.container_id,
-    domain_mappings.target_port
+ SELECT domain AS hostname,
+    container_id,
+    target_port
    FROM domain_mappings
-  WHERE (domain_mappings.status = 'verified'::text);
+  WHERE (status = 'verified'::text);
 
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_is_append_only();
 

@@ -38,10 +38,18 @@ export function tableLines(heads: readonly string[], rows: readonly (readonly st
   );
 }
 
-/** Lines on a stream; on a terminal the last line of running work is replaced in place. */
-export function progressOn(stream: NodeJS.WriteStream): { line(text: string): void; done(): void } {
+/** Lines on a stream. On a terminal the last line of running work is replaced in place; what `keep` writes stays. */
+export function progressOn(stream: NodeJS.WriteStream): {
+  line(text: string): void;
+  keep(text: string): void;
+  done(): void;
+} {
   let open = false;
   return {
+    keep(text) {
+      this.done();
+      stream.write(`  ${text}\n`);
+    },
     line(text) {
       const clean = text.replace(/[\p{Cc}]+/gu, ' ').trim();
       if (!stream.isTTY) {

@@ -2,14 +2,12 @@
  * `troupe migrate`, and `troupe database`: the database for PostgreSQL's own programs, and a role for each service that
  * runs alone.
  */
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, fsyncSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { promisify } from 'node:util';
-import { z } from 'zod';
 import { isExecutable } from '../../lib/executable.ts';
-import { type Db, type DbConnection, directly, openDb, StorageError } from '../../storage/db.ts';
+import { type Db, type DbConnection, directly, StorageError } from '../../storage/db.ts';
 import { findEmbedded } from '../../storage/embedded/server.ts';
 import { SERVICES, type ServiceWithRole } from '../../storage/rights.ts';
 import { roleOf, rolesSql, rolesThatLogIn } from '../../storage/roles.ts';
@@ -17,7 +15,7 @@ import { CliError } from '../config/cli-error.ts';
 import { readEnvironment } from '../config/config.ts';
 import { dataDirInUse } from '../config/data-dir.ts';
 import { hint } from '../config/program.ts';
-import { bringUpToDate, databaseServer } from '../node/database.ts';
+import { bringUpToDate, databaseServer, sayToPerson } from '../node/database.ts';
 import { openLog } from '../observability/log.ts';
 import { type CommandOptions, onDatabase } from './command.ts';
 
@@ -37,72 +35,22 @@ export async function databaseUrl({ data }: CommandOptions): Promise<void> {
   process.stdout.write(`${url}\n`);
 }
 
-/** Runs psql at this terminal, with `args` if given. Its exit code becomes ours. */
-export function databaseShell(args: readonly string[], { data }: CommandOptions): Promise<void> {
-  return onServer(data, async (connection, major) => {
-    process.exitCode = await run(await postgresProgram('psql', major), args, connection, 'inherit');
-  });
-}
-
-/**
- * Writes all of the database as it is at one moment, in the form that pg_restore takes, to `file` (which is there whole
- * or not at all), or to standard output. It holds secrets, though sealed ones: the file is its owner's alone. Throws
- * CliError.
- */
-export async function databaseDump(file: string | undefined, { data }: CommandOptions): Promise<void> {
-  if (file === undefined && process.stdout.isTTY)
-    throw new CliError(`A dump is no text for a terminal: name a file, ${hint('database dump troupe.dump', data)}.`);
-  await onServer(data, async (connection, major) => {
-    const program = await postgresProgram('pg_dump', major);
-    const args = ['--format=custom', '--no-owner', '--no-privileges'];
-    if (file === undefined) {
-      const code = await run(program, args, connection, 'inherit');
-      if (code !== 0) throw new CliError('pg_dump failed: what it wrote is not whole.');
-      return;
-    }
-    const draft = `${file}.part`;
-    const open = openSync(draft, 'w', 0o600);
-    try {
-      const code = await run(program, args, connection, open);
-      if (code !== 0) throw new CliError(`pg_dump failed: ${file} was not written.`);
-      fsyncSync(open);
-      renameSync(draft, file);
-    } finally {
-      closeSync(open);
-      rmSync(draft, { force: true });
-    }
-    process.stderr.write(
-      `Wrote ${file}. Keep jwt-secret and encryption-key of ${data} with it: without them its secrets cannot be ` +
-        `read.\n`,
-    );
-  });
-}
-
-/** Starts the server for the time of `work` where it does not run. `major` is its version. */
-async function onServer(data: string, work: (connection: DbConnection, major: number) => Promise<void>): Promise<void> {
+/** Runs psql at this terminal, with `args` if given. Its exit code becomes ours. The server runs meanwhile. */
+export async function databaseShell(args: readonly string[], { data }: CommandOptions): Promise<void> {
+  const program = psql();
   const environment = readEnvironment(process.env);
   const log = openLog(environment.LOG_LEVEL ?? 'error');
   const dir = environment.DATABASE_URL === undefined ? dataDirInUse(data) : data;
-  const server = await databaseServer(environment, dir, log, () => {});
-  const connection = directly(server.connection);
+  const server = await databaseServer(environment, dir, log, () => {}, sayToPerson);
   try {
-    const db = openDb(connection, { log, name: 'database', max: 1 });
-    const row = await db
-      .one(z.object({ version: z.string() }), "select current_setting('server_version_num') as version")
-      .finally(() => db.close());
-    await work(connection, Math.floor(Number(row?.version ?? 0) / 10_000));
+    process.exitCode = await run(program, args, directly(server.connection));
   } finally {
     await server.release();
   }
 }
 
 /** Resolves with the exit code, 1 for a signal. Ctrl-C is the program's: the server must be let go of before we end. */
-async function run(
-  program: string,
-  args: readonly string[],
-  connection: DbConnection,
-  output: 'inherit' | number,
-): Promise<number> {
+async function run(program: string, args: readonly string[], connection: DbConnection): Promise<number> {
   const { url, password } = withoutPassword(
     'connectionString' in connection ? connection.connectionString : urlOf(connection),
   );
@@ -110,9 +58,9 @@ async function run(
   process.on('SIGINT', ignore);
   try {
     const child = spawn(program, [...args, `--dbname=${url}`], {
-      stdio: ['inherit', output, 'inherit'],
+      stdio: 'inherit',
       // The platform's own connections are named so: who stops it leaves the server to us.
-      env: { ...process.env, PGAPPNAME: 'troupe/dump', ...(password === undefined ? {} : { PGPASSWORD: password }) },
+      env: { ...process.env, PGAPPNAME: 'troupe/shell', ...(password === undefined ? {} : { PGPASSWORD: password }) },
     });
     const [code] = await once(child, 'exit');
     return typeof code === 'number' ? code : 1;
@@ -203,32 +151,11 @@ export async function migrateDatabase(options: { readonly data: string }): Promi
 /** Where Debian and Ubuntu put each major version. */
 const VERSIONS_DIR = '/usr/lib/postgresql';
 
-/**
- * The path of a program that is as new as the server, or newer: pg_dump refuses a server that is newer than itself (its
- * manual, "Notes"). Throws CliError that says what to install.
- */
-export async function postgresProgram(
-  name: 'pg_dump' | 'psql',
-  serverMajor: number,
-  folders: readonly string[] = usualFolders(),
-): Promise<string> {
-  let newest = 0;
-  for (const path of folders.map((folder) => join(folder, name)).filter(isExecutable)) {
-    const major = await majorOf(path);
-    if (major >= serverMajor) return path;
-    newest = Math.max(newest, major);
-  }
-  const what =
-    newest === 0
-      ? `There is no ${name} on this machine`
-      : `${name} on this machine is of version ${newest}, older than the server (${serverMajor})`;
-  const which = newest === 0 ? 'postgresql-client' : `postgresql-client-${serverMajor}`;
-  throw new CliError(`${what}: apt-get install ${which}`);
-}
-
-async function majorOf(path: string): Promise<number> {
-  const { stdout } = await promisify(execFile)(path, ['--version'], { env: { PATH: '/usr/bin:/bin' } });
-  return Number(/\(PostgreSQL\) ([0-9]+)/.exec(stdout)?.[1] ?? 0);
+/** The newest psql of this machine. One that is older than the server works as well. Throws CliError. */
+export function psql(folders: readonly string[] = usualFolders()): string {
+  const path = folders.map((folder) => join(folder, 'psql')).find(isExecutable);
+  if (path === undefined) throw new CliError('There is no psql on this machine: apt-get install postgresql-client');
+  return path;
 }
 
 function usualFolders(): string[] {

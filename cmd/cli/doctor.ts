@@ -5,9 +5,10 @@ import { dirname, resolve } from 'node:path';
 import { z } from 'zod';
 import { errorText } from '../../lib/errors.ts';
 import { type DbConnection, openDb } from '../../storage/db.ts';
-import { findBinaries } from '../../storage/embedded/binaries.ts';
+import { findBinaries, shippedMajor } from '../../storage/embedded/binaries.ts';
 import { EmbeddedError, findEmbedded } from '../../storage/embedded/server.ts';
 import { schemaVersion } from '../../storage/migrate.ts';
+import { OLDEST_MAJOR, serverMajor } from '../../storage/server-version.ts';
 import { type DockerFinding, doctorDocker } from '../../transports/engines/docker/host/install-docker.ts';
 import { ListenError, planAdapter } from '../../transports/http/index.ts';
 import { handlesFail } from '../../transports/wire/trial.ts';
@@ -143,25 +144,35 @@ async function doctorDatabase(dataDir: string, environment: Environment): Promis
     const found = await schemaOf(given, dataDir);
     if ('problem' in found)
       return [{ name, ok: false, what: found.problem, how: 'start that server, or correct DATABASE_URL' }];
-    return [{ name, ok: true, what: 'the server of DATABASE_URL answers' }, found];
+    const server = { name, ok: true, what: `the server of DATABASE_URL answers (version ${found.major})` };
+    if (found.major >= OLDEST_MAJOR) return [server, found.schema];
+    return [{ ...server, ok: false, how: `upgrade it: Troupe needs version ${OLDEST_MAJOR} or newer` }];
   }
   try {
     const here = await findEmbedded(dataDir);
     const { major } = await findBinaries({ home: resolve(dataDir), user: undefined, major: here?.major });
-    const server = { name, ok: true, what: `version ${major}, run by Troupe under ${resolve(dataDir)}` };
+    const brought = await shippedMajor();
+    const next =
+      here !== undefined && brought !== undefined && brought > major
+        ? `; the next start upgrades it to ${brought}`
+        : '';
+    const server = { name, ok: true, what: `version ${major}, run by Troupe under ${resolve(dataDir)}${next}` };
     if (here?.connection === undefined) return [server];
     const found = await schemaOf(here.connection, dataDir);
-    return 'problem' in found ? [{ name, ok: false, what: found.problem }] : [server, found];
+    return 'problem' in found ? [{ name, ok: false, what: found.problem }] : [server, found.schema];
   } catch (error) {
     if (!(error instanceof EmbeddedError)) throw error;
     return [{ name, ok: false, what: error.message, how: 'apt-get install postgresql, or give DATABASE_URL' }];
   }
 }
 
-async function schemaOf(connection: DbConnection, dataDir: string): Promise<Finding | { readonly problem: string }> {
+async function schemaOf(
+  connection: DbConnection,
+  dataDir: string,
+): Promise<{ readonly major: number; readonly schema: Finding } | { readonly problem: string }> {
   const db = openDb(connection, { log: openLog('silent'), name: 'doctor', max: 1 });
   try {
-    return schemaFinding(await schemaVersion(db), dataDir);
+    return { major: await serverMajor(db), schema: schemaFinding(await schemaVersion(db), dataDir) };
   } catch (error) {
     return { problem: errorText(error, 'it does not answer') };
   } finally {

@@ -19,6 +19,7 @@ import type { DoctorOptions } from './doctor.ts';
 import type { UpOptions } from './up.ts';
 
 const inDatabase = actionsOf(() => import('./database.ts'));
+const inDump = actionsOf(() => import('./database-dump.ts'));
 
 export function addPlatformCommands(program: Command): void {
   program
@@ -78,7 +79,7 @@ function addDatabase(program: Command): void {
     .description("the platform's database for PostgreSQL's own programs (works while the platform runs, and when not)");
   database
     .command('url')
-    .description('print its address, as psql and pg_dump take it, while the platform runs')
+    .description('print its address, as psql takes it, while the platform runs')
     .option(...DATA)
     .action(inDatabase((of) => of.databaseUrl));
   database
@@ -88,9 +89,17 @@ function addDatabase(program: Command): void {
     .action(inDatabase((of) => of.databaseShell));
   database
     .command('dump [file]')
-    .description('write all of it, as it is at one moment, to a file for pg_restore, or to standard output')
+    .description('write all of it, as it is at one moment, to a file (compressed: name.gz), or to standard output')
     .option(...DATA)
-    .action(inDatabase((of) => of.databaseDump));
+    .action(inDump((of) => of.databaseDump));
+  database
+    .command('restore <file>')
+    .description('make the database from a dump, while the platform does not run')
+    .option('--replace', 'remove what the database holds before')
+    .option(...DATA)
+    .action(async (file: string, options: CommandOptions & { replace?: true }) =>
+      (await import('./database-dump.ts')).databaseRestore(file, { ...options, replace: options.replace === true }),
+    );
   database
     .command('roles')
     .addArgument(new Argument('[services...]', 'for these alone').choices(SERVICES))

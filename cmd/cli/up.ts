@@ -7,6 +7,7 @@ import { EngineError } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { UserLimits } from '../../proto/user-limits.ts';
 import type { DbConnection } from '../../storage/db.ts';
+import { noteGoodStart } from '../../storage/embedded/server.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { keepPrivateDockerd, privateDockerHost } from '../../transports/engines/docker/host/private-dockerd.ts';
 import { dockerMetrics } from '../../transports/engines/docker/stats/metrics.ts';
@@ -58,7 +59,9 @@ export async function up(options: UpOptions): Promise<void> {
   await chooseWires(environment, log);
   const progress = progressOn(process.stderr);
   // Either a person reads standard error, or a program does: then all of it is lines of the log.
-  const onProgress = (line: string) => (person && process.stderr.isTTY ? progress.line(line) : log.info({}, line));
+  const isRead = person && process.stderr.isTTY;
+  const onProgress = (line: string) => (isRead ? progress.line(line) : log.info({}, line));
+  const onNotice = (line: string) => (isRead ? progress.keep(line) : log.info({}, line));
   const domains = domainsOf(options.domain, environment);
   const { domain } = domains;
   const proxies = proxiesOf(options, environment);
@@ -83,7 +86,7 @@ export async function up(options: UpOptions): Promise<void> {
       const keeper = keepPrivateDockerd({ dataDir, log });
       teardown.add('keeper of the private Docker Engine', () => keeper.close());
     }
-    const database = await databaseServer(environment, dataDir, log, onProgress);
+    const database = await databaseServer(environment, dataDir, log, onProgress, onNotice);
     teardown.add('database server', () => database.release());
     const parts = { environment, dockerHost, dataDir, domain, log, onProgress };
     const own = await registryFor(options.portOffset, parts, database.connection, teardown);
@@ -138,6 +141,8 @@ export async function up(options: UpOptions): Promise<void> {
           : welcome(platform, admin, { certificate, limits: userLimitsOf(environment), data: options.data }),
       );
       log.info({ urls: platform.urls, domain }, 'serving');
+      const noted = environment.DATABASE_URL === undefined ? noteGoodStart(dataDir, log) : Promise.resolve();
+      teardown.add('upgrade of the database', () => noted);
     }
     await Promise.race([told.promise, platform.failed]);
     log.info({}, 'stopping');

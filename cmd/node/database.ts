@@ -10,6 +10,7 @@ import { MigrationError, migrate, migrationsDir, schemaVersion } from '../../sto
 import { oddNode } from '../../storage/placement/nodes.ts';
 import type { ServiceWithRole } from '../../storage/rights.ts';
 import { missingRight } from '../../storage/roles.ts';
+import { OLDEST_MAJOR, serverMajor } from '../../storage/server-version.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 import { dataDirInUse } from '../config/data-dir.ts';
@@ -26,17 +27,21 @@ interface DatabaseServer {
   release(): Promise<void>;
 }
 
-/** Finds or starts the server. Throws CliError that says what to do. */
+/**
+ * Finds or starts the server. `onNotice` gets what a person should find on the screen afterwards, too. Throws CliError
+ * that says what to do.
+ */
 export async function databaseServer(
   environment: Environment,
   dataDir: string,
   log: Log,
   onProgress: (line: string) => void,
+  onNotice: (line: string) => void = onProgress,
 ): Promise<DatabaseServer> {
   const given = givenDatabase(environment);
   if (given !== undefined) return { connection: given, release: async () => {} };
   try {
-    const server = await startEmbedded({ dataDir, log, onProgress });
+    const server = await startEmbedded({ dataDir, log, onProgress, onNotice });
     return {
       connection: server.connection,
       release: async () => {
@@ -68,7 +73,7 @@ export async function withDatabase<T>(
 ): Promise<T> {
   // With a server of the operator's the folder is not looked at: it need not be there.
   const dir = environment.DATABASE_URL === undefined ? dataDirInUse(dataDir) : dataDir;
-  const server = await databaseServer(environment, dir, log, () => {});
+  const server = await databaseServer(environment, dir, log, () => {}, sayToPerson);
   const db = openDb(server.connection, { log, name: 'cli', max: 2 });
   try {
     await prepare(db, log);
@@ -78,6 +83,9 @@ export async function withDatabase<T>(
     await server.release();
   }
 }
+
+/** A sentence on standard error: standard output is the command's answer. */
+export const sayToPerson = (line: string): void => void process.stderr.write(`${line}\n`);
 
 /** Names the node that keeps this version out, and what to do. Logs it. */
 export function unreadable(node: { address: string; version: string; format: number }, log: Log): CliError {
@@ -97,6 +105,7 @@ export function unreadable(node: { address: string; version: string; format: num
  * process takes the place of. Rejects with MigrationError as `migrate`.
  */
 export async function bringUpToDate(db: Db, log: Log, former?: string): Promise<string[]> {
+  refuseOldServer(await serverMajor(db));
   const { has, knows, isBehind } = await schemaVersion(db);
   if (isBehind) await refuseBesideOddNodes(db, log, former);
   try {
@@ -109,6 +118,15 @@ export async function bringUpToDate(db: Db, log: Log, former?: string): Promise<
       { cause },
     );
   }
+}
+
+/** Throws CliError for a server on which statements of Troupe do not run. */
+export function refuseOldServer(major: number): void {
+  if (major >= OLDEST_MAJOR) return;
+  throw new CliError(
+    `The server of DATABASE_URL is PostgreSQL ${major}; Troupe needs ${OLDEST_MAJOR} or newer. Upgrade that server, ` +
+      'or start without DATABASE_URL: Troupe then runs its own.',
+  );
 }
 
 async function refuseBesideOddNodes(db: Db, log: Log, former?: string): Promise<void> {

@@ -1,7 +1,7 @@
 /** Reads a whole database, as it is at one moment: the schema from the migrations, the rows from the server. */
 import type pg from 'pg';
 import { z } from 'zod';
-import { appliedOf, readMigrations } from '../migrate.ts';
+import { APPLIED, appliedOf, readMigrations, TABLE_OF_MIGRATIONS } from '../migrate.ts';
 import { CopyError, type Part, readRows, SAME_TEXT } from './parts.ts';
 
 const CREATED = /create\s+(?:table|sequence)\s+(?:if\s+not\s+exists\s+)?([a-z_]+)/gi;
@@ -28,10 +28,10 @@ export async function* dumpDatabase(client: pg.Client): AsyncGenerator<Part> {
   const { rows: there } = await client.query("select from pg_class where oid = to_regclass('public.migrations')");
   if (there.length === 0) throw new CopyError('empty', 'The database holds no platform: there is nothing to copy.');
   const known = await readMigrations();
-  const { rows } = await client.query('select id, name, checksum from public.migrations order by id');
+  const { rows } = await client.query(APPLIED);
   const applied = appliedOf(rows, known);
   const names = ['migrations', ...applied.flatMap(({ sql }) => [...sql.matchAll(CREATED)].map(([, name]) => name))];
-  yield { kind: 'sql', text: [SCHEMA_OF_MIGRATIONS, ...applied.map(({ sql }) => sql)].join('\n') };
+  yield { kind: 'sql', text: [`${TABLE_OF_MIGRATIONS};`, ...applied.map(({ sql }) => sql)].join('\n') };
   const around = await statementsAround(client, names);
   const tables = await tablesOf(client, names);
   const before = [...around.map((row) => row.before), `truncate ${tables.map(({ table }) => table).join(', ')};`];
@@ -40,10 +40,6 @@ export async function* dumpDatabase(client: pg.Client): AsyncGenerator<Part> {
   const after = [...(await sequencesOf(client, names)), ...around.map((row) => row.after)];
   yield { kind: 'sql', text: `${after.join('\n')}\n` };
 }
-
-/** As `migrate` makes it; its rows are copied like others. */
-const SCHEMA_OF_MIGRATIONS = `create table migrations (
-  id integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default now());`;
 
 const tableRow = z.object({ table: z.string(), columns: z.string() });
 

@@ -7,7 +7,7 @@ import { CodedError } from '../../lib/errors.ts';
 import { clientAddress, type DbConnection } from '../db.ts';
 
 /** Why a database cannot be copied. The message says what to do. */
-export class CopyError extends CodedError<'empty' | 'not_empty' | 'not_a_dump' | 'cut_off' | 'refused' | 'differs'> {}
+export class CopyError extends CodedError<'empty' | 'not_empty' | 'in_use' | 'not_a_dump' | 'cut_off' | 'differs'> {}
 
 /** Rows of one table, in the text format of COPY. */
 export interface RowsPart {

@@ -25,8 +25,8 @@ export async function* writeScript(parts: AsyncIterable<Part>): AsyncGenerator<B
 }
 
 /**
- * The parts of a script, without its `begin` and `commit`. Rejects CopyError `not_a_dump`, or `cut_off` where its end is
- * missing.
+ * The parts of a script, without its `begin` and `commit`. Rejects CopyError `not_a_dump`, or `cut_off` where its end
+ * is missing.
  */
 export async function* readScript(source: AsyncIterable<Buffer>): AsyncGenerator<Part> {
   const reader = new ScriptReader(source);

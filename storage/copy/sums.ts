@@ -25,8 +25,8 @@ async function* hashed({ table, columns, data }: RowsPart, sums: TableSum[]): As
 }
 
 /**
- * Reads every table again. A table that was just loaded is stored in the order in which its rows came. Rejects CopyError
- * `differs` with the first table that holds something else.
+ * Reads every table again. A table that was just loaded is stored in the order in which its rows came. Rejects
+ * CopyError `differs` with the first table that holds something else.
  */
 export async function checkSums(client: pg.Client, sums: readonly TableSum[]): Promise<void> {
   await client.query(SAME_TEXT);

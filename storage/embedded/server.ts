@@ -27,6 +27,8 @@ interface EmbeddedOptions {
   readonly log: Log;
   /** Lines for a person who waits (the first start takes some seconds). */
   readonly onProgress?: (line: string) => void;
+  /** What such a person should still read afterwards. Default: `onProgress`. */
+  readonly onNotice?: (line: string) => void;
   /** Settings over our own (tests turn fsync off). They hold when this call starts the server, not when it attaches. */
   readonly settings?: Readonly<Record<string, string>>;
   /** The version of a new database, which is not upgraded (tests make old ones). Default: the one Troupe brings. */
@@ -39,12 +41,12 @@ interface EmbeddedOptions {
  * EmbeddedError.
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer> {
-  const { log, onProgress = () => undefined } = options;
+  const { log, onProgress = () => undefined, onNotice = onProgress } = options;
   const user = await serverUser();
   const home = await serverHome(options.dataDir, user, log);
   const dir = join(home, 'postgres');
   if (options.major === undefined && (await mayNeedUpgrade(home)))
-    await exclusively(join(home, LOCK), () => upgradeCluster({ home, user, log, onProgress }));
+    await exclusively(join(home, LOCK), () => upgradeCluster({ home, user, log, onProgress, onNotice }));
   const binaries = await findBinaries({ home, user, major: (await clusterVersion(dir)) ?? options.major });
   await ensureCluster({ home, binaries, user, log, onProgress });
   const server = new EmbeddedServer(home, log, {

@@ -1,7 +1,7 @@
 /**
- * A database that an older PostgreSQL made, moved to the version that Troupe brings: copied beside the old one, compared
- * with it, and put in its place. Until then the old one is not changed, so whatever ends an upgrade, the next start
- * begins again.
+ * A database that an older PostgreSQL made, moved to the version that Troupe brings: copied beside the old one,
+ * compared with it, and put in its place. Until then the old one is not changed, so whatever ends an upgrade, the next
+ * start begins again.
  */
 import { readdir, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -51,15 +51,16 @@ interface UpgradeOptions {
   readonly user: ServerUser | undefined;
   readonly log: Log;
   readonly onProgress: (line: string) => void;
+  readonly onNotice: (line: string) => void;
 }
 
 /**
- * Upgrades the cluster where it is older than the PostgreSQL that Troupe brings. Where that cannot be done now (no space,
- * others use it, the copy fails), says so and leaves it as it is: the old version runs on. Call it under the starters'
- * lock. Rejects EmbeddedError `other_version` where there is nothing that reads the old one.
+ * Upgrades the cluster where it is older than the PostgreSQL that Troupe brings. Where that cannot be done now (no
+ * space, others use it, the copy fails), says so and leaves it as it is: the old version runs on. Call it under the
+ * starters' lock. Rejects EmbeddedError `other_version` where there is nothing that reads the old one.
  */
 export async function upgradeCluster(options: UpgradeOptions): Promise<void> {
-  const { home, user, log, onProgress } = options;
+  const { home, user, log, onProgress, onNotice } = options;
   await finishSwitch(home);
   const dir = join(home, 'postgres');
   const [from, to] = [await clusterVersion(dir), await shippedMajor()];
@@ -67,7 +68,7 @@ export async function upgradeCluster(options: UpgradeOptions): Promise<void> {
   const old = await findBinaries({ home, user, major: from });
   const stay = (reason: string) => {
     log.warn({ from, to, reason }, 'the database was not upgraded');
-    onProgress(`The database stays on PostgreSQL ${from}: ${reason}`);
+    onNotice(`The database stays on PostgreSQL ${from}: ${reason}`);
   };
   try {
     const next = await findBinaries({ home, user, major: to });
@@ -121,7 +122,7 @@ interface Versions {
 }
 
 async function upgrade(options: UpgradeOptions, { from, to, old, next }: Versions): Promise<void> {
-  const { home, user, log, onProgress } = options;
+  const { home, user, log, onProgress, onNotice } = options;
   const dir = join(home, 'postgres');
   await removeUnfinished(home);
   const unfinished = await newCluster({ home, binaries: next, user });
@@ -148,7 +149,7 @@ async function upgrade(options: UpgradeOptions, { from, to, old, next }: Version
     await putInPlace(home, unfinished, { from, to, kept, state: 'switching', served: false, left: [...left] });
     const size = megabytes(await folderSize(join(home, kept)));
     log.info({ from, to, kept: join(home, kept), size, left }, 'the database was upgraded');
-    onProgress(`The database was upgraded to PostgreSQL ${to}. ${fateOf(join(home, kept), size, left)}`);
+    onNotice(`The database was upgraded to PostgreSQL ${to}. ${fateOf(join(home, kept), size, left)}`);
   } finally {
     await rm(unfinished, { recursive: true, force: true });
     await rm(startLog, { force: true });

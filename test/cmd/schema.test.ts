@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { CliError } from '../../cmd/config/cli-error.ts';
-import { bringUpToDate } from '../../cmd/node/database.ts';
+import { bringUpToDate, refuseOldServer } from '../../cmd/node/database.ts';
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';
 import { migrate, migrationsDir, readMigrations, schemaVersion } from '../../storage/migrate.ts';
 import { troupe } from '../support/cluster/platform.ts';
@@ -108,4 +108,12 @@ test('a command that reads or changes rows is no upgrade: it leaves an older sch
   const { code } = await troupe(['migrate'], { env });
   assert.equal(code, 0);
   assert.equal((await troupe(['users', 'list'], { env })).code, 0);
+});
+
+test('a server that is too old is refused, with the version that is needed', () => {
+  assert.throws(
+    () => refuseOldServer(14),
+    (error) => error instanceof CliError && /is PostgreSQL 14; Troupe needs 15 or newer\. Upgrade/.test(error.message),
+  );
+  refuseOldServer(15);
 });

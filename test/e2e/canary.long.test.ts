@@ -26,7 +26,7 @@ test('a canary is found in each form, wherever it stands', () => {
   assert.deepEqual(canaries.find('here', 'nothing'), []);
 });
 
-const skip = skipWithoutDocker() || skipWithout(...DEPLOY_PROGRAMS, 'pg_dump');
+const skip = skipWithoutDocker() || skipWithout(...DEPLOY_PROGRAMS);
 
 describe('canaries', { skip, timeout: 900_000 }, () => {
   test('are in no log, reply, report, file, process or image outside', async (t) => {

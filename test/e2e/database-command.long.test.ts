@@ -1,11 +1,11 @@
 /** `troupe database`: a platform is dumped while it runs, restored into another server, and started on it. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { copyFile, stat, writeFile } from 'node:fs/promises';
+import { copyFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { postgresProgram } from '../../cmd/cli/database.ts';
+import { psql } from '../../cmd/cli/database.ts';
 import { logIn, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
@@ -15,7 +15,7 @@ import { tempDir } from '../support/temp.ts';
 const run = promisify(execFile);
 
 test('a running platform is dumped, restored into another database, and another platform starts on it', {
-  skip: skipWithoutDocker() || skipWithout('pg_dump', 'pg_restore', 'psql'),
+  skip: skipWithoutDocker() || skipWithout('psql'),
   timeout: 900_000,
 }, async (t) => {
   const [data, other] = [await tempDir(t), await tempDir(t)];
@@ -34,10 +34,10 @@ test('a running platform is dumped, restored into another database, and another 
   const url = (await cli('database', 'url')).stdout.trim();
   assert.equal((await run('psql', [url, '-Atc', 'select username from users'])).stdout, 'admin\n');
   assert.equal((await shell('select username from users')).stdout, 'admin\n');
-  const file = join(data, 'troupe.dump');
+  const file = join(data, 'troupe.dump.gz');
   const dumped = await cli('database', 'dump', file);
   assert.equal(dumped.code, 0, dumped.stderr);
-  assert.match(dumped.stderr, /^Wrote .*troupe\.dump\. Keep jwt-secret and encryption-key of /);
+  assert.match(dumped.stderr, /^Wrote .*troupe\.dump\.gz\. Keep jwt-secret and encryption-key of /);
   assert.equal((await stat(file)).mode & 0o777, 0o600);
   // It goes on as before.
   assert.equal((await request('GET', `${first.ready.urls.auth}/api/session`, { token })).json.username, 'admin');
@@ -45,8 +45,10 @@ test('a running platform is dumped, restored into another database, and another 
 
   const target = await testDatabase();
   t.after(() => target.close());
-  await run('psql', [target.url, '-qc', 'drop schema public cascade; create schema public']);
-  await run('pg_restore', ['--no-owner', '--exit-on-error', `--dbname=${target.url}`, file]);
+  const restore = (...args: string[]) =>
+    troupe(['database', 'restore', file, '--data', other, ...args], { env: { ...env, DATABASE_URL: target.url } });
+  assert.match((await restore()).stderr, /^troupe: The database is not empty: --replace removes/);
+  assert.match((await restore('--replace')).stdout, /^Restored \d+ rows\./);
   for (const secret of ['jwt-secret', 'encryption-key']) await copyFile(join(data, secret), join(other, secret));
   const second = await startPlatform({ data: other, env: { ...env, DATABASE_URL: target.url, ADMIN_PASSWORD: '' } });
   t.after(() => second.stop());
@@ -54,24 +56,19 @@ test('a running platform is dumped, restored into another database, and another 
   assert.equal((await request('GET', `${second.ready.urls.auth}/api/session`, { token })).json.username, 'admin');
   assert.equal(await second.stop(), 0, second.log());
 
-  // Of a platform that does not run: its server runs for the time of it.
+  // Of a platform that does not run: its server runs for the time of it. A restore makes a database where there is none.
   const stopped = await cli('database', 'dump', join(data, 'again.dump'));
   assert.equal(stopped.code, 0, stopped.stderr);
+  const fresh = ['--data', join(await tempDir(t), 'fresh')];
+  const restored = await troupe(['database', 'restore', join(data, 'again.dump'), ...fresh], { env });
+  assert.match(restored.stdout, /^Restored \d+ rows\./);
+  assert.match((await troupe(['users', 'list', ...fresh], { env })).stdout, /admin/);
   assert.equal((await shell('select username from users')).stdout, 'admin\n');
   const nowhere = await cli('database', 'url');
   assert.match(nowhere.stderr, /^troupe: The database runs while Troupe does\. Start it with `.*troupe up --data /);
 });
 
-test('programs of PostgreSQL that are missing or too old are named, with what to install', async (t) => {
+test('where there is no psql, what to install is said', async (t) => {
   const dir = await tempDir(t);
-  await assert.rejects(
-    postgresProgram('pg_dump', 15, [dir]),
-    /There is no pg_dump on this machine: apt-get install postgresql-client$/,
-  );
-  await writeFile(join(dir, 'pg_dump'), '#!/bin/sh\necho "pg_dump (PostgreSQL) 13.4"\n', { mode: 0o755 });
-  await assert.rejects(
-    postgresProgram('pg_dump', 15, [dir]),
-    /pg_dump on this machine is of version 13, older than the server \(15\): apt-get install postgresql-client-15$/,
-  );
-  assert.equal(await postgresProgram('pg_dump', 13, [dir]), join(dir, 'pg_dump'));
+  assert.throws(() => psql([dir]), /There is no psql on this machine: apt-get install postgresql-client$/);
 });

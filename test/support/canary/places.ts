@@ -95,16 +95,8 @@ export async function lookAtFiles(world: CanaryWorld): Promise<void> {
     const content = await readFile(path).catch(() => undefined);
     if (content !== undefined) world.search(path.slice(world.folder.length + 1), content);
   }
-  await lookAtRows(world);
-}
-
-/** The dump as text: its file is compressed. */
-async function lookAtRows(world: CanaryWorld): Promise<void> {
-  const { execFile } = await import('node:child_process');
-  const { promisify } = await import('node:util');
-  const url = (await world.operator(['database', 'url'])).stdout.trim();
-  const rows = await promisify(execFile)('pg_dump', ['--format=plain', url], { maxBuffer: MOST_BYTES });
-  world.search('pg_dump', rows.stdout);
+  // All rows as text.
+  await world.operator(['database', 'dump']);
 }
 
 /** How the processes of this machine were started, but for those in containers. */

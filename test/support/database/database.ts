@@ -49,6 +49,8 @@ export interface TestServer {
 }
 
 const variable = 'TROUPE_TEST_PG';
+/** A version other than the one that Troupe brings, for the servers of tests. */
+const majorVariable = 'TROUPE_TEST_PG_MAJOR';
 
 /**
  * Starts a server, with `more` settings if given. The runner puts its `socketDir` into TROUPE_TEST_PG of the test processes, so that they
@@ -63,9 +65,11 @@ export async function startTestServer(more: Readonly<Record<string, string>> = {
     ],
     dir,
   );
+  const major = Number(process.env[majorVariable] ?? '');
   const server = await startEmbedded({
     dataDir: dir,
     log: silentLog,
+    ...(major > 0 ? { major } : {}),
     settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', logging_collector: 'off', ...more },
   });
   return {

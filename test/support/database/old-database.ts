@@ -14,7 +14,7 @@ export const OLD_MAJOR = 15;
 const ODD = 'a tab\t, a newline\n, a return\r, \\., \\N, \', ", $$, \u00e9\u{1f600}';
 
 /** Rows of each type of column, in tables with references, triggers, identities and computed columns. */
-export async function fill(db: Db): Promise<void> {
+export async function fill(db: Db, messages: number): Promise<void> {
   await db.tx(async (tx) => {
     await tx.run(
       `insert into users (id, username, display_name, password_hash, sessions_from, registry_limit_mb, has_images)
@@ -31,10 +31,10 @@ export async function fill(db: Db): Promise<void> {
     );
     await tx.run(`insert into bus_streams (name, subjects, max_messages, max_bytes, max_age_ms, duplicate_window_ms, last_seq)
        values ('events', '{some.*}', 30000, 1e9, 1e9, 0, 20000)`);
-    // More than any buffer on the way holds.
     await tx.run(
       `insert into bus_messages (stream, seq, subject, data, size)
-       select 'events', n, 'some.subject', decode(repeat(md5(n::text), 40), 'hex'), 640 from generate_series(1, 20000) n`,
+       select 'events', n, 'some.subject', decode(repeat(md5(n::text), 40), 'hex'), 640 from generate_series(1, $1::int) n`,
+      [messages],
     );
     await tx.run(
       `insert into audit_log (username, action, detail) select 'ann', 'test', jsonb_build_object('text', $1::text, 'n', n,
@@ -59,7 +59,8 @@ export async function makeOldDatabase(dataDir: string): Promise<string> {
   const db = openDb(server.connection, { log: silentLog, name: 'test' });
   try {
     await migrate(db, migrationsDir, silentLog);
-    await fill(db);
+    // More than any buffer on the way holds.
+    await fill(db, 20_000);
     await db.tx((tx) => tx.script(rolesSql(SERVICES, 'old')));
     await db.script("alter role old_auth login password 'secret'");
     await db.script("alter system set work_mem = '5MB'");
