@@ -58,10 +58,7 @@ export async function up(options: UpOptions): Promise<void> {
   const { log } = shipped;
   await chooseWires(environment, log);
   const progress = progressOn(process.stderr);
-  // Either a person reads standard error, or a program does: then all of it is lines of the log.
-  const isRead = person && process.stderr.isTTY;
-  const onProgress = (line: string) => (isRead ? progress.line(line) : log.info({}, line));
-  const onNotice = (line: string) => (isRead ? progress.keep(line) : log.info({}, line));
+  const { onProgress, onNotice } = readersOf(progress, person && process.stderr.isTTY, log);
   const domains = domainsOf(options.domain, environment);
   const { domain } = domains;
   const proxies = proxiesOf(options, environment);
@@ -141,8 +138,7 @@ export async function up(options: UpOptions): Promise<void> {
           : welcome(platform, admin, { certificate, limits: userLimitsOf(environment), data: options.data }),
       );
       log.info({ urls: platform.urls, domain }, 'serving');
-      const noted = environment.DATABASE_URL === undefined ? noteGoodStart(dataDir, log) : Promise.resolve();
-      teardown.add('upgrade of the database', () => noted);
+      if (environment.DATABASE_URL === undefined) noteServing(dataDir, log, teardown);
     }
     await Promise.race([told.promise, platform.failed]);
     log.info({}, 'stopping');
@@ -159,6 +155,20 @@ export async function up(options: UpOptions): Promise<void> {
     await shipped.close();
     told.forget();
   }
+}
+
+/** Either a person reads standard error, or a program does: then all of it is lines of the log. */
+function readersOf(progress: ReturnType<typeof progressOn>, isPerson: boolean, log: Log) {
+  return {
+    onProgress: (line: string) => (isPerson ? progress.line(line) : log.info({}, line)),
+    onNotice: (line: string) => (isPerson ? progress.keep(line) : log.info({}, line)),
+  };
+}
+
+/** Removes a database that an upgrade left, once the new one has served. */
+function noteServing(dataDir: string, log: Log, teardown: Teardown): void {
+  const noted = noteGoodStart(dataDir, log);
+  teardown.add('upgrade of the database', () => noted);
 }
 
 type RegistryParts = Omit<Parameters<typeof openOwnRegistry>[0], 'port' | 'pinned' | 'holds' | 'limitMb'>;
