@@ -115,12 +115,9 @@ async function runPlan(plan, nodeFlags) {
       signal: interrupted.signal,
       onFile: (result) => printFile(result, sourceOf(result.file), files.length <= FEW_FILES),
     };
-    // Those of the rest have a process each: so it shows when a file works only after others.
-    const asked = (some) =>
-      some.map(({ built, alone }) => ({
-        file: join(root, built),
-        alone: alone || (tier !== 'standard' && tier !== 'quick'),
-      }));
+    // In the tiers that take their time, each file has a process: so it shows when one works only after others.
+    const isApart = whole && (tier === 'all' || tier === 'turn');
+    const asked = (some) => some.map(({ built, alone }) => ({ file: join(root, built), alone: alone || isApart }));
     const onCluster = files.filter((test) => test.onCluster);
     const beside = files.filter((test) => !test.onCluster);
     // The nodes of a cluster mostly wait: those tests run beside the others. One cluster is enough for a machine.
