@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { CodedError, errorText } from '../lib/errors.ts';
+import { packageFile } from '../lib/package-file.ts';
 import type { Log } from '../proto/ports/log.ts';
 import type { Db } from './db.ts';
 import { StorageError } from './errors.ts';
@@ -39,23 +38,19 @@ export const TABLE_OF_MIGRATIONS = `create table if not exists migrations (
 /** What `appliedOf` reads. */
 export const APPLIED = 'select id, name, checksum from migrations order by id';
 
-/** Where the migrations of this build are: beside this file, or, for the compiled one in dist/, beside its source. */
-export const migrationsDir: URL =
-  [new URL('./migrations/', import.meta.url), new URL('../../storage/migrations/', import.meta.url)].find((url) =>
-    existsSync(url),
-  ) ?? new URL('./migrations/', import.meta.url);
+/** Where the migrations of this build are. */
+export const migrationsDir: string = packageFile('storage/migrations');
 
 /** Reads `NNNN-name.sql` files in order. Rejects with MigrationError `bad_file` (a wrong name, a gap, a double). */
-export async function readMigrations(dir: string | URL = migrationsDir): Promise<Migration[]> {
-  const path = dir instanceof URL ? fileURLToPath(dir) : dir;
-  const names = (await readdir(path)).filter((name) => name.endsWith('.sql')).sort();
+export async function readMigrations(dir = migrationsDir): Promise<Migration[]> {
+  const names = (await readdir(dir)).filter((name) => name.endsWith('.sql')).sort();
   return Promise.all(
     names.map(async (file, index) => {
       const id = Number(FILE_NAME.exec(file)?.[1]);
       if (id !== index + 1) {
         throw new MigrationError('bad_file', `Migration ${file}: expected a name like ${expectedName(index + 1)}.`);
       }
-      const sql = await readFile(join(path, file), 'utf8');
+      const sql = await readFile(join(dir, file), 'utf8');
       // plpgsql bodies have their own begin and end, so look outside of dollar quotes only.
       if (TRANSACTION_CONTROL.test(sql.replace(/\$(\w*)\$[\s\S]*?\$\1\$/g, ''))) {
         throw new MigrationError('bad_file', `Migration ${file}: it runs in one transaction and must not end it.`);
@@ -71,7 +66,7 @@ export async function readMigrations(dir: string | URL = migrationsDir): Promise
  * applied file was edited), `newer` (the database knows a migration that this build does not), `failed` (a statement
  * failed; earlier migrations stay applied), `forbidden` (something is missing that this role may not apply).
  */
-export async function migrate(db: Db, dir: string | URL, log: Log): Promise<string[]> {
+export async function migrate(db: Db, dir: string, log: Log): Promise<string[]> {
   const migrations = await readMigrations(dir);
   if ((await hasMigrations(db)) && (await nextOf(db, migrations)) === undefined) return [];
   const applied: string[] = [];
@@ -150,7 +145,7 @@ function expectedName(id: number): string {
 /** How many migrations a database has, of those of this build. An empty one is not behind. Changes nothing. */
 export async function schemaVersion(
   db: Db,
-  dir: string | URL = migrationsDir,
+  dir = migrationsDir,
 ): Promise<{ has: number; knows: number; isBehind: boolean }> {
   const knows = (await readMigrations(dir)).length;
   if (!(await hasMigrations(db))) return { has: 0, knows, isBehind: false };

@@ -1,32 +1,16 @@
 /** This program: its files and version, where its data is, and the commands that sentences tell people to type next. */
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { delimiter, dirname, join, relative } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { delimiter, join, relative } from 'node:path';
 import { isExecutable } from '../../lib/executable.ts';
+import { packageFile } from '../../lib/package-file.ts';
 import { shellWord } from '../../lib/shell-word.ts';
 
-function find(): string {
-  let dir = dirname(fileURLToPath(import.meta.url));
-  while (!existsSync(join(dir, 'package.json'))) {
-    const parent = dirname(dir);
-    if (parent === dir) throw new Error('package.json was not found above this file');
-    dir = parent;
-  }
-  return dir;
-}
-
-/** The folder with package.json, from the sources as from dist/. */
-const packageRoot = find();
-
-/** A file that comes with this program, by its path below the folder of package.json. */
-export const packageFile = (path: string): string => join(packageRoot, path);
-
 /** The version of this Troupe. Without zod, which takes longer to load than most commands take. */
-export const version = versionIn(JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')));
+export const version = versionIn(JSON.parse(readFileSync(packageFile('package.json'), 'utf8')));
 
 /** Where `npm run build` puts the console. */
-export const consoleFolder = join(packageRoot, 'dist', 'console');
+export const consoleFolder = packageFile('dist/console');
 
 function versionIn(manifest: unknown): string {
   const isKnown = typeof manifest === 'object' && manifest !== null && 'version' in manifest;
@@ -62,7 +46,7 @@ export function commandLine(words: string, data: string): string {
 export function programName(): string {
   const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '');
   if (folders.some((folder) => isExecutable(join(folder, 'troupe')))) return 'troupe';
-  const path = join(packageRoot, 'bin', 'troupe');
+  const path = packageFile('bin/troupe');
   const near = relative(process.cwd(), path);
   return near.startsWith('..') ? shellWord(path) : `./${near}`;
 }

@@ -1,6 +1,6 @@
 /** The script that a deployment runs in its container. */
 import { readFileSync } from 'node:fs';
-import { packageFile } from './program.ts';
+import { packageFile } from '../../lib/package-file.ts';
 
 let text: string | undefined;
 

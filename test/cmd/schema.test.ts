@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { copyFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { CliError } from '../../cmd/config/cli-error.ts';
 import { bringUpToDate, refuseOldServer } from '../../cmd/node/database.ts';
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';
@@ -22,7 +21,7 @@ async function ofVersion(t: TestContext, count: number) {
   const dir = join(await tempDir(t), 'migrations');
   await mkdir(dir);
   for (const { name } of (await readMigrations()).slice(0, count))
-    await copyFile(fileURLToPath(new URL(`${name}.sql`, migrationsDir)), join(dir, `${name}.sql`));
+    await copyFile(join(migrationsDir, `${name}.sql`), join(dir, `${name}.sql`));
   await migrate(database.db, dir, silentLog);
   return database;
 }

@@ -2,17 +2,14 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { packageFile } from '../../../../lib/package-file.ts';
 import { type TarEntry, tar } from '../../../../lib/tar.ts';
 import type { AptSettings } from './apt-sources.ts';
 
-/** A folder of deploy, from the sources as from the built files, which lie one level deeper. */
 function deployFolder(name: string): string {
-  const found = ['../../../../deploy/', '../../../../../deploy/']
-    .map((path) => fileURLToPath(new URL(`${path}${name}/`, import.meta.url)))
-    .find((path) => existsSync(path));
-  if (found === undefined) throw new Error(`the folder deploy/${name} is missing from this installation`);
-  return found;
+  const path = packageFile(`deploy/${name}`);
+  if (!existsSync(path)) throw new Error(`the folder deploy/${name} is missing from this installation`);
+  return path;
 }
 
 /** The files of every base image as archive entries. Folders come along only where they need an own mode. */
