@@ -6,6 +6,7 @@ import { isCode } from '../lib/errors.ts';
 import { addClientCommands } from './client/commands.ts';
 import { nameHelp } from './client/common.ts';
 import { wordsFor } from './config/cli-error.ts';
+import { ProgramOfOne } from './config/one-command.ts';
 import { version } from './config/program.ts';
 
 const words = process.argv.slice(2).map(twoDashes);
@@ -16,7 +17,9 @@ const own = words.includes('--') ? words.slice(0, words.indexOf('--')) : words;
 /** Wrong words of a client command are told as JSON where its other failures are. */
 let isJson = false;
 
-const program = new Command('troupe')
+/** These look at all commands. */
+const readsAll = first === undefined || first === 'help' || first.startsWith('_');
+const program = (readsAll ? new Command('troupe') : new ProgramOfOne('troupe', first))
   .description('A self-hosted container cloud: log in, run containers, open terminals in them.')
   .version(version)
   .showHelpAfterError('(troupe --help shows what there is)')
@@ -76,7 +79,8 @@ try {
   if (error instanceof CommanderError) {
     // It has said what is wrong.
     process.exitCode = error.exitCode !== 0 && isNothing ? 2 : error.exitCode;
-    if (isClient) (await import('./client/failure.ts')).reportUsage(error, { place: await ownPlace(), json: isJson });
+    if (isClient && error.exitCode !== 0)
+      (await import('./client/failure.ts')).reportUsage(error, { place: await ownPlace(), json: isJson });
   } else if (isClient) {
     (await import('./client/failure.ts')).report(error, { place: await ownPlace(), json: isJson });
   } else {

@@ -2,7 +2,7 @@
 
 import { lookup as systemLookup } from 'node:dns';
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http';
-import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
+import type { Agent as HttpsAgent } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -23,6 +23,10 @@ const CONNECT_MS = 15_000;
 const ANSWER_MS = 500;
 /** No answer of the platform is as large, unless it is a log or a file. */
 const MOST_BYTES = 64 * 1024 * 1024;
+
+/** TLS takes as long to load as a short command takes: only requests over it do. */
+const https = () => process.getBuiltinModule('node:https');
+const requestOf = (protocol: string) => (protocol === 'http:' ? requestHttp : https().request);
 
 interface NodeTransportOptions {
   /** PEM of the authority that signed the platform's certificate, and no other; without it, those that Node trusts. */
@@ -61,7 +65,13 @@ export function nodeTransport({
   mostBytes = MOST_BYTES,
 }: NodeTransportOptions = {}): NodeTransport {
   const tls = { lookup, ...(authority === undefined ? undefined : { ca: authority }) };
-  const agents = { 'http:': new HttpAgent({ keepAlive: true }), 'https:': new HttpsAgent({ keepAlive: true }) };
+  const plainAgent = new HttpAgent({ keepAlive: true });
+  let tlsAgent: HttpsAgent | undefined;
+  const agentOf = (protocol: string): HttpAgent => {
+    if (protocol === 'http:') return plainAgent;
+    tlsAgent ??= new (https().Agent)({ keepAlive: true });
+    return tlsAgent;
+  };
   const agent = userAgent === undefined ? {} : { 'user-agent': userAgent };
   return {
     socketHeaders: true,
@@ -72,21 +82,17 @@ export function nodeTransport({
         const all: Record<string, string | number> = { ...agent, ...headers };
         // Node sends the body of a DELETE without a word on its length, which ends it before it begins.
         if (body !== undefined) all['content-length'] = Buffer.byteLength(body);
-        const options = { ...tls, method, signal, headers: all };
-        const request =
-          protocol === 'http:'
-            ? requestHttp(url, { ...options, agent: agents['http:'] })
-            : requestHttps(url, { ...options, agent: agents['https:'] });
+        const options = { ...tls, method, signal, headers: all, agent: agentOf(protocol) };
+        const request = requestOf(protocol)(url, options);
         request.on('error', fail);
         request.on('response', (response) => void readAnswer(response, mostBytes).then(resolve, fail));
         request.end(body);
       }),
     stream: ({ method, url, headers, body, length }) =>
       new Promise((resolve, reject) => {
-        const isPlain = new URL(url).protocol === 'http:';
         const all = { ...agent, ...headers, ...(length === undefined ? undefined : { 'content-length': length }) };
         // A connection of its own: an answer that comes before all was sent leaves it in the middle of a request.
-        const request = (isPlain ? requestHttp : requestHttps)(url, { ...tls, method, headers: all, agent: false });
+        const request = requestOf(new URL(url).protocol)(url, { ...tls, method, headers: all, agent: false });
         const fail = (cause: Error) => {
           body?.destroy();
           reject(cause instanceof TroupeError ? cause : connectionError(cause, url));
