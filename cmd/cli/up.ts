@@ -1,41 +1,28 @@
 /** `troupe up`: everything in one process. */
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { withTimeout } from '../../lib/waiting.ts';
 import { BusError } from '../../proto/ports/bus.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { UserLimits } from '../../proto/user-limits.ts';
-import type { DbConnection } from '../../storage/db.ts';
 import { noteGoodStart } from '../../storage/embedded/server.ts';
-import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { keepPrivateDockerd, privateDockerHost } from '../../transports/engines/docker/host/private-dockerd.ts';
-import { dockerMetrics } from '../../transports/engines/docker/stats/metrics.ts';
-import { keepCertificate, type LiveCertificate } from '../../transports/gateway/tls/live-certificate.ts';
-import { ListenError } from '../../transports/http/index.ts';
-import { ownAddress } from '../../transports/http/listen-error.ts';
+import type { LiveCertificate } from '../../transports/gateway/tls/live-certificate.ts';
+import { ListenError, ownAddress } from '../../transports/http/listen-error.ts';
 import { CliError } from '../config/cli-error.ts';
-import { type Environment, portsWith, readEnvironment, registryPort } from '../config/config.ts';
+import { saveCompiledCode } from '../config/compiled-code.ts';
+import { type Environment, portsWith, readEnvironment } from '../config/config.ts';
 import { domainsOf } from '../config/containers-domain.ts';
 import { openDataDir, openSecrets } from '../config/data-dir.ts';
 import { type GatewayFlags, proxiesOf } from '../config/gateway-options.ts';
 import { commandLine, hint, programName } from '../config/program.ts';
 import { announce, lockDataDir } from '../config/running.ts';
 import { userLimitsOf } from '../config/user-limits.ts';
-import { databaseServer } from '../node/database.ts';
+import { startDatabase } from '../node/database.ts';
 import { chooseDocker } from '../node/docker.ts';
-import { certificateOf, namedCertificate } from '../node/gateway.ts';
-import { openKubernetes, openKubernetesMetrics } from '../node/kubernetes.ts';
-import { type Platform, startPlatform } from '../node/platform.ts';
+import type { Platform } from '../node/platform.ts';
 import { registryBeside } from '../node/registry/beside.ts';
-import { holdersOver } from '../node/registry/holders.ts';
-import { pinnedImages } from '../node/registry/pinned.ts';
-import { registryProgram } from '../node/registry/process.ts';
-import { type OwnRegistry, openOwnRegistry, whyNoRegistry } from '../node/registry/registry.ts';
-import { diskPathsOf, nodeName } from '../node/roles/monitor.ts';
 import { stopSignal, Teardown } from '../node/shutdown.ts';
-import { chooseWires } from '../node/wires.ts';
-import { plainLines } from '../observability/log.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
 import { type CommandOptions, progressOn } from './command.ts';
 import { refuseTaken, takenPorts } from './free-ports.ts';
@@ -56,7 +43,6 @@ export async function up(options: UpOptions): Promise<void> {
   const person = process.stdout.isTTY && !options.json;
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? (person ? 'error' : 'info'), options, 'troupe');
   const { log } = shipped;
-  await chooseWires(environment, log);
   const progress = progressOn(process.stderr);
   const { onProgress, onNotice } = readersOf(progress, person && process.stderr.isTTY, log);
   const domains = domainsOf(options.domain, environment);
@@ -83,48 +69,33 @@ export async function up(options: UpOptions): Promise<void> {
       const keeper = keepPrivateDockerd({ dataDir, log });
       teardown.add('keeper of the private Docker Engine', () => keeper.close());
     }
-    const database = await databaseServer(environment, dataDir, log, onProgress, onNotice);
-    teardown.add('database server', () => database.release());
-    const parts = { environment, dockerHost, dataDir, domain, log, onProgress };
-    const own = await registryFor(options.portOffset, parts, database.connection, teardown);
-    const registry = own ?? registryBeside(environment, domain, log);
-    const certificate = await keepCertificate(() => certificateOf(options, dataDir, domains, log), log);
-    teardown.add('certificate', async () => certificate.close());
-    const platform = await startPlatform({
-      environment: registry?.environment ?? environment,
-      registry,
+    const database = startDatabase(environment, dataDir, log, onProgress, onNotice);
+    // One that did not start says so below.
+    teardown.add('database server', () =>
+      database.server.then(
+        (server) => server.release(),
+        () => {},
+      ),
+    );
+    // PostgreSQL takes about as long to start as the platform takes to load.
+    await database.begun;
+    const { openPlatform } = await import('./up-platform.ts');
+    const { platform, certificate } = await openPlatform({
+      options,
+      environment,
       secrets,
-      database: database.connection,
-      nodeFile: join(dataDir, 'node-id'),
-      engine: (installation, pullAuth) =>
-        dockerHost === undefined
-          ? openKubernetes(environment, { installation, log, onProgress, pullAuth })
-          : dockerEngine({
-              host: dockerHost,
-              installation,
-              log,
-              egressAllow: environment.EGRESS_ALLOW,
-              registry: own,
-              ...(environment.CONTAINER_SUBNETS === undefined ? {} : { subnetPool: environment.CONTAINER_SUBNETS }),
-            }),
-      onMetrics: (registry) => shipped.metrics(registry),
-      diskPaths: await diskPathsOf({ environment, dataDir, dockerHost }),
-      metrics: (installation) =>
-        dockerHost === undefined
-          ? openKubernetesMetrics(environment, { installation, log })
-          : dockerMetrics({ host: dockerHost, installation, node: nodeName(), log }),
-      domain,
-      host: options.listen,
+      dataDir,
+      dockerHost,
+      domains,
       ports,
-      certificate,
       proxies,
-      accessLog: options.accessLog ? plainLines() : undefined,
-      isCaching: options.cache,
+      connection: (await database.server).connection,
       log,
-      isLeaving: told.received,
       onProgress,
+      isLeaving: told.received,
+      onMetrics: shipped.metrics,
+      teardown,
     });
-    teardown.add('platform', () => platform.stop());
     const image = environment.DEFAULT_IMAGE ?? platform.engine.baseImage;
     await Promise.race([prepareImage(platform, image, { onProgress, log, isLeaving: told.received }), told.promise]);
     progress.done();
@@ -140,6 +111,7 @@ export async function up(options: UpOptions): Promise<void> {
       log.info({ urls: platform.urls, domain }, 'serving');
       if (environment.DATABASE_URL === undefined) noteServing(dataDir, log, teardown);
     }
+    saveCompiledCode();
     await Promise.race([told.promise, platform.failed]);
     log.info({}, 'stopping');
     const containers = await runningContainers(platform.engine);
@@ -171,35 +143,12 @@ function noteServing(dataDir: string, log: Log, teardown: Teardown): void {
   teardown.add('upgrade of the database', () => noted);
 }
 
-type RegistryParts = Omit<Parameters<typeof openOwnRegistry>[0], 'port' | 'pinned' | 'holds' | 'limitMb'>;
-
-/** The registry that comes along; undefined where there is to be none, or its program is not there. */
-async function registryFor(
-  portOffset: number,
-  { dockerHost, ...parts }: RegistryParts & { readonly dockerHost: string | undefined },
-  connection: DbConnection,
-  teardown: Teardown,
-): Promise<OwnRegistry | undefined> {
-  if (whyNoRegistry(parts.environment, dockerHost) !== undefined) return undefined;
-  if (registryProgram() === undefined) {
-    const how = 'apt-get install docker-registry, or troupe up --install';
-    parts.onProgress(`no image registry is run: docker-registry is not installed (${how})`);
-    return undefined;
-  }
-  const { environment, log } = parts;
-  const { holds, limitMb, close } = holdersOver(connection, log);
-  teardown.add('database of the image registry', close);
-  const pinned = () => pinnedImages(connection, environment, log);
-  const registry = await openOwnRegistry({ ...parts, port: registryPort(portOffset), pinned, holds, limitMb });
-  teardown.add('image registry', () => registry.close());
-  return registry;
-}
-
 /** What can be wrong with the options alone is said before anything is started or made. Throws CliError. */
 async function checkOptions(options: UpOptions, environment: Environment, domain: string, log: Log): Promise<void> {
   const { listen } = options;
   registryBeside(environment, domain, log);
-  namedCertificate(options);
+  if (options.tlsCert !== undefined || options.tlsKey !== undefined)
+    (await import('../node/gateway.ts')).namedCertificate(options);
   try {
     await ownAddress(listen);
   } catch (cause) {

@@ -31,17 +31,45 @@ interface DatabaseServer {
  * Finds or starts the server. `onNotice` gets what a person should find on the screen afterwards, too. Throws CliError
  * that says what to do.
  */
-export async function databaseServer(
+export function databaseServer(
   environment: Environment,
   dataDir: string,
   log: Log,
   onProgress: (line: string) => void,
   onNotice: (line: string) => void = onProgress,
 ): Promise<DatabaseServer> {
+  return startDatabase(environment, dataDir, log, onProgress, onNotice).server;
+}
+
+/**
+ * The same for who has other work meanwhile: `begun` resolves once the server only needs time, or cannot be had. It
+ * never rejects; `server` says why.
+ */
+export function startDatabase(
+  environment: Environment,
+  dataDir: string,
+  log: Log,
+  onProgress: (line: string) => void,
+  onNotice: (line: string) => void,
+): { readonly begun: Promise<void>; readonly server: Promise<DatabaseServer> } {
   const given = givenDatabase(environment);
-  if (given !== undefined) return { connection: given, release: async () => {} };
+  if (given !== undefined) {
+    const server = Promise.resolve({ connection: given, release: async () => {} });
+    return { begun: Promise.resolve(), server };
+  }
+  let onBegun = () => {};
+  const begun = new Promise<void>((resolve) => {
+    onBegun = resolve;
+  });
+  const server = embeddedServer({ dataDir, log, onProgress, onNotice, onBegun });
+  server.then(onBegun, onBegun);
+  return { begun, server };
+}
+
+async function embeddedServer(options: Parameters<typeof startEmbedded>[0]): Promise<DatabaseServer> {
+  const { dataDir } = options;
   try {
-    const server = await startEmbedded({ dataDir, log, onProgress, onNotice });
+    const server = await startEmbedded(options);
     return {
       connection: server.connection,
       release: async () => {

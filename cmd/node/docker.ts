@@ -3,7 +3,6 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Engine } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
-import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { findDocker, searchDocker } from '../../transports/engines/docker/host/find-docker.ts';
 import { doctorDocker } from '../../transports/engines/docker/host/install-docker.ts';
 import {
@@ -13,7 +12,6 @@ import {
 } from '../../transports/engines/docker/host/private-dockerd.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
-import { openKubernetes } from './kubernetes.ts';
 import { installPackages, missingPackages } from './packages.ts';
 
 interface DockerChoice {
@@ -72,7 +70,8 @@ export async function engineBeside(
   log: Log,
 ): Promise<Engine | undefined> {
   if (environment.COMPUTE_ENGINE === 'kubernetes')
-    return openKubernetes(environment, { installation, log, onProgress: () => {} });
+    return (await import('./kubernetes.ts')).openKubernetes(environment, { installation, log, onProgress: () => {} });
   const host = (await privateDockerHost(dataDir)) ?? (await findDocker(environment));
-  return host === undefined ? undefined : dockerEngine({ host, installation, log });
+  if (host === undefined) return undefined;
+  return (await import('../../transports/engines/docker/engine.ts')).dockerEngine({ host, installation, log });
 }

@@ -9,6 +9,7 @@ import { getSetting } from '../../storage/settings.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { keepCertificate } from '../../transports/gateway/tls/live-certificate.ts';
 import { CliError } from '../config/cli-error.ts';
+import { saveCompiledCode } from '../config/compiled-code.ts';
 import { NETWORK_HOST, readEnvironment } from '../config/config.ts';
 import { domainsOf } from '../config/containers-domain.ts';
 import { dataDirInUse, openDataDir, openGivenSecrets } from '../config/data-dir.ts';
@@ -146,6 +147,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));
     if (sshKeys !== undefined) await noteGateway(db, domain, options.listen, gateway.ports);
     process.stdout.write(readyLine(options, domain, gateway.ports, sshKeys !== undefined));
+    saveCompiledCode();
     await Promise.race([told.signalled, failed]);
     gateway.control.drain();
     await told.promise;

@@ -107,10 +107,8 @@ export async function openMembership(options: MembershipOptions): Promise<Member
       // Others may have cut them since.
       await refuseOtherShards(shards);
       if (isShared) return;
-      // Two that started at once did not see each other before, nor need they at their first beats; the later one
-      // does at its second.
-      await cluster.node.beat();
-      const other = [...cluster.node.view.nodes.values()][0];
+      // Two that started at once did not see each other before; whoever joined later does now.
+      const other = (await listNodes(db)).find((node) => node.id !== id && node.leaseMs > 0);
       if (other !== undefined) throw needsBroker(other.address);
     },
     async leave() {

@@ -10,8 +10,8 @@ import {
 import { dockerdInstalled } from '../../transports/engines/docker/host/private-dockerd.ts';
 import { findProgram, runProgram } from '../../transports/engines/docker/run.ts';
 import type { Environment } from '../config/config.ts';
+import { whyNoRegistry } from './registry/choice.ts';
 import { registryProgram } from './registry/process.ts';
-import { whyNoRegistry } from './registry/registry.ts';
 
 /** A package and what it is for, as the question says it. */
 const PURPOSES = {

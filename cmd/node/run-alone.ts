@@ -11,6 +11,7 @@ import { clientAddress } from '../../transports/api/client-address.ts';
 import { UPSTREAM_LIMITS } from '../../transports/gateway/h1/upstreams.ts';
 import { ListenError, listen } from '../../transports/http/index.ts';
 import { CliError } from '../config/cli-error.ts';
+import { saveCompiledCode } from '../config/compiled-code.ts';
 import { DEFAULT_DOMAIN, type Environment, readEnvironment } from '../config/config.ts';
 import { proxiesOf } from '../config/gateway-options.ts';
 import { addressIn } from '../config/listen-address.ts';
@@ -140,6 +141,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
         : `${title} listens on ${address.host}, port ${server.port}.\n`,
     );
     log.info({ port: server.port }, 'serving');
+    saveCompiledCode();
     await Promise.race([told.promise, failed]);
     log.info({}, 'stopping');
   } catch (error) {

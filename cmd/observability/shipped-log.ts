@@ -7,7 +7,6 @@ import type { Log } from '../../proto/ports/log.ts';
 import { tracedLog } from '../../supervision/index.ts';
 import { nodeRelease } from '../config/node-release.ts';
 import { openLog, standardError } from './log.ts';
-import { readNumbers } from './metrics.ts';
 
 /** Where logs go, as the command line says it. */
 export interface LogServiceOptions {
@@ -50,6 +49,7 @@ async function openTarget(
 ): Promise<ShippedLog> {
   if (logService === undefined) return { log: openLog(level), metrics: () => {}, close: async () => {} };
   const { logShipper } = await import('../../transports/clients/otlp/logs.ts');
+  const { readNumbers } = await import('./metrics.ts');
   const shipper = logShipper({ address: logService, source: logSource ?? source });
   const here = standardError();
   const log = openLog(level, {

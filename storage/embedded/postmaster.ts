@@ -24,6 +24,8 @@ export interface PostmasterOptions {
   readonly startLog: string;
   /** Server settings over our own. */
   readonly settings: Readonly<Record<string, string>>;
+  /** Called once its process runs. */
+  readonly onBegun?: (() => void) | undefined;
 }
 
 const PORT = 5432;
@@ -69,6 +71,7 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
     if (stale !== undefined) await rm(join(dir, 'postmaster.pid'), { force: true });
     const since = Date.now();
     const pid = spawnPostmaster(options);
+    options.onBegun?.();
     while (isRunning(pid)) {
       const found = await readPidFile(dir);
       if (found?.pid === pid && found.ready) return found;

@@ -33,6 +33,8 @@ interface EmbeddedOptions {
   readonly settings?: Readonly<Record<string, string>>;
   /** The version of a new database, which is not upgraded (tests make old ones). Default: the one Troupe brings. */
   readonly major?: number;
+  /** Called when this call has begun to start the server, which takes a moment to take connections. */
+  readonly onBegun?: (() => void) | undefined;
 }
 
 /**
@@ -56,6 +58,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedS
     user,
     startLog: join(home, 'postgres-start.log'),
     settings: options.settings ?? {},
+    onBegun: options.onBegun,
   });
   await server.begin();
   return server;
