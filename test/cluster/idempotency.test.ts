@@ -33,9 +33,8 @@ async function setting(t: TestContext) {
   const { token } = await sessionTokens(JWT_SECRET, 3600, { now: Date.now })({ id, username: 'ann', isAdmin: false });
   /** The authentication service alone; `dies` where it keeps the answer with what it makes. */
   const start = async (dies?: 'before' | 'after') => {
-    const [program = '', ...command] = troupeCommand(['auth', '--addr', '127.0.0.1:0', '--json']);
-    const main = command.findIndex((argument) => /main\.[jt]s$/.test(argument));
-    if (dies !== undefined) command.splice(main, 0, ...preloaded('dies-at-commit'));
+    const preload = dies === undefined ? [] : preloaded('dies-at-commit');
+    const [program = '', ...command] = troupeCommand(['auth', '--addr', '127.0.0.1:0', '--json'], preload);
     const own = { DATABASE_URL: database.url, JWT_SECRET, NATS_URL: '', LOG_LEVEL: 'error', TROUPE_TEST_DIES: dies };
     const child = spawn(program, command, { env: { ...process.env, ...own }, stdio: ['ignore', 'pipe', 'inherit'] });
     children.push(child);

@@ -14,9 +14,10 @@ failOnLeaks();
 
 /** The notification service alone, loaded with faults, as a child process that serves. */
 async function start(t: TestContext, { url }: TestDatabase, args: readonly string[] = [], stderr?: number) {
-  const [program = '', ...command] = troupeCommand(['notify', '--addr', '127.0.0.1:0', '--json', ...args]);
-  const main = command.findIndex((argument) => /main\.[jt]s$/.test(argument));
-  command.splice(main, 0, ...preloaded('uncaught-secrets'));
+  const [program = '', ...command] = troupeCommand(
+    ['notify', '--addr', '127.0.0.1:0', '--json', ...args],
+    preloaded('uncaught-secrets'),
+  );
   const child = spawn(program, command, {
     env: {
       ...process.env,

@@ -2,16 +2,13 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { standsStill } from '../process-state.ts';
+import { programArguments } from '../program.ts';
 import { until } from '../until.ts';
 import type { Cut, Place } from './network.ts';
 import { firstLine } from './platform.ts';
 
-const compiled = import.meta.url.endsWith('.js');
-const main = fileURLToPath(new URL(`../../../cmd/main.${compiled ? 'js' : 'ts'}`, import.meta.url));
-const loader = compiled ? ['--enable-source-maps'] : ['--import', 'tsx'];
 /** Lines of the log that are kept. */
 const MAX_LOG = 4 << 20;
 const START_MS = 120_000;
@@ -66,7 +63,7 @@ export class Member {
     if (this.#child !== undefined) throw new Error(`member ${this.number} runs already`);
     const [enter = '', ...rest] = this.#place.enter;
     const { args, env, nodeArgs = [] } = this.#program;
-    const command = [...rest, '--', process.execPath, ...loader, ...nodeArgs, ...more, main, ...args];
+    const command = [...rest, '--', process.execPath, ...programArguments([...nodeArgs, ...more]), ...args];
     const child = spawn(enter, command, {
       env: { CHANGES_PER_MINUTE: '100000', ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -4,16 +4,12 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { withTimeout } from '../../../lib/waiting.ts';
 import { leftInDocker } from '../engine/docker-client.ts';
+import { programArguments } from '../program.ts';
 import { until } from '../until.ts';
 import { useDataFor } from './prepared-data.ts';
-
-const compiled = import.meta.url.endsWith('.js');
-const main = fileURLToPath(new URL(`../../../cmd/main.${compiled ? 'js' : 'ts'}`, import.meta.url));
-const nodeArguments = compiled ? ['--enable-source-maps', main] : ['--import', 'tsx', main];
 
 export interface Finished {
   readonly code: number | null;
@@ -32,7 +28,7 @@ export async function troupe(
   args: readonly string[],
   options: { env?: Record<string, string>; input?: string; program?: readonly string[] | undefined } = {},
 ): Promise<Finished> {
-  const child = spawn(process.execPath, [...(options.program ?? nodeArguments), ...args], {
+  const child = spawn(process.execPath, [...(options.program ?? programArguments()), ...args], {
     env: { ...process.env, ...options.env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
@@ -47,13 +43,13 @@ export async function troupe(
   return { code: typeof code === 'number' ? code : null, stdout, stderr };
 }
 
-/** The program and its arguments that run `troupe ...`. */
-export function troupeCommand(args: readonly string[]): string[] {
-  return [process.execPath, ...nodeArguments, ...args];
+/** The program and its arguments that run `troupe ...`. `preload`: arguments of node that load something before it. */
+export function troupeCommand(args: readonly string[], preload: readonly string[] = []): string[] {
+  return [process.execPath, ...programArguments(preload), ...args];
 }
 
 /** Starts `troupe ...` as a child process whose output the caller reads. */
-export function spawnTroupe(args: readonly string[], env: Record<string, string> = {}, program = nodeArguments) {
+export function spawnTroupe(args: readonly string[], env: Record<string, string> = {}, program = programArguments()) {
   return spawn(process.execPath, [...program, ...args], {
     env: { ...TEST_ENVIRONMENT, ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
