@@ -2,12 +2,12 @@
  * What the bundle begins with. Node keeps compiled code between runs, so that the next start does not compile it again.
  * This file shares nothing with the others: it waits for them.
  */
-import module from 'node:module';
+import module, { createRequire } from 'node:module';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
 // An `import` of it loads all streams of files.
-const { mkdirSync, statSync } = process.getBuiltinModule('node:fs');
+const { mkdirSync, statSync }: typeof import('node:fs') = createRequire(import.meta.url)('node:fs');
 
 /** Of the permissions: that a group or everybody may write. */
 const OTHERS_WRITE = 0o022;

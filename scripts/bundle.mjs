@@ -104,7 +104,14 @@ function plainBuiltins() {
       if (part === undefined) return undefined;
       const names = Object.keys(part).filter((name) => isPlain(part, name));
       const lines = names.map((name) => `export const ${name} = part.${name};`);
-      return [`const part = process.getBuiltinModule('${id.slice(1)}');`, 'export default part;', ...lines].join('\n');
+      // Works in each Node.js, so that one that is too old comes to the sentence that says so.
+      const required = `createRequire(import.meta.url)('${id.slice(1)}')`;
+      const head = [
+        "import { createRequire } from 'node:module';",
+        `const part = ${required};`,
+        'export default part;',
+      ];
+      return [...head, ...lines].join('\n');
     },
   };
 }

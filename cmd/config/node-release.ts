@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { packageFile } from './program.ts';
+import { packageFile } from '../../lib/package-file.ts';
 
 /** What the platform needs at least: major and minor. */
 const LEAST = { major: 22, minor: 19 };

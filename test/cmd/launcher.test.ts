@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { nodeRelease } from '../../cmd/config/node-release.ts';
-import { packageFile } from '../../cmd/config/program.ts';
+import { packageFile } from '../../lib/package-file.ts';
 import { tempDir } from '../support/temp.ts';
 
 const run = promisify(execFile);
@@ -21,7 +21,7 @@ async function program(path: string, name: string): Promise<void> {
 /** A checkout whose program and Nodes only say that they were called, and a folder with the machine's node. */
 async function checkout(folder: string, { built = true, brought = true } = {}) {
   await cp(packageFile('bin'), join(folder, 'bin'), { recursive: true });
-  if (built) await program(join(folder, 'dist', 'cmd', 'main.js'), 'main');
+  if (built) await program(join(folder, 'dist', 'program', 'main.js'), 'main');
   const arch = process.arch === 'arm64' ? 'arm64' : 'x64';
   if (brought) await program(join(folder, 'node_modules', `node-linux-${arch}`, 'bin', 'node'), 'own');
   const machine = join(folder, 'machine');
@@ -31,8 +31,8 @@ async function checkout(folder: string, { built = true, brought = true } = {}) {
 
 /** What the program was called with: its own path, in whatever way, then the words. */
 function called(stdout: string, name: string, words: string): void {
-  assert.match(stdout, /^(\w+) (\S| )*dist\/cmd\/main\.js/);
-  assert.equal(stdout.replace(/ .*dist\/cmd\/main\.js/, ''), `${name}${words}\n`);
+  assert.match(stdout, /^(\w+) (\S| )*dist\/program\/main\.js/);
+  assert.equal(stdout.replace(/ .*dist\/program\/main\.js/, ''), `${name}${words}\n`);
 }
 
 test('it runs the Node that came with the package, from any folder and through links', async (t) => {
