@@ -56,5 +56,5 @@ function loads(path) {
 }
 
 function say(line) {
-  process.stdout.write(`${line}; SSH works without it, at about two thirds of the speed\n`);
+  process.stdout.write(`${line}; SSH works without it, but slower\n`);
 }

@@ -1,6 +1,7 @@
 /** bin/troupe: which Node it runs the program with, from wherever it is called. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { chmod, cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -91,6 +92,19 @@ test("where its library is missing the machine's runs; up --install gets the lib
 test('it says that it is not built', async (t) => {
   const { troupe } = await checkout(await tempDir(t), { built: false });
   await assert.rejects(run(troupe, []), /not built yet: run `npm ci && npm run build` first/);
+});
+
+const COMPILED = packageFile('node_modules/ssh2/lib/protocol/crypto/build/Release/sshcrypto.node');
+
+test('the ciphers of SSH are compiled for the Node that runs the program', {
+  skip: existsSync(COMPILED) ? false : 'they are not compiled on this machine',
+}, async () => {
+  const { stdout } = await run(packageFile('bin/node'), [
+    '-p',
+    'Object.keys(require(process.argv[1])).length',
+    COMPILED,
+  ]);
+  assert.ok(Number(stdout) > 0);
 });
 
 test('a Node is enough from 22.19 on, and its line has a day on which support ends', () => {
