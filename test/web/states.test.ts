@@ -10,6 +10,8 @@ import { makeContainer } from '../support/web/own-container.ts';
 /** What a page of tokens asks for. */
 const ASKED = '**/api/service-accounts';
 
+const FULL = 'Delete one to make another, or the operator raises the limit (troupe users limits).';
+
 describe('the states of a page', {
   skip: withoutConsole,
   timeout: 900_000,
@@ -60,15 +62,17 @@ describe('the states of a page', {
   test('full, with what to do', async () => {
     for (const name of ['first', 'second', 'third']) await makeContainer(cleanup, console, name);
     await console.open('/containers', 'Containers');
-    await console.text('3 of 3 in use. Delete one to make another.').waitFor();
+    await console.text(`3 of 3 in use. ${FULL}`).waitFor();
     // Pictures of them are alike once all are measured.
     const measured = page.locator('main article').filter({ hasText: /\d of 512 MB/ });
     await until(async () => (await measured.count()) === 3, { what: 'all of them are measured', timeoutMs: 60_000 });
     assert.equal(await console.button('New container').getAttribute('aria-disabled'), 'true');
     assert.deepEqual(await look('full'), []);
     await page.goto(`${console.origin}/containers/new`);
-    await console.text('You have 3 of 3. Delete one to make another.').first().waitFor();
+    await console.text(`You have 3 of 3. ${FULL}`).first().waitFor();
     assert.deepEqual(await look('full-new'), []);
+    await console.open('/settings', 'Settings');
+    await console.text('You may have 3 containers and 10 SSH keys.').waitFor();
   });
 
   test('offline, with what was known last', async () => {

@@ -174,7 +174,8 @@ const THEMES: readonly (readonly [Theme, IconNode])[] = [
 function general(): PaletteDeed[] {
   const group = t.palette.doing;
   const most = offer.value?.limits.containers ?? Number.POSITIVE_INFINITY;
-  const isFull = (containers.value?.length ?? 0) >= most;
+  const used = containers.value?.length ?? 0;
+  const isFull = used >= most;
   const create: PaletteDeed = {
     id: 'create',
     group,
@@ -183,7 +184,7 @@ function general(): PaletteDeed[] {
     href: '/containers/new',
     key: 'C',
     command: troupeLine('run'),
-    reason: isFull ? t.containers.full(most) : undefined,
+    reason: isFull ? t.containers.full(used, most) : undefined,
   };
   const isOn = hasLetterKeys.value;
   const isSpoken = isReadOut.value;

@@ -15,6 +15,8 @@ import { ContainerUnit } from './unit.tsx';
 
 /** How many of the newest notifications stand beside the list. */
 const BESIDE = 5;
+/** More are told in words alone. */
+const MOST_DOTS = 12;
 /** The sentence that says why there is no room. */
 const FULL = 'containers-full';
 
@@ -28,7 +30,7 @@ export function Containers() {
       lead={list !== undefined && most !== undefined && <Slots used={list.length} most={most} />}
       actions={
         isFull ? (
-          <Button kind="main" icon={Plus} reason={t.containers.full(most)} describedBy={FULL}>
+          <Button kind="main" icon={Plus} reason={t.containers.full(list.length, most)} describedBy={FULL}>
             {t.containers.add}
           </Button>
         ) : (
@@ -69,12 +71,14 @@ export function Containers() {
 function Slots({ used, most }: { readonly used: number; readonly most: number }) {
   return (
     <p class="slots" id={FULL}>
-      <span aria-hidden="true">
-        {Array.from({ length: most }, (_, at) => (
-          <i key={String(at)} class={at < used ? 'on' : ''} />
-        ))}
-      </span>
-      {used >= most ? t.containers.full(most) : t.containers.used(used, most)}
+      {most <= MOST_DOTS && (
+        <span aria-hidden="true">
+          {Array.from({ length: most }, (_, at) => (
+            <i key={String(at)} class={at < used ? 'on' : ''} />
+          ))}
+        </span>
+      )}
+      {used >= most ? t.containers.full(used, most) : t.containers.used(used, most)}
     </p>
   );
 }

@@ -59,9 +59,10 @@ export function Create() {
     go(`/containers/${made.id}`);
   });
   const most = offer.value?.limits.containers ?? Number.POSITIVE_INFINITY;
-  const isFull = (containers.value?.length ?? 0) >= most;
+  const used = containers.value?.length ?? 0;
+  const isFull = used >= most;
   const hasKey = draft.keyIds.length > 0 || draft.pasted.trim() !== '';
-  const reason = isFull ? t.create.full(most) : hasKey ? undefined : t.create.noKey;
+  const reason = isFull ? t.create.full(used, most) : hasKey ? undefined : t.create.noKey;
   return (
     <Page title={t.create.title} up={[t.shell.containers, '/containers']} narrow>
       <Form class="form" deed={deed} reason={reason}>

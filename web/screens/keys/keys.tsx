@@ -33,16 +33,22 @@ export function Keys() {
   const [asked, setAsked] = useState<AskedKey>();
   const keys = useLoaded(async (signal) => (await client.call('listSshKeys', undefined, { signal })).ssh_keys);
   const most = offer.value?.limits.ssh_keys ?? Number.POSITIVE_INFINITY;
-  const isFull = (keys.value?.length ?? 0) >= most;
+  const used = keys.value?.length ?? 0;
+  const isFull = used >= most;
+  const isKnown = keys.value !== undefined && most < Number.POSITIVE_INFINITY;
   const usedBy = (id: number) =>
     (containers.value ?? []).filter(({ ssh_key_ids = [] }) => ssh_key_ids.includes(id)).map(({ name }) => name);
   const ask = (sshKey: SshKeyLine, what: AskedKey['what']) => () => setAsked({ sshKey, what });
   return (
     <Page
       title={t.shell.keys}
-      lead={t.keys.lead}
+      lead={isKnown ? `${t.keys.lead} ${t.keys.used(used, most)}` : t.keys.lead}
       actions={
-        <AddButton name={t.keys.add} reason={isFull ? t.keys.full(most) : undefined} onClick={() => setAdding(true)} />
+        <AddButton
+          name={t.keys.add}
+          reason={isFull ? t.keys.full(used, most) : undefined}
+          onClick={() => setAdding(true)}
+        />
       }
       narrow
     >

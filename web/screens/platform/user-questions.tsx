@@ -20,6 +20,7 @@ import { t } from '../../text/text.ts';
 
 import { ImageRoom } from './image-room.tsx';
 import { AskForLink, LinkOnce, type MadePasswordLink } from './password-link.tsx';
+import { UserLimits } from './user-limits.tsx';
 
 export type ListedUser = CallReply<'adminListUsers'>[number];
 
@@ -218,6 +219,7 @@ const QUESTIONS = {
   link: AskForLink,
   forget: ForgetKeys,
   images: ImageRoom,
+  limits: UserLimits,
   disable: DisableUser,
   remove: RemoveUser,
 } as const;

@@ -4,6 +4,7 @@ import { useSignal } from '@preact/signals';
 import {
   Ban,
   CircleCheck,
+  Gauge,
   HardDrive,
   type IconNode,
   KeyRound,
@@ -125,10 +126,13 @@ function UserTable({ rows, onAsk }: UserTableProps) {
           id: 'state',
           name: t.users.state,
           of: ({ state }) => state,
-          cell: ({ state, disabled_at, registry_limit_mb: limit }) => (
+          cell: ({ state, disabled_at, registry_limit_mb: limit, limits }) => (
             <>
               <Status shape={SHAPES[state]}>{t.users.states[state]}</Status>
               {disabled_at !== null && <span class="under">{t.users.since(dateOf(Date.parse(disabled_at)))}</span>}
+              {typeof limits?.containers === 'number' && (
+                <span class="under">{t.users.limitsUnder(limits.containers)}</span>
+              )}
               {limit !== null && <span class="under">{t.users.imagesUnder(limit)}</span>}
             </>
           ),
@@ -166,6 +170,7 @@ function deedsOf({ state, is_admin }: ListedUser, ask: (what: UserQuestion | 'en
     deed(t.users.newPassword, RotateCcwKey, 'password', isLeaving),
     deed(t.users.link, Link, 'link', noLink),
     deed(t.users.forget, KeyRound, 'forget', isLeaving),
+    deed(t.users.limits, Gauge, 'limits', isLeaving),
     deed(t.users.images, HardDrive, 'images', is_admin ? t.users.imagesNoLimit : isLeaving),
     state === 'disabled' ? deed(t.users.enable, CircleCheck, 'enable') : deed(t.users.disable, Ban, 'disable', stays),
     deed(t.users.remove, Trash, 'remove', stays),

@@ -14,6 +14,7 @@ import { Page } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { toast } from '../../parts/toast.tsx';
 import { t } from '../../text/text.ts';
+import { Limits } from './limits.tsx';
 import { SecurityKeys } from './security-keys.tsx';
 import { Sessions } from './sessions.tsx';
 
@@ -32,6 +33,7 @@ export function Settings() {
       <div class="stack">
         <Failure error={leave.error} />
         <ProfileForm />
+        <Limits />
         <Look />
         <PasswordForm />
         <SecurityKeys />

@@ -3,7 +3,9 @@ export const KEYS = {
   lead: 'Each opens the containers that you choose it for. One that you let log in opens your account, too.',
   add: 'Add key',
   none: 'No SSH key yet',
-  full: (most: number) => `${most} of ${most} in use. Delete one first.`,
+  used: (used: number, most: number) => `${used} of ${most} in use.`,
+  full: (used: number, most: number) =>
+    `${used} of ${most} in use. Delete one first, or the operator raises the limit (troupe users limits).`,
   added: (day: string) => `added ${day}`,
   usedBy: (names: readonly string[]) => (names.length === 0 ? 'used nowhere' : `opens ${names.join(', ')}`),
   theKey: 'the public key',

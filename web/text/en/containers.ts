@@ -3,7 +3,8 @@ export const CONTAINERS = {
   add: 'New container',
   all: 'All',
   used: (used: number, most: number) => `${used} of ${most} in use`,
-  full: (most: number) => `${most} of ${most} in use. Delete one to make another.`,
+  full: (used: number, most: number) =>
+    `${used} of ${most} in use. Delete one to make another, or the operator raises the limit (troupe users limits).`,
   none: 'An empty stage',
   noneLead: 'A container is a small machine of your own: with a shell, storage that stays, and addresses on the web.',
   quiet: 'Nothing has happened yet.',

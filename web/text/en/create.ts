@@ -36,6 +36,7 @@ export const CREATE = {
   pullAlways: 'at each start',
   submit: 'Create container',
   made: (name: string) => `${name} is on its way`,
-  full: (most: number) => `You have ${most} of ${most}. Delete one to make another.`,
+  full: (used: number, most: number) =>
+    `You have ${used} of ${most}. Delete one to make another, or the operator raises the limit (troupe users limits).`,
   noKey: 'Choose or paste an SSH key first.',
 };

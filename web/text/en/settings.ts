@@ -37,6 +37,12 @@ export const SETTINGS_TEXT = {
   proofHint: 'Your login is some time ago: say again who you are.',
   noAnswer: 'No security key answered in time.',
   types: { platform: 'built into a device', 'cross-platform': 'to plug in' },
+  limits: 'Limits',
+  limitsAre: (containers: number, keys: number, imagesMb: number | undefined) =>
+    `You may have ${containers} containers and ${keys} SSH keys.${
+      imagesMb === undefined ? '' : ` Your images may hold ${imagesMb.toLocaleString('en-US')} MiB.`
+    }`,
+  limitsRaised: 'The operator raises them with troupe users limits NAME.',
   sessions: 'Sessions',
   here: 'this one',
   unknownClient: 'a program that did not say which',
