@@ -25,7 +25,7 @@ import { sortTests, TURN_DAYS, turnOf } from './tiers.mjs';
 const LANES = availableParallelism() + 1;
 /** Of a machine that is half as fast as common ones. */
 const FILE_TIMEOUT_MS = { quick: 120_000, standard: 600_000, turn: 720_000, all: 1_200_000 };
-const MAX_REPEATED = 8;
+const MAX_REPEATED = 12;
 /** With so few files, each test has a line. */
 const FEW_FILES = 12;
 
@@ -55,6 +55,7 @@ async function main(args) {
       list: { type: 'boolean', default: false },
       /** Only answers, by its exit code, whether the files need a Kubernetes cluster. */
       'needs-cluster': { type: 'boolean', default: false },
+      lanes: { type: 'string', default: String(LANES) },
       /** For `turn`: for how many more seconds files begin. */
       seconds: { type: 'string', default: '900' },
     },
@@ -71,7 +72,7 @@ async function main(args) {
     for (const note of plan.notes) print(note);
     return 0;
   }
-  return runPlan(plan, nodeFlags);
+  return runPlan({ ...plan, lanes: Number(values.lanes) }, nodeFlags);
 }
 
 /** What to run: `files`, `tier`, whether it is a `whole` tier, `mayBegin()`, and `notes` for the end. */
@@ -107,8 +108,8 @@ async function runPlan(plan, nodeFlags) {
     const sourceOf = (file) => sources.get(file) ?? file;
     const { NODE_TEST_CONTEXT: _, ...own } = process.env;
     const options = {
-      lanes: LANES,
-      env: { ...own, ...parts.env, ...coverage, NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/tests') },
+      lanes: plan.lanes,
+      env: { ...own, ...parts.env, ...coverage },
       nodeFlags,
       fileTimeoutMs: FILE_TIMEOUT_MS[tier],
       mayBegin: plan.mayBegin,

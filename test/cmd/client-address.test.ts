@@ -18,6 +18,7 @@ import { parseTrusted } from '../../transports/wire/peer-address.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { memoryEngine } from '../support/engine/memory-engine.ts';
 import { certificates } from '../support/gateway/listeners.ts';
+import { ADAPTERS } from '../support/http/adapters.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { silentLog } from '../support/log.ts';
 
@@ -90,7 +91,7 @@ async function open(t: TestContext, adapter: 'own' | 'uws' | 'node', trusted?: s
   return { attempt, guessUntilRefused };
 }
 
-for (const adapter of ['own', 'uws', 'node'] as const) {
+for (const adapter of ADAPTERS) {
   describe(`the login throttle behind the gateway (${adapter})`, () => {
     test('counts clients apart, and a client cannot make itself another', async (t) => {
       const { attempt, guessUntilRefused } = await open(t, adapter);

@@ -4,24 +4,17 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { monitorEndpoints, nodesSchema, podsSchema } from '../../proto/monitor/endpoints.ts';
-import { loadUws } from '../../transports/http/uws-library.ts';
 import { UpgradeRefused, websocket } from '../support/clients/websocket.ts';
 import { request } from '../support/cluster/platform.ts';
+import { ADAPTERS } from '../support/http/adapters.ts';
 import { sse } from '../support/monitor/event-streams.ts';
 import { nodeSample, podSample } from '../support/monitor/samples.ts';
-import { skipUnless } from '../support/require.ts';
 import { ADMIN, type MonitorUnderTest, openMonitor } from '../support/service/monitor.ts';
 import type { Person } from '../support/service/people.ts';
 import type { Cleanup } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
-process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= '16384';
 const endpoints: readonly AnyEndpoint[] = monitorEndpoints;
-const adapters = {
-  own: false,
-  uws: skipUnless(loadUws() !== undefined, 'uWebSockets.js has no binary for this machine'),
-  node: false,
-} as const;
 
 const queryOf = ({ name }: AnyEndpoint) => (name === 'metricsHistory' ? '?namespace=compute-nobody-none' : '');
 
@@ -46,10 +39,10 @@ async function statusOf(t: Cleanup, monitor: MonitorUnderTest, endpoint: AnyEndp
   return stream.status;
 }
 
-for (const [adapter, skip] of Object.entries(adapters)) {
-  describe(`the monitor on ${adapter}`, { skip }, () => {
+for (const adapter of ADAPTERS) {
+  describe(`the monitor on ${adapter}`, () => {
     const open = async (t: Cleanup) => {
-      const monitor = await openMonitor(t, { adapter: adapter === 'uws' || adapter === 'own' ? adapter : 'node' });
+      const monitor = await openMonitor(t, { adapter });
       const [boss, ann, bob] = [await monitor.person(ADMIN), await monitor.person('ann'), await monitor.person('bob')];
       return { monitor, boss, ann, bob };
     };

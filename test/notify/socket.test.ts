@@ -5,6 +5,7 @@ import { describe, type TestContext, test } from 'node:test';
 import { z } from 'zod';
 import { StorageError } from '../../storage/db.ts';
 import { type TestSocket, UpgradeRefused, websocket } from '../support/clients/websocket.ts';
+import { ADAPTERS } from '../support/http/adapters.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { DOMAIN } from '../support/service/node.ts';
 import { type NotifyUnderTest, nextOf, openNotify } from '../support/service/notify.ts';
@@ -106,7 +107,7 @@ test('since is a whole number, or there is no upgrade', async (t) => {
     assert.deepEqual(await refusal(notify.socket(t, ann, `?since=${since}`)), [400, 'invalid_request'], since);
 });
 
-for (const adapter of ['own', 'uws', 'node'] as const) {
+for (const adapter of ADAPTERS) {
   describe(`replay and follow on ${adapter}`, () => {
     test('several pages are replayed, then it follows', async (t) => {
       const notify = await openNotify(t, { adapter });
