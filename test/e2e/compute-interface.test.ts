@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
+import { USER_LIMITS } from '../../proto/user-limits.ts';
 import { type TestSocket, UpgradeRefused, websocket } from '../support/clients/websocket.ts';
 import {
   deleteAll,
@@ -196,7 +197,16 @@ describe('the compute interface', { skip: skipWithoutDocker(), timeout: 900_000 
       instance_type: ['', 'huge', 'NANO', 1],
       memory_mb: [127, 65_537, 0, -1, 512.5, '512', 1e308, null],
       storage_gb: [0, -1, 1025, 1.5, '5'],
-      ssh_key_ids: [[], [0], [-1], ['1'], 1, [2_147_483_648], Array(11).fill(ssh_key_ids[0]), [999_999]],
+      ssh_key_ids: [
+        [],
+        [0],
+        [-1],
+        ['1'],
+        1,
+        [2_147_483_648],
+        Array(USER_LIMITS.ssh_keys.most + 1).fill(ssh_key_ids[0]),
+        [999_999],
+      ],
       ssh_enabled: ['true', 1],
       mount_paths: [[], ['data'], ['/'], ['/proc'], ['/a', '/a'], ['/a', '/a/b'], ['/a:ro'], '/data'],
       image: ['-v', 'http://x/y:1', 'debian', 'UPPER/x:1', 'x'.repeat(10_000), `${image}@sha256:00`],
