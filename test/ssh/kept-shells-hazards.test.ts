@@ -12,12 +12,13 @@ import type { Log } from '../../proto/ports/log.ts';
 import { HolderFrameReader } from '../../transports/ssh/shell-holder-frames.ts';
 import { sshShells } from '../../transports/ssh/shells.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { has, place, SIZE, silent, skip, TIMES } from '../support/ssh/kept-shells.ts';
+import { has, place, SIZE, shareSshd, silent, skip, TIMES } from '../support/ssh/kept-shells.ts';
 import { startSshd } from '../support/ssh/sshd.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();
+shareSshd();
 
 /** Somebody who listens on a socket file, and says that to whoever says something. */
 async function listenAt(path: string, words: Buffer = Buffer.alloc(0)): Promise<Server> {

@@ -4,11 +4,12 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { failOnLeaks } from '../support/leaks.ts';
-import { gone, has, place, SIZE, skip, TIMES } from '../support/ssh/kept-shells.ts';
+import { gone, has, place, SIZE, shareSshd, skip, TIMES } from '../support/ssh/kept-shells.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();
+shareSshd();
 
 describe('a shell that is kept', { skip, timeout: 230_000 }, () => {
   test('is a login shell on a terminal of the asked size, follows a resize, and tells its exit', async (t) => {

@@ -83,7 +83,8 @@ export async function startTestServer(more: Readonly<Record<string, string>> = {
 }
 
 let own: Promise<TestServer> | undefined;
-let template: Promise<string> | undefined;
+/** By the folder of their server's socket: a process may use several. */
+const templates = new Map<string, Promise<string>>();
 
 // Only in a test's own process: elsewhere a root hook would make a test run of it.
 if (/\.test\.[cm]?[jt]s$/.test(process.argv[1] ?? '')) {
@@ -102,7 +103,7 @@ async function serverSocket(): Promise<string> {
 
 /** Databases that tests of this process have used, emptied, by their server. */
 const free = new Map<string, string[]>();
-let pristine: Promise<Pristine> | undefined;
+const pristine = new Map<string, Promise<Pristine>>();
 
 /** An empty database with the current schema, for this test alone. */
 export async function testDatabase(): Promise<TestDatabase> {
@@ -110,8 +111,9 @@ export async function testDatabase(): Promise<TestDatabase> {
   const address = (database: string): TestConnection => ({ socketDir, port: 5432, user: 'troupe', database });
   const name = free.get(socketDir)?.pop() ?? (await newDatabase(address));
   const connection = address(name);
-  pristine ??= withAdmin(connection, pristineOf);
-  const untouched = await pristine;
+  const known = pristine.get(socketDir) ?? withAdmin(connection, pristineOf);
+  pristine.set(socketDir, known);
+  const untouched = await known;
   const db = openDb(connection, { log: silentLog, name: 'test' });
   // Roles are the server's, which others use at the same time.
   const prefix = name.slice(0, 24);
@@ -152,7 +154,9 @@ export async function testDatabase(): Promise<TestDatabase> {
 async function newDatabase(address: (database: string) => TestConnection): Promise<string> {
   const name = `test_${randomUUID().replaceAll('-', '')}`;
   await withAdmin(address('postgres'), async (admin) => {
-    template ??= ensureTemplate(admin, address);
+    const { socketDir } = address('postgres');
+    const template = templates.get(socketDir) ?? ensureTemplate(admin, address);
+    templates.set(socketDir, template);
     const source = await template;
     await admin.run(`create database ${name} template ${source}`);
   });

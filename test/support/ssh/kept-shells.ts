@@ -4,7 +4,7 @@ import { readdir } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import { after, type TestContext } from 'node:test';
+import { after, before, type TestContext } from 'node:test';
 import type { Engine } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { KeptShell, Shell, ShellKeeping } from '../../../proto/ports/shell.ts';
@@ -18,7 +18,18 @@ export const SIZE = { cols: 80, rows: 24, term: 'xterm-256color' };
 export const TIMES = { lingerMs: 30_000, lifeMs: Number.POSITIVE_INFINITY };
 export const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 export const skip = skipWithoutSshd || skipUnless(findProgram('perl') !== undefined, 'perl');
-const sshd: Promise<Sshd> | undefined = skip ? undefined : startSshd({ after });
+let sshd: Promise<Sshd> | undefined;
+
+/** Has the tests of a file share an sshd. Call it at the top of the file. */
+export function shareSshd(): void {
+  const ends: (() => Promise<void> | void)[] = [];
+  before(() => {
+    if (!skip) sshd = startSshd({ after: (end) => void ends.unshift(end) });
+  });
+  after(async () => {
+    for (const end of ends) await end();
+  });
+}
 
 /** A shell with what it shows: all that came through this connection. */
 export interface Seen {
