@@ -2,13 +2,13 @@
 import type { Clock } from './ports/clock.ts';
 
 /** How often: `burst` at once for a client that is alone at its bucket, which refills by `perSecond`. */
-export interface Pace {
+export interface ChangePace {
   readonly burst: number;
   readonly perSecond: number;
 }
 
 /** What a client got. */
-export interface Taken {
+interface TakenShare {
   /** 0, or in how many ms there is one to take. */
   readonly waitMs: number;
   /** Gives back what is not refilled yet of the one that was taken. Again does nothing. */
@@ -28,10 +28,10 @@ const TOLERANCE = 1e-6;
 export class FairBuckets {
   /** In the order of their last use. */
   readonly #buckets = new Map<string, FairBucket>();
-  readonly #pace: Pace;
+  readonly #pace: ChangePace;
   readonly #clock: Clock;
 
-  constructor(pace: Pace, clock: Clock) {
+  constructor(pace: ChangePace, clock: Clock) {
     this.#pace = pace;
     this.#clock = clock;
   }
@@ -42,7 +42,7 @@ export class FairBuckets {
   }
 
   /** Takes one from a bucket for a client of it. */
-  take(name: string, client: string): Taken {
+  take(name: string, client: string): TakenShare {
     const bucket = this.#buckets.get(name) ?? new FairBucket(this.#pace, this.#clock);
     moveToEnd(this.#buckets, name, bucket, MOST_BUCKETS);
     return bucket.take(client);
@@ -61,7 +61,7 @@ interface Debt {
  * another. All debts shrink at the same rate, so those who always want more get equal parts of the refill.
  */
 class FairBucket {
-  readonly #pace: Pace;
+  readonly #pace: ChangePace;
   readonly #clock: Clock;
   /** In the order of their last use. */
   readonly #debts = new Map<string, Debt>();
@@ -71,13 +71,13 @@ class FairBucket {
   #refilled = 0;
   #refilledAt: number;
 
-  constructor(pace: Pace, clock: Clock) {
+  constructor(pace: ChangePace, clock: Clock) {
     this.#pace = pace;
     this.#clock = clock;
     this.#refilledAt = clock.now();
   }
 
-  take(client: string): Taken {
+  take(client: string): TakenShare {
     this.#refill();
     const { burst, perSecond } = this.#pace;
     const debt = this.#debtOf(client);

@@ -33,8 +33,7 @@ const ofEach = <T>(make: (limit: { readonly usual: number; readonly most: number
 /** What each user may have where the operator says nothing. */
 export const DEFAULT_USER_LIMITS: UserLimits = ofEach(({ usual }) => usual);
 
-/** What all users may have, and one of them: null as all. */
-export const userLimitsSchema = z.object(ofEach(() => z.int()));
+/** What one user may have: null as all. */
 export const ownLimitsSchema = z.object(ofEach(() => z.int().nullable()));
 
 /** A change of what one user may have. What it does not name stays. */

@@ -14,7 +14,7 @@ import { oneValue } from './rows.ts';
 export class MigrationError extends CodedError<'changed' | 'newer' | 'bad_file' | 'failed' | 'forbidden'> {}
 
 /** One numbered file. */
-export interface Migration {
+interface Migration {
   readonly id: number;
   /** File name without `.sql`. */
   readonly name: string;

@@ -76,7 +76,7 @@ export async function tellEnded(tx: Tx, ended: readonly MappingRow[], now: numbe
 }
 
 /** How a mapping was proven, and the record at the DNS provider if that was it. */
-export interface Proof {
+export interface HostnameProof {
   readonly by: 'provider' | 'txt';
   readonly record?: { readonly kind: 'made' | 'found'; readonly recordId: string };
 }
@@ -88,7 +88,7 @@ export interface Proof {
 export async function settle(
   tx: Tx,
   row: MappingRow,
-  { by, record }: Proof,
+  { by, record }: HostnameProof,
   now: number,
 ): Promise<'verified' | 'taken' | undefined> {
   const { id, userId, hostname } = row;

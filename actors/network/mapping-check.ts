@@ -26,7 +26,7 @@ import {
   RECHECK_MS,
   RECHECK_UNPROVEN_MS,
 } from './check-rules.ts';
-import { failureOf, noticeOf, type Proof, settle } from './claims.ts';
+import { failureOf, type HostnameProof, noticeOf, settle } from './claims.ts';
 import type { NetworkDeps } from './deps.ts';
 import { verifyName } from './hostname-rules.ts';
 import type { WriteRight } from './placed.ts';
@@ -134,7 +134,7 @@ export class MappingCheck {
   }
 
   /** Writes that a mapping is proven, unless somebody else's proof was first. */
-  async #verified(row: MappingRow, proof: Proof): Promise<Look> {
+  async #verified(row: MappingRow, proof: HostnameProof): Promise<Look> {
     const { clock, log } = this.#deps;
     const now = clock.now();
     const outcome = await this.#right.tx((tx) => settle(tx, row, proof, now));

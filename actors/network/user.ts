@@ -19,7 +19,7 @@ import { keptReply } from '../service/kept.ts';
 import type { AnsweringKind } from '../service/parts.ts';
 import { ownsZone } from './automation.ts';
 import { isProven } from './check-rules.ts';
-import { held, type Proof, proofOf, proofValue, settle, taken, tellEnded, termsAt } from './claims.ts';
+import { type HostnameProof, held, proofOf, proofValue, settle, taken, tellEnded, termsAt } from './claims.ts';
 import type { NetworkDeps } from './deps.ts';
 import { isProvable, normalHostname, zoneNames } from './hostname-rules.ts';
 import { NETWORK_USER, type NetworkUserMessage, type WriteRight, writeRight } from './placed.ts';
@@ -40,7 +40,7 @@ export function userKind(deps: NetworkDeps): AnsweringKind<NetworkUserMessage, N
   const looks = new Buckets(LOOKS, clock);
 
   /** Adds the mapping; undefined when another user's pending claim holds the hostname. */
-  const claim = (right: WriteRight, call: Call, mapping: NewMapping, by?: Proof['by']) =>
+  const claim = (right: WriteRight, call: Call, mapping: NewMapping, by?: HostnameProof['by']) =>
     right.tx(async (tx) => {
       const now = clock.now();
       const inserted = await insertMapping(tx, mapping, termsAt(now, by !== undefined), MAX_MAPPINGS);

@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import { z } from 'zod';
 import { APPLIED, appliedOf, readMigrations, TABLE_OF_MIGRATIONS } from '../migrate.ts';
-import { CopyError, type Part, readRows, SAME_TEXT } from './parts.ts';
+import { CopyError, type CopyPart, readRows, SAME_TEXT } from './parts.ts';
 
 const CREATED = /create\s+(?:table|sequence)\s+(?:if\s+not\s+exists\s+)?([a-z_]+)/gi;
 
@@ -22,7 +22,7 @@ export async function rowsOf<S extends z.ZodType>(
  * rights, roles, and columns with numbers of transactions, which mean nothing on another server. `client` is in a
  * transaction afterwards: end it. Rejects CopyError `empty`, MigrationError `newer` or `changed`.
  */
-export async function* dumpDatabase(client: pg.Client): AsyncGenerator<Part> {
+export async function* dumpDatabase(client: pg.Client): AsyncGenerator<CopyPart> {
   await client.query(SAME_TEXT);
   await client.query('begin isolation level repeatable read read only');
   const { rows: there } = await client.query("select from pg_class where oid = to_regclass('public.migrations')");

@@ -20,7 +20,7 @@ export interface RowsPart {
 }
 
 /** Statements to run, or rows to load. Rows must be read to their end before the next part is asked for. */
-export type Part = { readonly kind: 'sql'; readonly text: string } | RowsPart;
+export type CopyPart = { readonly kind: 'sql'; readonly text: string } | RowsPart;
 
 /** A connection of its own, without the bounds that the pool sets: a large table takes longer. End it afterwards. */
 export async function openClient(connection: DbConnection, name: string): Promise<pg.Client> {
@@ -48,7 +48,7 @@ export function readRows(client: pg.Client, { table, columns }: Omit<RowsPart, '
 }
 
 /** Runs the statements and loads the rows, in the transaction that `client` is in. Resolves with the number of rows. */
-export async function loadParts(client: pg.Client, parts: AsyncIterable<Part>): Promise<number> {
+export async function loadParts(client: pg.Client, parts: AsyncIterable<CopyPart>): Promise<number> {
   let rows = 0;
   for await (const part of parts) {
     if (part.kind === 'sql') await client.query(part.text);

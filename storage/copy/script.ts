@@ -1,5 +1,5 @@
 /** Parts as a script of SQL in a file, which psql runs too. */
-import { CopyError, type Part } from './parts.ts';
+import { CopyError, type CopyPart } from './parts.ts';
 
 const FIRST_LINE = '-- A dump of a Troupe database, format 1';
 const LAST_LINE = '-- End of the dump';
@@ -10,7 +10,7 @@ const END = Buffer.from('\\.\n');
 const END_AFTER_ROW = Buffer.from('\n\\.\n');
 
 /** One transaction, so that a script that fails changes nothing. */
-export async function* writeScript(parts: AsyncIterable<Part>): AsyncGenerator<Buffer> {
+export async function* writeScript(parts: AsyncIterable<CopyPart>): AsyncGenerator<Buffer> {
   yield Buffer.from(`${FIRST_LINE}\nbegin;\nset local search_path to public;\n`);
   for await (const part of parts) {
     if (part.kind === 'sql') {
@@ -28,7 +28,7 @@ export async function* writeScript(parts: AsyncIterable<Part>): AsyncGenerator<B
  * The parts of a script, without its `begin` and `commit`. Rejects CopyError `not_a_dump`, or `cut_off` where its end
  * is missing.
  */
-export async function* readScript(source: AsyncIterable<Buffer>): AsyncGenerator<Part> {
+export async function* readScript(source: AsyncIterable<Buffer>): AsyncGenerator<CopyPart> {
   const reader = new ScriptReader(source);
   if ((await reader.line()) !== FIRST_LINE || (await reader.line()) !== 'begin;')
     throw new CopyError('not_a_dump', 'This is no dump that `troupe database dump` wrote.');

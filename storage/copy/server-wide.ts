@@ -77,7 +77,7 @@ export function grantsOf(client: pg.Client): Promise<string[]> {
 }
 
 const settingRow = z.object({ name: z.string(), setting: z.string() });
-export type Setting = z.output<typeof settingRow>;
+type Setting = z.output<typeof settingRow>;
 
 /** What the files of a server's settings say, comments and repetitions aside. */
 export function settingsOf(client: pg.Client): Promise<Setting[]> {

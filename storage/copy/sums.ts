@@ -1,7 +1,7 @@
 /** Whether the rows of a copy are those of the original. */
 import { createHash } from 'node:crypto';
 import type pg from 'pg';
-import { CopyError, type Part, type RowsPart, readRows, SAME_TEXT } from './parts.ts';
+import { CopyError, type CopyPart, type RowsPart, readRows, SAME_TEXT } from './parts.ts';
 
 /** The rows of a table by their hash. */
 export interface TableSum {
@@ -11,7 +11,7 @@ export interface TableSum {
 }
 
 /** The same parts; notes in `sums` what goes by. */
-export async function* summed(parts: AsyncIterable<Part>, sums: TableSum[]): AsyncGenerator<Part> {
+export async function* summed(parts: AsyncIterable<CopyPart>, sums: TableSum[]): AsyncGenerator<CopyPart> {
   for await (const part of parts) yield part.kind === 'rows' ? { ...part, data: hashed(part, sums) } : part;
 }
 

@@ -17,7 +17,7 @@ export interface Binaries {
 const SYSTEM_DIR = '/usr/lib/postgresql';
 const run = promisify(execFile);
 
-interface Wanted {
+interface WantedBinaries {
   readonly home: string;
   readonly user: ServerUser | undefined;
   readonly major: number | undefined;
@@ -30,7 +30,7 @@ interface Wanted {
  * version. Copies a package's into the server's home when they are out of the account's reach. Rejects EmbeddedError
  * `no_binaries` or `other_version`.
  */
-export async function findBinaries(options: Wanted): Promise<Binaries> {
+export async function findBinaries(options: WantedBinaries): Promise<Binaries> {
   const { user, major } = options;
   const seen = new Set<number>();
   for await (const bin of places(options, seen)) {
@@ -54,7 +54,7 @@ export async function findBinaries(options: Wanted): Promise<Binaries> {
 }
 
 /** Where binaries may be, the best first. A package of another version is put down as seen instead. */
-async function* places({ home, user, major, packageRoot }: Wanted, seen: Set<number>): AsyncGenerator<string> {
+async function* places({ home, user, major, packageRoot }: WantedBinaries, seen: Set<number>): AsyncGenerator<string> {
   for (const root of [packageRoot ?? shippedRoot(), major === undefined ? undefined : formerRoot(major)]) {
     if (root === undefined) continue;
     const packaged = await packagedMajor(root);

@@ -30,7 +30,7 @@ export async function clusterVersion(dir: string): Promise<number | undefined> {
   return Number.parseInt(text, 10);
 }
 
-interface ClusterOptions {
+interface DatabaseClusterOptions {
   readonly home: string;
   readonly binaries: Binaries;
   readonly user: ServerUser | undefined;
@@ -41,7 +41,7 @@ interface ClusterOptions {
  * half-made one is never taken for whole. Of two that make one at once, the later discards its own.
  */
 export async function ensureCluster(
-  options: ClusterOptions & { readonly log: Log; readonly onProgress: (line: string) => void },
+  options: DatabaseClusterOptions & { readonly log: Log; readonly onProgress: (line: string) => void },
 ): Promise<void> {
   const { home, log, onProgress } = options;
   const dir = join(home, 'postgres');
@@ -62,7 +62,7 @@ export async function ensureCluster(
 }
 
 /** Makes a cluster under a name that tells it from a finished one, and returns its path. */
-export async function newCluster({ home, binaries, user }: ClusterOptions): Promise<string> {
+export async function newCluster({ home, binaries, user }: DatabaseClusterOptions): Promise<string> {
   const dir = join(home, `postgres.init-${process.pid}-${randomUUID()}`);
   await makePrivate(dir, user);
   const options = ['-U', CLUSTER_USER, '--auth-local=trust', '--auth-host=reject', '--encoding=UTF8', '--locale=C'];
@@ -76,7 +76,7 @@ export async function newCluster({ home, binaries, user }: ClusterOptions): Prom
 }
 
 /** Has everything in a cluster written to the disk. Its server must not run. */
-export function syncCluster(dir: string, { binaries, user }: Omit<ClusterOptions, 'home'>): Promise<void> {
+export function syncCluster(dir: string, { binaries, user }: Omit<DatabaseClusterOptions, 'home'>): Promise<void> {
   return initdb(dir, binaries, user, ['--sync-only']);
 }
 

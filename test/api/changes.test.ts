@@ -11,7 +11,7 @@ import { authEndpoints, login, updateProfile } from '../../proto/auth/endpoints.
 import { computeEndpoints, createContainer, createSshKey, getContainer } from '../../proto/compute/endpoints.ts';
 import type { AnyEndpoint, Caller } from '../../proto/endpoint.ts';
 import { type ErrorCode, Refusal } from '../../proto/errors.ts';
-import type { Pace } from '../../proto/fair-buckets.ts';
+import type { ChangePace } from '../../proto/fair-buckets.ts';
 import { networkEndpoints } from '../../proto/network/endpoints.ts';
 import { markRead, notifyEndpoints } from '../../proto/notify/endpoints.ts';
 import { refusals } from '../../proto/openapi.ts';
@@ -144,7 +144,7 @@ const only = (answers: readonly { status: number }[]) => [...new Set(answers.map
 test('300 changes within a minute are made; malformed and repeated ones do not count', async (t) => {
   const auth = await openAuth(t);
   const { token } = await auth.login('ann', PASSWORD);
-  const listener = async (pace: Pace) => {
+  const listener = async (pace: ChangePace) => {
     const { port } = await serve(auth, { changes: changeLimit(pace, auth.clock) });
     const send = async (request: `${string} ${string}`, body: string, key?: string) => {
       const [method = '', path = ''] = request.split(' ');

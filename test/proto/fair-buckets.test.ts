@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { FairBuckets, type Pace } from '../../proto/fair-buckets.ts';
+import { type ChangePace, FairBuckets } from '../../proto/fair-buckets.ts';
 
-const PACE: Pace = { burst: 600, perSecond: 10 };
+const PACE: ChangePace = { burst: 600, perSecond: 10 };
 
 function opened(pace = PACE) {
   let now = 1_000_000;

@@ -1,7 +1,7 @@
 /** Who calls a service of this process, and which of their streams are open. */
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Authenticate, TokenDirectory, TokenNews } from '../../proto/auth/tokens.ts';
-import type { Pace } from '../../proto/fair-buckets.ts';
+import type { ChangePace } from '../../proto/fair-buckets.ts';
 import type { KeptAnswers } from '../../proto/kept-answers.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { Log } from '../../proto/ports/log.ts';
@@ -18,7 +18,7 @@ interface AuthenticationOptions {
   /** Answers of requests that are sent again. */
   readonly kept: KeptAnswers;
   /** How many changes a user may make. */
-  readonly changePace: Pace;
+  readonly changePace: ChangePace;
   /** Told that an API token was used, at a time in unix seconds; not for every use. */
   readonly onUse: (tokenId: string, at: number) => void;
 }

@@ -1,7 +1,7 @@
 /** How often a caller may change something: what was changed counts, not what was refused. */
 import { type AnyEndpoint, type Caller, isRateLimited } from '../../proto/endpoint.ts';
 import { ERRORS, Refusal } from '../../proto/errors.ts';
-import { FairBuckets, type Pace } from '../../proto/fair-buckets.ts';
+import { type ChangePace, FairBuckets } from '../../proto/fair-buckets.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 
 /** Refusals cost the platform work, too, but leave nothing: there may be this many times as many. */
@@ -21,7 +21,7 @@ export const NO_CHANGE_LIMIT: ChangeLimit = { run: (_endpoint, _caller, work) =>
  * could fill the disk. A user's sessions share one budget, and their tokens another. A change is reserved before it is
  * made, so that no more are under way than may be made.
  */
-export function changeLimit(pace: Pace, clock: Clock): ChangeLimit {
+export function changeLimit(pace: ChangePace, clock: Clock): ChangeLimit {
   const { burst, perSecond } = pace;
   const changes = new FairBuckets(pace, clock);
   const refusals = new FairBuckets({ burst: burst * REFUSALS, perSecond: perSecond * REFUSALS }, clock);

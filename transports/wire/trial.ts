@@ -20,7 +20,7 @@ const MANY = Buffer.alloc(150_000, 'a pattern whose length is no power of two');
 const CIPHER = 'PSK-AES128-GCM-SHA256';
 
 /** What does not come out as it should. */
-class Difference extends Error {}
+class TrialDifference extends Error {}
 
 /** What handles fail at, in words; undefined: all is as expected. Leaves nothing open. */
 export async function handlesFail(): Promise<string | undefined> {
@@ -41,14 +41,14 @@ async function tryAll(ends: (() => void)[]): Promise<undefined> {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
-  if (typeof address !== 'object' || address === null) throw new Difference('a socket has no port');
+  if (typeof address !== 'object' || address === null) throw new TrialDifference('a socket has no port');
   const waiting: ((wire: HandleWire) => void)[] = [];
   const takes = takeHandles(server, (handle) => {
     const wire = new HandleWire(handle);
     ends.push(() => wire.destroy());
     waiting.shift()?.(wire);
   });
-  if (!takes) throw new Difference('a listening socket does not hand out handles');
+  if (!takes) throw new TrialDifference('a listening socket does not hand out handles');
   const next = () => new Promise<HandleWire>((resolve) => waiting.push(resolve));
   await Promise.all([sends(address.port, ends), next().then(receives)]);
   await Promise.all([tlsClient(address.port, ends), next().then((wire) => tlsServer(wire, ends))]);
@@ -65,21 +65,21 @@ function sends(port: number, ends: (() => void)[]): Promise<void> {
   return new Promise((resolve, reject) => {
     let isOpen = false;
     let hasEnded = false;
-    const onDrain = () => (isOpen ? wire.end() : reject(new Difference('a write is done too early')));
+    const onDrain = () => (isOpen ? wire.end() : reject(new TrialDifference('a write is done too early')));
     const onEnd = () => {
       hasEnded = true;
     };
-    const onClose = () => (hasEnded ? resolve() : reject(new Difference('an end is not told of')));
+    const onClose = () => (hasEnded ? resolve() : reject(new TrialDifference('an end is not told of')));
     wire.reader = { ...NOBODY, onDrain, onEnd, onClose };
     request.oncomplete = (status) => {
-      if (status !== 0) reject(new Difference(`a connection is not opened: ${status}`));
+      if (status !== 0) reject(new TrialDifference(`a connection is not opened: ${status}`));
       isOpen = true;
       handle.setNoDelay(true);
       wire.resume();
     };
     const error = handle.connect(request, '127.0.0.1', port);
-    if (error !== 0) reject(new Difference(`a connection is not begun: ${error}`));
-    if (wire.write(TEXT)) reject(new Difference('a write that cannot be done at once does not wait'));
+    if (error !== 0) reject(new TrialDifference(`a connection is not begun: ${error}`));
+    if (wire.write(TEXT)) reject(new TrialDifference('a write that cannot be done at once does not wait'));
     wire.writeStable(MANY);
   });
 }
@@ -90,11 +90,12 @@ function receives(wire: HandleWire): Promise<void> {
   return new Promise((resolve, reject) => {
     let at = 0;
     const onData = (bytes: Buffer) => {
-      if (!bytes.equals(all.subarray(at, at + bytes.length))) reject(new Difference('what comes is not what was sent'));
+      if (!bytes.equals(all.subarray(at, at + bytes.length)))
+        reject(new TrialDifference('what comes is not what was sent'));
       at += bytes.length;
     };
     const onEnd = () => {
-      if (at !== all.length) reject(new Difference('an end comes early'));
+      if (at !== all.length) reject(new TrialDifference('an end comes early'));
       wire.end();
     };
     wire.reader = { ...NOBODY, onData, onEnd, onClose: resolve };
@@ -115,7 +116,7 @@ function tlsServer(wire: HandleWire, ends: (() => void)[]): Promise<void> {
     secured.once('secure', () => {
       const handle = handleOf(secured);
       if (handle === undefined) {
-        reject(new Difference('TLS has no handle'));
+        reject(new TrialDifference('TLS has no handle'));
         return;
       }
       const inner = new HandleWire(handle, { socket: secured });
@@ -139,5 +140,5 @@ async function tlsClient(port: number, ends: (() => void)[]): Promise<void> {
   client.end(TEXT);
   const parts: Buffer[] = [];
   for await (const part of client) parts.push(part);
-  if (Buffer.concat(parts).toString() !== TEXT) throw new Difference('what comes over TLS is not what was sent');
+  if (Buffer.concat(parts).toString() !== TEXT) throw new TrialDifference('what comes over TLS is not what was sent');
 }
