@@ -6,6 +6,7 @@ import {
   failMapping,
   lapseMapping,
   type MappingRow,
+  mappingById,
   noteCheck,
   noteProof,
   setRecord,
@@ -26,7 +27,7 @@ import {
   RECHECK_MS,
   RECHECK_UNPROVEN_MS,
 } from './check-rules.ts';
-import { failureOf, type HostnameProof, noticeOf, settle } from './claims.ts';
+import { failureOf, noticeOf, type HostnameProof, settle } from './claims.ts';
 import type { NetworkDeps } from './deps.ts';
 import { verifyName } from './hostname-rules.ts';
 import type { WriteRight } from './placed.ts';
@@ -34,7 +35,7 @@ import type { WriteRight } from './placed.ts';
 /** What a look at the world came to. */
 type Look =
   | { readonly kind: 'verified' }
-  /** The proof is there, but somebody else's was first. */
+  /** The proof is there, but somebody else's was first, or the mapping has ended meanwhile. */
   | { readonly kind: 'taken' }
   /** `isConclusive`: the look could have found the proof. */
   | { readonly kind: 'unproven'; readonly detail: string; readonly isConclusive: boolean };
@@ -87,19 +88,24 @@ export class MappingCheck {
 
   /** Looks for the proof of a mapping that is pending or failed, and turns it verified when there is one. */
   async look(row: MappingRow): Promise<Look> {
-    const { integration, resolvers } = this.#deps;
-    if (row.record === 'wanted' && integration !== undefined) {
-      const made = await makeRecord(this.#deps, integration, row, this.#right);
-      if ('recordId' in made) return this.#verified(row, { by: 'provider', record: made });
-      if (made.kind === 'refused') await this.#right.tx((tx) => setRecord(tx, row.id, 'refused'));
-      const instead = `; without it, ${toDo(row)}`;
-      return { kind: 'unproven', detail: made.detail + instead, isConclusive: made.kind === 'refused' };
-    }
+    const made = await this.automate(row);
+    if (made !== undefined && made.kind !== 'unproven') return made;
     const name = verifyName(row.hostname);
-    const answers = await resolvers.lookup(name);
+    const answers = await this.#deps.resolvers.lookup(name);
     if (isProven(answers, row.verifyToken)) return this.#verified(row, { by: 'txt' });
-    const isConclusive = answers.some(({ answer }) => answer.kind !== 'failed');
-    return { kind: 'unproven', detail: detailOf(name, row.verifyToken, answers), isConclusive };
+    const isConclusive = made?.isConclusive !== false && answers.some(({ answer }) => answer.kind !== 'failed');
+    return { kind: 'unproven', detail: made?.detail ?? detailOf(name, row.verifyToken, answers), isConclusive };
+  }
+
+  /** Makes the record that is wanted at the DNS provider, which proves the mapping; undefined when none is wanted. */
+  async automate(row: MappingRow): Promise<Look | undefined> {
+    const { integration } = this.#deps;
+    if (row.record !== 'wanted' || integration === undefined) return undefined;
+    const made = await makeRecord(this.#deps, integration, row, this.#right);
+    if ('recordId' in made) return this.#verified(row, { by: 'provider', record: made });
+    if (made.kind === 'refused') await this.#right.tx((tx) => setRecord(tx, row.id, 'refused'));
+    const instead = `; without it, ${toDo(row)}`;
+    return { kind: 'unproven', detail: made.detail + instead, isConclusive: made.kind === 'refused' };
   }
 
   /** Looks whether the name of a verified mapping still is its user's: by the record, or since it leads here. */
@@ -133,12 +139,14 @@ export class MappingCheck {
     await this.#lapse(row, since);
   }
 
-  /** Writes that a mapping is proven, unless somebody else's proof was first. */
+  /** Writes that a mapping is proven, unless somebody else's proof was first or it was changed during the look. */
   async #verified(row: MappingRow, proof: HostnameProof): Promise<Look> {
-    const { clock, log } = this.#deps;
+    const { db, clock, log } = this.#deps;
     const now = clock.now();
     const outcome = await this.#right.tx((tx) => settle(tx, row, proof, now));
     if (outcome === 'taken') return { kind: 'taken' };
+    if (outcome === undefined)
+      return { kind: (await mappingById(db, row.id))?.status === 'verified' ? 'verified' : 'taken' };
     log.info({ mappingId: row.id, hostname: row.hostname, by: proof.by }, 'mapping verified');
     return { kind: 'verified' };
   }

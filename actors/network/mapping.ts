@@ -67,9 +67,9 @@ export function mappingKind(
     let row = found;
     let automated = false;
     if (row.record === 'wanted') {
-      const seen = await checks.look(row);
-      automated = seen.kind === 'verified';
-      if (seen.kind === 'unproven')
+      const seen = await checks.automate(row);
+      automated = seen?.kind === 'verified';
+      if (seen?.kind === 'unproven')
         await right.tx((tx) =>
           noteCheck(tx, id, {
             now: new Date(clock.now()),

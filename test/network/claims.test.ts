@@ -1,9 +1,11 @@
 /** Whose a hostname is: one claim holds it, a proof displaces a pending one, and a name that was given away does not stay. */
 
 import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { failOnLeaks } from '../support/leaks.ts';
+import { type Fault, no } from '../support/network/dns-provider.ts';
 import { BROKEN_ZONE } from '../support/network/dns-server.ts';
 import { verifiedMapping } from '../support/network/verified-mapping.ts';
 import { type NetworkUnderTest, openNetwork } from '../support/service/network.ts';
@@ -163,6 +165,81 @@ test('who asks for a held hostname again and again is refused without a look, an
   for (let i = 0; i < 40 && !last.headers.has('retry-after'); i++) last = await again();
   assert.deepEqual([last.said, last.name], [IN_USE, '_svc-verify.www.example.org']);
   assert.ok(Number(last.headers.get('retry-after')) >= 1);
+});
+
+test('a look for the proof of a held hostname that gets no answer keeps its user from nothing else', async (t) => {
+  const network = await openNetwork(t);
+  const [bob, ann] = [await network.person(), await network.person()];
+  for (const name of ['www.victim.example', 'www.example.org']) await network.map(bob, name);
+  await network.connect(ann, 'victim.example');
+  const container = await network.container(ann);
+  const mine = await network.map(ann, 'mine.example.org', container);
+  const waiting: ServerResponse[] = [];
+  network.provider.fault = (_path, response) => waiting.push(response) > 0;
+  let isAnswered = false;
+  const asked = ask(network, ann, 'www.victim.example', container).finally(() => {
+    isAnswered = true;
+  });
+  await until(() => waiting.length > 0, { what: 'the provider is asked' });
+  assert.equal((await network.mapping(ann, 'mine.example.org'))?.id, mine.id);
+  assert.deepEqual((await verify(network, ann, mine)).json.status, 'pending');
+  assert.deepEqual((await ask(network, ann, 'free.example.org', container)).said, [201, 'pending']);
+  const next = await ask(network, ann, 'www.example.org', container);
+  assert.deepEqual([next.said, next.name], [IN_USE, '_svc-verify.www.example.org']);
+  assert.ok(Number(next.headers.get('retry-after')) >= 1, 'one look at a time');
+  assert.equal(isAnswered, false);
+  network.provider.fault = undefined;
+  for (const response of waiting) no(response, 403, 9109, 'Invalid access token');
+  assert.deepEqual((await asked).said, IN_USE);
+  const again = await ask(network, ann, 'www.victim.example', container);
+  assert.deepEqual(again.said, [201, 'verified'], 'and then the next one');
+});
+
+test('a mapping that failed while its proof was looked for is not told to be verified', async (t) => {
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  await network.connect(ann, 'example.org');
+  network.provider.fault = (_path, response) => {
+    no(response, 500, 1, 'Internal error');
+    return true;
+  };
+  const mine = await network.map(ann, 'www.example.org');
+  network.provider.fault = (path, response) => {
+    if (!path.endsWith('/dns_records')) return false;
+    void network.db
+      .run(`update domain_mappings set status = 'failed', next_check_at = null where id = $1`, [mine.id])
+      .then(() => response.end('{"success":true,"errors":[],"messages":[],"result":{"id":"record1"}}'));
+    return true;
+  };
+  const { status, text } = await verify(network, ann, mine);
+  assert.deepEqual([status, text], IN_USE);
+  assert.equal((await network.mapping(ann, 'www.example.org'))?.status, 'failed');
+});
+
+test('a TXT record proves a mapping whose record the provider does not make', async (t) => {
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  const { token } = await network.connect(ann, 'example.org');
+  const fault: Fault = (_path, response) => {
+    no(response, 500, 1, 'Internal error');
+    return true;
+  };
+  network.provider.fault = fault;
+  const container = await network.container(ann);
+  const [a, b] = [
+    await network.map(ann, 'a.example.org', container),
+    await network.map(ann, 'b.example.org', container),
+  ];
+  const { json } = await verify(network, ann, a);
+  assert.equal(json.status, 'pending');
+  assert.match(String(json.detail), /the CNAME record for a\.example\.org could not be made.*without it, make a TXT/);
+  await network.dns.set(`_svc-verify.a TXT "${a.verify_token}"`, `_svc-verify.b TXT "${b.verify_token}"`);
+  assert.deepEqual((await verify(network, ann, a)).json, { status: 'verified' });
+  network.provider.fault = undefined;
+  const [zone] = network.provider.zones.get(token) ?? [];
+  assert.ok(zone);
+  zone.status = 'moved';
+  assert.deepEqual((await verify(network, ann, b)).json, { status: 'verified' });
 });
 
 test('a name whose record is gone and that leads elsewhere lapses after two weeks, with a warning', async (t) => {
