@@ -65,8 +65,9 @@ export function remainingMs(caller: Caller, now: number): number {
 
 /**
  * How the limit on changes treats an endpoint. `counted`: what a caller may do so often. `removal`: it stops, deletes,
- * closes or revokes, which no limit may keep an owner from; there is no more to remove than was made. `exempt`: it
- * leaves nothing that grows without bound.
+ * closes or revokes, or changes the password, which no limit may keep an owner from. So a user who has nothing left to
+ * remove must leave nothing by it: no audit entry, and no answer under an Idempotency-Key. `exempt`: it leaves nothing
+ * that grows without bound.
  */
 type RateLimit = 'counted' | 'removal' | 'exempt';
 

@@ -62,8 +62,8 @@ export async function takePasswordLink(tx: Tx, tokenHash: string): Promise<z.out
 }
 
 /** Voids the user's link, if there is one. */
-export async function voidPasswordLink(db: Queries, userId: string): Promise<void> {
-  await db.run('delete from password_links where user_id = $1', [userId]);
+export function voidPasswordLink(db: Queries, userId: string): Promise<number> {
+  return db.run('delete from password_links where user_id = $1', [userId]);
 }
 
 /** Forgets links whose time is over. Returns how many went. */

@@ -99,27 +99,51 @@ type SessionOfCaller = Pick<Caller, 'tokenId' | 'session'>;
  * their password link. Returns how many sessions were known of. The user is held from then on.
  */
 export async function endSessions(tx: Tx, userId: string): Promise<number> {
-  await tx.run('update users set sessions_epoch = sessions_epoch + 1, kept_session = null where id = $1', [userId]);
-  return endRecords(tx, userId, null);
+  return (await endUnderWay(tx, userId, null)).sessions;
+}
+
+/** What ended with the others. */
+interface EndedOthers {
+  /** How many sessions were known of. */
+  readonly sessions: number;
+  /** Whether it ended nothing known: no session, no password link, and the one that asks had ended all others before. */
+  readonly isRepeated: boolean;
 }
 
 /**
  * The same for all but the one that asks. Undefined when something has ended that one since its caller was proven:
  * then it ends none. Whoever holds the user goes first, and PostgreSQL asks again after that wait.
  */
-export async function endOtherSessions(tx: Tx, userId: string, kept: SessionOfCaller): Promise<number | undefined> {
-  const held = await tx.run(
-    `update users set sessions_epoch = sessions_epoch + 1, kept_session = $4 where ${SESSION_COUNTS}`,
+export async function endOtherSessions(
+  tx: Tx,
+  userId: string,
+  kept: SessionOfCaller,
+): Promise<EndedOthers | undefined> {
+  const former = await tx.one(
+    z.object({ kept: z.string().nullable() }),
+    `select kept_session as kept from users where ${SESSION_COUNTS} for no key update`,
     sessionParameters(userId, kept),
   );
-  return held === 0 ? undefined : endRecords(tx, userId, kept.tokenId);
+  if (former === undefined) return undefined;
+  const { sessions, links } = await endUnderWay(tx, userId, kept.tokenId);
+  return { sessions, isRepeated: sessions === 0 && links === 0 && former.kept === kept.tokenId };
 }
 
-/** What goes with the epoch of a user who is held. */
-async function endRecords(tx: Tx, userId: string, kept: string | null): Promise<number> {
-  await voidPasswordLink(tx, userId);
+/**
+ * Begins the user's next epoch, also where no session is known of: logins under way, keys that open the account and
+ * sessions that the list has no room for end with the present one.
+ */
+async function endUnderWay(
+  tx: Tx,
+  userId: string,
+  kept: string | null,
+): Promise<{ readonly sessions: number; readonly links: number }> {
+  const next = 'update users set sessions_epoch = sessions_epoch + 1, kept_session = $2 where id = $1';
+  await tx.run(next, [userId, kept]);
+  const links = await voidPasswordLink(tx, userId);
   await tellTokens(tx, 'user', userId);
-  return tx.run('delete from login_sessions where user_id = $1 and token_id is distinct from $2', [userId, kept]);
+  const others = 'delete from login_sessions where user_id = $1 and token_id is distinct from $2';
+  return { links, sessions: await tx.run(others, [userId, kept]) };
 }
 
 /** The user's present epoch (`SessionBirth`); null when there is no such user. */

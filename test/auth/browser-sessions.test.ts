@@ -192,6 +192,21 @@ test('logins are listed with their client and last use, and ended one by one or 
   assert.equal((await listed()).length, 1);
 });
 
+test('ending all others again leaves no entry in the audit trail, and ends a session that no list has', async (t) => {
+  const { auth } = await openServed(t);
+  const ann = await auth.enter('ann');
+  const entries = () => auth.outside.run(`select from audit_log where action = 'session.end_others'`);
+  for (let i = 0; i < 3; i++) assert.deepEqual(await auth.call(endOtherSessions, ann), { ended: 0 });
+  assert.equal(await entries(), 1);
+  const { token } = await auth.login('ann', PASSWORD);
+  await auth.outside.run('delete from login_sessions where token_id <> $1', [ann.tokenId]);
+  assert.deepEqual(await auth.call(endOtherSessions, ann), { ended: 0 });
+  await until(async () => (await auth.prove(token)) === undefined, { what: 'the session is over' });
+  await auth.login('ann', PASSWORD);
+  assert.deepEqual(await auth.call(endOtherSessions, ann), { ended: 1 });
+  assert.equal(await entries(), 2);
+});
+
 test('a session is prolonged as the same session, not past thirty days, and ends with all of its tokens', async (t) => {
   const { auth, url, enter } = await openServed(t);
   const { cookie } = await enter();

@@ -80,11 +80,13 @@ export function sessionHandlers(deps: AuthDeps): readonly Handler<SessionOwner>[
     handler(endOtherSessions, async (state: SessionOwner, call) => {
       const { id } = state.row;
       const ended = await fenced(db, state.lease, async (tx) => {
-        const count = await endOthers(tx, id, callerOf(call));
+        const others = await endOthers(tx, id, callerOf(call));
         // A password link or an administrator ended this one meanwhile.
-        if (count === undefined) throw new Refusal('unauthorized');
-        await audit(tx, auditEntry(call, 'session.end_others', id, { sessions: count }));
-        return count;
+        if (others === undefined) throw new Refusal('unauthorized');
+        const { sessions, isRepeated } = others;
+        // No limit counts this call, and entries stay.
+        if (!isRepeated) await audit(tx, auditEntry(call, 'session.end_others', id, { sessions }));
+        return sessions;
       });
       deps.tokensChanged({ kind: 'user', id });
       return { ended };
