@@ -3,6 +3,7 @@
  * (draft-ietf-httpapi-idempotency-key-header): docs/reference/idempotency.md.
  */
 import { z } from 'zod';
+import type { AnyEndpoint } from './endpoint.ts';
 import { ERRORS, type ErrorCode, type Refusal } from './errors.ts';
 
 /** The header of a request with a key, and the one of an answer that was kept. Lower case. */
@@ -52,17 +53,18 @@ export interface KeyedRequest {
   readonly content: string;
 }
 
-/**
- * What there is under a key: nothing, so that the request begins now; its answer; or why there is neither.
- * `unreadable`: the secret that sealed it is gone.
- */
-export type KeyState =
-  | { readonly kind: 'first'; readonly place: AnswerPlace }
+/** What there is under a key: its answer, or why there is none. `unreadable`: the secret that sealed it is gone. */
+export type FoundKey =
   | { readonly kind: 'answered'; readonly answer: KeptAnswer }
   | { readonly kind: 'running' | 'other_request' | 'unreadable' };
 
+/** The same, or nothing, so that the request begins now. */
+export type KeyState = { readonly kind: 'first'; readonly place: AnswerPlace } | FoundKey;
+
 /** The answers of all processes. */
 export interface KeptAnswers {
+  /** What there is under a key. Undefined when a request would begin with it; this one does not, and writes nothing. */
+  find(request: KeyedRequest): Promise<FoundKey | undefined>;
   begin(request: KeyedRequest): Promise<KeyState>;
   /** Says that the request still runs. */
   renew(place: AnswerPlace): Promise<void>;
@@ -72,8 +74,13 @@ export interface KeptAnswers {
   release(place: AnswerPlace): Promise<void>;
 }
 
-/** Whether a refusal is kept: not what was refused before any work, and not what may go well the next time. */
-export function isKept({ code, proof }: Refusal): boolean {
+/**
+ * Whether a refusal of an endpoint is kept: not what was refused before any work, and not what may go well the next
+ * time. No limit bounds how many removals are refused, so theirs would drive out the answers of changes.
+ */
+export function isKept({ rateLimit }: AnyEndpoint, { code, proof }: Refusal): boolean {
   const { status } = ERRORS[code];
-  return proof === undefined && status < 500 && status !== 401 && status !== 403 && status !== 429;
+  return (
+    rateLimit !== 'removal' && proof === undefined && status < 500 && status !== 401 && status !== 403 && status !== 429
+  );
 }

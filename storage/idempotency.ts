@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { derivedKeyring, type SharedSecret } from '../proto/auth/shared-secret.ts';
 import {
   type AnswerPlace,
+  type FoundKey,
   KEPT_SECONDS,
   type KeptAnswer,
   type KeptAnswers,
@@ -36,10 +37,24 @@ const keyRow = z.object({
   isRunning: z.boolean(),
 });
 
+type Keyring = ReturnType<typeof derivedKeyring>;
+
+/** A key whose process died, with what seals its answer. */
+interface Abandoned {
+  readonly kind: 'abandoned';
+  readonly id: number;
+  readonly claim: string;
+  readonly dataKey: KeyObject;
+}
+
 /** The answers in `db`; their keys are sealed with a key of `secret` (JWT_SECRET). */
 export function keptAnswers(db: Db, secret: SharedSecret): KeptAnswers {
   const keyring = derivedKeyring(secret, 'kept answers');
   return {
+    find: async (request) => {
+      const found = await find(db, keyring, request);
+      return found?.kind === 'abandoned' ? undefined : found;
+    },
     begin: (request) => begin(db, keyring, request),
     renew: async ({ id, claim }) => {
       await db.run(
@@ -75,13 +90,9 @@ export function purgeKeptAnswers(db: Queries): Promise<number> {
   return db.run(`delete from idempotency_keys where ${OLD}`);
 }
 
-async function begin(
-  db: Db,
-  keyring: ReturnType<typeof derivedKeyring>,
-  { userId, endpoint, key, content }: KeyedRequest,
-): Promise<KeyState> {
-  const keyHash = createHash('sha256').update(key).digest();
-  const context = `idempotency_keys/${userId}/${endpoint}/${keyHash.toString('hex')}/key`;
+async function begin(db: Db, keyring: Keyring, request: KeyedRequest): Promise<KeyState> {
+  const { userId, endpoint, content } = request;
+  const { keyHash, context } = namesOf(request);
   const [{ id: keyId, key: sealingKey }] = keyring;
   const dataKey = createSecretKey(randomBytes(32));
   const claim = randomUUID();
@@ -101,14 +112,30 @@ async function begin(
     await dropOldest(db, userId);
     return first(made, claim, dataKey);
   }
+  // When it went between the two statements, whoever asks again finds it free.
+  const found = (await find(db, keyring, request)) ?? ({ kind: 'running' } as const);
+  if (found.kind !== 'abandoned') return found;
+  // Its process died before anything was made.
+  const taken = await db.run(
+    `update idempotency_keys set claim = $3, running_until = ${RUNS}
+     where id = $1 and claim = $2 and answer is null and coalesce(running_until < now(), true)`,
+    [found.id, found.claim, claim],
+  );
+  return taken > 0 ? first(found.id, claim, found.dataKey) : { kind: 'running' };
+}
+
+/** What there is under a key whose day is not over. Writes nothing. */
+async function find(db: Queries, keyring: Keyring, request: KeyedRequest): Promise<FoundKey | Abandoned | undefined> {
+  const { userId, endpoint, content } = request;
+  const { keyHash, context } = namesOf(request);
   const row = await db.one(
     keyRow,
     `select ${columnsOf(keyRow, { isRunning: 'coalesce(running_until > now(), false)' })}
-     from idempotency_keys where user_id = $1 and endpoint = $2 and key_hash = $3`,
+     from idempotency_keys where user_id = $1 and endpoint = $2 and key_hash = $3
+       and not (${OLD} and coalesce(running_until < now(), true))`,
     [userId, endpoint, keyHash],
   );
-  // It went between the two statements: whoever asks again finds it free.
-  if (row === undefined) return { kind: 'running' };
+  if (row === undefined) return undefined;
   const named = keyring.find(({ id }) => id === row.keyId);
   const keyBytes = named && openedOrNone(named.key, context, row.sealedKey);
   if (keyBytes === undefined) return { kind: 'unreadable' };
@@ -119,13 +146,13 @@ async function begin(
     const text = open(opened, ANSWER_CONTEXT, row.answer).toString();
     return { kind: 'answered', answer: keptAnswerSchema.parse(JSON.parse(text)) };
   }
-  // Its process died before anything was made.
-  const taken = await db.run(
-    `update idempotency_keys set claim = $3, running_until = ${RUNS}
-     where id = $1 and claim = $2 and answer is null and coalesce(running_until < now(), true)`,
-    [row.id, row.claim, claim],
-  );
-  return taken > 0 ? first(row.id, claim, opened) : { kind: 'running' };
+  return { kind: 'abandoned', id: row.id, claim: row.claim, dataKey: opened };
+}
+
+/** What the database knows a key by, and the context of its seal. */
+function namesOf({ userId, endpoint, key }: KeyedRequest): { readonly keyHash: Buffer; readonly context: string } {
+  const keyHash = createHash('sha256').update(key).digest();
+  return { keyHash, context: `idempotency_keys/${userId}/${endpoint}/${keyHash.toString('hex')}/key` };
 }
 
 async function dropOldest(db: Db, userId: string): Promise<void> {

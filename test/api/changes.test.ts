@@ -157,7 +157,7 @@ test('300 changes within a minute are made; malformed and repeated ones do not c
     return {
       profile: (body: string) => send('PUT /api/settings/profile', body),
       /** Sent again and again with the same key. */
-      make: () => send('POST /api/tokens', JSON.stringify({ name: 'ci', scopes }), 'k'),
+      make: (key = 'k') => send('POST /api/tokens', JSON.stringify({ name: 'ci', scopes }), key),
     };
   };
   const scopes = { [`compute.${(await auth.enter('ann')).userId}.containers`]: ['read'] };
@@ -172,8 +172,17 @@ test('300 changes within a minute are made; malformed and repeated ones do not c
   assert.equal((await narrow.profile('{"display_name":"Ann"}')).status, 200);
   const late = await narrow.profile('{"display_name":"Ann"}');
   assert.deepEqual(late, { status: 429, code: 'too_many_changes', retryAfter: '100', isReplayed: false });
+  // A key changes nothing about that, and leaves no trace.
+  const begun = async () => {
+    const row = z.object({ rows: z.number(), last: z.number().nullable() });
+    const last = `pg_sequence_last_value(pg_get_serial_sequence('idempotency_keys', 'id'))`;
+    return auth.outside.one(row, `select count(*) as rows, ${last} as last from idempotency_keys`);
+  };
+  const before = await begun();
+  assert.deepEqual(only(await repeat(3, (index) => narrow.make(`new-${index}`))), [429]);
+  assert.deepEqual(await begun(), before);
   assert.equal((await narrow.profile('{"display')).status, 400);
-  assert.deepEqual(only(await repeat(2, narrow.make)), [200]);
+  assert.deepEqual(only(await repeat(2, () => narrow.make())), [200]);
 });
 
 test('an owner changes, stops, deletes and revokes at once while five of their tokens do their worst', async (t) => {
@@ -188,10 +197,15 @@ test('an owner changes, stops, deletes and revokes at once while five of their t
   const ann = await auth.enter('ann');
   const changes = changeLimit({ burst: 10, perSecond: 2 }, { now: Date.now });
   const ports = { auth: (await serve(auth, { changes })).port, compute: (await serve(compute, { changes })).port };
-  const send = async (token: string, request: `${string} ${string}`, body?: string) => {
+  const send = async (
+    token: string,
+    request: `${string} ${string}`,
+    body?: string,
+    more: Record<string, string> = {},
+  ) => {
     const [method = '', path = ''] = request.split(' ');
     const port = path.startsWith('/compute') ? ports.compute : ports.auth;
-    const headers = { authorization: `Bearer ${token}`, connection: 'close' };
+    const headers = { authorization: `Bearer ${token}`, connection: 'close', ...more };
     const init = { method, headers, ...(body === undefined ? {} : { body }) };
     const reply = await fetch(`http://127.0.0.1:${port}${path}`, init);
     await reply.text();
@@ -228,7 +242,15 @@ test('an owner changes, stops, deletes and revokes at once while five of their t
   const { token } = await auth.login('ann', PASSWORD);
   for (let i = 0; i < 5; i++)
     assert.equal(await send(token, 'PUT /api/settings/profile', JSON.stringify({ display_name: `Ann ${i}` })), 200);
-  assert.equal(await send(token, `POST /compute/containers/${id}/stop`), 200);
+  const stops = (key: string) =>
+    send(token, `POST /compute/containers/${id}/stop`, undefined, { 'idempotency-key': key });
+  assert.equal(await stops('a'), 200);
+  // No limit counts these, so none of them is kept.
+  await until(async () => (await compute.call(getContainer, ann, { params: { id } })).status === 'stopped', {
+    what: 'the container is stopped',
+  });
+  assert.deepEqual([await stops('b'), await stops('c'), await stops('a')], [409, 409, 200]);
+  assert.equal(await auth.outside.run(`select from idempotency_keys where endpoint = 'stopContainer'`), 1);
   assert.equal(await send(token, `DELETE /compute/containers/${id}`), 200);
   for (const one of tokens) assert.equal(await send(token, `DELETE /api/tokens/${one.id}`), 200);
   await Promise.all(worst);

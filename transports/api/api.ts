@@ -24,7 +24,7 @@ import { type ChangeLimit, NO_CHANGE_LIMIT } from './change-limit.ts';
 import type { ClientAddress } from './client-address.ts';
 import { isOwnPage } from './cors.ts';
 import { Endings } from './endings.ts';
-import { answerOnce, type KeptKey, keyOf } from './once.ts';
+import { answeredBefore, answerOnce, type KeptKey, keyOf } from './once.ts';
 import type { OpenStreams } from './open-streams.ts';
 import { check, readJson, readQuery } from './read.ts';
 import { jsonReply, refusalReply, withHeader } from './replies.ts';
@@ -204,9 +204,22 @@ async function onceReply(
   call: RequestCall,
   by: KeptKey,
 ): Promise<HttpReply> {
-  const { outcome, isReplayed } = await answerOnce({ ...by, log, endpoint, call }, (place) => {
-    call.place = place;
-    return changes.run(endpoint, call.caller, () => service.call(endpoint, call));
+  const options = { ...by, log, endpoint, call };
+  let isAdmitted = false;
+  // The limit comes first, so that what it refuses writes nothing. It holds up no answer that was given before.
+  const once = changes.run(endpoint, call.caller, async (repeats) => {
+    isAdmitted = true;
+    const answer = await answerOnce(options, (place) => {
+      call.place = place;
+      return service.call(endpoint, call);
+    });
+    if (answer.isReplayed) repeats();
+    return answer;
+  });
+  const { outcome, isReplayed } = await once.catch(async (error: unknown) => {
+    const before = isAdmitted ? undefined : await answeredBefore(options);
+    if (before === undefined) throw error;
+    return before;
   });
   const { name, status = 200 } = endpoint;
   const reply =

@@ -9,12 +9,15 @@ const REFUSALS = 5;
 
 /** What a process lets its callers change. All of its services share one. */
 export interface ChangeLimit {
-  /** Runs a call, which counts if it may have changed something. Rejects as it does, or refuses `too_many_changes`. */
-  run<T>(endpoint: AnyEndpoint, caller: Caller | undefined, work: () => Promise<T>): Promise<T>;
+  /**
+   * Runs a call, which counts if it may have changed something: not when `work` says that it only repeats an answer.
+   * Rejects as `work` does, or refuses `too_many_changes`.
+   */
+  run<T>(endpoint: AnyEndpoint, caller: Caller | undefined, work: (repeats: () => void) => Promise<T>): Promise<T>;
 }
 
 /** Without a limit. */
-export const NO_CHANGE_LIMIT: ChangeLimit = { run: (_endpoint, _caller, work) => work() };
+export const NO_CHANGE_LIMIT: ChangeLimit = { run: (_endpoint, _caller, work) => work(() => {}) };
 
 /**
  * Bounds what each user changes: every change is a row for ever in the audit trail, and work for others, so one account
@@ -25,7 +28,7 @@ export function changeLimit(pace: ChangePace, clock: Clock): ChangeLimit {
   const { burst, perSecond } = pace;
   const changes = new FairBuckets(pace, clock);
   const refusals = new FairBuckets({ burst: burst * REFUSALS, perSecond: perSecond * REFUSALS }, clock);
-  const counted = async <T>(caller: Caller, work: () => Promise<T>): Promise<T> => {
+  const counted = async <T>(caller: Caller, work: (repeats: () => void) => Promise<T>): Promise<T> => {
     const { bucket, client, others } = shareOf(caller);
     const refusal = refusals.take(bucket, client);
     if (refusal.waitMs > 0)
@@ -38,7 +41,10 @@ export function changeLimit(pace: ChangePace, clock: Clock): ChangeLimit {
     }
     let isRefused = false;
     try {
-      return await work();
+      return await work(() => {
+        change.giveBack();
+        refusal.giveBack();
+      });
     } catch (error) {
       // After a fault nobody knows what was changed.
       isRefused = error instanceof Refusal && ERRORS[error.code].status < 500;
@@ -49,7 +55,7 @@ export function changeLimit(pace: ChangePace, clock: Clock): ChangeLimit {
   };
   return {
     run: (endpoint, caller, work) =>
-      caller === undefined || !isRateLimited(endpoint) ? work() : counted(caller, work),
+      caller === undefined || !isRateLimited(endpoint) ? work(() => {}) : counted(caller, work),
   };
 }
 

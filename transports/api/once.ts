@@ -6,11 +6,13 @@ import type { AnyEndpoint, Call } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import {
   type AnswerPlace,
+  type FoundKey,
   isKept,
   KEY_HEADER,
   KEY_PATTERN,
   type KeptAnswer,
   type KeptAnswers,
+  type KeyedRequest,
   RUNNING_MS,
 } from '../../proto/kept-answers.ts';
 import type { HttpRequest } from '../../proto/ports/http.ts';
@@ -56,18 +58,36 @@ export async function answerOnce(
   options: OnceOptions,
   run: (place: AnswerPlace) => Promise<unknown>,
 ): Promise<OnceAnswer> {
-  const { kept, log, endpoint, call, key } = options;
+  const state = await looked(options, options.kept.begin(requestOf(options)));
+  if (state.kind !== 'first') return replayOf(state);
+  return { outcome: { value: await first(options, state.place, run) }, isReplayed: false };
+}
+
+/**
+ * The first answer under the key for a request that may not begin; undefined where there is none. Writes nothing.
+ * Rejects with Refusal as `answerOnce` does.
+ */
+export async function answeredBefore(options: OnceOptions): Promise<OnceAnswer | undefined> {
+  const found = await looked(options, options.kept.find(requestOf(options)));
+  return found === undefined ? undefined : replayOf(found);
+}
+
+function requestOf({ endpoint, call, key }: OnceOptions): KeyedRequest {
   if (call.caller === undefined) throw new Refusal('unauthorized');
   const { params, query, body } = call;
   const content = JSON.stringify([params, query, body]);
-  const request = { userId: call.caller.userId, endpoint: endpoint.name, key, content };
-  const state = await kept.begin(request).catch((cause: unknown) => {
+  return { userId: call.caller.userId, endpoint: endpoint.name, key, content };
+}
+
+function looked<T>({ log, call }: OnceOptions, state: Promise<T>): Promise<T> {
+  return state.catch((cause: unknown) => {
     log.warn({ requestId: call.requestId, err: cause }, 'a request with a key could not begin');
     throw new Refusal('unavailable', { cause });
   });
+}
+
+function replayOf(state: FoundKey): OnceAnswer {
   switch (state.kind) {
-    case 'first':
-      return { outcome: { value: await first(options, state.place, run) }, isReplayed: false };
     case 'answered':
       return { outcome: outcomeOf(state.answer), isReplayed: true };
     case 'running':
@@ -83,7 +103,7 @@ export async function answerOnce(
 
 /** Runs the first request under a key, and keeps its answer. */
 async function first(
-  { kept, log, call }: OnceOptions,
+  { kept, log, endpoint, call }: OnceOptions,
   place: AnswerPlace,
   run: (place: AnswerPlace) => Promise<unknown>,
 ): Promise<unknown> {
@@ -97,7 +117,7 @@ async function first(
     await note(kept.finish(place, { value }));
     return value;
   } catch (error) {
-    const isAnswer = error instanceof Refusal && isKept(error);
+    const isAnswer = error instanceof Refusal && isKept(endpoint, error);
     await note(isAnswer ? kept.finish(place, { refused: detailOf(error) }) : kept.release(place));
     throw error;
   } finally {
