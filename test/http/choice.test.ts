@@ -6,13 +6,13 @@ import { test } from 'node:test';
 import { listen, planAdapter } from '../../transports/http/index.ts';
 import { KNOWN_BUILDS, loadUws, readBuild, uwsBuild } from '../../transports/http/uws-library.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { skipUnless } from '../support/require.ts';
 import { tempDir } from '../support/temp.ts';
 
 failOnLeaks();
 
 const target = `${process.platform}_${process.arch}_${process.versions.modules}`;
-const skip = skipUnless(uwsBuild() !== undefined, 'uWebSockets.js has no binary for this machine');
+/** Declares a test where uWebSockets.js has a binary for this version of Node.js. */
+const testOfBuild = uwsBuild() === undefined ? () => undefined : test;
 const options = {
   ...{ host: '127.0.0.1', port: 0 },
   onRequest: () => ({ status: 200, headers: [] }),
@@ -25,33 +25,34 @@ test('auto is the own server where the installed build is known to fail the test
   assert.equal(server.adapter, 'own');
 });
 
-test('the installed build is in the list of those that may be loaded', { skip }, () => {
+testOfBuild('the installed build is in the list of those that may be loaded', () => {
   const build = uwsBuild();
   assert.equal(build?.known?.target, target);
   assert.equal(readBuild(build?.file ?? '', target).sha256, build?.sha256);
 });
 
-test('a binary that differs by a byte is not loaded: the own server takes its place, with a warning', {
-  skip,
-}, async (t) => {
-  const file = join(await tempDir(t), 'uws.node');
-  copyFileSync(uwsBuild()?.file ?? '', file);
-  writeFileSync(file, 'x', { flag: 'a' });
-  const build = readBuild(file, target);
-  assert.equal(build.known, undefined);
-  assert.equal(loadUws(build), undefined);
-  for (const choice of ['auto', 'uws'] as const) {
-    const plan = await planAdapter(choice, build);
-    assert.equal(plan.adapter, 'own');
-    assert.match(plan.warning ?? '', new RegExp(build.sha256));
-  }
-});
+testOfBuild(
+  'a binary that differs by a byte is not loaded: the own server takes its place, with a warning',
+  async (t) => {
+    const file = join(await tempDir(t), 'uws.node');
+    copyFileSync(uwsBuild()?.file ?? '', file);
+    writeFileSync(file, 'x', { flag: 'a' });
+    const build = readBuild(file, target);
+    assert.equal(build.known, undefined);
+    assert.equal(loadUws(build), undefined);
+    for (const choice of ['auto', 'uws'] as const) {
+      const plan = await planAdapter(choice, build);
+      assert.equal(plan.adapter, 'own');
+      assert.match(plan.warning ?? '', new RegExp(build.sha256));
+    }
+  },
+);
 
-test('a build for another machine is not known here', { skip }, () => {
+testOfBuild('a build for another machine is not known here', () => {
   assert.equal(readBuild(uwsBuild()?.file ?? '', 'linux_x64_1').known, undefined);
 });
 
-test('a build that nobody has tried is tried once, and taken only if it is strict', { skip }, async () => {
+testOfBuild('a build that nobody has tried is tried once, and taken only if it is strict', async () => {
   const build = uwsBuild();
   assert.ok(build?.known);
   const { conforms: _, ...known } = build.known;
@@ -62,13 +63,14 @@ test('a build that nobody has tried is tried once, and taken only if it is stric
   assert.equal((await planAdapter('auto', untried)).fails, plan.fails);
 });
 
-test('asked for by name, uWebSockets.js serves where its build is known and loads; else that is said', {
-  skip,
-}, async () => {
-  // A build may want a newer C library than this machine has.
-  if (loadUws() !== undefined) assert.equal((await planAdapter('uws')).adapter, 'uws');
-  else await assert.rejects(planAdapter('uws'), { code: 'adapter_unavailable', message: /does not load/ });
-});
+testOfBuild(
+  'asked for by name, uWebSockets.js serves where its build is known and loads; else that is said',
+  async () => {
+    // A build may want a newer C library than this machine has.
+    if (loadUws() !== undefined) assert.equal((await planAdapter('uws')).adapter, 'uws');
+    else await assert.rejects(planAdapter('uws'), { code: 'adapter_unavailable', message: /does not load/ });
+  },
+);
 
 test('the list names a build of each platform once', () => {
   const names = [...KNOWN_BUILDS.values()].map(({ version, target: of }) => `${version} ${of}`);

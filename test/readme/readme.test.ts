@@ -125,5 +125,5 @@ test('the blocks, from npm start to the host name of a container, work as they s
   for (const word of ['api-token create', '/api/tokens']) assert.match(output(word), /svc_/);
   assert.match(output('.compute.troupe.localhost'), /hello/, 'the container answers at its host name');
   assert.match(output('# the page of the guide'), /^hello$/m);
-  assert.match(output('troupe users list'), /^admin .* active {2}no limit$/m);
+  assert.match(output('troupe users list'), /^admin .* active {2}no limit {2}/m);
 });
