@@ -27,7 +27,7 @@ import {
   RECHECK_MS,
   RECHECK_UNPROVEN_MS,
 } from './check-rules.ts';
-import { failureOf, noticeOf, type HostnameProof, settle } from './claims.ts';
+import { failureOf, type HostnameProof, noticeOf, settle } from './claims.ts';
 import type { NetworkDeps } from './deps.ts';
 import { verifyName } from './hostname-rules.ts';
 import type { WriteRight } from './placed.ts';
