@@ -3,7 +3,6 @@
  * (draft-ietf-httpapi-idempotency-key-header): docs/reference/idempotency.md.
  */
 import { z } from 'zod';
-import type { AnyEndpoint } from './endpoint.ts';
 import { ERRORS, type ErrorCode, type Refusal } from './errors.ts';
 
 /** The header of a request with a key, and the one of an answer that was kept. Lower case. */
@@ -78,7 +77,7 @@ export interface KeptAnswers {
  * Whether a refusal of an endpoint is kept: not what was refused before any work, and not what may go well the next
  * time. No limit bounds how many removals are refused, so theirs would drive out the answers of changes.
  */
-export function isKept({ rateLimit }: AnyEndpoint, { code, proof }: Refusal): boolean {
+export function isKept({ rateLimit }: { readonly rateLimit?: string | undefined }, { code, proof }: Refusal): boolean {
   const { status } = ERRORS[code];
   return (
     rateLimit !== 'removal' && proof === undefined && status < 500 && status !== 401 && status !== 403 && status !== 429

@@ -106,7 +106,7 @@ export async function endSessions(tx: Tx, userId: string): Promise<number> {
 interface EndedOthers {
   /** How many sessions were known of. */
   readonly sessions: number;
-  /** Whether it ended nothing known: no session, no password link, and the one that asks had ended all others before. */
+  /** Whether it ended no session and no password link, and the one that asks had ended all others before. */
   readonly isRepeated: boolean;
 }
 
