@@ -62,7 +62,7 @@ describe('the code of the guide', () => {
   test('in Node', async (t) => {
     const code = `${await block('js')}
       let text = '';
-      for await (const chunk of process.stdin) text += chunk;
+      for await (const chunk of process.stdin.setEncoding('utf8')) text += chunk;
       const { secret, requests } = JSON.parse(text);
       console.log(JSON.stringify(requests.map(({ headers, body }) => isFromPlatform(headers, body, secret))));`;
     await run(t, process.execPath, 'verify.mjs', code);
