@@ -37,7 +37,7 @@ const keyRow = z.object({
   isRunning: z.boolean(),
 });
 
-type Keyring = ReturnType<typeof derivedKeyring>;
+type AnswerKeyring = ReturnType<typeof derivedKeyring>;
 
 /** A key whose process died, with what seals its answer. */
 interface Abandoned {
@@ -90,7 +90,7 @@ export function purgeKeptAnswers(db: Queries): Promise<number> {
   return db.run(`delete from idempotency_keys where ${OLD}`);
 }
 
-async function begin(db: Db, keyring: Keyring, request: KeyedRequest): Promise<KeyState> {
+async function begin(db: Db, keyring: AnswerKeyring, request: KeyedRequest): Promise<KeyState> {
   const { userId, endpoint, content } = request;
   const { keyHash, context } = namesOf(request);
   const [{ id: keyId, key: sealingKey }] = keyring;
@@ -125,7 +125,11 @@ async function begin(db: Db, keyring: Keyring, request: KeyedRequest): Promise<K
 }
 
 /** What there is under a key whose day is not over. Writes nothing. */
-async function find(db: Queries, keyring: Keyring, request: KeyedRequest): Promise<FoundKey | Abandoned | undefined> {
+async function find(
+  db: Queries,
+  keyring: AnswerKeyring,
+  request: KeyedRequest,
+): Promise<FoundKey | Abandoned | undefined> {
   const { userId, endpoint, content } = request;
   const { keyHash, context } = namesOf(request);
   const row = await db.one(
