@@ -95,6 +95,7 @@ export async function replaceManagedRoutes(db: Db, routes: readonly NewRoute[]):
       `insert into static_routes (host, path_prefix, target, strip_prefix, priority, managed)
        select host, path_prefix, target, strip_prefix, priority, true from ${GIVEN}
        where not exists (select from static_routes r where ${SAME_PLACE})
+       order by host, path_prefix, priority
        on conflict (host, path_prefix, priority) do nothing`,
       rows,
     );

@@ -65,8 +65,10 @@ describe('the main process of the base image', {
     await says(/sshd\n/);
     await until(async () => (await state()) === 'none');
     const exit = once(init, 'exit');
-    const children = await readFile(`/proc/${init.pid}/task/${init.pid}/children`, 'utf8');
-    process.kill(Number(children.trim()), 'SIGKILL');
+    // A command with which it wrote its state down may still be beside the SSH server.
+    const children = async () => await readFile(`/proc/${init.pid}/task/${init.pid}/children`, 'utf8');
+    const server = await until(async () => /^\s*(\d+)\s*$/.exec(await children())?.[1], { what: 'one child' });
+    process.kill(Number(server), 'SIGKILL');
     assert.deepEqual(await exit, [1, null]);
   });
 
