@@ -1,6 +1,7 @@
 /**
  * Runs test files in lanes: processes that take one file after another from a queue (lane.mjs). A lane ends when the queue is empty, when
- * it has grown too large, and after a file that needs a process of its own.
+ * it has grown too large, and after a file that needs a process of its own. Most of the time a file waits for an engine, a browser or a
+ * deadline: so lanes are added while the processors have nothing to do, and end while they have too much.
  */
 import { fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -8,19 +9,22 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { watchProcesses } from './processes.mjs';
+import { watchProcessors } from './processor.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 /** A lane that has more than this in memory takes no other file, bytes. */
 const LARGEST_LANE = 1.5 * 2 ** 30;
 /** How long a lane may take to end once it has nothing to do. */
 const END_MS = 10_000;
+/** With more than this share of the processors idle a lane is added, with less than that one ends after its file. */
+const IDLE = { add: 0.25, end: 0.05 };
 /** Of what a file prints, the last characters are shown when it failed. */
 const OUTPUT_KEPT = 16_000;
 
 /**
  * Runs `files`, each `{ file, alone }`: the built file's absolute path, and whether it has a process of its own.
  *
- * `lanes`: how many at the same time. `env`: the environment. `nodeFlags`: more flags of Node. `fileTimeoutMs`: how long a file may take
+ * `lanes`: `{ least, most }` at the same time. `env`: the environment. `nodeFlags`: more flags of Node. `fileTimeoutMs`: how long a file may take
  * before its lane is killed. `mayBegin()`: whether another file may begin; those for which it is false are not run. `onFile(result)` gets each result
  * as it comes. `signal` ends all.
  *
@@ -35,12 +39,35 @@ export async function runInLanes(files, options) {
     results.push(result);
     options.onFile(result);
   };
+  const { least, most } = options.lanes;
+  const processors = watchProcessors();
+  let open = 0;
+  const mayContinue = () => queue.length > 0 && options.mayBegin() && !options.signal.aborted;
+  /** Whether a lane that has ended a file takes another one. */
+  const mayTake = () => mayContinue() && (open <= least || (processors.idle() ?? 1) > IDLE.end);
+  const failures = [];
   const work = async () => {
-    while (queue.length > 0 && options.mayBegin() && !options.signal.aborted) {
-      await useLane(queue, options, done, left);
+    open++;
+    try {
+      while (mayTake()) await useLane(queue, { ...options, mayTake }, done, left);
+    } catch (error) {
+      failures.push(error);
+      queue.length = 0;
+    } finally {
+      open--;
     }
   };
-  await Promise.all(Array.from({ length: Math.min(options.lanes, files.length) }, work));
+  const works = Array.from({ length: Math.min(least, files.length) }, work);
+  const addition = setInterval(() => {
+    if (open < most && mayContinue() && (processors.idle() ?? 0) > IDLE.add) works.push(work());
+  }, processors.everyMs);
+  try {
+    for (const each of works) await each; // Those that are added meanwhile, too.
+  } finally {
+    clearInterval(addition);
+    processors.stop();
+  }
+  if (failures.length > 0) throw failures[0];
   return { results, left, notRun: queue.map(({ file }) => file) };
 }
 
@@ -66,7 +93,7 @@ async function useLane(queue, options, done, left) {
   try {
     let next = await lane.isReady;
     if (!next && !options.signal.aborted) throw new Error(`a process for tests did not start:\n${lane.output()}`);
-    while (next && queue.length > 0 && options.mayBegin() && !options.signal.aborted) {
+    while (next && queue.length > 0 && (next === 'unused' || options.mayTake()) && !options.signal.aborted) {
       // A file that needs a process of its own has the next one when this one was used.
       if (queue[0].alone && next !== 'unused') break;
       const { file, alone } = queue.shift();

@@ -17,12 +17,13 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { collectCoverage, reportCoverage } from './coverage.mjs';
 import { runInLanes } from './lanes.mjs';
-import { conclude, hasFailed, printFile, printSlowest } from './report.mjs';
+import { conclude, hasFailed, printFile, printSlowest, writeTimes } from './report.mjs';
 import { startSharedParts } from './shared-parts.mjs';
 import { sortTests, TURN_DAYS, turnOf } from './tiers.mjs';
 
-/** One more than there are processors: about half of the time, a file waits for an engine, a broker or a deadline. */
-const LANES = availableParallelism() + 1;
+/** Lanes at the same time. Each takes up to 1.5 GB. */
+const LANES = { least: availableParallelism() + 1, most: 5 * availableParallelism() };
+const ONE = { least: 1, most: 1 };
 /** Of a machine that is half as fast as common ones. */
 const FILE_TIMEOUT_MS = { quick: 120_000, standard: 600_000, turn: 720_000, all: 1_200_000 };
 const MAX_REPEATED = 12;
@@ -55,7 +56,9 @@ async function main(args) {
       list: { type: 'boolean', default: false },
       /** Only answers, by its exit code, whether the files need a Kubernetes cluster. */
       'needs-cluster': { type: 'boolean', default: false },
-      lanes: { type: 'string', default: String(LANES) },
+      lanes: { type: 'string' },
+      /** A file that gets a line for each test file: its time and its time of a processor, in ms, and its path, apart by tabs. */
+      report: { type: 'string' },
       /** For `turn`: for how many more seconds files begin. */
       seconds: { type: 'string', default: '900' },
     },
@@ -72,7 +75,9 @@ async function main(args) {
     for (const note of plan.notes) print(note);
     return 0;
   }
-  return runPlan({ ...plan, lanes: Number(values.lanes) }, nodeFlags);
+  const asked = values.lanes === undefined ? undefined : Number(values.lanes);
+  const lanes = asked === undefined ? LANES : { least: asked, most: asked };
+  return runPlan({ ...plan, lanes, report: values.report }, nodeFlags);
 }
 
 /** What to run: `files`, `tier`, whether it is a `whole` tier, `mayBegin()`, and `notes` for the end. */
@@ -124,12 +129,13 @@ async function runPlan(plan, nodeFlags) {
     // The nodes of a cluster mostly wait: those tests run beside the others. One cluster is enough for a machine.
     const runs = await Promise.all([
       runInLanes(asked(beside), options),
-      runOnCluster(asked(onCluster), { ...options, lanes: 1 }, plan, problems),
+      runOnCluster(asked(onCluster), { ...options, lanes: ONE }, plan, problems),
     ]);
     const results = runs.flatMap((run) => run.results);
     problems.push(...runs.flatMap((run) => run.left));
     const repeated = whole ? await repeat(results, options, problems) : [];
     if (whole && results.length > FEW_FILES) printSlowest(results, sourceOf);
+    if (plan.report !== undefined) writeTimes(plan.report, results, sourceOf);
     if (plan.later !== undefined)
       notes.push(
         ...withoutTurn(
@@ -177,7 +183,7 @@ async function repeat(results, options, problems) {
   if (failed.length === 0 || failed.length > MAX_REPEATED || interrupted.signal.aborted) return [];
   print(`\nonce more, each alone: ${failed.map(({ file }) => relative(root, file)).join(', ')}`);
   const files = failed.map(({ file }) => ({ file, alone: true }));
-  const again = await runInLanes(files, { ...options, lanes: 1, mayBegin: () => true });
+  const again = await runInLanes(files, { ...options, lanes: ONE, mayBegin: () => true });
   problems.push(...again.left);
   return again.results;
 }

@@ -14,7 +14,7 @@ export function watchProcesses(root, marker) {
   /** Descendants that were seen, by process id and start time, since ids are used again. */
   const seen = new Map([[root, startOf(root)]]);
   const look = () => {
-    const all = list();
+    const all = listLately();
     const starts = new Map(all.map(({ pid, start }) => [pid, start]));
     const isOurs = (pid) => seen.has(pid) && seen.get(pid) === starts.get(pid);
     for (let found = true; found; ) {
@@ -46,6 +46,13 @@ function list() {
   return entries()
     .map((pid) => statOf(pid))
     .filter((stat) => stat !== undefined && stat.state !== 'Z' && stat.state !== 'X');
+}
+
+/** The same, as it was at most half a look ago: many lanes look, and each would read all of /proc. */
+let lately = { at: Number.NEGATIVE_INFINITY, all: [] };
+function listLately() {
+  if (performance.now() - lately.at > LOOK_EVERY_MS / 2) lately = { at: performance.now(), all: list() };
+  return lately.all;
 }
 
 function entries() {

@@ -1,4 +1,5 @@
 /** What a run of tests prints. */
+import { writeFileSync } from 'node:fs';
 
 const SLOWEST_SHOWN = 20;
 
@@ -39,6 +40,12 @@ export function printSlowest(results, sourceOf) {
   }
   const sum = results.reduce((total, { processorMs }) => total + processorMs, 0);
   print(`all: ${seconds(sum)} of a processor, without shared parts`);
+}
+
+/** Writes each file's times into `file`: ms, ms of a processor, path. */
+export function writeTimes(file, results, sourceOf) {
+  const rows = results.map((result) => [result.ms, result.processorMs].map(Math.round).concat(sourceOf(result.file)));
+  writeFileSync(file, rows.map((row) => `${row.join('\t')}\n`).join(''));
 }
 
 /** Prints the end of a run. Returns the exit code. The last line is the one that machines read. */

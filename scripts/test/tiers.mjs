@@ -12,6 +12,15 @@ const CLUSTER_DAYS = 2;
 
 /** A file that imports this has a process of its own. */
 const OWN_PROCESS = 'dist/test/support/own-process.js';
+/** A file that imports one of these starts platforms, containers or a browser: it takes minutes, so it begins first. */
+const TAKES_LONG = [
+  'dist/test/support/cluster/platform.js',
+  'dist/test/support/cluster/setup.js',
+  'dist/test/support/engine/docker-client.js',
+  'dist/test/support/engine/docker-under-test.js',
+  'dist/test/support/readme/machine.js',
+  'dist/test/support/web/served-console.js',
+];
 /** A file that imports this needs the programs of a Kubernetes cluster. */
 const CLUSTER_PROGRAMS = 'dist/test/support/kubernetes/programs.js';
 
@@ -37,6 +46,7 @@ export async function sortTests(root) {
     else if (quick.has(source)) tiers.quick.push(test);
     else tiers.standard.push(test);
   }
+  tiers.standard.sort((a, b) => Number(takesLong(b)) - Number(takesLong(a)));
   return tiers;
 }
 
@@ -58,6 +68,10 @@ export function turnOf(rest, day, changed) {
   const turn = ranked.filter(({ rank }) => rank < NEVER).sort((a, b) => a.rank - b.rank);
   const later = ranked.filter(({ daysLeft }) => daysLeft > 0);
   return { turn: turn.map(({ test }) => test), later: later.map(({ test, daysLeft }) => ({ ...test, daysLeft })) };
+}
+
+function takesLong({ distances }) {
+  return TAKES_LONG.some((file) => distances.has(file));
 }
 
 function hashOf(text) {

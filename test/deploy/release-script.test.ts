@@ -257,13 +257,16 @@ describe('a release of an app', {
 
   test('runs its release command alone, and not beside a switch', async (t) => {
     const { send, begin, run, at } = await machine(t);
-    const first = await send({ 'app.pl': app('x') }, { release: `touch ${at('runs')}\nexec sleep 60` });
+    const first = await send({ 'app.pl': app('x') }, { release: `echo $$ > ${at('runs')}\nexec sleep 60` });
     const second = await send({ 'app.pl': app('y') }, { release: 'true' });
     const running = begin('/bin/sh', [at('home', 'release.sh'), 'release', first.dir]);
-    await until(() => existsSync(at('runs')), { what: 'the release command runs' });
+    const pid = await until(async () => Number(await readFile(at('runs'), 'utf8').catch(() => '')), {
+      what: 'the release command runs',
+    });
     for (const step of ['release', 'activate'])
       assert.match((await run([step, second.dir])).out, /Another release is being switched to/);
     running.kill('SIGTERM');
+    process.kill(pid, 'SIGKILL');
   });
 
   test('gets the files that are new, and keeps those that are not', async (t) => {

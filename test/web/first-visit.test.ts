@@ -119,6 +119,7 @@ describe('the console in a browser', {
     const tabs = [page];
     for (let n = 1; n < 6; n++) tabs.push(await page.context().newPage());
     for (const tab of tabs) {
+      await tab.goto('about:blank'); // What the page before opens belongs to that.
       tab.on('websocket', () => sockets++);
       await tab.goto(`${origin}/containers`);
       await tab.getByText('Live', { exact: true }).waitFor();
