@@ -26,6 +26,10 @@ const BEGINNINGS = [
   { name: 'commands', modules: ['cmd/main.ts'] },
   { name: 'client', modules: ['cmd/client/own-place.ts', 'cmd/client/failure.ts', 'cmd/client/containers.ts'] },
   { name: 'operator', modules: ['cmd/cli/operator-commands.ts'] },
+  {
+    name: 'database',
+    modules: ['audit', 'containers', 'database', 'nodes', 'users', 'user-limits'].map((name) => `cmd/cli/${name}.ts`),
+  },
   { name: 'up', modules: ['cmd/cli/up.ts'] },
   { name: 'server', modules: ['cmd/cli/up-platform.ts', 'cmd/node/run-alone.ts', 'cmd/node/gateway-command.ts'] },
 ];
