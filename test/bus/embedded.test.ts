@@ -11,7 +11,7 @@ import { embeddedBus } from '../../transports/bus/embedded.ts';
 import { type BusBench, busContract } from '../support/bus/conformance.ts';
 import { type TestDatabase, testDatabase } from '../support/database/database.ts';
 import { silentLog } from '../support/log.ts';
-import { supportFile } from '../support/project.ts';
+import { supportProgram } from '../support/project.ts';
 import { until } from '../support/until.ts';
 
 /** Buses that each have a pool of their own, as processes would. */
@@ -64,8 +64,7 @@ suite('embedded bus and its store', () => {
   });
 
   const startChild = (name: string, mode: string) => {
-    const path = supportFile('bus/consumer-process');
-    const child = spawn(process.execPath, ['--import', 'tsx', path, database.url, name, mode], {
+    const child = spawn(process.execPath, [...supportProgram('bus/consumer-process'), database.url, name, mode], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     children.push(child);

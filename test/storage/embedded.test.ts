@@ -9,8 +9,9 @@ import { z } from 'zod';
 import { type Db, openDb, StorageError } from '../../storage/db.ts';
 import { isRunning, runsIn } from '../../storage/embedded/processes.ts';
 import { EmbeddedError, type EmbeddedServer, startEmbedded } from '../../storage/embedded/server.ts';
+import { useDataFor } from '../support/cluster/prepared-data.ts';
 import { silentLog } from '../support/log.ts';
-import { supportFile } from '../support/project.ts';
+import { supportProgram } from '../support/project.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
@@ -21,8 +22,15 @@ async function postmasterPid(dataDir: string): Promise<number> {
   return Number(text.split('\n')[0]);
 }
 
-/** Ends whatever server a test left in the folder, before the folder goes. */
+/** A folder with a database that was made before. Ends whatever server a test left in it, before the folder goes. */
 async function dataDirectory(t: TestContext): Promise<string> {
+  const dataDir = await emptyDirectory(t);
+  await useDataFor(dataDir, {});
+  return dataDir;
+}
+
+/** The same, without a database. */
+async function emptyDirectory(t: TestContext): Promise<string> {
   const dataDir = join(await tempDir({ after: (end) => after(end) }), 'data');
   t.after(async () => {
     const pid = await postmasterPid(dataDir);
@@ -53,8 +61,8 @@ function refused(code: EmbeddedError['code'], text: RegExp): (error: unknown) =>
 }
 
 async function startChild(t: TestContext, dataDir: string): Promise<{ child: ChildProcess; owner: boolean }> {
-  const path = supportFile('database/embedded-process');
-  const child = spawn(process.execPath, ['--import', 'tsx', path, dataDir], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const program = [...supportProgram('database/embedded-process'), dataDir];
+  const child = spawn(process.execPath, program, { stdio: ['pipe', 'pipe', 'inherit'] });
   t.after(() => child.kill('SIGKILL'));
   assert.ok(child.stdout);
   const lines = createInterface(child.stdout);
@@ -66,7 +74,7 @@ async function startChild(t: TestContext, dataDir: string): Promise<{ child: Chi
 }
 
 test('starts, keeps data over a stop, listens only on a private socket, with fsync', async (t) => {
-  const dataDir = await dataDirectory(t);
+  const dataDir = await emptyDirectory(t);
   const lines: string[] = [];
   const first = await startEmbedded({ dataDir, log: silentLog, onProgress: (line) => lines.push(line) });
   assert.ok(lines.length > 0 && first.owner);
@@ -101,7 +109,7 @@ test('starts, keeps data over a stop, listens only on a private socket, with fsy
 });
 
 test('of two starters at once one owns the server and the other attaches', async (t) => {
-  const dataDir = await dataDirectory(t);
+  const dataDir = await emptyDirectory(t);
   const servers = await Promise.all([start(dataDir), start(dataDir), start(dataDir)]);
   assert.deepEqual(servers.map(({ owner }) => owner).sort(), [false, false, true]);
   await Promise.all(servers.map((server) => withDb(server, (db) => db.ping())));
@@ -245,7 +253,7 @@ test('a pid file that names a stranger does not stop the start', async (t) => {
 });
 
 test('a half-made database is made again', async (t) => {
-  const dataDir = await dataDirectory(t);
+  const dataDir = await emptyDirectory(t);
   const leftover = join(dataDir, 'postgres.init-999999999-x');
   await mkdir(join(leftover, 'base'), { recursive: true });
   await mkdir(join(dataDir, 'postgres', 'base'), { recursive: true });
@@ -277,7 +285,7 @@ test('a server that does not start says why', async (t) => {
 });
 
 test('a long path moves the socket to a short one', async (t) => {
-  const dataDir = join(await dataDirectory(t), 'x'.repeat(60), 'y'.repeat(60));
+  const dataDir = join(await emptyDirectory(t), 'x'.repeat(60), 'y'.repeat(60));
   t.after(async () => {
     const pid = await postmasterPid(dataDir);
     if (isRunning(pid)) process.kill(pid, 'SIGQUIT');

@@ -16,7 +16,7 @@ import { describeSchema } from '../support/database/describe-schema.ts';
 import { contents, makeOldDatabase, OLD_MAJOR } from '../support/database/old-database.ts';
 import { silentLog } from '../support/log.ts';
 import { mountSkip, mountSmall } from '../support/monitor/small-disk.ts';
-import { supportFile } from '../support/project.ts';
+import { supportProgram } from '../support/project.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
@@ -203,8 +203,7 @@ interface Child {
 }
 
 async function startProcess(t: TestContext, dataDir: string, args: readonly string[] = []): Promise<Child> {
-  const path = supportFile('database/embedded-process');
-  const child = spawn(process.execPath, ['--import', 'tsx', path, dataDir, ...args], {
+  const child = spawn(process.execPath, [...supportProgram('database/embedded-process'), dataDir, ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   t.after(() => child.kill('SIGKILL'));

@@ -11,6 +11,12 @@ export function supportFile(name: string): string {
   return fileURLToPath(new URL(`./${name}${extname(import.meta.url)}`, import.meta.url));
 }
 
+/** Arguments of node that run a file of test/support as a program. */
+export function supportProgram(name: string): readonly string[] {
+  const file = supportFile(name);
+  return file.endsWith('.ts') ? ['--import', 'tsx', file] : [file];
+}
+
 /** Arguments of node that load a file of test/support/preload into a process under test. */
 export function preloaded(name: string): readonly string[] {
   return ['--import', pathToFileURL(supportFile(`preload/${name}`)).href];
