@@ -40,6 +40,7 @@ export function start(options: SystemOptions = {}): SystemRef {
     random: options.random?.bind(options) ?? (() => Math.random()),
     tracer,
     freezesMessages: options.freezeMessages === true,
+    pace: atLeast(1, options.pace ?? 1, 'pace'),
   });
   core.messageType = options.messageType?.bind(options);
   core.onIllegalFlags = options.onIllegalFlags?.bind(options);

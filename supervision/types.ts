@@ -174,6 +174,11 @@ export interface SystemOptions {
    * changes what it has sent or got throws a TypeError. Not of signals (`watch`, `after`). Default: false.
    */
   readonly freezeMessages?: boolean;
+  /**
+   * For tests: `after`, `every`, and the pauses before an actor or an entity starts again, are so many times shorter.
+   * Deadlines are not. Default 1.
+   */
+  readonly pace?: number;
   /** All times of the system are on it. Default: those of the process. */
   readonly clock?: SystemClock;
   /** At least 0 and below 1. Default: Math.random. */

@@ -26,6 +26,11 @@ export interface ComputeDeps {
   readonly tokens: TokenWatch;
   /** How long a shell waits for a client that lost its connection. Default 30 s. */
   readonly lingerMs?: number;
+  /**
+   * How long gateways may take to hear that a container is restarted, and what they had begun to arrive there, ms.
+   * Default 1000.
+   */
+  readonly unheardMs?: number;
   /** Largest file or archive that is transferred. Default 1024. */
   readonly filesMaxMb?: number;
   /** What users may have for whom the operator set nothing. */

@@ -50,7 +50,10 @@ interface Overseer {
 }
 
 /** What a system is made of. */
-type SystemParts = Pick<SystemCore, 'name' | 'log' | 'letters' | 'queue' | 'random' | 'tracer' | 'freezesMessages'>;
+type SystemParts = Pick<
+  SystemCore,
+  'name' | 'log' | 'letters' | 'queue' | 'random' | 'tracer' | 'freezesMessages' | 'pace'
+>;
 
 /** What all actors of a system share. */
 export class SystemCore {
@@ -66,6 +69,8 @@ export class SystemCore {
   onIllegalFlags: ((problem: string) => void) | undefined = undefined;
   /** Whether actors get messages that nobody can change. */
   readonly freezesMessages: boolean;
+  /** By what the pauses of actors are divided. */
+  readonly pace: number;
   /** Whether all of its actors are of the class `Cell` itself. */
   readonly hasPlainCells: boolean;
   /** Called for a supervisor at the top that had too many restarts. */
@@ -92,6 +97,7 @@ export class SystemCore {
     this.random = parts.random;
     this.tracer = parts.tracer;
     this.freezesMessages = parts.freezesMessages;
+    this.pace = parts.pace;
     this.hasPlainCells = parts.tracer === undefined && !parts.freezesMessages;
     this.plain = this.kindOf('actor');
   }

@@ -131,7 +131,7 @@ export function advanceReset(cell: Cell, untold: Cell[]): void {
     cell.state = undefined;
     initialise(cell);
   };
-  parts.pause = new Timer(cell.kind.queue.clock, begin, delay);
+  parts.pause = new Timer(cell.kind.queue.clock, begin, delay / cell.kind.system.pace);
 }
 
 /** The error that is escalated when an actor had too many restarts. */

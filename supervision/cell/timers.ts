@@ -18,7 +18,7 @@ export function after(cell: Cell, ms: number, msg: unknown): Cancel {
       timers.delete(timer);
       notify(cell, msg);
     },
-    ms,
+    ms / cell.kind.system.pace,
   );
   return owned(timers, timer);
 }
@@ -37,7 +37,7 @@ export function every(cell: Cell, ms: number, msg: unknown): Cancel {
     // Not by `deliver`: a beat belongs to no trace, least of all for ever to that of whoever set it.
     cell.post(msg, queue.ms);
   };
-  return owned(timersOf(cell), new Timer(cell.kind.queue.clock, beat, ms, true));
+  return owned(timersOf(cell), new Timer(cell.kind.queue.clock, beat, ms / cell.kind.system.pace, true));
 }
 
 function owned(timers: Set<Timer>, timer: Timer): Cancel {

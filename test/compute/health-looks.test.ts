@@ -47,6 +47,8 @@ describe('a look at the health of a container', () => {
       command.exit(0);
     };
     const compute = await openCompute(t, { engine: images({ onRun }) });
+    // So that the first look is after the grace.
+    compute.clock.advance(1000);
     const id = await compute.running(ann, { image: ONE, health: { ...tcp, grace: 1 } });
     await becomes(compute, id, 'healthy');
     await change(compute, id, { image: BROKEN });
@@ -95,6 +97,8 @@ describe('a look at the health of a container', () => {
     });
     // So that the first look is after the grace.
     compute.clock.advance(60_000);
+    const { timeout } = AbortSignal;
+    t.mock.method(AbortSignal, 'timeout', (ms: number) => timeout.call(AbortSignal, ms === 10_000 ? 100 : ms));
     const id = await compute.running(ann, { image: ONE, health: { command: ['true'], grace: 1 } });
     assert.equal(
       (await becomes(compute, id, 'unhealthy')).health_reason,

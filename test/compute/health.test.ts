@@ -11,6 +11,7 @@ import type { MemoryEngine, MemoryEngineOptions } from '../support/engine/memory
 import { failOnLeaks } from '../support/leaks.ts';
 import { callFrom, refused, someone } from '../support/service/calls.ts';
 import { type ComputeUnderTest, openCompute, REGISTRY } from '../support/service/compute.ts';
+import type { Cleanup } from '../support/temp.ts';
 import { turns, until } from '../support/until.ts';
 
 failOnLeaks();
@@ -62,6 +63,13 @@ const images = (more: MemoryEngineOptions = {}): { engine: MemoryEngineOptions }
     ...more,
   },
 });
+
+/** Whose first look at a container that has the shortest grace is after it. */
+async function openImpatient(t: Cleanup): Promise<ComputeUnderTest> {
+  const compute = await openCompute(t, images());
+  compute.clock.advance(1000);
+  return compute;
+}
 
 const change = (compute: ComputeUnderTest, id: string, body: object) =>
   compute.call(updateContainer, ann, { params: { id }, body });
@@ -271,7 +279,7 @@ describe('health', () => {
 
 describe('the way back', () => {
   test('from an image that does not become healthy leads to the former one, with its settings', async (t) => {
-    const compute = await openCompute(t, images());
+    const compute = await openImpatient(t);
     const id = await compute.running(ann, { image: ONE, env: { A: '1' }, secrets: { S: 'old' }, health: brief });
     await becomes(compute, id, 'healthy');
     compute.engine.files(id)?.set('/root/kept', 'x');
@@ -298,7 +306,7 @@ describe('the way back', () => {
   });
 
   test('is taken after five crashes, and when the image cannot be started', async (t) => {
-    const compute = await openCompute(t, images());
+    const compute = await openImpatient(t);
     const id = await compute.running(ann, { image: ONE, health: brief });
     await becomes(compute, id, 'healthy');
     await change(compute, id, { image: CRASHING });
@@ -317,7 +325,7 @@ describe('the way back', () => {
   });
 
   test('from settings keeps the image and the files, and is not taken for secrets alone', async (t) => {
-    const compute = await openCompute(t, images());
+    const compute = await openImpatient(t);
     const id = await compute.running(ann, { image: ONE, health: brief });
     await becomes(compute, id, 'healthy');
     compute.engine.files(id)?.set('/opt/file', 'x');
@@ -352,7 +360,7 @@ describe('the way back', () => {
   });
 
   test('is not there without a check: the container stays as it was changed', async (t) => {
-    const compute = await openCompute(t, images());
+    const compute = await openImpatient(t);
     const id = await compute.running(ann, { image: ONE, health: brief });
     await becomes(compute, id, 'healthy');
     compute.engine.fail('start', new EngineError('refused', 'There is no such program.'));

@@ -138,7 +138,7 @@ describe('a container that cannot be started', () => {
   });
 
   test('fails after ten minutes when nothing in it ever answers, and is stopped', async (t) => {
-    const compute = await openCompute(t, { engine: { onStart: () => {} } });
+    const compute = await openCompute(t, { engine: { onStart: () => {} }, pace: 1 });
     const id = await compute.create(ann);
     await compute.reaches(ann, id, 'initializing');
     await until(() => compute.engine.calls.includes(`dial ${id}`));

@@ -173,7 +173,7 @@ describe('a terminal with a session id', () => {
   });
 
   test('is hung up when nobody comes back', async (t) => {
-    const { compute, id, socket, shell } = await inSession(t, { lingerMs: 300 });
+    const { compute, id, socket, shell } = await inSession(t, { lingerMs: 300, pace: 1 });
     socket.leave(LOST);
     const again = await compute.terminal(ann, id, ID);
     again.leave(LOST);

@@ -271,3 +271,33 @@ test('two systems share no run queue, no open asks and no spare mailboxes', asyn
   for (const system of systems) stop(system);
   await Promise.all(systems.map((system) => stopped(system)));
 });
+
+test('with a pace, what actors wait for comes so many times sooner, and deadlines do not', async () => {
+  const time = new TestSystem({ pace: 10 });
+  const came: string[] = [];
+  spawn<undefined, string>(time.ref, (_, message) => void came.push(`${message} ${time.now}`), {
+    initialStateFunc: (ctx) => {
+      ctx.after(1000, 'once');
+      ctx.every(600, 'again');
+    },
+  });
+  let lives = 0;
+  const crashing: Ref<string> = spawn(time.ref, () => assert.fail('a defect'), {
+    initialStateFunc: () => void came.push(`life ${lives++} ${time.now}`),
+    onCrash: (_message, _error, ctx) => ctx.reset,
+    backoff: { minMs: 200, maxMs: 200 },
+  });
+  dispatch(crashing, 'crash');
+  const silent = spawn<undefined, Asking<string>>(time.ref, () => undefined);
+  const asked = query(silent, (replyTo: Ref<string>) => ({ replyTo }), 500);
+  await time.advance(130);
+  assert.deepEqual(
+    came.filter((line) => !line.startsWith('life')),
+    ['again 60', 'once 100', 'again 120'],
+  );
+  assert.equal(came.filter((line) => line.startsWith('life')).length, 2);
+  assert.equal(openAsks(time.ref), 1);
+  await Promise.all([rejectsWith(asked, 'timeout'), time.advance(400)]);
+  await time.end();
+  assert.throws(() => start({ pace: 0 }), { code: 'invalid' });
+});

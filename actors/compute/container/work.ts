@@ -64,7 +64,6 @@ export type Report =
 
 /** How long SSH may take to greet once it took the connection. */
 const PROBE_TIMEOUT_MS = 2000;
-/** How long gateways may take to hear that a container is restarted, and what they had begun to arrive there. */
 const UNHEARD_MS = 1000;
 /** One probe asks again and again for so long, less and less often. */
 const PROBE_FOR_MS = 1000;
@@ -171,7 +170,7 @@ export async function work(
     }
     case 'restart':
       // Gateways hear of it, and send nothing more to what is about to be told to end.
-      await delay(UNHEARD_MS, undefined, { signal });
+      await delay(deps.unheardMs ?? UNHEARD_MS, undefined, { signal });
       await engine.stop(row.id, row.stopGrace);
       return { type: 'done' };
     case 'stop':

@@ -59,6 +59,8 @@ export function fakeTokens(): FakeTokens {
   };
 }
 
+const PACE = 20;
+
 type Replaced =
   | 'commands'
   | 'commandLingerMs'
@@ -68,11 +70,14 @@ type Replaced =
   | 'lingerMs'
   | 'sshAddress'
   | 'catalog'
-  | 'takenPorts';
+  | 'takenPorts'
+  | 'unheardMs';
 
 /** What takes the place of the usual parts. */
 export interface ComputeOptions extends Partial<Pick<ComputeDeps, Replaced>> {
   readonly engine?: MemoryEngineOptions;
+  /** As for nodes. Default 20: what is tried again after seconds is soon. */
+  readonly pace?: number;
   /** Stands before the engine, for what its own hands cannot play. */
   readonly wrapEngine?: (engine: MemoryEngine) => Engine;
 }
@@ -112,11 +117,11 @@ export class ComputeUnderTest {
 
   /** Starts the service, as a cluster of one node. */
   async start(): Promise<void> {
-    const { engine: _, wrapEngine, ...options } = this.#options;
+    const { engine: _, wrapEngine, pace = PACE, ...options } = this.#options;
     const { database, clock, log, engine, shells, tokens } = this;
-    const parts = { shells, tokens, registryHost: REGISTRY, defaultImage: engine.baseImage };
+    const parts = { shells, tokens, registryHost: REGISTRY, defaultImage: engine.baseImage, unheardMs: 1000 / pace };
     const overrides = () => ({ ...parts, engine: wrapEngine?.(engine) ?? engine, ...options });
-    this.#opened = await openService(this.#t, 'compute', overrides, { database, clock, log });
+    this.#opened = await openService(this.#t, 'compute', overrides, { database, clock, log, pace });
   }
 
   /** Ends the service; the database and the engine go on. */

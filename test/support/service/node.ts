@@ -51,6 +51,8 @@ export interface NodeOptions {
   readonly log?: KeptLog;
   readonly domain?: string;
   readonly environment?: Parameters<typeof readEnvironment>[0];
+  /** By what pauses of its actors are divided. */
+  readonly pace?: number;
   /** Whether it publishes the outbox. */
   readonly relays?: boolean;
 }
@@ -99,7 +101,7 @@ async function openBus(nats: string | undefined, db: Db): Promise<Bus> {
 
 /** Opens a node, which ends with `t`. */
 export async function startNode(t: Cleanup, options: NodeOptions = {}): Promise<TestNode> {
-  const { roles = [], timings = {}, clock = movableClock(), log = keptLog(), domain = DOMAIN } = options;
+  const { roles = [], timings = {}, clock = movableClock(), log = keptLog(), domain = DOMAIN, pace = 1 } = options;
   const teardown = new Teardown({
     ...silentLog,
     error: (fields, message) => {
@@ -133,7 +135,7 @@ export async function startNode(t: Cleanup, options: NodeOptions = {}): Promise<
     onUse: () => {},
   });
   teardown.add('callers', () => callers.close());
-  const system = start({ log, freezeMessages: true });
+  const system = start({ log, freezeMessages: true, pace });
   teardown.add('actors', () => {
     stop(system);
     return stopped(system);
