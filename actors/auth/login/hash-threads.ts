@@ -3,13 +3,14 @@
  * look-up, and below the event loop in priority, so that it delays no timer.
  */
 import { Worker } from 'node:worker_threads';
-import { CodedError } from '../../../lib/errors.ts';
+import { CodedError, errorText } from '../../../lib/errors.ts';
 import { type HashAnswer, type HashJob, hashAnswer } from './hash-jobs.ts';
 
 /** A thread ended before it answered. */
 export class HashThreadError extends CodedError<'hash_thread_ended'> {
   constructor(cause: unknown) {
-    super('hash_thread_ended', 'A thread that hashes passwords has ended.', { cause });
+    const why = cause === undefined ? '' : `: ${errorText(cause)}`;
+    super('hash_thread_ended', `A thread that hashes passwords has ended${why}`, { cause });
   }
 }
 
