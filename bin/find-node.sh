@@ -49,5 +49,5 @@ install_libatomic() {
   fi
   echo 'installing libatomic1' >&2
   apt-get update -qq >&2
-  apt-get install -yqq --no-install-recommends libatomic1 >&2
+  DEBIAN_FRONTEND=noninteractive apt-get install -yqq --no-install-recommends libatomic1 >&2
 }

@@ -64,7 +64,7 @@ export async function up(options: UpOptions): Promise<void> {
     const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
     const dockerHost = isKubernetes
       ? undefined
-      : await chooseDocker({ environment, dataDir, install, log, onProgress });
+      : await chooseDocker({ environment, dataDir, install, log, onProgress, onNotice });
     if (dockerHost !== undefined && (await privateDockerHost(dataDir)) === dockerHost) {
       const keeper = keepPrivateDockerd({ dataDir, log });
       teardown.add('keeper of the private Docker Engine', () => keeper.close());

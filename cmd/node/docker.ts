@@ -21,6 +21,7 @@ interface DockerChoice {
   readonly install: boolean;
   readonly log: Log;
   readonly onProgress: (line: string) => void;
+  readonly onNotice: (line: string) => void;
 }
 
 /**
@@ -28,7 +29,14 @@ interface DockerChoice {
  * With `install`, packages that this machine lacks for a platform are installed before. Throws CliError that says what
  * to do.
  */
-export async function chooseDocker({ environment, dataDir, install, log, onProgress }: DockerChoice): Promise<string> {
+export async function chooseDocker({
+  environment,
+  dataDir,
+  install,
+  log,
+  onProgress,
+  onNotice,
+}: DockerChoice): Promise<string> {
   // Containers of this folder live in its private engine, whatever else came to this machine since.
   const usesPrivate = environment.DOCKER_HOST === undefined && existsSync(join(dataDir, 'docker'));
   const search = async () => (usesPrivate ? { host: undefined, tried: [] } : await searchDocker(environment));
@@ -41,7 +49,7 @@ export async function chooseDocker({ environment, dataDir, install, log, onProgr
     );
   }
   const packages = install ? missingPackages(environment, host) : [];
-  await installPackages(packages, { onProgress });
+  await installPackages(packages, { onProgress, onNotice });
   // The package of Docker may have started one.
   if (packages.includes('docker.io')) ({ host } = await search());
   if (host !== undefined) return host;

@@ -5,7 +5,7 @@ import { EngineError } from '../../proto/ports/engine.ts';
 import {
   canInstallDocker,
   installDocker,
-  mmdebstrapInstalled,
+  missingBuilders,
 } from '../../transports/engines/docker/host/install-docker.ts';
 import { dockerdInstalled } from '../../transports/engines/docker/host/private-dockerd.ts';
 import { findProgram, runProgram } from '../../transports/engines/docker/run.ts';
@@ -17,6 +17,7 @@ import { registryProgram } from './registry/process.ts';
 const PURPOSES = {
   'docker.io': 'runs containers',
   mmdebstrap: 'builds their base image',
+  uidmap: 'lets mmdebstrap work without root',
   'docker-registry': 'keeps images that users push',
 };
 type Package = keyof typeof PURPOSES;
@@ -26,7 +27,7 @@ export function missingPackages(environment: Environment, dockerHost: string | u
   const missing: Package[] = [];
   if (dockerHost === undefined && environment.DOCKER_HOST === undefined && !dockerdInstalled())
     missing.push('docker.io');
-  if (environment.DEFAULT_IMAGE === undefined && !mmdebstrapInstalled()) missing.push('mmdebstrap');
+  if (environment.DEFAULT_IMAGE === undefined) missing.push(...missingBuilders());
   if (registryProgram() === undefined && whyNoRegistry(environment, dockerHost) === undefined)
     missing.push('docker-registry');
   return missing;
@@ -34,6 +35,8 @@ export function missingPackages(environment: Environment, dockerHost: string | u
 
 interface Installing {
   readonly onProgress: (line: string) => void;
+  /** What a person should find on the screen afterwards, too. */
+  readonly onNotice: (line: string) => void;
   /** Whether they may be installed. Default: a person at the terminal is asked; a script has answered by --install. */
   readonly ask?: (question: string) => Promise<boolean>;
   /** For tests. Default: the machine's, where this is root. */
@@ -41,15 +44,19 @@ interface Installing {
 }
 
 /**
- * Installs packages after one question for all. A no leaves them out, as where this is not root on a machine with apt:
- * whoever needs one says so. Rejects with EngineError when containers could not be run; without a registry the platform
- * serves, and progress says why there is none.
+ * Installs packages after one question for all. A no leaves them out, as where this is not root on a machine with apt,
+ * which is told: whoever needs one says so. Rejects with EngineError when containers could not be run; without a
+ * registry the platform serves, and progress says why there is none.
  */
 export async function installPackages(
   packages: readonly Package[],
-  { onProgress, ask = askPerson, aptGet }: Installing,
+  { onProgress, onNotice, ask = askPerson, aptGet }: Installing,
 ): Promise<void> {
-  if (packages.length === 0 || (aptGet === undefined && !canInstallDocker())) return;
+  if (packages.length === 0) return;
+  if (aptGet === undefined && !canInstallDocker()) {
+    onNotice(`not installed here, where only root could: apt-get install ${packages.join(' ')}`);
+    return;
+  }
   const list = packages.map((name) => `  ${name.padEnd(16)} ${PURPOSES[name]}\n`).join('');
   if (!(await ask(`Not installed here:\n${list}Install with apt-get now?`))) return;
   const install = (names: readonly Package[]) =>

@@ -7,6 +7,8 @@ import { readEnvironment } from '../../cmd/config/config.ts';
 import { installPackages, missingPackages } from '../../cmd/node/packages.ts';
 import { type Cleanup, tempDir } from '../support/temp.ts';
 
+const silent = { onProgress: () => {}, onNotice: () => {} };
+
 /** A stand-in for apt-get that notes what it was told, and cannot install `unknown`. */
 async function aptGet(t: Cleanup, unknown = 'no-such-package') {
   const path = join(await tempDir(t), 'apt-get');
@@ -28,7 +30,7 @@ test('packages that are missing are named in one question, and installed after a
   await installPackages(['docker.io', 'mmdebstrap', 'docker-registry'], {
     ask,
     aptGet: apt.path,
-    onProgress: () => {},
+    ...silent,
   });
   assert.equal(questions.length, 1);
   for (const name of ['docker.io', 'mmdebstrap', 'docker-registry']) assert.ok(questions[0]?.includes(name), name);
@@ -42,9 +44,9 @@ test('nothing is asked where nothing is missing, and nothing installed after a n
     asked++;
     return false;
   };
-  await installPackages([], { ask, aptGet: apt.path, onProgress: () => {} });
+  await installPackages([], { ask, aptGet: apt.path, ...silent });
   assert.equal(asked, 0);
-  await installPackages(['mmdebstrap'], { ask, aptGet: apt.path, onProgress: () => {} });
+  await installPackages(['mmdebstrap'], { ask, aptGet: apt.path, ...silent });
   assert.equal(asked, 1);
   assert.deepEqual(await apt.installed(), []);
 });
@@ -52,7 +54,12 @@ test('nothing is asked where nothing is missing, and nothing installed after a n
 test('a registry that cannot be installed is told, and does not keep the platform from starting', async (t) => {
   const apt = await aptGet(t, 'docker-registry');
   const lines: string[] = [];
-  const options = { ask: async () => true, aptGet: apt.path, onProgress: (line: string) => void lines.push(line) };
+  const options = {
+    ask: async () => true,
+    aptGet: apt.path,
+    ...silent,
+    onProgress: (line: string) => void lines.push(line),
+  };
   await installPackages(['mmdebstrap', 'docker-registry'], options);
   assert.match(lines.at(-1) ?? '', /apt-get install failed: E: none/);
   const other = await aptGet(t, 'mmdebstrap');

@@ -10,7 +10,7 @@ import { gunzipSync } from 'node:zlib';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { dockerdFiles, mountsBelow, sharedSettings } from '../../transports/engines/docker/host/dockerd-files.ts';
 import { findDocker, searchDocker } from '../../transports/engines/docker/host/find-docker.ts';
-import { doctorDocker, installDocker } from '../../transports/engines/docker/host/install-docker.ts';
+import { doctorDocker, installDocker, missingBuilders } from '../../transports/engines/docker/host/install-docker.ts';
 import {
   dockerdInstalled,
   privateDockerHost,
@@ -263,6 +263,13 @@ describe('finding Docker', () => {
     assert.ok(nothing.every(({ how }) => how !== undefined && how !== ''));
     const all = await doctorDocker(env, (program) => `/usr/bin/${program}`);
     assert.equal(all[1]?.ok, true);
+    const without =
+      (...names: string[]) =>
+      (program: string) =>
+        names.includes(program) ? undefined : `/usr/bin/${program}`;
+    assert.deepEqual(missingBuilders(without('newuidmap'), true), []);
+    assert.deepEqual(missingBuilders(without('newuidmap'), false), ['uidmap']);
+    assert.deepEqual(missingBuilders(without('mmdebstrap', 'newuidmap'), false), ['mmdebstrap', 'uidmap']);
   });
 });
 

@@ -5,9 +5,12 @@ import { type DockerEnvironment, searchDocker } from './find-docker.ts';
 /** What a Debian machine lacks to run containers: dockerd, and what builds the base image. */
 const neededPackages: readonly string[] = ['docker.io', 'mmdebstrap'];
 
-/** Whether what builds the base image is installed. */
-export function mmdebstrapInstalled(): boolean {
-  return findProgram('mmdebstrap') !== undefined;
+/** Packages that build the base image and are missing. Without root, mmdebstrap takes the programs of uidmap. */
+export function missingBuilders(find = findProgram, asRoot = isRoot()): ('mmdebstrap' | 'uidmap')[] {
+  return [
+    ...(find('mmdebstrap') === undefined ? (['mmdebstrap'] as const) : []),
+    ...(asRoot || find('newuidmap') !== undefined ? [] : (['uidmap'] as const)),
+  ];
 }
 
 /** Whether `installDocker` can work here. */
@@ -69,7 +72,7 @@ export async function doctorDocker(
 ): Promise<DockerFinding[]> {
   const found = await searchDocker(env);
   const dockerd = find('dockerd');
-  const mmdebstrap = find('mmdebstrap');
+  const builders = missingBuilders(find);
   const findings: DockerFinding[] = [];
   const install = `apt-get install ${neededPackages.join(' ')}`;
   const denied = found.tried.filter(({ problem }) => problem.includes('EACCES'));
@@ -93,14 +96,14 @@ export async function doctorDocker(
     findings.push({ name: 'docker', ok: false, what: tried === '' ? 'no engine answers' : tried, how });
   }
   findings.push(
-    mmdebstrap === undefined
+    builders.length > 0
       ? {
           name: 'mmdebstrap',
           ok: false,
-          what: 'builds the base image; not installed',
-          how: 'apt-get install mmdebstrap',
+          what: `builds the base image; not installed: ${builders.join(', ')}`,
+          how: `apt-get install ${builders.join(' ')}`,
         }
-      : { name: 'mmdebstrap', ok: true, what: mmdebstrap },
+      : { name: 'mmdebstrap', ok: true, what: find('mmdebstrap') ?? '' },
   );
   return findings;
 }

@@ -6,6 +6,7 @@ import { Readable } from 'node:stream';
 import { errorText } from '../../../../lib/errors.ts';
 import { EngineError } from '../../../../proto/ports/engine.ts';
 import { toEngineError } from '../../common/calls.ts';
+import { missingBuilders } from '../host/install-docker.ts';
 import { signalTo } from '../host/processes.ts';
 import { findProgram, isRoot, LineTail, SYSTEM_PATH } from '../run.ts';
 import type { DebianRecipe } from './debian-recipe.ts';
@@ -24,8 +25,8 @@ const steps: readonly (readonly [begins: string, percent: number, name: string])
 /**
  * Builds a Debian root file system and hands `use` its tar archive as a stream, which ends only when the build has
  * succeeded: a failed build breaks it, so nobody takes half a system for a whole one. Resolves when `use` has. Rejects
- * with EngineError `refused` when mmdebstrap is not installed, else `unavailable` with its last lines. Removes its
- * temporary folder. `what` names the image in all that it says, such as "base image".
+ * with EngineError `refused` when mmdebstrap or what it takes is not installed, else `unavailable` with its last lines.
+ * Removes its temporary folder. `what` names the image in all that it says, such as "base image".
  */
 export async function debianRootArchive(
   what: string,
@@ -35,8 +36,9 @@ export async function debianRootArchive(
   use: (archive: Readable) => Promise<void>,
 ): Promise<void> {
   const program = findProgram('mmdebstrap');
-  if (program === undefined) {
-    throw new EngineError('refused', `The ${what} is built with mmdebstrap: apt-get install mmdebstrap`);
+  const missing = missingBuilders();
+  if (program === undefined || missing.length > 0) {
+    throw new EngineError('refused', `The ${what} is built with mmdebstrap: apt-get install ${missing.join(' ')}`);
   }
   const folder = await mkdtemp(join(tmpdir(), 'troupe-base-'));
   let build: Build | undefined;
