@@ -10,6 +10,7 @@ import { EmbeddedError, findEmbedded } from '../../storage/embedded/server.ts';
 import { schemaVersion } from '../../storage/migrate.ts';
 import { OLDEST_MAJOR, serverMajor } from '../../storage/server-version.ts';
 import { type DockerFinding, doctorDocker } from '../../transports/engines/docker/host/install-docker.ts';
+import { privateDockerHost } from '../../transports/engines/docker/host/private-dockerd.ts';
 import { ListenError, planAdapter } from '../../transports/http/index.ts';
 import { handlesFail } from '../../transports/wire/trial.ts';
 import { CliError } from '../config/cli-error.ts';
@@ -38,7 +39,7 @@ export async function doctor(options: DoctorOptions): Promise<void> {
   const environment = readEnvironment(process.env);
   const findings: Finding[] = [
     node(),
-    ...(await doctorDocker(environment)),
+    ...(await doctorDocker(await withPrivateDocker(environment, options.data))),
     registry(options.data, environment),
     ...(await doctorDatabase(options.data, environment)),
     await http(environment),
@@ -52,6 +53,12 @@ export async function doctor(options: DoctorOptions): Promise<void> {
       `${report(findings)}\n\n${ok ? 'Troupe can run here.' : 'Troupe cannot run here yet: see above.'}\n`,
     );
   if (!ok) process.exitCode = 1;
+}
+
+/** With the private Docker Engine of the folder as DOCKER_HOST, where it runs and no other one is set. */
+async function withPrivateDocker(environment: Environment, dataDir: string): Promise<Environment> {
+  const host = environment.DOCKER_HOST ?? (await privateDockerHost(resolve(dataDir)));
+  return host === undefined ? environment : { ...environment, DOCKER_HOST: host };
 }
 
 /** The Node.js that runs, and its support. */
