@@ -1,7 +1,8 @@
 /** Key pairs in OpenSSH's own format (PROTOCOL.key of OpenSSH), which `ssh`, `ssh-keygen` and ssh2 all read. */
-import { createPrivateKey, generateKeyPair as generate, generateKeyPairSync, randomBytes, sign } from 'node:crypto';
+import { generateKeyPair as generate, generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 import { promisify } from 'node:util';
 import ssh2, { type ParsedKey } from 'ssh2';
+import { readPrivateKey } from '../../lib/private-key.ts';
 
 /** A new key pair as text. */
 export interface KeyPair {
@@ -87,7 +88,7 @@ function read(text: string): ParsedKey | Error {
   const key = ssh2.utils.parseKey(text);
   // Of other types ssh2 knows the hash that goes with the curve.
   if (key instanceof Error || !(key.type === 'ssh-ed25519' || key.type === 'ssh-rsa')) return key;
-  const secret = createPrivateKey(key.getPrivatePEM());
+  const secret = readPrivateKey(key.getPrivatePEM());
   const usual = key.type === 'ssh-ed25519' ? null : 'sha256';
   Object.defineProperty(key, 'sign', {
     value: (data: Buffer, hash?: string) => sign(hash === undefined || hash === '' ? usual : hash, data, secret),

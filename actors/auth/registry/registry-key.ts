@@ -4,7 +4,6 @@
  */
 import {
   createHash,
-  createPrivateKey,
   createPublicKey,
   generateKeyPairSync,
   type KeyObject,
@@ -12,6 +11,7 @@ import {
   X509Certificate,
 } from 'node:crypto';
 import { CodedError } from '../../../lib/errors.ts';
+import { readPrivateKey } from '../../../lib/private-key.ts';
 import type { Queries } from '../../../storage/db.ts';
 import { getOrCreateSetting } from '../../../storage/settings.ts';
 
@@ -50,7 +50,7 @@ export function parseRegistryKey(pem: string): RegistryKey {
   }
   let privateKey: KeyObject;
   try {
-    privateKey = createPrivateKey(block);
+    privateKey = readPrivateKey(block);
   } catch (cause) {
     throw new RegistryKeyError('must be a PEM private key, without a password', cause);
   }

@@ -2,8 +2,9 @@
  * Takes TLS connections: reads the server name before the handshake, then ends TLS here, passes it through untouched,
  * or refuses with the alert that says why. Listens nowhere itself: listeners hand connections to it.
  */
-import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
+import { readPrivateKey } from '../../../lib/private-key.ts';
 import type { PassedName } from '../../../proto/gateway/gateway-decider.ts';
 import { NOBODY, type Wire } from '../../wire/wire.ts';
 import { readFirstOfWire } from '../tcp/first-bytes.ts';
@@ -62,7 +63,7 @@ const ALERTS = {
  * file that is just being written, and then refuses every client.
  */
 export function certificateContext(pem: { readonly cert: string; readonly key: string }): Certificate {
-  if (!new X509Certificate(pem.cert).checkPrivateKey(createPrivateKey(pem.key)))
+  if (!new X509Certificate(pem.cert).checkPrivateKey(readPrivateKey(pem.key)))
     throw new Error('The private key is not that of the certificate.');
   return createSecureContext({ ...pem, minVersion: 'TLSv1.2', honorCipherOrder: true, sessionIdContext: 'troupe' });
 }
