@@ -155,7 +155,7 @@ test('a slow write that is held goes on to its end, and is not asked for after i
   assert.equal(asked, last);
 });
 
-/** A store with a blob that nothing needs, at a front whose quiet hour is now. */
+/** A store with a blob that nothing needs, at a front whose quiet hour is now. Its first collection begins once somebody writes. */
 async function quietHour(t: TestContext) {
   const files = registryFiles(await tempDir(t));
   const folder = join(files.store, 'docker/registry/v2/blobs/sha256/aa', 'a'.repeat(64));
@@ -163,10 +163,25 @@ async function quietHour(t: TestContext) {
   await writeFile(join(folder, 'data'), 'nobody');
   const old = new Date(Date.now() - 2 * 24 * 3_600_000);
   await utimes(join(folder, 'data'), old, old);
-  const hour = new Date().getHours();
-  const times = { everyMs: 3_600_000, quietMs: 3_600_000, quietHour: hour, patienceMs: 30, lookMs: 5, againMs: 50 };
-  const opened = await open(t, { store: files.store, times });
-  return { ...opened, isThere: () => existsSync(join(folder, 'data')) };
+  const times = {
+    ...{ everyMs: 3_600_000, quietMs: 3_600_000, patienceMs: 30, lookMs: 5, againMs: 50 },
+    get quietHour() {
+      return new Date().getHours();
+    },
+  };
+  let isWritten = () => false;
+  let begun: Promise<unknown> | undefined;
+  const pinned = async () => {
+    begun ??= until(() => isWritten(), { what: 'somebody writes' });
+    await begun;
+    return new Set<string>();
+  };
+  const opened = await open(t, { store: files.store, times, pinned });
+  const drip = () => {
+    isWritten = () => opened.front.barrier.quietMs === 0;
+    return opened.drip();
+  };
+  return { ...opened, drip, isThere: () => existsSync(join(folder, 'data')) };
 }
 
 const ENDED = 'a write that kept a collection away was ended';
