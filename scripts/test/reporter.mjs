@@ -27,8 +27,9 @@ export default async function* report(events) {
 
 function tell(ok, { name, nesting, file, line, skip, todo, details }, suites) {
   const { error, type } = details;
-  // What fails only because a test inside it did is not told of, and neither is a suite that went well.
-  if ((ok && type === 'suite') || error?.failureType === 'subtestsFailed') return;
+  // What fails only because a test inside it did is not told of, and neither is a suite that went well. One that was
+  // skipped stands for all that is in it.
+  if ((ok && type === 'suite' && skip === undefined) || error?.failureType === 'subtestsFailed') return;
   const cause = error?.cause ?? error;
   process.send?.({
     test: nesting === 0 ? '(the hooks of the file)' : [...suites, name].join(' > '),
