@@ -38,7 +38,7 @@ export function CopyButton({ text, what }: CopyProps) {
 export function Code({ text, what }: CopyProps) {
   return (
     <div class="code">
-      <pre>{text}</pre>
+      <pre class={/\s/.test(text) ? undefined : 'word'}>{text}</pre>
       <CopyButton text={text} what={what} />
     </div>
   );
