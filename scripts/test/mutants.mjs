@@ -92,7 +92,7 @@ async function judge({ file, at, broken }, judges, env) {
     await runInLanes(
       judges.map(({ built }) => ({ file: join(root, built), alone: false })),
       {
-        lanes: availableParallelism(),
+        lanes: { least: availableParallelism(), most: 2 * availableParallelism() },
         env,
         nodeFlags: [],
         fileTimeoutMs: FILE_TIMEOUT_MS,
