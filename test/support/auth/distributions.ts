@@ -2,7 +2,7 @@
 
 /**
  * The two-sample Kolmogorov-Smirnov test at a level of one in a million: true when the samples differ so much that chance
- * would do it less than once in a million times. With 200 values each, the distance must be over 0.27.
+ * would do it less than once in a million times. With 100 values each, the distance must be over 0.38.
  */
 export function differs(a: readonly number[], b: readonly number[]): boolean {
   const level = 1e-6;
