@@ -1,129 +1,24 @@
-/** The commands of README, the first guide and that to the HTTP API, pasted as they stand into a fresh Debian. */
+/** The commands of README, the first guide and that to the HTTP API can be pasted. readme.long.test.ts runs them. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { projectRoot } from '../support/project.ts';
-import { placeholders, shellBlocks } from '../support/readme/blocks.ts';
-import { freshMachine, NEEDED } from '../support/readme/machine.ts';
-import { skipUnless, skipWithout } from '../support/require.ts';
-import { until } from '../support/until.ts';
-
-const blocksOf = (page: string) => shellBlocks(readFileSync(join(projectRoot, page), 'utf8'));
-/** The guide begins anew with a container of the same name, on the platform that runs. Its page is looked at then. */
-const guide = [
-  './bin/troupe rm first --yes\n',
-  ...blocksOf('docs/guide/first-app.md').filter((block) => !block.includes('npm start')),
-  'curl -sf --retry 30 --retry-delay 1 --retry-all-errors "$(./bin/troupe open first)" # the page of the guide\n',
-];
-const blocks = [...blocksOf('README.md'), ...blocksOf('docs/guide/http-api.md')];
-const [starts, ...others] = [
-  ...blocks.filter((block) => block.includes('npm start')),
-  ...blocks.filter((block) => !block.includes('npm start')),
-];
-const pasted = [...others.filter((block) => !block.includes('npm test')), ...guide];
-/** Where the shell's output stands in the machine, for what waits for some of it. */
-const SAID = '/root/said';
+import { blocksOf, commandsFor, placeholders } from '../support/readme/blocks.ts';
 
 test('no block leaves something to be filled in', () => {
-  assert.ok(blocks.length > 10);
-  for (const block of [...blocks, ...guide]) assert.deepEqual(placeholders(block), [], block);
+  const blocks = ['README.md', 'docs/guide/first-app.md', 'docs/guide/http-api.md'].flatMap(blocksOf);
+  assert.ok(blocks.length > 20);
+  for (const block of blocks) assert.deepEqual(placeholders(block), [], block);
 });
 
 test("README's two commands are there: one starts the platform, the other passes its tests", () => {
   const { scripts } = z
     .object({ scripts: z.record(z.string(), z.string()) })
     .parse(JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8')));
-  for (const name of ['start', 'test']) {
+  for (const name of ['start', 'test'] as const) {
     assert.ok(scripts[name]);
-    assert.equal(blocks.filter((block) => new RegExp(`^npm ci && npm ${name}\\b`).test(block)).length, 1, name);
+    assert.equal(commandsFor(name).length, 1, name);
   }
-});
-
-/** What a person types into a block that asks: a password, or words for a terminal. */
-function typedInto(block: string, at: number, password: string): string {
-  if (block.includes('PASSWORD') && block.startsWith('read ')) return `echo '${password}'`;
-  // What this block says, not one before it.
-  const own = `sed -n '/^@@ block ${at}$/,$p' ${SAID}`;
-  const once = (shown: string) => `until ${own} | grep -qF '${shown}'; do sleep 1; done`;
-  // `script` waits busily for a command whose input has ended.
-  if (block.includes('troupe login')) return `${once('Password of admin: ')}; echo '${password}'; sleep 20`;
-  if (block.includes('--shell')) return `${once('[Y/n]')}; echo; ${once('~? lists')}; echo 'uname -n; exit'; sleep 20`;
-  if (/^ssh .*@127\.0\.0\.1$/m.test(block)) return 'echo uname -n; echo exit';
-  // Typed until the terminal has ended: what is typed before it is connected is lost.
-  if (block.includes('/terminal?')) return 'while echo "uname -n; exit"; do sleep 1; done 2>/dev/null';
-  // wscat listens until its input ends: here, when it has printed one. In curl's list a comma stands between two.
-  if (block.includes('/ws/notifications'))
-    return `until grep -qE '(^|[]}])\\{"id":.*Container started' ${SAID}; do sleep 1; done`;
-  return 'true';
-}
-
-test('the blocks, from npm start to the host name of a container, work as they stand in a fresh Debian', {
-  skip: skipWithout(...NEEDED) || skipUnless(process.getuid?.() === 0, 'a machine of its own takes root'),
-  timeout: 900_000,
-}, async (t) => {
-  const machine = await freshMachine(t);
-  assert.ok(starts !== undefined);
-  const platform = machine.spawn('bash', '-c', starts);
-  let printed = '';
-  let isOver = false;
-  platform.once('close', () => {
-    isOver = true;
-  });
-  for (const stream of [platform.stdout, platform.stderr]) stream?.on('data', (chunk: Buffer) => (printed += chunk));
-  const problem = () => printed.slice(-3000);
-  await until(async () => isOver || printed.includes('Troupe is running.'), { what: 'npm start', timeoutMs: 600_000 });
-  assert.ok(!isOver, problem());
-  const password = /with the password {2}(\S+)/.exec(printed)?.[1] ?? '';
-  assert.notEqual(password, '', problem());
-
-  // One shell for all of them, in which a failing command is told of, and each has what is typed into it.
-  const script = ['set -o pipefail', 'trap \'echo "@@ failed: $BASH_COMMAND"\' ERR'];
-  for (const [at, block] of pasted.entries()) {
-    await writeFile(join(machine.root, `root/block-${at}`), block);
-    // Some ask at a terminal, which `script` makes.
-    const isAtTerminal = /troupe login|--shell/.test(block);
-    const pasting = isAtTerminal ? `script -qec 'bash /root/block-${at}' /dev/null` : `. /root/block-${at}`;
-    script.push(`echo "@@ block ${at}"`, `${pasting} < <(${typedInto(block, at, password)})`);
-  }
-  script.push('echo "@@ end"', 'echo "@@ id $ID"');
-  await writeFile(join(machine.root, 'root/pasted'), script.join('\n'));
-  const shell = machine.spawn('bash', '-c', `bash /root/pasted 2>&1 | tee ${SAID}`);
-  shell.stdin?.end();
-  let said = '';
-  let isDone = false;
-  shell.once('close', () => {
-    isDone = true;
-  });
-  for (const stream of [shell.stdout, shell.stderr]) stream?.on('data', (chunk: Buffer) => (said += chunk));
-  await until(async () => isDone, { what: 'all blocks', timeoutMs: 240_000 }).catch((error: unknown) => {
-    throw new Error(`${String(error)}\n${said.slice(-3000)}`);
-  });
-  assert.doesNotMatch(said, /@@ failed/, said);
-  assert.match(said, /@@ end/, said);
-  const output = (word: string) => {
-    const at = pasted.findIndex((block) => block.includes(word));
-    return said.split(`@@ block ${at}\n`)[1]?.split('@@ ')[0] ?? '';
-  };
-  const id = /@@ id ([a-z0-9]{12})/.exec(said)?.[1] ?? 'no id';
-  assert.match(
-    output('--shell'),
-    /uname -n; exit[\s\S]*?[a-z0-9]{12}\.compute\.troupe\.localhost\s/,
-    'a shell of the first container',
-  );
-  assert.match(output('exec first -- uname'), /^first\t.*running/m);
-  assert.match(output('exec first -- uname'), /^Linux /m);
-  assert.match(output('exec first -- uname'), /notes\.txt is copied to first:\/root\/notes\.txt/);
-  assert.match(output('troupe open first'), /^http:\/\/[a-z0-9]{12}\.compute\.troupe\.localhost:18080\/$/m);
-  assert.match(output('files?path='), /bring milk/);
-  assert.ok(output('/terminal?').split('uname -n').at(-1)?.includes(id), 'a shell by WebSocket');
-  assert.ok(output('ssh -p 2222 -o').includes(id), 'a shell by SSH');
-  for (const word of ['troupe notifications', '/api/notifications'])
-    assert.match(output(word), /Container started/, 'news of the container');
-  for (const word of ['api-token create', '/api/tokens']) assert.match(output(word), /svc_/);
-  assert.match(output('.compute.troupe.localhost'), /hello/, 'the container answers at its host name');
-  assert.match(output('# the page of the guide'), /^hello$/m);
-  assert.match(output('troupe users list'), /^admin .* active {2}no limit {2}/m);
 });
