@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -41,6 +41,8 @@ export async function debianRootArchive(
     throw new EngineError('refused', `The ${what} is built with mmdebstrap: apt-get install ${missing.join(' ')}`);
   }
   const folder = await mkdtemp(join(tmpdir(), 'troupe-base-'));
+  // Without root, mmdebstrap works in it as users of a namespace, who are others here.
+  if (!isRoot()) await chmod(folder, 0o711);
   let build: Build | undefined;
   try {
     const args = await writeInputs(folder, recipe);
@@ -62,9 +64,9 @@ async function writeInputs(folder: string, recipe: DebianRecipe): Promise<string
   if (recipe.sources !== undefined) await writeFile(sources, recipe.sources);
   await writeFile(files, recipe.files);
   const options = ['--variant=minbase', '--format=tar', `--include=${recipe.packages.join(',')}`];
-  // By file: a proxy's password has no place in the list of processes.
+  // By file: a proxy's password has no place in the list of processes. What is no root's, everybody can ask apt for.
   const settings = join(folder, 'apt.conf');
-  await writeFile(settings, `${[RETRIES, ...recipe.buildSettings].join('\n')}\n`, { mode: 0o600 });
+  await writeFile(settings, `${[RETRIES, ...recipe.buildSettings].join('\n')}\n`, { mode: isRoot() ? 0o600 : 0o644 });
   options.push(`--aptopt=${settings}`);
   options.push(...recipe.dpkgOptions.map((option) => `--dpkgopt=${option}`));
   options.push(...recipe.firstSteps.map((step) => `--essential-hook=${step}`));
