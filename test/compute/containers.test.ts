@@ -357,7 +357,7 @@ describe('start, stop and delete', () => {
     await until(() => compute.engine.calls.includes(`create ${id}`));
     assert.equal((await compute.on(stopContainer, ann, id)).status, 'stopped');
     release();
-    await until(() => compute.engine.calls.at(-1) === `inspect ${id}`);
+    await until(() => compute.engine.calls.findLast((call) => call !== 'list') === `inspect ${id}`);
     assert.equal((await compute.view(ann, id)).status, 'stopped');
     assert.equal(compute.engine.calls.includes(`start ${id}`), false);
     await compute.on(startContainer, ann, id);

@@ -81,11 +81,13 @@ describe('the name', () => {
          from containers where id = $1`,
         [id],
       );
-    const [before, view, work] = [await state(), await compute.view(ann, id), [...compute.engine.calls]];
+    // The watcher lists all now and then.
+    const calls = () => compute.engine.calls.filter((call) => call !== 'list');
+    const [before, view, work] = [await state(), await compute.view(ann, id), calls()];
     assert.deepEqual(await rename(compute, id, {}), view);
     await refused('not_found', rename(compute, id, {}, bob));
     await turns();
-    assert.deepEqual([await state(), compute.engine.calls, socket.texts.length], [before, work, 1]);
+    assert.deepEqual([await state(), calls(), socket.texts.length], [before, work, 1]);
   });
 
   test('is checked as at creation, and is its owner’s to change', async (t) => {
