@@ -5,6 +5,12 @@ import type { Log } from '../../proto/ports/log.ts';
 /** Longest any part may take to end, ms; then the next one is ended all the same. */
 const PART_DEADLINE_MS = 15_000;
 
+/**
+ * A signal so soon after another is the same: at Ctrl-C the terminal tells the whole group of processes, and npm 11
+ * tells its child what it was told itself.
+ */
+const SAME_SIGNAL_MS = 500;
+
 /** A list of parts to end. A part that fails or hangs does not keep the others from ending. */
 export class Teardown {
   readonly #log: Log;
@@ -51,6 +57,7 @@ export function stopSignal(delayMs = 0): {
   let signal: () => void = () => {};
   let resolve: () => void = () => {};
   let [received, over] = [false, false];
+  let last = Number.NEGATIVE_INFINITY;
   let timer: NodeJS.Timeout | undefined;
   const signalled = new Promise<void>((done) => {
     signal = done;
@@ -64,6 +71,8 @@ export function stopSignal(delayMs = 0): {
     resolve();
   };
   const onSignal = (name: NodeJS.Signals) => {
+    if (performance.now() - last < SAME_SIGNAL_MS) return;
+    last = performance.now();
     if (over && name === 'SIGINT') process.exit(130);
     if (received || delayMs === 0) end();
     else timer = setTimeout(end, delayMs);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { blocksOf } from '../support/readme/blocks.ts';
 import { freshMachine, NEEDED } from '../support/readme/machine.ts';
-import { startPlatform } from '../support/readme/platform.ts';
+import { startPlatform, stopPlatform } from '../support/readme/platform.ts';
 import { skipUnless, skipWithout } from '../support/require.ts';
 import { until } from '../support/until.ts';
 
@@ -102,5 +102,6 @@ test(
     assert.match(output('.compute.troupe.localhost'), /hello/, 'the container answers at its host name');
     assert.match(output('# the page of the guide'), /^hello$/m);
     assert.match(output('troupe users list'), /^admin .* active {2}no limit {2}/m);
+    await stopPlatform(platform);
   },
 );
