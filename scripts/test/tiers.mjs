@@ -97,7 +97,7 @@ function importsOf(root) {
 
 function readImports(root, file) {
   if (!existsSync(join(root, file))) return [];
-  const imports = readFileSync(join(root, file), 'utf8').matchAll(/(?:from|import\() ?'(\.[^']+)'/g);
+  const imports = readFileSync(join(root, file), 'utf8').matchAll(/(?:from|import|import\() ?'(\.[^']+)'/g);
   return [...imports].map(([, path]) => join(dirname(file), path));
 }
 

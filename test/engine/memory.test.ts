@@ -22,8 +22,12 @@ const alice = { username: 'alice', password: 'correct horse' };
 /** Runs it here. */
 const byShell = async ({ workload, signal }: MemoryOnce): Promise<OnceOutcome> => {
   const [program = '', ...words] = workload.command ?? [];
-  const child = spawn(program, words, { env: { ...workload.env } });
-  signal.addEventListener('abort', () => child.kill(), { once: true });
+  // In a group of its own, so that what a shell has begun ends with it.
+  const child = spawn(program, words, { env: { ...workload.env }, detached: true });
+  const end = () => {
+    if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) process.kill(-child.pid);
+  };
+  signal.addEventListener('abort', end, { once: true });
   const exit = new Promise<number | null>((resolve) => child.once('exit', resolve));
   const lines = (await text(child.stdout)).split('\n').filter((line) => line !== '');
   const code = await exit;
