@@ -14,6 +14,7 @@ import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { load } from './adapters/load.ts';
 import { serveAdapter, serveBare } from './adapters/servers.ts';
+import { nodeFor } from './adapters/uws-node.ts';
 import { clients } from './push/clients.ts';
 
 const self = fileURLToPath(import.meta.url);
@@ -96,7 +97,8 @@ async function held({ process: server, lines }: Server): Promise<number> {
 
 function pinned(core: number, childArgs: string[]): ChildProcess {
   const canPin = cpus().length > core && spawnSync('taskset', ['-c', String(core), 'true']).status === 0;
-  const node = [process.execPath, '--expose-gc', ...process.execArgv, self, ...childArgs];
+  const needsUws = childArgs[1] === 'uws' || childArgs[1] === 'bare';
+  const node = [nodeFor(needsUws), '--expose-gc', ...process.execArgv, self, ...childArgs];
   const [program = '', ...rest] = canPin ? ['taskset', '-c', String(core), ...node] : node;
   return spawn(program, rest, { stdio: ['pipe', 'pipe', 'inherit'] });
 }

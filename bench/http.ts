@@ -18,6 +18,7 @@ import { createSecureContext } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import type { Engine } from '../proto/ports/engine.ts';
+import { nodeFor } from './adapters/uws-node.ts';
 
 const CONNECTIONS = 64;
 const PASSWORD = 'correct horse battery';
@@ -79,7 +80,7 @@ async function run({ port, request }: Serving, seconds: number): Promise<z.infer
 
 /** Starts this file in a process of its own, on one core when taskset is there. Its stdin ends when we do. */
 function pinned(core: number, childArgs: string[], env: Record<string, string> = {}): ChildProcess {
-  const node = [process.execPath, ...process.execArgv, self, ...childArgs];
+  const node = [nodeFor(childArgs.includes('uws')), ...process.execArgv, self, ...childArgs];
   const [program = '', ...rest] = canPin(core) ? ['taskset', '-c', String(core), ...node] : node;
   return spawn(program, rest, { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, ...env } });
 }

@@ -23,6 +23,7 @@ import { newId } from '../proto/ids.ts';
 import { insertUser } from '../storage/auth/users.ts';
 import { setSetting } from '../storage/settings.ts';
 import { startTestServer, testDatabase } from '../test/support/database/database.ts';
+import { nodeFor } from './adapters/uws-node.ts';
 import { serveBare } from './monitor/bare.ts';
 import { clients } from './monitor/clients.ts';
 import { type CountingEngine, countingEngine } from './monitor/engine.ts';
@@ -242,7 +243,7 @@ async function snapshot(port: number, token: string): Promise<string> {
 /** Starts a program of Node in a process of its own, on one core when taskset is there. */
 function pinned(core: number, program: readonly string[], env: Record<string, string>): ChildProcess {
   const preload = ['--expose-gc', '--import', beside('./monitor/collect')];
-  const node = [process.execPath, ...process.execArgv, ...preload, ...program];
+  const node = [nodeFor(program.includes('serve-bare')), ...process.execArgv, ...preload, ...program];
   const canPin = cpus().length > core && spawnSync('taskset', ['-c', String(core), 'true']).status === 0;
   const [file = '', ...rest] = canPin ? ['taskset', '-c', String(core), ...node] : node;
   return spawn(file, rest, { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, ...env } });

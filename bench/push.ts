@@ -18,6 +18,7 @@ import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { findProgram } from '../test/support/require.ts';
+import { nodeFor } from './adapters/uws-node.ts';
 import { clients } from './push/clients.ts';
 import { serveBare, serveOurs } from './push/servers.ts';
 import { publishAll, serveWhole, socketPath, timeOfDay } from './push/whole.ts';
@@ -122,7 +123,7 @@ function pinned(core: number, childArgs: string[]): ChildProcess {
 
 /** Starts this file in a process of its own. Its stdin ends when we do. */
 function child(before: string[], childArgs: string[]): ChildProcess {
-  const node = [process.execPath, '--expose-gc', ...process.execArgv, self, ...childArgs];
+  const node = [nodeFor(childArgs[0] === 'bare'), '--expose-gc', ...process.execArgv, self, ...childArgs];
   const [program = '', ...rest] = [...before, ...node];
   return spawn(program, rest, { stdio: ['pipe', 'pipe', 'inherit'] });
 }
