@@ -1,4 +1,0 @@
-/** Debian 13 with its own Node, as a member of `docker`. */
-import { bothCommandsWork } from '../support/readme/two-commands.ts';
-
-bothCommandsWork('Debian 13, as a member of docker', { debian: 13, node: 'packaged', user: 'member', docker: 'kept' });
