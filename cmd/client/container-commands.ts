@@ -44,7 +44,7 @@ function addRun(program: Command): void {
     'run [name] [command...]',
     'make a container, and wait until it runs; -- leads to its command: run web -- node app.js',
   )
-    .option('--image <image>', 'an image of `troupe image ls`, such as node or postgres-15 (default: Debian)')
+    .option('--image <image>', 'an image of `troupe image ls`, such as node or postgres-17 (default: Debian)')
     .option('--size <size>', 'nano, micro, mini, tiny, small or medium (default: nano)')
     .option('--memory <size>', 'such as 512M or 2G (default: 512M)', megabytes)
     .option('--storage <size>', 'such as 5G (default: 5G)', gigabytes)

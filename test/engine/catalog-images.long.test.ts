@@ -84,7 +84,15 @@ describe('the images of the catalog', { skip: skip(), timeout: 1_500_000 }, () =
     await engine.remove('node');
   });
 
-  it('postgres-15: answers inside and by its port, and keeps data and password over stop, start and a new container', {
+  it('python: runs Python of the version in its name', async () => {
+    await make('python', 'python');
+    await start('python');
+    const [, version] = /^Python (\d+\.\d+)\./.exec(await run('python', 'python3 --version')) ?? [];
+    assert.equal(titleOf('python'), `Python ${version} (Debian)`);
+    await engine.remove('python');
+  });
+
+  it('postgres-17: answers inside and by its port, and keeps data and password over stop, start and a new container', {
     timeout: 900_000,
   }, async () => {
     const sql = (query: string) => run('db', `psql -U postgres -At -c "${query}" app`);
@@ -92,10 +100,10 @@ describe('the images of the catalog', { skip: skip(), timeout: 1_500_000 }, () =
       eventually(async () => assert.equal(await sql('select count(*) >= 0 from pg_roles'), 't'), INIT_MS);
     const remote = (query: string, password: string) =>
       run('db', `PGPASSWORD=${password} psql -h "$(hostname -i)" -U app -At -c "${query}" app`);
-    await make('db', 'postgres-15');
+    await make('db', 'postgres-17');
     await start('db');
     await serves();
-    assert.equal(titleOf('postgres-15'), `PostgreSQL ${(await sql('show server_version')).split('.')[0]} (Debian)`);
+    assert.equal(titleOf('postgres-17'), `PostgreSQL ${(await sql('show server_version')).split('.')[0]} (Debian)`);
     const password = await run('db', 'cat /root/postgres/password');
     assert.equal(await run('db', 'stat -c "%a %U" /root/postgres/password /root'), '600 root\n710 root');
     await eventually(async () => assert.equal(await remote('select 1', password), '1'));
@@ -145,7 +153,7 @@ describe('the images of the catalog', { skip: skip(), timeout: 1_500_000 }, () =
     // Made anew around the same data, with a password of its owner's.
     await engine.stop('db', 60);
     await engine.remove('db', { keepData: true });
-    await make('db', 'postgres-15');
+    await make('db', 'postgres-17');
     const settings = { POSTGRES_PASSWORD: "it's $mine", POSTGRES_DB: 'second' };
     await start('db', settings);
     await serves();
@@ -156,12 +164,12 @@ describe('the images of the catalog', { skip: skip(), timeout: 1_500_000 }, () =
     await engine.remove('db');
   });
 
-  it('postgres-15: begins again when it was killed while it made its database', { timeout: 900_000 }, async () => {
+  it('postgres-17: begins again when it was killed while it made its database', { timeout: 900_000 }, async () => {
     const env = { POSTGRES_USER: 'o\'wner "x"' };
     const roles = 'psql -U postgres -At -c "select rolname from pg_roles where rolcanlogin order by 1"';
     const serves = () =>
       eventually(async () => assert.equal(await run('cut', roles), 'o\'wner "x"\npostgres'), INIT_MS);
-    await make('cut', 'postgres-15');
+    await make('cut', 'postgres-17');
     await start('cut', env);
     await serves();
     // What makes the database stands still before its end, once.
@@ -183,5 +191,37 @@ describe('the images of the catalog', { skip: skip(), timeout: 1_500_000 }, () =
     await serves();
     assert.equal(await run('cut', 'ls /root/postgres'), 'data\npassword');
     await engine.remove('cut');
+  });
+
+  it('postgres-15: runs as before, and postgres-17 takes its dump', { timeout: 900_000 }, async () => {
+    const sql = (id: string, query: string) => run(id, `psql -U postgres -At -c "${query}" app`);
+    const serves = (id: string) =>
+      eventually(async () => assert.equal(await sql(id, 'select current_catalog'), 'app'), INIT_MS);
+    await make('old', 'postgres-15');
+    await start('old');
+    await serves('old');
+    assert.equal(
+      titleOf('postgres-15'),
+      `PostgreSQL ${(await sql('old', 'show server_version')).split('.')[0]} (Debian)`,
+    );
+    await sql('old', 'create table kept as select 42 as answer');
+    await run('old', '/usr/local/lib/troupe/before-snapshot');
+    const dump = await run('old', `base64 -w 0 ${DUMP}`);
+    await engine.remove('old');
+
+    await make('new', 'postgres-17');
+    await start('new');
+    await serves('new');
+    await run(
+      'new',
+      `echo ${dump} | base64 -d > ${DUMP} && gunzip -c ${DUMP} | psql -q -U postgres 2> /tmp/said || true`,
+    );
+    assert.equal(await sql('new', 'select answer from kept'), '42');
+    const said = (await run('new', 'cat /tmp/said')).split('\n');
+    assert.deepEqual(
+      said.filter((line) => !/already exists$/.test(line)),
+      [],
+    );
+    await engine.remove('new');
   });
 });

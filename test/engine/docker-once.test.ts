@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
+import { tar } from '../../lib/tar.ts';
 import type { PrivateNetwork, RunOnceOptions, Workload } from '../../proto/ports/engine.ts';
 import { rejectsWith, Suite, textOfLine } from '../support/engine/conformance-suite.ts';
 import { dockerSkip, dockerUnderTest } from '../support/engine/docker-under-test.ts';
@@ -63,10 +64,16 @@ describe('a command that runs once on Docker', { skip: dockerSkip() }, () => {
       'kept\nnone\n134217728',
     );
     // Without them it has empty folders there, which go with it.
-    const making = run(id, 'ls -A /data; echo mine > /data/file && cat /data/file; sleep 2');
+    const making = run(
+      id,
+      'ls -A /data; echo mine > /data/file && cat /data/file; until test -e /go; do sleep 0.1; done',
+    );
     await Promise.race([making, until(async () => (await onces()).length === 1, { what: 'it runs' })]);
-    const volumes = await volumesOf((await onces())[0] ?? '');
+    const [name = ''] = await onces();
+    const volumes = await volumesOf(name);
     assert.ok(volumes.length > 0);
+    const go = tar([{ kind: 'file', path: 'go', mode: 0o644, data: new Uint8Array() }]);
+    await under.client.call('PUT', `/containers${name}/archive`, { query: { path: '/' }, archive: go });
     assert.equal((await making).lines.map(textOfLine).join('\n'), 'mine');
     const named = z.object({ Volumes: z.array(z.object({ Name: z.string() })) });
     const { Volumes } = await under.client.json('GET', '/volumes', named);

@@ -217,6 +217,10 @@ describe('files of a private dockerd', () => {
     const config = join(folder, 'daemon.json');
     writeFileSync(config, '{"registry-mirrors":["http://m"],"hosts":["tcp://0.0.0.0:1"],"data-root":"/x"}');
     assert.deepEqual(sharedSettings(config), { 'registry-mirrors': ['http://m'] });
+    // From 29.10 on, that takes loopback addresses out, unless it names them.
+    writeFileSync(config, '{"insecure-registries":["registry.lan:5000","::1/128"]}');
+    const insecure = ['registry.lan:5000', '::1/128', '127.0.0.0/8'];
+    assert.deepEqual(sharedSettings(config), { 'insecure-registries': insecure });
     writeFileSync(config, 'not json');
     assert.deepEqual(sharedSettings(config), {});
   });

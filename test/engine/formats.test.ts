@@ -318,7 +318,7 @@ describe('small formats', () => {
 
   it('API versions', () => {
     assert.equal(negotiate('1.41'), '1.41');
-    assert.equal(negotiate('1.99'), '1.47');
+    assert.equal(negotiate('1.99'), '1.52');
     assert.throws(() => negotiate('1.24'), withCode('unavailable'));
   });
 

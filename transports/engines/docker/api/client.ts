@@ -8,7 +8,7 @@ import { hijack, readBody, send } from './requests.ts';
 import { DockerWay } from './way.ts';
 
 /** The API versions this client speaks: `oldest` has all calls it makes, `newest` is the last it was read against. */
-const apiVersions = { oldest: '1.40', newest: '1.47' } as const;
+const apiVersions = { oldest: '1.40', newest: '1.52' } as const;
 
 const ARCHIVE_TYPE = 'application/x-tar';
 

@@ -60,8 +60,15 @@ export function sharedSettings(systemConfig: string): Record<string, unknown> {
     return {};
   }
   if (typeof config !== 'object' || config === null) return {};
-  return Object.fromEntries(Object.entries(config).filter(([key]) => shared.includes(key)));
+  const settings = Object.fromEntries(Object.entries(config).filter(([key]) => shared.includes(key)));
+  const { [INSECURE]: insecure } = settings;
+  // The platform's own registry is asked at a loopback address, without TLS.
+  return Array.isArray(insecure) ? { ...settings, [INSECURE]: [...new Set([...insecure, ...LOOPBACK])] } : settings;
 }
+
+/** Registries without TLS. From Docker 29.10 on, those at loopback addresses count only while this is not set. */
+const INSECURE = 'insecure-registries';
+const LOOPBACK = ['127.0.0.0/8', '::1/128'];
 
 /** Mount points at or below `folders` in /proc/self/mounts, innermost first; blanks are octal there (proc(5)). */
 export function mountsBelow(mounts: string, folders: readonly string[]): string[] {

@@ -51,13 +51,20 @@ export async function debianBaseImage(settings?: AptSettings): Promise<BaseImage
   };
 }
 
-/** A line of what /images/create answers while it works. */
-export const progressLine = z.object({
+/** A line of what /images/create answers while it works. `error` goes from API 1.48 on; `errorDetail` stays. */
+const answeredLine = z.object({
   id: z.string().optional(),
   status: z.string().optional(),
   error: z.string().optional(),
+  errorDetail: z.object({ message: z.string().optional() }).nullish(),
   progressDetail: z.object({ current: z.number().optional(), total: z.number().optional() }).nullish(),
 });
+
+/** The same, with why it failed in one field; undefined while it works. */
+export const progressLine = answeredLine.transform(({ error, errorDetail, ...line }) => ({
+  ...line,
+  error: errorDetail?.message || error || (errorDetail ? 'it does not say why' : undefined),
+}));
 
 /** Imports a root file system as an image and tags it. Nothing is tagged unless `archive` ends without an error. */
 export async function importImage(

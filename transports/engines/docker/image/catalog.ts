@@ -10,33 +10,38 @@ import { debianRootArchive } from './mmdebstrap.ts';
 export type CatalogImage = BaseImage & BuiltInImage;
 
 /** What makes an image of the catalog. */
-export interface CatalogEntry extends Omit<DebianAddition, 'folder'> {
+export interface CatalogEntry extends Omit<DebianAddition, 'folders'> {
   /** Also its folder below deploy/catalog. */
   readonly name: string;
+  /** Another folder there whose files it has. */
+  readonly shared?: string;
   readonly title: string;
   /** Image settings besides those of the contract. */
   readonly changes?: readonly string[];
 }
 
-/** All of them. The versions are those of the suite in debian-recipe.ts. A database's is in its name: none moves. */
+const POSTGRES = {
+  shared: 'postgres',
+  changes: ['EXPOSE 5432'],
+  // Its container makes the database, and the package none.
+  firstSteps: [
+    'mkdir -p "$1"/etc/postgresql-common && ' +
+      'echo "create_main_cluster = false" > "$1"/etc/postgresql-common/createcluster.conf',
+  ],
+  // A certificate whose key all containers would share.
+  lastSteps: [
+    'rm -f "$1"/etc/ssl/private/ssl-cert-snakeoil.key "$1"/etc/ssl/certs/ssl-cert-snakeoil.pem',
+    'find "$1"/etc/ssl/certs -xtype l -lname ssl-cert-snakeoil.pem -delete',
+  ],
+};
+
+/** All of them. The versions are those of their suite. A database's is in its name: none moves. */
 export const CATALOG: readonly CatalogEntry[] = [
-  { name: 'node', title: 'Node.js 18 (Debian)' },
-  { name: 'python', title: 'Python 3.11 (Debian)' },
-  {
-    name: 'postgres-15',
-    title: 'PostgreSQL 15 (Debian)',
-    changes: ['EXPOSE 5432'],
-    // Its container makes the database, and the package none.
-    firstSteps: [
-      'mkdir -p "$1"/etc/postgresql-common && ' +
-        'echo "create_main_cluster = false" > "$1"/etc/postgresql-common/createcluster.conf',
-    ],
-    // A certificate whose key all containers would share.
-    lastSteps: [
-      'rm -f "$1"/etc/ssl/private/ssl-cert-snakeoil.key "$1"/etc/ssl/certs/ssl-cert-snakeoil.pem',
-      'find "$1"/etc/ssl/certs -xtype l -lname ssl-cert-snakeoil.pem -delete',
-    ],
-  },
+  { name: 'node', title: 'Node.js 20 (Debian)' },
+  { name: 'python', title: 'Python 3.13 (Debian)' },
+  { name: 'postgres-17', title: 'PostgreSQL 17 (Debian)', ...POSTGRES },
+  // Of Debian 12, for the containers that have it.
+  { name: 'postgres-15', title: 'PostgreSQL 15 (Debian)', suite: 'bookworm', ...POSTGRES },
   { name: 'dev', title: 'Development tools (Debian)' },
 ];
 
@@ -47,8 +52,8 @@ export async function debianCatalog(given?: AptSettings): Promise<CatalogImage[]
 }
 
 async function catalogImage(entry: CatalogEntry, settings: AptSettings): Promise<CatalogImage> {
-  const { name, title, changes: own = [], ...steps } = entry;
-  const recipe = await debianRecipe(settings, { ...steps, folder: `catalog/${name}` });
+  const { name, title, changes: own = [] } = entry;
+  const recipe = await debianRecipe(settings, additionOf(entry));
   const changes = [...contractChanges, ...own];
   const reference = builtInReference(name, recipeHash(recipe, changes));
   return {
@@ -60,4 +65,10 @@ async function catalogImage(entry: CatalogEntry, settings: AptSettings): Promise
         importImage(client, reference, archive, changes, signal),
       ),
   };
+}
+
+/** What its image has beside the base image's parts. */
+export function additionOf({ name, shared, suite, firstSteps = [], lastSteps = [] }: CatalogEntry): DebianAddition {
+  const folders = [name, ...(shared === undefined ? [] : [shared])].map((folder) => `catalog/${folder}`);
+  return { folders, firstSteps, lastSteps, ...(suite === undefined ? {} : { suite }) };
 }

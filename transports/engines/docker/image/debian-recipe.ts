@@ -38,13 +38,19 @@ async function filesBelow(root: string): Promise<TarEntry[]> {
 }
 
 async function packagesOf(folder: string): Promise<string[]> {
-  return (await readFile(join(folder, 'packages'), 'utf8')).split('\n').filter((line) => line !== '');
+  const path = join(folder, 'packages');
+  return existsSync(path) ? (await readFile(path, 'utf8')).split('\n').filter((line) => line !== '') : [];
 }
+
+/** Releases of Debian that images are made of: 12 and 13. */
+type DebianSuite = 'bookworm' | 'trixie';
 
 /** What an image has beside the base image's parts. */
 export interface DebianAddition {
-  /** Its folder of deploy, with `packages` and perhaps `rootfs`. */
-  readonly folder: string;
+  /** Its folders of deploy, each with `packages`, `rootfs` or both. */
+  readonly folders: readonly string[];
+  /** Default: that of the base image. */
+  readonly suite?: DebianSuite;
   /** Commands before its packages are installed, and after, with the new root in `$1`. */
   readonly firstSteps?: readonly string[];
   readonly lastSteps?: readonly string[];
@@ -52,7 +58,7 @@ export interface DebianAddition {
 
 /** Everything that goes into a Debian image. */
 export interface DebianRecipe {
-  readonly suite: string;
+  readonly suite: DebianSuite;
   readonly architecture: string;
   readonly packages: readonly string[];
   /** Text of sources.list, for the build and inside; undefined: mmdebstrap's default for the suite. */
@@ -68,7 +74,7 @@ export interface DebianRecipe {
   readonly files: Buffer;
 }
 
-const SUITE = 'bookworm';
+const SUITE: DebianSuite = 'trixie';
 const BASE_FOLDER = 'base-image';
 
 /** Of the build alone: what a power cut leaves of it is thrown away, so no file has to be on the disk at once. */
@@ -101,19 +107,20 @@ const LAST_STEPS = [
 export async function debianRecipe(settings: AptSettings, addition?: DebianAddition): Promise<DebianRecipe> {
   const { mirror, securityMirror, build, inside } = settings;
   const option = '[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]';
+  const suite = addition?.suite ?? SUITE;
   const archives = [
-    [mirror, SUITE],
-    [mirror, `${SUITE}-updates`],
-    ...(securityMirror === undefined ? [] : [[securityMirror, `${SUITE}-security`]]),
+    [mirror, suite],
+    [mirror, `${suite}-updates`],
+    ...(securityMirror === undefined ? [] : [[securityMirror, `${suite}-security`]]),
   ];
   const sources = archives.map(([address, release]) => `deb ${option} ${address} ${release} main\n`).join('');
-  const folders = [BASE_FOLDER, ...(addition === undefined ? [] : [addition.folder])].map(deployFolder);
+  const folders = [BASE_FOLDER, ...(addition?.folders ?? [])].map(deployFolder);
   const packages = (await Promise.all(folders.map(packagesOf))).flat();
   const insideSettings = inside.length === 0 ? [] : [`${inside.join('\n')}\n`];
   const more = folders.slice(1).map((folder) => filesBelow(join(folder, 'rootfs')));
   const files = [...(await rootfsFiles()), ...(await Promise.all(more)).flat()];
   return {
-    suite: SUITE,
+    suite,
     architecture: process.arch,
     packages,
     sources: mirror === undefined ? undefined : sources,

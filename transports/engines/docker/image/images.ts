@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { Semaphore, SharedTasks } from '../../../../lib/concurrency.ts';
+import { errorText } from '../../../../lib/errors.ts';
 import { builtInName } from '../../../../proto/built-in-images.ts';
 import { EngineError, type EnsureImageOptions, type RegistryAuth } from '../../../../proto/ports/engine.ts';
 import type { LocalRegistry } from '../../../../proto/ports/local-registry.ts';
@@ -24,6 +25,8 @@ const versionView = z.object({ Arch: z.string() });
 const digestsView = z.object({ RepoDigests: listOf(z.string()) });
 const taggedViews = z.array(z.object({ RepoTags: listOf(z.string()) }));
 const pulledView = z.object({ Id: z.string() });
+/** What Docker says of a registry that has no TLS, and is no exception. */
+const TLS_ONLY = 'HTTP response to HTTPS client';
 /** Docker's last words of a pull. */
 const DIGEST = /^Digest: (sha256:[0-9a-f]{64})$/;
 /** Images whose digests are remembered at most. */
@@ -235,6 +238,7 @@ export class Images {
       if (silence.signal.aborted && !signal.aborted) {
         throw new EngineError('unavailable', `The registry of ${reference.full} stopped answering.`, { cause: error });
       }
+      if (source !== reference.repository && errorText(error).includes(TLS_ONLY)) throw tlsOnly(source, error);
       throw error instanceof DockerReplyError ? pullError(reference, error.reason, error) : error;
     } finally {
       clearTimeout(timer);
@@ -295,6 +299,14 @@ export class Images {
       throw new EngineError('unavailable', `The image ${reference.full} was pulled, and is gone again.`);
     await unlessReply(this.#client.call('DELETE', `/images/${pulled}`, { query: { noprune: true } }), 404, 409);
   }
+}
+
+/** That a Docker asks the registry beside by TLS alone, though its address is a loopback one: from 29.10 on, by a setting. */
+function tlsOnly(source: string, cause: unknown): EngineError {
+  const address = source.slice(0, source.indexOf('/'));
+  const what = `Docker asks the platform's registry at ${address} by TLS only.`;
+  const help = 'Add "127.0.0.0/8" to "insecure-registries" in its daemon.json and restart it.';
+  return new EngineError('refused', `${what} ${help}`, { cause });
 }
 
 async function credentials(

@@ -4,7 +4,7 @@ import { BASE_NAME, builtInReference } from '../../../../proto/built-in-images.t
 import type { BuiltInImage } from '../../../../proto/ports/engine.ts';
 import { type AptSettings, hostAptSettings } from './apt-sources.ts';
 import { contractChanges } from './base-image.ts';
-import { CATALOG, type CatalogEntry } from './catalog.ts';
+import { additionOf, CATALOG, type CatalogEntry } from './catalog.ts';
 import { debianRecipe, recipeHash } from './debian-recipe.ts';
 import { debianRootArchive } from './mmdebstrap.ts';
 
@@ -42,8 +42,9 @@ export async function catalogAt(place: string): Promise<BuiltInImage[]> {
   );
 }
 
-async function sentImage({ name, title: _, changes: own = [], ...steps }: CatalogEntry): Promise<SentImage> {
-  const addition = name === BASE_NAME ? undefined : { ...steps, folder: `catalog/${name}` };
+async function sentImage(entry: CatalogEntry): Promise<SentImage> {
+  const { name, changes: own = [] } = entry;
+  const addition = name === BASE_NAME ? undefined : additionOf(entry);
   const changes = [...contractChanges, ...own];
   const plain = await debianRecipe(NO_SETTINGS, addition);
   const hash = recipeHash({ ...plain, architecture: 'any' }, changes);

@@ -111,10 +111,21 @@ export class UsageSampler extends UsageSamples {
 }
 
 const labelled = z.record(z.string(), z.string()).nullable().default(null);
-const diskUsage = z.object({
-  Containers: listOf(listedContainer.extend({ SizeRw: z.number().default(0) })),
-  Volumes: listOf(z.object({ Labels: labelled, UsageData: z.object({ Size: z.number() }).nullish() })),
-});
+const usedByContainers = listOf(listedContainer.extend({ SizeRw: z.number().default(0) }));
+const usedByVolumes = listOf(z.object({ Labels: labelled, UsageData: z.object({ Size: z.number() }).nullish() }));
+
+/** Lists until API 1.52, sums that have the lists as `Items` from then on. */
+const diskUsage = z
+  .object({
+    Containers: usedByContainers,
+    Volumes: usedByVolumes,
+    ContainersUsage: z.object({ Items: usedByContainers }).nullish(),
+    VolumesUsage: z.object({ Items: usedByVolumes }).nullish(),
+  })
+  .transform(({ Containers, Volumes, ContainersUsage, VolumesUsage }) => ({
+    Containers: ContainersUsage?.Items ?? Containers,
+    Volumes: VolumesUsage?.Items ?? Volumes,
+  }));
 
 /**
  * Bytes that each container of the installation wrote, by platform id: its mount paths and its own layer. Expensive for
@@ -126,8 +137,8 @@ export async function diskUsageOf(
   signal: AbortSignal,
 ): Promise<Map<string, number>> {
   const disk = await client.json('GET', '/system/df', diskUsage, {
-    // Engines before API 1.42 do not know this, and count images too.
-    query: { type: ['container', 'volume'] },
+    // Engines before API 1.42 do not know the types, and count images too; from 1.52 on, lists are to be asked for.
+    query: { type: ['container', 'volume'], verbose: true },
     timeoutMs: 120_000,
     maxBytes: 64 * 1024 * 1024,
     signal,
