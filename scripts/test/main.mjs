@@ -30,6 +30,17 @@ const MAX_REPEATED = 12;
 /** With so few files, each test has a line. */
 const FEW_FILES = 12;
 
+const USAGE = `Usage: main.mjs [options] [PATTERN...]
+
+Runs the tests of a tier, or those files of all tiers whose path contains one of the patterns.
+
+  --tier=NAME     quick, standard (default), turn or all
+  --list          only lists the files
+  --lanes=N       so many files at the same time
+  --report=FILE   writes a line for each file: its ms, its ms of a processor, its path
+  --seconds=N     of the tier turn: for how long files begin (default 900)
+  --test-...      flags of Node's test runner, such as --test-name-pattern=WORDS`;
+
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const print = (line) => process.stdout.write(`${line}\n`);
 const isRequired = process.env.TROUPE_TEST_REAL === 'required';
@@ -61,8 +72,13 @@ async function main(args) {
       report: { type: 'string' },
       /** For `turn`: for how many more seconds files begin. */
       seconds: { type: 'string', default: '900' },
+      help: { type: 'boolean', default: false },
     },
   });
+  if (values.help) {
+    print(USAGE);
+    return 0;
+  }
   const tiers = await sortTests(root);
   const plan = planOf(tiers, values, positionals);
   if (plan.files.length === 0 && plan.notes.length === 0) {
