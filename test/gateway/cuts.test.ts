@@ -9,6 +9,7 @@ import {
   readHeads,
   readHello,
   readProtocol,
+  readRequest,
 } from '../support/gateway/incremental-readers.ts';
 
 const RUNS = 2000;
@@ -39,6 +40,11 @@ const heads = piecesOf(
   ],
   ...['HTTP/1.1 200 OK', 'Connection: close', 'x'.repeat(MAX_HEAD / 4)],
 );
+const requests = fc
+  .tuple(fc.nat(3), heads)
+  .map(([empty, rest]) =>
+    Buffer.concat([Buffer.from(`${'\r\n'.repeat(empty)}GET /x HTTP/1.1\r\nHost: a.test\r\n`), rest]),
+  );
 const chunks = piecesOf(
   '0',
   '5',
@@ -73,6 +79,7 @@ const firsts = piecesOf('SSH-', 'S', 'SS', 'GET', ' ', '\x16', 'POST /', 'a');
 describe('however the bytes are cut, the outcome is one', () => {
   for (const [what, inputs, read] of [
     ['heads', heads, readHeads],
+    ['requests after empty lines', requests, readRequest],
     ['chunked bodies', chunks, readChunks],
     ['ClientHellos', hellos, readHello],
     ['first bytes', firsts, readProtocol],

@@ -62,7 +62,15 @@ describe('the request line (RFC 9112, section 3)', () => {
   });
 
   test('has a target of visible ASCII without a fragment; a long one is 414', () => {
-    for (const target of ['/', '/a;b=c,d/..%2f?x=[1]&y={z}|^`', '/%00', '//', '/*', "/!$&'()*+,;=:@-._~"])
+    for (const target of [
+      '/',
+      '/a;b=c,d/..%2f?x=[1]&y={z}|^`',
+      '/%00',
+      '//',
+      '/*',
+      "/!$&'()*+,;=:@-._~",
+      '/a?p=C:\\dir?\\',
+    ])
       assert.equal(accepted(head(`GET ${target} HTTP/1.1`, 'Host: a.test')).target, target);
     for (const target of [
       '!',
@@ -71,6 +79,8 @@ describe('the request line (RFC 9112, section 3)', () => {
       '/a#b',
       '/ä',
       '/a\\b',
+      '/a\\b?x',
+      '/a?x\\#y',
       '/"',
       '/<a>',
       '/\x7f',
@@ -120,6 +130,8 @@ describe('the host (RFC 9112, section 3.2)', () => {
       ['a.test', 'a.test', undefined],
       ['A.Test:8443', 'a.test', 8443],
       ['a.test.', 'a.test', undefined],
+      // RFC 3986, section 3.2.3: a port may be empty.
+      ['a.test:', 'a.test', undefined],
       ['192.0.2.1:80', '192.0.2.1', 80],
       ['[2001:DB8::1]:80', '[2001:db8::1]', 80],
       ['xn--bcher-kva.test', 'xn--bcher-kva.test', undefined],
@@ -134,7 +146,6 @@ describe('the host (RFC 9112, section 3.2)', () => {
         ' ',
         'a.test:99999',
         'a.test:0',
-        'a.test:',
         'a.test:8x',
         'u@a.test',
         'a.test/x',

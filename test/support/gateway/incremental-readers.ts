@@ -6,7 +6,7 @@ import { readResponseHead } from '../../../transports/gateway/h1/response-head.t
 import { detect } from '../../../transports/gateway/tcp/first-bytes.ts';
 import { MAX_CLIENT_HELLO, readClientHello } from '../../../transports/gateway/tls/client-hello.ts';
 import { ChunkError, ChunkedReader } from '../../../transports/wire/h1/body.ts';
-import { HeadBuffer } from '../../../transports/wire/h1/head-reader.ts';
+import { HeadBuffer, RequestReader } from '../../../transports/wire/h1/head-reader.ts';
 import { readRequestHead } from '../../../transports/wire/h1/request-head.ts';
 
 export const MAX_HEAD = 1024;
@@ -23,6 +23,20 @@ export function readHeads(pieces: readonly Buffer[]): string {
       [readRequestHead(result.text), readResponseHead(result.text, 'GET'), rest],
       (_key, value: unknown) => (value instanceof Set ? [...value] : value),
     );
+  }
+  return 'incomplete';
+}
+
+/** The first request: its head or its refusal, and how many bytes are left over. */
+export function readRequest(pieces: readonly Buffer[]): string {
+  const reader = new RequestReader();
+  for (const [index, piece] of pieces.entries()) {
+    const begin = reader.beginOf(piece);
+    const result = begin === piece.length ? undefined : reader.push(piece, begin);
+    if (result === undefined) continue;
+    if ('refuse' in result) return result.refuse.body;
+    const rest = pieces.slice(index + 1).reduce((sum, { length }) => sum + length, piece.length - result.next);
+    return `${result.head.method} ${result.head.target} ${rest}`;
   }
   return 'incomplete';
 }

@@ -26,6 +26,9 @@ export interface ResponseHead {
   readonly hopByHop: ReadonlySet<string>;
 }
 
+/** Frameworks send a Link or a Set-Cookie for each thing. What bounds them is the size of the head. */
+const MAX_FIELDS = 1000;
+
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: (.*))?$/;
 
 const STATUS_LINES = new ParseCache(200, (text): Pick<ResponseHead, 'status' | 'reason' | 'minor'> | undefined => {
@@ -43,7 +46,7 @@ export function readResponseHead(text: string, method: string): ResponseHead | s
   const line = STATUS_LINES.get(text.slice(0, lineEnd));
   if (line === undefined) return 'the first line is no status line';
   const { status, reason, minor } = line;
-  const fields = readFields(text, lineEnd + 2);
+  const fields = readFields(text, lineEnd + 2, MAX_FIELDS);
   if (!Array.isArray(fields)) return fields.reason;
   const said = framingOf(fields, minor === 1);
   if (said !== undefined && 'status' in said) return said.reason;

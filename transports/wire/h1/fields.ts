@@ -2,7 +2,7 @@
 import { ParseCache } from './parse-cache.ts';
 import { listOf, type Malformed, parseLength, TOKEN, trim } from './syntax.ts';
 
-/** Most fields of a head. */
+/** Most fields of a request's head, unless told otherwise. */
 const MAX_FIELDS = 100;
 
 /** One field: its name in lower case, its value without the blanks around it. */
@@ -50,13 +50,13 @@ class LineOfHead implements Field {
 /** A field's name in lower case; undefined when it is none. */
 const NAMES = new ParseCache(1000, (text) => (TOKEN.test(text) ? text.toLowerCase() : undefined));
 
-/** Reads the field lines of `text` from `start`; the text is clean and ends with an empty line. */
-export function readFields(text: string, start: number): Field[] | Malformed {
+/** Reads the field lines of `text` from `start`, at most `most`; the text is clean and ends with an empty line. */
+export function readFields(text: string, start: number, most = MAX_FIELDS): Field[] | Malformed {
   const fields: Field[] = [];
   for (let at = start; at < text.length; ) {
     const end = text.indexOf('\r\n', at);
     if (end < 0 || end === at) break;
-    if (fields.length === MAX_FIELDS) return { status: 431, reason: `more than ${MAX_FIELDS} header fields` };
+    if (fields.length === most) return { status: 431, reason: `more than ${most} header fields` };
     const first = text.charCodeAt(at);
     // A folded line (RFC 9112, section 5.2), or a blank before the first name.
     if (first === 0x20 || first === 0x09) return { status: 400, reason: 'a header line begins with a blank' };

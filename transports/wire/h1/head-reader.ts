@@ -4,6 +4,7 @@ import { MAX_HEAD_BYTES, type RequestHead, readRequestHead } from './request-hea
 
 const CR = 0x0d;
 const LF = 0x0a;
+const EMPTY_LINE = '\r\n';
 
 /** The end of a head was found: its text (latin1, with the empty line) and where the rest of the chunk begins. */
 interface HeadFound {
@@ -101,16 +102,21 @@ export class RequestReader {
     return this.#head.isEmpty;
   }
 
-  /** Where a head begins in `chunk`: empty lines before a request line are forgiven (RFC 9112, section 2.2). */
-  beginOf(chunk: Buffer): number {
-    let at = 0;
+  /** Where a head begins in `chunk`, from `start` on: empty lines before a request line are forgiven (RFC 9112, section 2.2). */
+  beginOf(chunk: Buffer, start = 0): number {
+    let at = start;
     if (this.#head.isEmpty) while (at + 1 < chunk.length && chunk[at] === 13 && chunk[at + 1] === 10) at += 2;
     return at;
   }
 
   /** Takes `chunk` from `at` on; undefined: the head is not complete. */
   push(chunk: Buffer, at: number): RequestFound | { readonly refuse: ProxyReply } | undefined {
-    const found = this.#head.push(chunk, at);
+    let found = this.#head.push(chunk, at);
+    if (typeof found === 'object' && found.text === EMPTY_LINE) {
+      // It came in two pieces, so that `beginOf` did not see it.
+      const next = this.beginOf(chunk, found.next);
+      found = next === chunk.length ? undefined : this.#head.push(chunk, next);
+    }
     if (found === undefined) return undefined;
     if (found === 'too_large') return { refuse: TOO_LARGE };
     if (found === 'broken') return { refuse: BROKEN };

@@ -32,8 +32,11 @@ export interface RequestHead {
   readonly hopByHop: ReadonlySet<string>;
 }
 
-/** RFC 3986's characters and what browsers send beside them; no space, quote, angle, backslash, fragment, non-ASCII. */
-const TARGET = /^\/[!$-;=?-[\]^_`a-z{|}~]*$/;
+/**
+ * RFC 3986's characters and what browsers send beside them; no space, quote, angle, fragment, non-ASCII. A backslash
+ * stands in queries only (WHATWG URL, "query percent-encode set"): some origins read it in a path as a slash.
+ */
+const TARGET = /^\/[!$-;=@-[\]^_`a-z{|}~]*(?:\?[!$-;=?-_`a-z{|}~]*)?$/;
 const ABSOLUTE = /^https?:\/\/([^/?]*)([/?].*)?$/i;
 
 /** Hosts come again with each request. */

@@ -48,8 +48,8 @@ export function listOf(value: string): string[] {
     .filter((element) => element !== '');
 }
 
-/** A host with its port as RFC 3986 writes it, without userinfo: name, IPv4, or IPv6 in brackets. */
-const HOST = /^(?:([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?)|(\[[0-9A-Fa-f:.]{2,45}\]))(?::([0-9]{1,5}))?$/;
+/** A host with its port, which may be empty, as RFC 3986 writes it, without userinfo: name, IPv4, or IPv6 in brackets. */
+const HOST = /^(?:([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?)|(\[[0-9A-Fa-f:.]{2,45}\]))(?::([0-9]{0,5}))?$/;
 
 /** The host in lower case without a trailing dot, and its port if it has one; undefined when it is none. */
 export function parseHost(text: string): { host: string; port: number | undefined } | undefined {
@@ -57,7 +57,7 @@ export function parseHost(text: string): { host: string; port: number | undefine
   const [, name, address, digits] = HOST.exec(text) ?? [];
   const host = (name ?? address)?.toLowerCase().replace(/\.$/, '');
   if (host === undefined || host === '' || host.includes('..')) return undefined;
-  const port = digits === undefined ? undefined : Number(digits);
+  const port = digits ? Number(digits) : undefined;
   if (port !== undefined && (port < 1 || port > 65_535)) return undefined;
   return { host, port };
 }
