@@ -34,7 +34,7 @@ export function readRequest(pieces: readonly Buffer[]): string {
     const begin = reader.beginOf(piece);
     const result = begin === piece.length ? undefined : reader.push(piece, begin);
     if (result === undefined) continue;
-    if ('refuse' in result) return result.refuse.body;
+    if ('refuse' in result) return result.refuse.body ?? '';
     const rest = pieces.slice(index + 1).reduce((sum, { length }) => sum + length, piece.length - result.next);
     return `${result.head.method} ${result.head.target} ${rest}`;
   }
