@@ -82,6 +82,10 @@ async function onDocker(release, programs, folder, isContainerd) {
   } finally {
     dockerd.kill('SIGTERM');
     await ended;
+    // It leaves the network namespaces of its containers' host mounted.
+    const mounts = readFileSync('/proc/self/mounts', 'utf8').split('\n');
+    const left = mounts.map((line) => line.split(' ')[1] ?? '').filter((path) => path.startsWith(`${folder}/`));
+    for (const path of left.reverse()) run('umount', [path]);
   }
 }
 
