@@ -1,7 +1,7 @@
 /** `troupe env`: the variables and secrets of a container. */
-import { parseEnv } from 'node:util';
 import type { CallInput } from '../../client/index.ts';
 import { clean } from './clean.ts';
+import { parseEnvFile } from './env-file.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
 import type { Output } from './output.ts';
@@ -21,14 +21,17 @@ export function parsePairs(pairs: readonly string[]): Record<string, string> {
   );
 }
 
-/** Variables of a file with `NAME=value` on each line (dotenv); `-`: of standard input. Throws ClientFailure. */
-export async function readEnvFile({ place }: Output, file: string): Promise<Record<string, string>> {
+/** Variables of a file such as `.env`; `-`: of standard input. Throws ClientFailure, with the line that is none. */
+export async function readEnvFile(out: Output, file: string): Promise<Record<string, string>> {
+  const { place } = out;
   if (file !== '-' && place.machine === undefined)
     throw new ClientFailure('usage', 'By SSH no files are read: name `-`, and redirect the file of your machine.');
   const text = file === '-' || place.machine === undefined ? await readInput(place) : place.machine.readText(file);
-  const found = Object.entries(parseEnv(text)).flatMap(([key, value]) => (value === undefined ? [] : [[key, value]]));
-  if (found.length === 0) throw new ClientFailure('usage', `${clean(file)} has no line such as PORT=8080.`);
-  return Object.fromEntries(found);
+  const called = file === '-' ? 'Standard input' : clean(file);
+  const { values, notes } = parseEnvFile(text, called);
+  if (Object.keys(values).length === 0) throw new ClientFailure('usage', `${called} has no line such as PORT=8080.`);
+  for (const note of notes) if (!out.json) out.note(note);
+  return values;
 }
 
 export interface EnvFileOptions extends ClientCommandOptions {
