@@ -7,9 +7,12 @@ import { basename, join, posix } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { TroupeError } from '../../client/index.ts';
 import type { ByteAnswer } from '../../client/node/index.ts';
+import { linksOut } from './deploy/files.ts';
+import { leadingOut } from './deploy/left.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
-import { openFiles } from './own-client.ts';
+import type { Output } from './output.ts';
+import { type FileSession, openFiles } from './own-client.ts';
 import type { ClientCommandOptions } from './session.ts';
 
 export interface CopyOptions extends ClientCommandOptions {
@@ -39,8 +42,7 @@ export async function copy(paths: readonly string[], options: CopyOptions): Prom
     throw new ClientFailure('usage', 'One side is here, and the other in a container: `troupe cp FILE NAME:PATH`.');
 
   const session = openFiles(options);
-  const { id, name } = await containerOf(session, named);
-  const side = new ContainerSide(session.files, id, name);
+  const side = new ContainerSide(session, await containerOf(session, named));
   const isMany = paths.length > 2;
   const isRecursive = options.recursive === true;
   const copied: Copied[] = [];
@@ -66,9 +68,11 @@ class ContainerSide {
   readonly #files: ReturnType<typeof openFiles>['files'];
   readonly #id: string;
   readonly #name: string;
+  readonly #out: Output;
 
-  constructor(files: ReturnType<typeof openFiles>['files'], id: string, name: string) {
+  constructor({ files, out }: FileSession, { id, name }: { readonly id: string; readonly name: string }) {
     this.#files = files;
+    this.#out = out;
     this.#id = id;
     this.#name = name;
   }
@@ -87,13 +91,20 @@ class ContainerSide {
       await this.#request('PUT', { path, mode }, { body: createReadStream(local), length: found.size });
     } else {
       if (kind === 'file') throw new ClientFailure('state', `${this.#name}:${wanted} is a file, and no folder.`);
-      const archiver = tar(['-cf', '-', '-C', local, '.']);
+      const archiver = tar(['-cf', '-', ...(await this.#without(local)), '-C', local, '.']);
       await Promise.all([
         this.#request('PUT', { path, archive: 'tar' }, { body: archiver.stdout, length: undefined }),
         ended(archiver),
       ]);
     }
     return { from: local, to: `${this.#name}:${path}` };
+  }
+
+  /** Options of tar that leave out, and tell of, what would end the whole upload. */
+  async #without(local: string): Promise<string[]> {
+    const links = await linksOut(local);
+    if (links.length > 0) this.#out.note(leadingOut(links));
+    return links.map(({ path }) => `--exclude=./${path.replace(/[[\]*?\\]/g, '\\$&')}`);
   }
 
   async fetch(inside: string, destination: string, { isRecursive, isMany }: CopyRules): Promise<Copied> {

@@ -100,7 +100,7 @@ export function addDeploy(program: Command): void {
       ).choices(['public', 'password', 'mine']),
     )
     .option('--note <text>', 'what `troupe releases` says of it')
-    .option('--with-secrets', 'take along .env files and private keys')
+    .option('--with-secrets', 'take along what looks like a secret, such as .env and private keys')
     .option('--timeout <seconds>', 'how long to wait for the container', count, WAIT_SECONDS)
     .action(async (folder: string | undefined, options: DeployOptions) =>
       (await import('./deploy/deploy.ts')).deploy(folder, options),

@@ -1,12 +1,8 @@
-/** What a folder is taken for when it is deployed, and which of its files go along. */
+/** What a folder is taken for when it is deployed. */
 import assert from 'node:assert/strict';
-import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { excluding, manifestOf, walk } from '../../cmd/client/deploy/files.ts';
 import { planOf, type TellingTexts } from '../../cmd/client/deploy/plan.ts';
 import { type FolderSettings, settingsOf, withStart } from '../../cmd/client/deploy/settings.ts';
-import { tempDir } from '../support/temp.ts';
 
 const plan = (texts: TellingTexts, settings: FolderSettings = {}, typed: FolderSettings = {}) =>
   planOf('My Shop', texts, settings, typed);
@@ -86,64 +82,5 @@ describe('a folder that is deployed', () => {
       assert.deepEqual(await settingsOf(withStart('', start)), { start });
       assert.deepEqual(await settingsOf(withStart('# mine\nport = 80\n', start)), { start, port: 80 });
     }
-  });
-
-  test('leaves behind what is made anew, what is excluded, and what looks like a secret', async (t) => {
-    const folder = await tempDir(t);
-    const key = `-----BEGIN OPENSSH PRIVATE KEY-----\nx\n`;
-    const files = {
-      'app.js': '1',
-      'sub/deep/a.txt': '2',
-      'sub/a.log': '3',
-      'node_modules/x/index.js': '4',
-      '.git/config': '5',
-      '.env': 'SECRET=1',
-      '.env.local': 'SECRET=2',
-      '.env.example': 'SECRET=',
-      deploy_key: key,
-      'cert.pem': 'x',
-      'big/data.bin': '6',
-    };
-    for (const [name, text] of Object.entries(files)) {
-      await mkdir(join(folder, name, '..'), { recursive: true });
-      await writeFile(join(folder, name), text);
-    }
-    await chmod(join(folder, 'app.js'), 0o755);
-    await symlink('app.js', join(folder, 'link'));
-    const found = await walk(folder, { exclude: ['*.log', '/big/'], withSecrets: false });
-    assert.deepEqual(
-      found.files.map(({ path, kind, mode }) => [path, kind, mode]),
-      [
-        ['.env.example', 'file', '644'],
-        ['app.js', 'file', '755'],
-        ['link', 'link', '777'],
-        ['sub/deep/a.txt', 'file', '644'],
-      ],
-    );
-    assert.deepEqual(found.secrets, ['.env', '.env.local', 'cert.pem', 'deploy_key']);
-    const all = await walk(folder, { exclude: [], withSecrets: true });
-    assert.equal(all.secrets.length, 0);
-    assert.match(
-      await manifestOf(folder, found.files),
-      /^644 [0-9a-f]{64} {2}\.env\.example\n644 [0-9a-f]{64} {2}sub\/deep\/a\.txt\n755 [0-9a-f]{64} {2}app\.js\n$/,
-    );
-    await writeFile(join(folder, 'new\nline'), '');
-    await assert.rejects(walk(folder, { exclude: [], withSecrets: false }), /"new\\nline" has a name/);
-  });
-
-  test('excludes by name at any depth, and by path from the top', () => {
-    const isExcluded = excluding(['*.log', 'dist/', '/only/top', 'a/**/z', '# words', '']);
-    const cases: [string, boolean][] = [
-      ['x.log', true],
-      ['a/b/x.log', true],
-      ['x.logs', false],
-      ['dist', true],
-      ['sub/dist/x', true],
-      ['distant', false],
-      ['only/top', true],
-      ['sub/only/top', false],
-      ['a/b/c/z', true],
-    ];
-    for (const [path, isIt] of cases) assert.equal(isExcluded(path), isIt, path);
   });
 });

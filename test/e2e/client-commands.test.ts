@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -230,8 +230,13 @@ describe('client commands', { skip: skipWithoutDocker(), timeout: 900_000 }, () 
     const folder = await run(['cp', join(here, 'site'), 'box:/srv']);
     assert.equal(folder.code, 2);
     assert.match(folder.stderr, /is a folder: `troupe cp -r`/);
-    await ok(['cp', '-r', join(here, 'site'), 'box:/new/place']);
+    // The engine would refuse the whole archive for it.
+    await symlink('../../empty', join(here, 'site/deep/out'));
+    await symlink('../one', join(here, 'site/deep/in'));
+    const withLinks = await ok(['cp', '-r', join(here, 'site'), 'box:/new/place']);
+    assert.match(withLinks.stderr, /^Left here, as they lead out of the folder: deep\/out -> \.\.\/\.\.\/empty\.\n/);
     assert.equal((await ok(['exec', 'box', '--', 'cat', '/new/place/deep/two'], '')).stdout, 'two');
+    assert.equal((await ok(['exec', 'box', '--', 'ls', '/new/place/deep'], '')).stdout, 'in\ntwo\n');
     await ok(['cp', '-r', join(here, 'site'), 'box:/new/place']);
     const json = await ok(['cp', '-r', 'box:/new/place', here, '--json']);
     assert.deepEqual(JSON.parse(json.stdout), { copied: [{ from: 'box:/new/place', to: join(here, 'place') }] });

@@ -10,8 +10,10 @@ import { egressOf, keyIds, sizeOf } from '../run.ts';
 import type { ClientCommandOptions } from '../session.ts';
 import { waitFor } from '../wait.ts';
 import { manifestOf, walk } from './files.ts';
+import { textOfRules } from './ignored.ts';
 import { runStep } from './inside.ts';
 import { guardOfPorts, install, openPorts, portOf, type ReleasePlan } from './install.ts';
+import { leftLines, leftOf } from './left.ts';
 import { type DeployPlan, planOf, TELLING_FILES, type TellingFile } from './plan.ts';
 import { checked, type FolderSettings, SETTINGS_FILE, settingsOf, withStart } from './settings.ts';
 import { sendFiles } from './upload.ts';
@@ -44,10 +46,14 @@ const MOST_LISTED = 16 * 1024 * 1024;
 export async function deploy(folder: string | undefined, options: DeployOptions): Promise<void> {
   const session = openFiles(options);
   const root = resolve(folder ?? '.');
-  const found = await stat(root).catch(() => undefined);
-  if (!found?.isDirectory()) throw new ClientFailure('missing', `There is no folder ${root}.`);
+  const isFolder = await stat(root).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  if (!isFolder) throw new ClientFailure('missing', `There is no folder ${root}.`);
   const { settings, plan, asked } = await planFor(session, root, options);
-  const files = await filesOf(session, root, plan, options);
+  const found = await filesOf(session, root, plan, options);
+  const { files } = found;
   const container = await containerFor(session, plan, { ...settings, ...typedOf(options) }, options);
   const { name, id } = container;
   const guard = await guardOfPorts(session, container, options.access);
@@ -69,7 +75,8 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
   const place = await openPorts(session, container, port, guard);
   if (asked !== undefined) await keepStart(session, root, asked);
   const { url } = place;
-  out.done({ container_id: id, name, release: Number(release), url }, `${name} runs release ${release}.`);
+  const left = leftOf(found);
+  out.done({ container_id: id, name, release: Number(release), url, left }, `${name} runs release ${release}.`);
   if (out.json) return;
   if (place.url !== undefined) out.line(place.url);
   else out.note(place.hint);
@@ -134,17 +141,11 @@ async function textIn(
 }
 
 async function filesOf({ out }: FileSession, root: string, plan: DeployPlan, options: DeployOptions) {
-  const ignored = (await textIn(out.place.machine, root, '.troupeignore')) ?? '';
-  const exclude = [...plan.exclude, ...ignored.split(/\r?\n/)];
-  const { files, secrets } = await walk(root, { exclude, withSecrets: options.withSecrets === true });
-  if (files.length === 0) throw new ClientFailure('usage', `${root} has no file to deploy.`);
-  if (secrets.length > 0 && !out.json) {
-    const more = secrets.length > 5 ? `, and ${secrets.length - 5} more` : '';
-    out.note(`Left here, as they look like secrets: ${secrets.slice(0, 5).join(', ')}${more}.`);
-    out.note(`  troupe env secret ${plan.name} --file .env   gives variables to the app as secrets`);
-    out.note('  --with-secrets   takes the files along');
-  }
-  return files;
+  const exclude = [...plan.exclude, ...(await textOfRules(join(root, '.troupeignore'))).split(/\r?\n/)];
+  const found = await walk(root, { exclude, withSecrets: options.withSecrets === true });
+  if (!out.json) for (const line of leftLines(found, plan.name)) out.note(line);
+  if (found.files.length === 0) throw new ClientFailure('usage', `${root} has no file to deploy.`);
+  return found;
 }
 
 /** The container of that name, which runs; a new one if there is none. */
