@@ -102,7 +102,7 @@ export class RequestReader {
     return this.#head.isEmpty;
   }
 
-  /** Where a head begins in `chunk`, from `start` on: empty lines before a request line are forgiven (RFC 9112, section 2.2). */
+  /** Where a head begins in `chunk`, from `start` on, after empty lines, which are forgiven (RFC 9112, section 2.2). */
   beginOf(chunk: Buffer, start = 0): number {
     let at = start;
     if (this.#head.isEmpty) while (at + 1 < chunk.length && chunk[at] === 13 && chunk[at + 1] === 10) at += 2;

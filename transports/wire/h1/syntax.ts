@@ -48,7 +48,7 @@ export function listOf(value: string): string[] {
     .filter((element) => element !== '');
 }
 
-/** A host with its port, which may be empty, as RFC 3986 writes it, without userinfo: name, IPv4, or IPv6 in brackets. */
+/** A host with its port, which may be empty, as in RFC 3986, without userinfo: name, IPv4, or IPv6 in brackets. */
 const HOST = /^(?:([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?)|(\[[0-9A-Fa-f:.]{2,45}\]))(?::([0-9]{0,5}))?$/;
 
 /** The host in lower case without a trailing dot, and its port if it has one; undefined when it is none. */

@@ -301,7 +301,7 @@ export class Images {
   }
 }
 
-/** That a Docker asks the registry beside by TLS alone, though its address is a loopback one: from 29.10 on, by a setting. */
+/** That a Docker asks the registry beside by TLS alone, though its address is a loopback one: from 29.10 on. */
 function tlsOnly(source: string, cause: unknown): EngineError {
   const address = source.slice(0, source.indexOf('/'));
   const what = `Docker asks the platform's registry at ${address} by TLS only.`;
