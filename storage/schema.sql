@@ -333,7 +333,9 @@ create table domain_mappings (
   unproven_since timestamp with time zone,
   checked_at timestamp with time zone,
   zone text not null default ''::text,
+  cache text not null default 'default'::text,
   constraint domain_mappings_pkey PRIMARY KEY (id),
+  constraint domain_mappings_cache_check CHECK ((cache = ANY (ARRAY['default'::text, 'explicit'::text, 'off'::text]))),
   constraint domain_mappings_domain_check CHECK (((domain = lower(domain)) AND ((length(domain) >= 3) AND (length(domain) <= 253)))),
   constraint domain_mappings_due CHECK (
 CASE status
@@ -398,10 +400,12 @@ create table ingress_rules (
   tls text not null default 'container'::text,
   access text not null default 'public'::text,
   access_hash text,
+  cache text not null default 'default'::text,
   constraint ingress_rules_pkey PRIMARY KEY (id),
   constraint ingress_rules_access_at_platform CHECK (((access = 'public'::text) OR (tls = 'platform'::text))),
   constraint ingress_rules_access_check CHECK ((access = ANY (ARRAY['public'::text, 'password'::text, 'mine'::text]))),
   constraint ingress_rules_access_hash CHECK (((access = 'password'::text) = (access_hash IS NOT NULL))),
+  constraint ingress_rules_cache_check CHECK ((cache = ANY (ARRAY['default'::text, 'explicit'::text, 'off'::text]))),
   constraint ingress_rules_container_id_fkey FOREIGN KEY (container_id) REFERENCES containers(id) ON DELETE CASCADE,
   constraint ingress_rules_port_check CHECK (((port = ANY (ARRAY[80, 443])) OR ((port >= 8000) AND (port <= 8999)))),
   constraint ingress_rules_port_key UNIQUE (container_id, port),
@@ -676,7 +680,9 @@ create table static_routes (
   strip_prefix boolean not null default false,
   priority integer not null default 0,
   managed boolean not null default false,
+  cache text not null default 'default'::text,
   constraint static_routes_pkey PRIMARY KEY (id),
+  constraint static_routes_cache_check CHECK ((cache = ANY (ARRAY['default'::text, 'explicit'::text, 'off'::text]))),
   constraint static_routes_host_path_prefix_priority_key UNIQUE (host, path_prefix, priority)
 );
 
@@ -1007,7 +1013,8 @@ create view open_ports as
  SELECT container_id,
     port,
     target_port,
-    tls
+    tls,
+    cache
    FROM ingress_rules
   WHERE (access = 'public'::text);
 

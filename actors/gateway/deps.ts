@@ -1,5 +1,6 @@
 /** What the gateway is given by the composition root. */
 import type { ComputeNewsSource } from '../../proto/compute/events.ts';
+import type { CacheMode } from '../../proto/gateway/cache-mode.ts';
 import type { ConsoleFiles } from '../../proto/gateway/console-files.ts';
 import type { Entrance } from '../../proto/gateway/gateway-decider.ts';
 import type { SignGatewayToken } from '../../proto/gateway/gateway-token.ts';
@@ -27,6 +28,8 @@ export interface ContainerTarget {
   readonly ports: ReadonlyMap<number, number>;
   /** The external ports at which TLS ends here; absent: it is the container's at each. */
   readonly endsTls?: ReadonlySet<number>;
+  /** By external port, what the response cache keeps of the answers; absent: `default`. */
+  readonly caches?: ReadonlyMap<number, CacheMode>;
   /** By external port, what asks visitors there; absent: everybody gets through. */
   readonly guards?: ReadonlyMap<number, PortGuard>;
 }
@@ -62,7 +65,7 @@ export interface GatewayDeps {
   readonly strictTransport?: string | undefined;
   /** Signs requests to services of the platform, which then believe the client's address. */
   readonly gatewayToken: SignGatewayToken;
-  /** Another program answers from now on at this address of a container: what is kept of it counts no more. */
+  /** What is kept of the answers at this address counts no more: another program answers there, or less is kept. */
   readonly forgetAnswers?: (address: string) => void;
   /** The container at this address was just started: its program may take a while until it takes connections. */
   readonly expectProgram?: (address: string) => void;

@@ -70,10 +70,10 @@ export class KnownMappings {
     for (const hostname of gone) this.#found.set(hostname, undefined);
   }
 
-  #note({ hostname, containerId, targetPort }: VerifiedMapping): void {
+  #note({ hostname, ...host }: VerifiedMapping): void {
     const known = this.#known.get(hostname);
-    if (known?.containerId === containerId && known.targetPort === targetPort) this.#found.delete(hostname);
-    else this.#found.set(hostname, { containerId, targetPort });
+    if (known !== undefined && isSameHost(known, host)) this.#found.delete(hostname);
+    else this.#found.set(hostname, host);
   }
 
   /** Makes a map of what was known and what was found. */
@@ -89,4 +89,8 @@ export class KnownMappings {
     }
     this.#found.clear();
   }
+}
+
+function isSameHost(one: MappedHost, other: MappedHost): boolean {
+  return one.containerId === other.containerId && one.targetPort === other.targetPort && one.cache === other.cache;
 }

@@ -18,6 +18,7 @@ import {
 } from '../../storage/gateway/routes.ts';
 import { type AnyRef, dispatch, type Ref, spawn } from '../../supervision/index.ts';
 import type { Arrivals } from './arrivals.ts';
+import { hasSameCaches, recachedOrigins } from './cache-changes.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
 import { KnownMappings } from './known-mappings.ts';
 import { namesIn, type RouteSnapshot, type Routing } from './routing.ts';
@@ -81,7 +82,7 @@ function hasSameEntries<K, V>(
 }
 
 function isSameTarget(one: ContainerTarget, other: ContainerTarget): boolean {
-  if (one.addressName !== other.addressName) return false;
+  if (one.addressName !== other.addressName || !hasSameCaches(one, other)) return false;
   if (one.address !== other.address || one.isComing !== other.isComing || one.ports.size !== other.ports.size)
     return false;
   for (const [port, inside] of one.ports) if (other.ports.get(port) !== inside) return false;
@@ -162,7 +163,9 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
       const text = JSON.stringify(routes);
       const isSame = text === state.last && snapshot?.mapped === mapped;
       if (!isSame || !hasSameEntries(before, containers, isSameTarget)) {
-        routing.swap({ routes: new RouteTable(routes), containers, mapped });
+        const now = { routes: new RouteTable(routes), containers, mapped };
+        routing.swap(now);
+        for (const host of recachedOrigins(snapshot, now)) deps.forgetAnswers?.(host);
         const named = renamed(before, containers);
         const isShut = text !== state.last || named.size > 0 || isAnyShut(snapshot, { containers, mapped });
         if (isShut) deps.endShut?.((entrance) => routing.admits(entrance));

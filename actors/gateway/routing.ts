@@ -3,6 +3,7 @@
  * before as a whole, and no connection notices.
  */
 import { LRUCache } from 'lru-cache';
+import type { CacheMode } from '../../proto/gateway/cache-mode.ts';
 import type { Entrance, IngressListeners, NameDecision } from '../../proto/gateway/gateway-decider.ts';
 import type { PortGuard } from '../../proto/gateway/port-guard.ts';
 import {
@@ -142,6 +143,7 @@ export class Routing {
             forward: match.address,
             target: strippedTarget(match.route, target),
             ...(match.route.managed === true ? { isService: true } : {}),
+            ...(match.route.cache === undefined ? {} : { cache: match.route.cache }),
             ...(this.#isService(match.route, host, target) ? { gatewayToken: this.#options.gatewayToken } : {}),
           }
         );
@@ -150,7 +152,7 @@ export class Routing {
     if (mapped !== undefined) {
       if (!isEncrypted) return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
       return this.#guarded(mapped.containerId, mapped.targetPort, admitted, () =>
-        this.#forwardTo(mapped.containerId, this.#insideOf(mapped), target),
+        this.#forwardTo(mapped.containerId, this.#insideOf(mapped), target, mapped.cache),
       );
     }
     const own = host === this.#domain && isEncrypted ? this.#ownReply(request) : undefined;
@@ -253,7 +255,9 @@ export class Routing {
       if (external === 80 && !isOpen && this.#endsTls(id, 443))
         return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
     }
-    return this.#guarded(id, external, admitted, () => this.#forwardTo(id, this.#addressOf(id, external), target));
+    return this.#guarded(id, external, admitted, () =>
+      this.#forwardTo(id, this.#addressOf(id, external), target, this.#cacheOf(id, external)),
+    );
   }
 
   /** Where a request goes that comes by an external port of a container: nowhere before its rule has let it in. */
@@ -300,8 +304,20 @@ export class Routing {
     return this.#containerOf(host) ?? this.#mappedHost(host, port)?.containerId;
   }
 
-  #forwardTo(containerId: string, to: UpstreamAddress | 'closed' | 'not_running', target: string): ProxyDecision {
-    if (typeof to === 'object') return { forward: to, target, tenantOf: this.#tenantOf, containerId };
+  #cacheOf(id: string, external: number): CacheMode | undefined {
+    return this.#snapshot?.containers.get(id)?.caches?.get(external);
+  }
+
+  #forwardTo(
+    containerId: string,
+    to: UpstreamAddress | 'closed' | 'not_running',
+    target: string,
+    cache: CacheMode | undefined,
+  ): ProxyDecision {
+    if (typeof to === 'object') {
+      const onward = { forward: to, target, tenantOf: this.#tenantOf, containerId };
+      return cache === undefined ? onward : { ...onward, cache };
+    }
     // Whether there is such a container is not told to those who may not know.
     if (to === 'closed') return { reply: { status: 404, body: 'There is nothing at this address.\n' } };
     return NOT_RUNNING;

@@ -73,11 +73,13 @@ export class ContainerTargets {
 }
 
 /** Whose a container is, what is open of it, at which name, and whom it is open to. */
-function openOf({ id, userId, addressName, ports, endsTls, guarded }: OpenContainer): Omit<ContainerTarget, 'address'> {
+function openOf(row: OpenContainer): Omit<ContainerTarget, 'address'> {
+  const { id, userId, addressName, ports, endsTls, caches, guarded } = row;
   return {
     owner: userId,
     ...(addressName === null ? {} : { addressName }),
     ports: new Map([...ports, ...guarded.map(({ port, inside }) => [port, inside] as const)]),
+    ...(caches.length === 0 ? {} : { caches: new Map(caches.map(({ port, cache }) => [port, cache])) }),
     endsTls: new Set([...endsTls, ...guarded.map(({ port }) => port)]),
     guards: new Map(guarded.map(({ port, rule, hash }) => [port, { containerId: id, port, rule, hash }])),
   };

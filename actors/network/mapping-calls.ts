@@ -1,12 +1,24 @@
-/** The calls on a mapping: its end, and a look at its proof that its user asks for. */
+/** The calls on a mapping: a change of it, its end, and a look at its proof that its user asks for. */
 import { Buckets } from '../../proto/buckets.ts';
 import type { Call, ReplyOf } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import { deleteMapping as deleteEndpoint, verifyMapping as verifyEndpoint } from '../../proto/network/endpoints.ts';
+import {
+  changeMapping,
+  deleteMapping as deleteEndpoint,
+  verifyMapping as verifyEndpoint,
+} from '../../proto/network/endpoints.ts';
+import { audit } from '../../storage/audit.ts';
 import { hastenOrder } from '../../storage/network/certificate-orders.ts';
-import { type MappingRow, mappingById, noteCheck, retryMapping } from '../../storage/network/mappings.ts';
+import {
+  type MappingRow,
+  mappingById,
+  noteCheck,
+  retryMapping,
+  setMappingCache,
+} from '../../storage/network/mappings.ts';
 import { tellNetwork } from '../../storage/network/news.ts';
-import { ASK_TIMEOUT, callerOf, type Handlers, handler, handlers, refusalOf } from '../service/dispatch.ts';
+import { auditEntry } from '../service/audit.ts';
+import { ASK_TIMEOUT, callerOf, found, type Handlers, handler, handlers, refusalOf } from '../service/dispatch.ts';
 import type { EntitiesPart } from '../service/parts.ts';
 import { PAUSE_BEFORE_HASTE_MS } from './certificate-rules.ts';
 import { nextCheck } from './check-rules.ts';
@@ -14,6 +26,7 @@ import { held, proofOf, taken, tellEnded, termsAt } from './claims.ts';
 import type { NetworkDeps } from './deps.ts';
 import { type MappingCheck, toDo } from './mapping-check.ts';
 import type { NetworkUserMessage, WriteRight } from './placed.ts';
+import { mappingView } from './views.ts';
 
 /** What the actor of a mapping keeps. */
 export interface MappingState {
@@ -39,10 +52,11 @@ export function lookWait(users: Pick<EntitiesPart<NetworkUserMessage>, 'ask'>, u
 
 /** Their handlers. `gone` removes a mapping for the caller. */
 export function mappingHandlers(
-  { db, clock }: NetworkDeps,
+  deps: NetworkDeps,
   users: Pick<EntitiesPart<NetworkUserMessage>, 'ask'>,
   gone: (state: MappingState, row: MappingRow, call: Call) => Promise<void>,
 ): Handlers<MappingState> {
+  const { db, clock } = deps;
   const looks = new Buckets(LOOKS, clock);
 
   /** Each look is ten questions to resolvers. Refuses `too_many_attempts`. */
@@ -80,6 +94,16 @@ export function mappingHandlers(
     });
 
   return handlers<MappingState>(
+    handler(changeMapping, async (state: MappingState, call) => {
+      const { id, hostname } = await own(state.id, call);
+      const { cache } = call.body;
+      const changed = await state.right.tx(async (tx) => {
+        const row = found(await setMappingCache(tx, id, cache));
+        await audit(tx, auditEntry(call, 'mapping.change', id, { domain: hostname, cache }));
+        return row;
+      });
+      return mappingView(changed, deps);
+    }),
     handler(deleteEndpoint, async (state: MappingState, call) => {
       await gone(state, await own(state.id, call), call);
       return undefined;

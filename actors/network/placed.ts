@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import {
+  changeMapping,
   createMapping,
   deleteMapping as deleteEndpoint,
   listMappings,
@@ -72,7 +73,7 @@ export const OWNER: PlacedKind<CallMessage> = {
   codec: callCodec(ownedDomainEndpoints),
 };
 
-const mappingCalls = callCodec([deleteEndpoint, verifyEndpoint]);
+const mappingCalls = callCodec([changeMapping, deleteEndpoint, verifyEndpoint]);
 const viewCodec = jsonCodec<MappingView>((value) => mappingSchema.parse(value));
 
 export const MAPPING: PlacedKind<MappingMessage> = {

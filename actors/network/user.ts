@@ -7,6 +7,7 @@
 import { Buckets } from '../../proto/buckets.ts';
 import type { Call } from '../../proto/endpoint.ts';
 import { Refusal, type TxtProof } from '../../proto/errors.ts';
+import { shownCache } from '../../proto/gateway/cache-mode.ts';
 import { ID_PATTERN, newId } from '../../proto/ids.ts';
 import { createMapping, listMappings, MAX_MAPPINGS, type MappingView, SAYS } from '../../proto/network/endpoints.ts';
 import { audit } from '../../storage/audit.ts';
@@ -59,8 +60,8 @@ export function userKind(deps: NetworkDeps): AnsweringKind<NetworkUserMessage, N
       if (inserted === 'taken') throw taken();
       if (inserted === 'full')
         throw new Refusal('limit_reached', { message: `you have ${MAX_MAPPINGS} mappings: remove one first` });
-      const { hostname, containerId, targetPort } = mapping;
-      const detail = { domain: hostname, container: containerId, port: targetPort };
+      const { hostname, containerId, targetPort, cache = 'default' } = mapping;
+      const detail = { domain: hostname, container: containerId, port: targetPort, ...shownCache(cache) };
       await audit(tx, auditEntry(call, 'mapping.create', mapping.id, detail));
       await tellEnded(tx, inserted.ended, now);
       // The record in a zone is made by the mapping's own actor, which verifies it then.
@@ -110,7 +111,7 @@ export function userKind(deps: NetworkDeps): AnsweringKind<NetworkUserMessage, N
     })),
     handler(createMapping, async (turn: Turn, call) => {
       const { userId, right } = turn.state;
-      const { domain, target_port: targetPort, container_id: containerId } = call.body;
+      const { domain, target_port: targetPort, container_id: containerId, cache } = call.body;
       const hostname = normalHostname(domain, deps.own);
       if (hostname === undefined) throw new Refusal('invalid_request', { message: SAYS.invalidDomain });
       // What no id can look like names nothing, and some of it could not even be looked for.
@@ -126,6 +127,7 @@ export function userKind(deps: NetworkDeps): AnsweringKind<NetworkUserMessage, N
         hostname,
         containerId,
         targetPort,
+        cache,
         zone,
         verifyToken: proofValue(deps.proofKey, userId, hostname),
       };

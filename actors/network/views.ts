@@ -1,4 +1,5 @@
 /** What users see of rows. */
+import { shownCache } from '../../proto/gateway/cache-mode.ts';
 import type { MappingView, OwnedDomainView } from '../../proto/network/endpoints.ts';
 import type { MappingRow } from '../../storage/network/mappings.ts';
 import type { OwnedRow } from '../../storage/network/zones.ts';
@@ -20,6 +21,7 @@ export function mappingView(row: MappingRow, { own }: Pick<NetworkDeps, 'own'>):
     container_id: row.containerId,
     target_port: row.targetPort,
     status: row.status,
+    ...shownCache(row.cache),
     verify_name: verifyName(row.hostname),
     verify_token: row.verifyToken,
     ...(detail === '' ? {} : { detail }),

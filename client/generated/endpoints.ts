@@ -53,6 +53,8 @@ export const ENDPOINTS = {
   beginAddKey: 'POST /api/settings/keys/add/begin',
   beginDevice: 'POST /api/device',
   beginKeyLogin: 'POST /api/webauthn/login/begin',
+  changeIngress: 'PATCH /compute/containers/{id}/ingress/{port}',
+  changeMapping: 'PATCH /api/domain-mappings/{id}',
   changePassword: 'PUT /api/settings/password',
   checkToken: 'GET /api/tokens/{id}/check',
   clusterEvents: 'SSE /sse/cluster-info',
@@ -209,6 +211,8 @@ export interface Definitions {
   readonly beginAddKey: typeof authSecurityKeys.beginAddKey;
   readonly beginDevice: typeof authDevice.beginDevice;
   readonly beginKeyLogin: typeof authSecurityKeys.beginKeyLogin;
+  readonly changeIngress: typeof computeSettings.changeIngress;
+  readonly changeMapping: typeof networkEndpoints.changeMapping;
   readonly changePassword: typeof authEndpoints.changePassword;
   readonly checkToken: typeof authApiTokens.checkToken;
   readonly clusterEvents: typeof monitorEndpoints.clusterEvents;

@@ -11,8 +11,8 @@ import type { CertificateAuthority, MappingSource } from '../../proto/ports/acme
 import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
 import { certificateStore } from '../../storage/network/certificates.ts';
-import { mappingSource } from '../../storage/network/mappings.ts';
 import { networkNews } from '../../storage/network/news.ts';
+import { mappingSource } from '../../storage/network/served-mappings.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import { findAddresses } from '../../transports/clients/dns/resolvers.ts';
 import { MappedCertificates } from '../../transports/gateway/tls/mapped-certificates.ts';

@@ -1,6 +1,7 @@
 /** What the administrator does over HTTP: users with their sessions, the audit trail, nodes and routes. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
+import { cacheModeSchema } from '../gateway/cache-mode.ts';
 import { newRouteSchema } from '../gateway/routes.ts';
 import { idSchema } from '../ids.ts';
 import { limitChangesSchema, ownLimitsSchema } from '../user-limits.ts';
@@ -216,6 +217,8 @@ const routeSchema = z.object({
   target: z.string(),
   strip_prefix: z.boolean(),
   priority: z.int(),
+  /** What the response cache keeps of its answers. Absent: `default`. */
+  cache: cacheModeSchema.optional(),
   /** The platform's own, which stays. */
   managed: z.boolean(),
 });

@@ -33,6 +33,7 @@ import { networkAliasSchema, networkNameSchema } from './networks.ts';
 import { listRevisions } from './revisions.ts';
 import {
   addIngress,
+  changeIngress,
   deleteIngress,
   enterIngress,
   forgetAnswers,
@@ -283,6 +284,7 @@ export const computeEndpoints = [
   setSsh,
   listIngress,
   addIngress,
+  changeIngress,
   deleteIngress,
   forgetAnswers,
   enterIngress,

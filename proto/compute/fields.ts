@@ -1,5 +1,6 @@
 /** What the endpoints of the compute service are made from: fields, limits and scopes of a container. */
 import { z } from 'zod';
+import { cacheModeSchema } from '../gateway/cache-mode.ts';
 import { idSchema } from '../ids.ts';
 import { USER_LIMITS } from '../user-limits.ts';
 import { wholeNumberOf } from '../whole-number.ts';
@@ -160,6 +161,7 @@ export const containerSchema = z.object({
         target_port: z.int(),
         tls: ingressTlsSchema.optional(),
         access: ingressAccessSchema.optional(),
+        cache: cacheModeSchema.optional(),
       }),
     )
     .optional(),

@@ -1,6 +1,7 @@
 /** What can be changed about a container after its creation: its name, image, sizes, SSH, ingress, mounts. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
+import { cacheModeSchema } from '../gateway/cache-mode.ts';
 import { isEntryPath } from '../gateway/port-guard.ts';
 import { idSchema } from '../ids.ts';
 import { addressNameSchema } from './address-names.ts';
@@ -40,6 +41,8 @@ export const ingressSchema = z.object({
   tls: ingressTlsSchema.optional(),
   /** Whom the gateway lets through there. Absent: everybody. */
   access: ingressAccessSchema.optional(),
+  /** What gateways keep of the answers that come by it. Absent: `default`. */
+  cache: cacheModeSchema.optional(),
   /** Unix seconds. */
   created_at: z.int(),
 });
@@ -138,7 +141,9 @@ export const addIngress = endpoint('addIngress', 'POST /compute/containers/{id}/
   idempotent: 'key',
   summary:
     'Add an ingress rule; one on port 443 enables HTTPS, by the platform\'s certificate with `tls`: "platform". ' +
-    'There `access` says whom the gateway lets through: everybody, whoever has the `password`, or only you ("mine")',
+    'There `access` says whom the gateway lets through: everybody, whoever has the `password`, or only you ("mine"). ' +
+    '`cache` says what gateways keep of the answers: what section 4.5 allows ("default"), only what an answer itself ' +
+    'declares fresh ("explicit"), or nothing ("off")',
   body: z
     .object({
       port: externalPortSchema,
@@ -147,6 +152,7 @@ export const addIngress = endpoint('addIngress', 'POST /compute/containers/{id}/
       access: ingressAccessSchema.default('public'),
       /** Of access "password". It is not shown again. */
       password: ingressPasswordSchema.optional(),
+      cache: cacheModeSchema.default('default'),
     })
     .refine(({ port, tls }) => port !== 80 || tls === 'container', {
       path: ['tls'],
@@ -167,6 +173,14 @@ export const addIngress = endpoint('addIngress', 'POST /compute/containers/{id}/
     .transform(({ target_port, ...rule }) => ({ ...rule, target_port: target_port ?? rule.port })),
   reply: ingressSchema,
   refuses: ['conflict'],
+});
+
+export const changeIngress = endpoint('changeIngress', 'PATCH /compute/containers/{id}/ingress/{port}', {
+  ...ofContainer('update'),
+  summary: 'Change what gateways keep of the answers that come by an ingress rule; what they kept is forgotten',
+  params: ingressParams,
+  body: z.strictObject({ cache: cacheModeSchema }),
+  reply: ingressSchema,
 });
 
 export const enterIngress = endpoint('enterIngress', 'POST /compute/containers/{id}/ingress/{port}/entry', {

@@ -1,5 +1,6 @@
 /** Static routes: how a request finds its service, as a frozen table that is swapped whole. */
 import { z } from 'zod';
+import { cacheModeSchema } from './cache-mode.ts';
 
 const host = z
   .string()
@@ -30,6 +31,8 @@ export const newRouteSchema = z.object({
   target: targetSchema,
   strip_prefix: z.boolean().default(false),
   priority: z.int().min(-1_000_000).max(1_000_000).default(0),
+  /** What the response cache keeps of its answers. Absent: `default`. */
+  cache: cacheModeSchema.optional(),
 });
 export type NewRoute = z.output<typeof newRouteSchema>;
 

@@ -1,4 +1,5 @@
 /** Requests at the gateway, and what is decided about them. */
+import type { CacheMode } from './cache-mode.ts';
 import type { SignGatewayToken } from './gateway-token.ts';
 
 /** Where an HTTP request came in, and what it asks for. */
@@ -56,6 +57,8 @@ export interface ProxyForward {
   readonly tenantOf?: readonly string[];
   /** The container; undefined for one that no container answers. */
   readonly containerId?: string;
+  /** What may be kept of the answers, and given from what is kept; undefined: `default`. */
+  readonly cache?: CacheMode | undefined;
   /** The visitor was let in at a guarded port: neither kept nor answered from what is kept. */
   readonly isGuarded?: true;
   /** The rule that let the visitor in; undefined: nobody was asked. */

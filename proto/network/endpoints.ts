@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { ERRORS, type Refusal } from '../errors.ts';
+import { cacheModeSchema } from '../gateway/cache-mode.ts';
 import { idSchema } from '../ids.ts';
 import { useTools } from './tools.ts';
 
@@ -41,6 +42,8 @@ export const mappingSchema = z.object({
   container_id: z.string(),
   target_port: z.int(),
   status: mappingStatusSchema,
+  /** What gateways keep of the answers at this hostname. Absent: `default`. */
+  cache: cacheModeSchema.optional(),
   verify_name: z.string(),
   verify_token: z.string(),
   dns_automated: z.literal(true).optional(),
@@ -91,6 +94,7 @@ const mappingBody = z.object(
       .string('container_id is required')
       .min(1, 'container_id is required')
       .max(256, 'container not found'),
+    cache: cacheModeSchema.default('default'),
   },
   INVALID_BODY,
 );
@@ -165,6 +169,14 @@ export const createMapping = endpoint('createMapping', 'POST /api/domain-mapping
   proves: true,
 });
 
+export const changeMapping = endpoint('changeMapping', 'PATCH /api/domain-mappings/{id}', {
+  ...ofMapping('create'),
+  summary: 'Change what gateways keep of the answers at a hostname; what they kept is forgotten',
+  body: z.strictObject({ cache: cacheModeSchema }, INVALID_BODY),
+  reply: mappingSchema,
+  refuses: ['not_found'],
+});
+
 export const deleteMapping = endpoint('deleteMapping', 'DELETE /api/domain-mappings/{id}', {
   ...ofMapping('delete'),
   rateLimit: 'removal',
@@ -186,7 +198,7 @@ export const verifyMapping = endpoint('verifyMapping', 'POST /api/domain-mapping
 
 /** Those that need the integration with a DNS provider. */
 export const ownedDomainEndpoints = [listOwnedDomains, connectDomain, disconnectDomain, refreshDomain] as const;
-export const mappingEndpoints = [listMappings, createMapping, deleteMapping, verifyMapping] as const;
+export const mappingEndpoints = [listMappings, createMapping, changeMapping, deleteMapping, verifyMapping] as const;
 
 /** All endpoints of the service. */
 export const networkEndpoints = [...ownedDomainEndpoints, ...mappingEndpoints, useTools] as const;

@@ -1,5 +1,6 @@
 /** Certificates for mapped hostnames, as the parts that order, keep and serve them speak of them. */
 import { CodedError } from '../../lib/errors.ts';
+import type { CacheMode } from '../gateway/cache-mode.ts';
 import type { Ending } from './ending.ts';
 
 /** A chain (leaf first) and its private key, both PEM. */
@@ -91,6 +92,8 @@ export class CaError extends CodedError<CaErrorCode> {
 export interface MappedHost {
   readonly containerId: string;
   readonly targetPort: number;
+  /** What the response cache keeps of its answers. Absent: `default`. */
+  readonly cache?: CacheMode;
 }
 
 /** A verified mapping. */
@@ -104,7 +107,7 @@ export interface MappingSource {
   named(hostnames: readonly string[]): Promise<readonly VerifiedMapping[]>;
   /** The next ones after `hostname` ('' is before the first), in an order of its own, at most `limit`. */
   after(hostname: string, limit: number): Promise<readonly VerifiedMapping[]>;
-  /** Calls back with the hostname that was verified or removed, and with undefined when that may have been missed. */
+  /** Calls back with the hostname that was verified, changed or removed; undefined: that may have been missed. */
   watch(onChange: (hostname: string | undefined) => void): Ending;
 }
 

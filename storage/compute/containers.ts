@@ -6,6 +6,7 @@ import { type RestartPolicy, restartPolicySchema, STOP_GRACE_SECONDS } from '../
 import { DEFAULT_USER_LIMITS } from '../../proto/user-limits.ts';
 import { isConstraint, type Queries, type Tx } from '../db.ts';
 import { columnsOf, oneValue, orUndefined } from '../rows.ts';
+import { PORTS, portSchema } from './ingress.ts';
 
 /** What a user wants of a container. */
 const desiredSchema = z.enum(['running', 'stopped', 'deleted']);
@@ -101,14 +102,7 @@ export const containerRow = z.object({
   network: orUndefined(membershipSchema),
   sshKeyIds: z.array(z.number()),
   /** Its ingress rules, by external port. */
-  ports: z.array(
-    z.object({
-      port: z.number(),
-      target_port: z.number(),
-      tls: z.literal('platform').optional(),
-      access: z.enum(['password', 'mine']).optional(),
-    }),
-  ),
+  ports: z.array(portSchema),
 });
 
 /** A container as stored. */
@@ -124,9 +118,7 @@ export const COLUMNS = columnsOf(containerRow, {
   network: NETWORK,
   addressName: '(select a.name from address_names a where a.container_id = containers.id)',
   sshKeyIds: 'array(select key_id from container_keys where container_id = containers.id order by key_id)',
-  ports: `coalesce((select json_agg(json_strip_nulls(json_build_object('port', port, 'target_port', target_port,
-      'tls', nullif(tls, 'container'), 'access', nullif(access, 'public'))) order by port)
-    from ingress_rules where container_id = containers.id), '[]')`,
+  ports: PORTS,
 });
 
 /**

@@ -1,6 +1,7 @@
 /** SQL of ingress rules. A container's `https_enabled` follows its rule on port 443. */
 import { z } from 'zod';
 import { ingressAccessSchema, ingressTlsSchema } from '../../proto/compute/fields.ts';
+import { type CacheMode, cacheModeSchema } from '../../proto/gateway/cache-mode.ts';
 import { isConstraint, type Queries, type Tx } from '../db.ts';
 import { columnsOf } from '../rows.ts';
 
@@ -11,11 +12,27 @@ const ruleRow = z.object({
   targetPort: z.number(),
   tls: ingressTlsSchema,
   access: ingressAccessSchema,
+  cache: cacheModeSchema,
   createdAt: z.date(),
 });
 export type IngressRow = z.output<typeof ruleRow>;
 
 const COLUMNS = columnsOf(ruleRow);
+
+/** A rule among those of its container, without what is as if nothing was said. */
+export const portSchema = z.object({
+  port: z.number(),
+  target_port: z.number(),
+  tls: z.literal('platform').optional(),
+  access: z.enum(['password', 'mine']).optional(),
+  cache: z.enum(['explicit', 'off']).optional(),
+});
+
+/** The rules of a row of `containers`, by external port, as one value. */
+export const PORTS = `coalesce((select json_agg(json_strip_nulls(json_build_object('port', port,
+    'target_port', target_port, 'tls', nullif(tls, 'container'), 'access', nullif(access, 'public'),
+    'cache', nullif(cache, 'default'))) order by port)
+  from ingress_rules where container_id = containers.id), '[]')`;
 
 /** The rules of a container, by external port. */
 export function listRules(db: Queries, containerId: string): Promise<IngressRow[]> {
@@ -30,21 +47,46 @@ export async function insertRule(
   tx: Tx,
   containerId: string,
   rule: Pick<IngressRow, 'port' | 'targetPort' | 'tls'> &
-    Partial<Pick<IngressRow, 'access'>> & { readonly hash?: string | null },
+    Partial<Pick<IngressRow, 'access' | 'cache'>> & { readonly hash?: string | null },
 ): Promise<IngressRow | 'duplicate' | undefined> {
   let row: IngressRow | undefined;
   try {
     row = await tx.one(
       ruleRow,
-      `insert into ingress_rules (container_id, port, target_port, tls, access, access_hash)
-       select id, $2, $3, $4, $5, $6 from containers where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-      [containerId, rule.port, rule.targetPort, rule.tls, rule.access ?? 'public', rule.hash ?? null],
+      `insert into ingress_rules (container_id, port, target_port, tls, access, access_hash, cache)
+       select id, $2, $3, $4, $5, $6, $7 from containers where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+      [
+        containerId,
+        rule.port,
+        rule.targetPort,
+        rule.tls,
+        rule.access ?? 'public',
+        rule.hash ?? null,
+        rule.cache ?? 'default',
+      ],
     );
   } catch (error) {
     if (isConstraint(error, 'ingress_rules_port_key')) return 'duplicate';
     throw error;
   }
   await followHttps(tx, containerId);
+  return row;
+}
+
+/** Says what gateways keep of the answers that come by an external port; undefined when it has no rule. */
+export async function setRuleCache(
+  tx: Tx,
+  containerId: string,
+  port: number,
+  cache: CacheMode,
+): Promise<IngressRow | undefined> {
+  const row = await tx.one(
+    ruleRow,
+    `update ingress_rules set cache = $3 where container_id = $1 and port = $2 returning ${COLUMNS}`,
+    [containerId, port, cache],
+  );
+  // Gateways read the rules of containers that changed.
+  if (row !== undefined) await followHttps(tx, containerId);
   return row;
 }
 

@@ -4,42 +4,46 @@
  */
 import { z } from 'zod';
 import { statusSchema } from '../../proto/compute/fields.ts';
+import { cacheModeSchema, shownCache } from '../../proto/gateway/cache-mode.ts';
 import type { NewRoute } from '../../proto/gateway/routes.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import type { Db, Queries } from '../db.ts';
-import { oneValue } from '../rows.ts';
+import { columnsOf, oneValue } from '../rows.ts';
 
 const CHANNEL = 'static_routes';
 
-const routeRow = z.object({
+const routeFields = z.object({
   id: z.number(),
   host: z.string(),
   path_prefix: z.string(),
   target: z.string(),
   strip_prefix: z.boolean(),
   priority: z.number(),
+  cache: cacheModeSchema,
 });
+const anyRouteFields = routeFields.extend({ managed: z.boolean() });
+
+/** Without what is the default. */
+const shown = <T extends Pick<z.output<typeof routeFields>, 'cache'>>({ cache, ...route }: T) => ({
+  ...route,
+  ...shownCache(cache),
+});
+const routeRow = routeFields.transform(shown);
+const anyRouteRow = anyRouteFields.transform(shown);
 
 /** A route as stored. */
 export type RouteRow = z.output<typeof routeRow>;
 
-const anyRouteRow = routeRow.extend({ managed: z.boolean() });
-
 /** All routes, in the order of matching, and whether the platform itself wrote them down. */
 export function listRoutes(db: Queries): Promise<z.output<typeof anyRouteRow>[]> {
-  return db.many(
-    anyRouteRow,
-    'select id, host, path_prefix, target, strip_prefix, priority, managed from static_routes order by priority ' +
-      'desc, id',
-  );
+  return db.many(anyRouteRow, `select ${columnsOf(anyRouteFields)} from static_routes order by priority desc, id`);
 }
 
 /** The same without those that the platform itself wrote down. */
 export async function operatorRoutes(db: Queries): Promise<RouteRow[]> {
   return db.many(
     routeRow,
-    `select id, host, path_prefix, target, strip_prefix, priority from static_routes where not managed
-     order by priority desc, id`,
+    `select ${columnsOf(routeFields)} from static_routes where not managed order by priority desc, id`,
   );
 }
 
@@ -48,9 +52,10 @@ export async function insertRoute(db: Queries, route: NewRoute): Promise<number 
   const id = await oneValue(
     db,
     z.number(),
-    `insert into static_routes (host, path_prefix, target, strip_prefix, priority) values ($1, $2, $3, $4, $5)
+    `insert into static_routes (host, path_prefix, target, strip_prefix, priority, cache)
+     values ($1, $2, $3, $4, $5, $6)
      on conflict (host, path_prefix, priority) do nothing returning id`,
-    [route.host, route.path_prefix, route.target, route.strip_prefix, route.priority],
+    [route.host, route.path_prefix, route.target, route.strip_prefix, route.priority, route.cache ?? 'default'],
   );
   if (id !== undefined) await db.notify(CHANNEL);
   return id;
@@ -60,7 +65,7 @@ export async function insertRoute(db: Queries, route: NewRoute): Promise<number 
 export async function deleteRoute(tx: Queries, id: number): Promise<RouteRow | 'managed' | undefined> {
   const [route] = await tx.many(
     anyRouteRow,
-    'select id, host, path_prefix, target, strip_prefix, priority, managed from static_routes where id = $1 for update',
+    `select ${columnsOf(anyRouteFields)} from static_routes where id = $1 for update`,
     [id],
   );
   if (route === undefined || route.managed) return route === undefined ? undefined : 'managed';
@@ -120,7 +125,7 @@ export async function setNodeRoutes(db: Db, id: string, routes: readonly NewRout
   });
 }
 
-const nodeRouteRow = routeRow.omit({ id: true }).extend({ address: z.string() });
+const nodeRouteRow = routeFields.omit({ id: true, cache: true }).extend({ address: z.string() });
 
 /** A route to a service of a node that lives. `address`: the node's, `<machine>:<process id>`. */
 export type NodeRouteRow = z.output<typeof nodeRouteRow>;
@@ -161,6 +166,8 @@ const openRow = z.object({
   ports: z.array(z.tuple([z.number(), z.number()])),
   /** The external ports at which the gateway ends TLS. */
   endsTls: z.array(z.number()),
+  /** By external port, what the response cache keeps, where that is not what it does by default. */
+  caches: z.array(z.object({ port: z.number(), cache: cacheModeSchema })),
   /** Those rules that do not let everybody through. They are in neither of the lists above. */
   guarded: z.array(guardedRow),
 });
@@ -172,6 +179,8 @@ const OPEN = `select c.id, c.user_id as "userId", c.status, c.desired = 'running
     c.desired = 'deleted' as "isGoing", c.address_name as "addressName",
     array(select array[p.port, p.target_port] from open_ports p where p.container_id = c.id order by p.port) as ports,
     array(select p.port from open_ports p where p.container_id = c.id and p.tls = 'platform') as "endsTls",
+    coalesce((select json_agg(json_build_object('port', p.port, 'cache', p.cache)) from open_ports p
+      where p.container_id = c.id and p.cache <> 'default'), '[]') as caches,
     coalesce((select json_agg(json_build_object('rule', g.rule, 'port', g.port, 'inside', g.target_port,
       'hash', g.access_hash)) from guarded_ports g where g.container_id = c.id), '[]') as guarded
   from known_containers c`;

@@ -5,9 +5,8 @@
  * first, which then ends like any that was not proven first.
  */
 import { z } from 'zod';
+import { type CacheMode, cacheModeSchema } from '../../proto/gateway/cache-mode.ts';
 import { mappingStatusSchema } from '../../proto/network/endpoints.ts';
-import type { NetworkNewsSource } from '../../proto/network/events.ts';
-import type { MappingSource } from '../../proto/ports/acme.ts';
 import type { HeldShards } from '../../proto/ports/placement.ts';
 import type { Queries, Tx } from '../db.ts';
 import { ofShards } from '../placement/shards.ts';
@@ -24,6 +23,7 @@ const mappingRow = z.object({
   containerId: z.string(),
   targetPort: z.number(),
   status: mappingStatusSchema,
+  cache: cacheModeSchema,
   verifyToken: z.string(),
   /** The DNS zone that holds the hostname; empty while it is not known. */
   zone: z.string(),
@@ -88,6 +88,8 @@ export interface NewMapping {
   readonly containerId: string;
   readonly targetPort: number;
   readonly verifyToken: string;
+  /** Absent: `default`. */
+  readonly cache?: CacheMode;
   readonly zone?: { readonly ownedDomainId: string; readonly zoneId: string } | undefined;
 }
 
@@ -176,8 +178,8 @@ export async function insertMapping(
   const row = await tx.one(
     mappingRow,
     `insert into domain_mappings (id, user_id, domain, container_id, target_port, status, verify_token, pending_since,
-       next_check_at, record, owned_domain_id, zone_id, created_at)
-     values ($1, $2, $3, $4, $5, 'pending', $6, $7, $8, $9, $10, $11, $7)
+       next_check_at, record, owned_domain_id, zone_id, cache, created_at)
+     values ($1, $2, $3, $4, $5, 'pending', $6, $7, $8, $9, $10, $11, $12, $7)
      on conflict (domain, user_id) do nothing returning ${COLUMNS}`,
     [
       mapping.id,
@@ -191,6 +193,7 @@ export async function insertMapping(
       zone === undefined ? null : 'wanted',
       zone?.ownedDomainId ?? null,
       zone?.zoneId ?? null,
+      mapping.cache ?? 'default',
     ],
   );
   return row === undefined ? 'taken' : { row, ended };
@@ -268,6 +271,14 @@ export async function lapseMapping(tx: Tx, id: string, detail: string): Promise<
     [detail.slice(0, MAX_DETAIL)],
   );
   if (row !== undefined) await tellNetwork(tx, { kind: 'removed', mappingId: id, hostname: row.hostname });
+  return row;
+}
+
+/** Says what gateways keep of the answers at a hostname; undefined when the mapping is gone. */
+export async function setMappingCache(tx: Tx, id: string, cache: CacheMode): Promise<MappingRow | undefined> {
+  const update = `update domain_mappings set cache = $2 where id = $1 returning ${COLUMNS}`;
+  const row = await tx.one(mappingRow, update, [id, cache]);
+  if (row?.status === 'verified') await tellNetwork(tx, { kind: 'changed', mappingId: id, hostname: row.hostname });
   return row;
 }
 
@@ -353,20 +364,6 @@ export function orphanedMappings(db: Queries, limit: number, held?: HeldShards):
        and ${filter} limit $1`,
     [limit, ...values],
   );
-}
-
-const servedRow = z.object({ hostname: z.string(), containerId: z.string(), targetPort: z.number() });
-
-const SERVED = `select ${columnsOf(servedRow, { hostname: 'domain' })} from domain_mappings where status = 'verified'`;
-
-/** Verified mappings as a gateway follows them. */
-export function mappingSource(db: Queries, news: NetworkNewsSource): MappingSource {
-  return {
-    named: (hostnames) => db.many(servedRow, `${SERVED} and domain = any($1::text[])`, [hostnames]),
-    after: (hostname, limit) =>
-      db.many(servedRow, `${SERVED} and domain > $1 order by domain limit $2`, [hostname, limit]),
-    watch: (onChange) => news.onNews((item) => onChange(item.kind === 'all' ? undefined : item.hostname)),
-  };
 }
 
 /**

@@ -9,7 +9,7 @@ import type { Db, Queries } from '../db.ts';
 const CHANNEL = 'network';
 
 const newsSchema = z.object({
-  kind: z.enum(['verified', 'removed']),
+  kind: z.enum(['verified', 'removed', 'changed']),
   mappingId: z.string(),
   hostname: z.string(),
 });

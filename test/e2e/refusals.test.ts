@@ -41,6 +41,7 @@ const RIGHT_BODIES: Record<string, object> = {
   updateContainer: { name: 'another' },
   setSsh: { ssh_enabled: true },
   addIngress: { port: 80 },
+  changeIngress: { cache: 'off' },
   enterIngress: {},
   setMounts: { mount_paths: ['/data'] },
   setPullPolicy: { pull_policy: 'Always' },

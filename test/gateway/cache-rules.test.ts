@@ -39,9 +39,12 @@ function responseOf(lines: string[], status = '200 OK') {
   return response;
 }
 
-function keeping(lines: string[], options: { isPersonal?: boolean; delayMs?: number; status?: string } = {}) {
-  const { isPersonal = false, delayMs = 0, status } = options;
-  return keepingOf({ isPersonal, isForAll: false }, responseOf(['Content-Length: 1', ...lines], status), {
+function keeping(
+  lines: string[],
+  options: { isPersonal?: boolean; isExplicit?: boolean; delayMs?: number; status?: string } = {},
+) {
+  const { isPersonal = false, isExplicit = false, delayMs = 0, status } = options;
+  return keepingOf({ isPersonal, isExplicit, isForAll: false }, responseOf(['Content-Length: 1', ...lines], status), {
     wallMs: NOW,
     delayMs,
   });
@@ -214,13 +217,32 @@ test('what may be kept, and how long', () => {
   }
   const large = responseOf([`Content-Length: ${MAX_BODY + 1}`]);
   assert.equal(
-    keepingOf({ isPersonal: false, isForAll: false }, large, { wallMs: NOW, delayMs: 0 }),
+    keepingOf({ isPersonal: false, isExplicit: false, isForAll: false }, large, { wallMs: NOW, delayMs: 0 }),
     'a body that is too large',
   );
   assert.equal(
-    keepingOf({ isPersonal: false, isForAll: false }, responseOf([]), { wallMs: NOW, delayMs: 0 }),
+    keepingOf({ isPersonal: false, isExplicit: false, isForAll: false }, responseOf([]), { wallMs: NOW, delayMs: 0 }),
     'a body without an end of its own',
   );
+});
+
+test('with "explicit", nothing is kept but what says itself how long it is fresh', () => {
+  const table: [lines: string[], expected: unknown][] = [
+    [[], 'it does not say how long it is fresh'],
+    [['Cache-Control: public'], 'it does not say how long it is fresh'],
+    [['Last-Modified: Mon, 02 Nov 2026 10:00:00 GMT', 'ETag: "x"'], 'it does not say how long it is fresh'],
+    [['CDN-Cache-Control: max-age=20'], 'it does not say how long it is fresh'],
+    [['Cache-Control: max-age=20'], 20_000],
+    [['Cache-Control: s-maxage=10, max-age=20'], 10_000],
+    [['Cache-Control: max-age=20', 'CDN-Cache-Control: max-age=10'], 10_000],
+    [['Expires: Sat, 21 Nov 2026 10:00:20 GMT'], 20_000],
+    [['Expires: 0'], 'no longer fresh when it came'],
+    [['Cache-Control: max-age=600'], TTL_MS],
+  ];
+  for (const [lines, expected] of table) {
+    const kept = keeping(lines, { isExplicit: true });
+    assert.equal(typeof kept === 'string' ? kept : kept.freshMs, expected, lines.join('; '));
+  }
 });
 
 test('whatever the fields say, what is kept is fresh for 1 to 30 seconds, and no forbidding word is overlooked', () => {

@@ -20,7 +20,7 @@ function entry(
   const { variant = '', freshMs = 30_000, body = Buffer.allocUnsafeSlow(bytes).fill(120) } = more;
   return new Entry(
     {
-      ...{ host, path, variant, freshMs, reason: 'OK', ageMs: 0, isPublic: false, now: time },
+      ...{ host, path, variant, freshMs, reason: 'OK', ageMs: 0, isPublic: false, now: time, askedAt: time },
       fields: [{ name: 'content-type', value: 'text/plain', line: 'Content-Type: text/plain' }],
       body,
     },

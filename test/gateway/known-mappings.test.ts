@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { KnownMappings } from '../../actors/gateway/known-mappings.ts';
 import type { MappingSource } from '../../proto/ports/acme.ts';
-import { deleteMapping, lapseMapping, mappingSource } from '../../storage/network/mappings.ts';
+import { deleteMapping, lapseMapping, setMappingCache } from '../../storage/network/mappings.ts';
 import { networkNews } from '../../storage/network/news.ts';
+import { mappingSource } from '../../storage/network/served-mappings.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { CONTAINER, mapHostname } from '../support/network/mapped-hosts.ts';
@@ -67,6 +68,21 @@ test('a look reads the hostnames that there is news of, and no others', async (t
   assert.equal(rows(), before + 1);
   assert.equal(await mappings.read(false), one);
   assert.equal(rows(), before + 1, 'without news nothing is read');
+});
+
+test('a hostname whose cache is changed is read again', async (t) => {
+  const { db, ids, source, mappings } = await open(t);
+  const heard: (string | undefined)[] = [];
+  const watching = source.watch((hostname) => {
+    heard.push(hostname);
+    mappings.suspect(hostname);
+  });
+  t.after(() => watching.close());
+  await until(() => heard.includes(undefined), { what: 'it listens' });
+  assert.deepEqual((await mappings.read(false)).get(A), { containerId: CONTAINER, targetPort: 8080 });
+  await db.tx((tx) => setMappingCache(tx, ids[A] ?? '', 'off'));
+  await until(() => heard.includes(A), { what: 'the news' });
+  assert.deepEqual((await mappings.read(false)).get(A), { containerId: CONTAINER, targetPort: 8080, cache: 'off' });
 });
 
 test('what was changed without news is found page by page, or when news may have been missed', async (t) => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { OpenContainers } from '../../actors/gateway/open-containers.ts';
 import { forgetContainer } from '../../storage/compute/deleted.ts';
-import { deleteRule, insertRule } from '../../storage/compute/ingress.ts';
+import { deleteRule, insertRule, setRuleCache } from '../../storage/compute/ingress.ts';
 import type { Queries } from '../../storage/queries.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { addContainer } from '../support/gateway/containers.ts';
@@ -51,7 +51,11 @@ test('a look reads the containers whose rules or status changed, and no others',
     [8000, 22],
   ]);
   assert.deepEqual(containers.get(ONE)?.endsTls, [8000]);
+  assert.deepEqual(containers.get(ONE)?.caches, []);
   assert.deepEqual([containers.get(TWO)?.isWanted, containers.get(TWO)?.status], [false, 'stopped']);
+  await db.tx((tx) => setRuleCache(tx, ONE, 8000, 'explicit'));
+  await look();
+  assert.deepEqual(containers.get(ONE)?.caches, [{ port: 8000, cache: 'explicit' }]);
   await db.tx((tx) => deleteRule(tx, ONE, 80));
   await db.tx((tx) => deleteRule(tx, TWO, 80));
   await look();

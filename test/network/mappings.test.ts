@@ -2,8 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { mappingSource, setCertificateDetail } from '../../storage/network/mappings.ts';
+import { readAudit } from '../../storage/audit.ts';
+import { setCertificateDetail } from '../../storage/network/mappings.ts';
 import { networkNews } from '../../storage/network/news.ts';
+import { mappingSource } from '../../storage/network/served-mappings.ts';
 import { BROKEN_ZONE } from '../support/network/dns-server.ts';
 import { verifiedMapping } from '../support/network/verified-mapping.ts';
 import { INGRESS, openNetwork } from '../support/service/network.ts';
@@ -307,6 +309,42 @@ test('every refusal of mappings has its status and its text', async (t) => {
     what: 'news',
   });
   assert.equal((await post(ann.token, good))[0], 201);
+});
+
+test('a mapping says what gateways keep of its answers, and its user changes that', async (t) => {
+  const network = await openNetwork(t);
+  const [ann, bob] = [await network.person(), await network.person()];
+  const plain = await network.map(ann, 'plain.example.org');
+  assert.ok(!('cache' in plain));
+  const body = { container_id: await network.container(ann), domain: 'www.example.org', target_port: 443 };
+  const post = (cache: string) => network.call(ann.token, 'POST', '/api/domain-mappings', { ...body, cache });
+  assert.equal((await post('some')).status, 400);
+  const created = (await post('explicit')).json;
+  assert.equal(created.cache, 'explicit');
+  assert.equal((await network.mapping(ann, 'www.example.org'))?.cache, 'explicit');
+
+  const change = (token: string, cache: string) =>
+    network.call(token, 'PATCH', `/api/domain-mappings/${created.id}`, { cache });
+  assert.equal((await change(bob.token, 'off')).status, 404);
+  assert.equal((await change(ann.token, 'some')).status, 400);
+  const { status, json } = await change(ann.token, 'off');
+  assert.deepEqual([status, json], [200, { ...created, cache: 'off' }]);
+  const [entry] = await readAudit(network.db, { limit: 1 });
+  assert.deepEqual(
+    [entry?.action, entry?.target, entry?.detail],
+    ['mapping.change', created.id, { domain: 'www.example.org', cache: 'off' }],
+  );
+  assert.ok(!network.news.some(({ kind }) => kind === 'changed'), 'nobody serves it yet');
+  await network.db.run(`update domain_mappings set status = 'verified', verified_at = now() where id = $1`, [
+    created.id,
+  ]);
+  assert.ok(!('cache' in (await change(ann.token, 'default')).json));
+  await until(() => network.news.some(({ kind }) => kind === 'changed'), { what: 'the news of it' });
+  const source = mappingSource(network.db, networkNews(network.db));
+  const served = { hostname: 'www.example.org', containerId: body.container_id, targetPort: 443 };
+  assert.deepEqual(await source.named(['www.example.org']), [served]);
+  await change(ann.token, 'explicit');
+  assert.deepEqual(await source.after('', 10), [{ ...served, cache: 'explicit' }]);
 });
 
 test('scopes: the exact one, a broader one, and what is missing is named with its id', async (t) => {

@@ -1,7 +1,7 @@
 /** Lets browsers read answers from pages of other origins (the Fetch standard, "CORS protocol"). */
 import type { HttpHandler, HttpReply, HttpRequest } from '../../proto/ports/http.ts';
 
-const METHODS = 'GET, POST, DELETE';
+const METHODS = 'GET, POST, PATCH, DELETE';
 const REQUEST_HEADERS = 'authorization, content-type, idempotency-key';
 /** What a page may read besides the headers that it always may. */
 const EXPOSED = 'retry-after, x-request-id, idempotency-replayed, x-troupe-proof-name, x-troupe-proof-value';

@@ -5,7 +5,7 @@ import type { BeatResult, NodeInfo, ShardLease } from '../../../proto/ports/plac
 import { changedOutlines, containerOutlines } from '../../../storage/compute/outlines.ts';
 import { type Db, openDb } from '../../../storage/db.ts';
 import { changedContainers, containersAfter, containersSnapshot } from '../../../storage/gateway/routes.ts';
-import { mappingSource } from '../../../storage/network/mappings.ts';
+import { mappingSource } from '../../../storage/network/served-mappings.ts';
 import { append } from '../../../storage/outbox.ts';
 import { fence } from '../../../storage/placement/fence.ts';
 import { leaseStore } from '../../../storage/placement/leases.ts';

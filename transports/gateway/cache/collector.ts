@@ -3,6 +3,7 @@
 import type { Field } from '../../wire/h1/fields.ts';
 import type { CacheSink, FailureStatus } from '../h1/cache-hook.ts';
 import type { ResponseHead } from '../h1/response-head.ts';
+import { fieldOfMiss } from './cache-status.ts';
 import { Entry } from './entry.ts';
 import { fieldsForClients, type Keeping, keepingOf, MAX_BODY, type MoreHarmless, type Question } from './rules.ts';
 
@@ -31,6 +32,7 @@ export interface Collecting {
 }
 
 const FIRST = 16_384;
+const NO_ROOM = 'too many responses are being kept at this moment';
 
 /** One response's collector. */
 export class Collector implements CacheSink {
@@ -60,16 +62,21 @@ export class Collector implements CacheSink {
     const keeping = keepingOf(this.#question, response, { wallMs, delayMs: now - this.#asked }, this.#shared.more);
     if (typeof keeping === 'string') {
       this.giveUp(true);
-      return response;
+      return this.#marked(response, keeping);
     }
     const { framing } = response;
-    if (!this.#grow(framing.kind === 'length' ? framing.length : FIRST)) return response;
+    if (!this.#grow(framing.kind === 'length' ? framing.length : FIRST)) return this.#marked(response, NO_ROOM);
     this.#keeping = keeping;
     this.#began = now;
     this.#reason = response.reason;
-    this.#fields = fieldsForClients(response, wallMs);
+    this.#fields = fieldsForClients(response, wallMs, this.#question.isExplicit);
     this.#events.begun(keeping.isShared);
-    return { ...response, fields: this.#fields };
+    return this.#marked({ ...response, fields: this.#fields });
+  }
+
+  /** What it says of the cache, which is no part of what is kept. */
+  #marked(response: ResponseHead, reason?: string): ResponseHead {
+    return { ...response, fields: [...response.fields, fieldOfMiss(!this.#question.reads, reason)] };
   }
 
   data(bytes: Buffer): void {
@@ -109,6 +116,7 @@ export class Collector implements CacheSink {
         fields: this.#fields,
         body: whole,
         now: this.#began,
+        askedAt: this.#asked,
         ...times,
       },
       () => this.#shared.clock(),

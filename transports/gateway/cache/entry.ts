@@ -2,6 +2,7 @@
 
 import type { Field } from '../../wire/h1/fields.ts';
 import type { CachedAnswer } from '../h1/cache-hook.ts';
+import { hitLine } from './cache-status.ts';
 
 /** Up to this size head and body leave in one write; a larger body is not copied for it. */
 const JOINED = 16_384;
@@ -28,6 +29,8 @@ interface EntryParts {
   readonly isPublic: boolean;
   /** Monotonic ms. */
   readonly now: number;
+  /** When the origin was asked for it, on the same clock. */
+  readonly askedAt: number;
 }
 
 /** One kept response. `clock` is the one of `parts.now`. */
@@ -42,6 +45,8 @@ export class Entry implements CachedAnswer {
   /** Bytes it is counted with. */
   readonly size: number;
   readonly expiresAt: number;
+  /** When the origin was asked for it. */
+  readonly askedAt: number;
   readonly length: number;
   /** Neighbours in two orders of use; the store's own. */
   readonly older: [Entry | undefined, Entry | undefined] = [undefined, undefined];
@@ -56,6 +61,8 @@ export class Entry implements CachedAnswer {
   readonly #clock: () => number;
   /** When its age was 0. */
   readonly #born: number;
+  /** Whole seconds from then for which it is fresh. */
+  readonly #lifetime: number;
   /** Status line and fields up to the age. */
   readonly #head: Buffer;
   #body: Buffer;
@@ -64,13 +71,15 @@ export class Entry implements CachedAnswer {
   #wireAge = -1;
 
   constructor(parts: EntryParts, clock: () => number) {
-    const { host, path, variant, reason, fields, body, ageMs, freshMs, isPublic, now } = parts;
+    const { host, path, variant, reason, fields, body, ageMs, freshMs, isPublic, now, askedAt } = parts;
     this.host = copyOf(host);
     this.path = copyOf(path);
     this.variant = copyOf(variant);
     this.isPublic = isPublic;
     this.#clock = clock;
     this.#born = now - ageMs;
+    this.#lifetime = Math.floor((ageMs + freshMs) / 1000);
+    this.askedAt = askedAt;
     this.expiresAt = now + freshMs;
     this.length = body.length;
     this.#body = body;
@@ -111,13 +120,14 @@ export class Entry implements CachedAnswer {
   notModified(): CachedAnswer {
     const head = this.#head.toString('latin1');
     const kept = head.split('\r\n').filter((line) => TOLD_AGAIN.test(line));
-    const start = ['HTTP/1.1 304 Not Modified', ...kept, `Age: ${this.ageAt(this.#clock())}`].join('\r\n');
+    const age = this.ageAt(this.#clock());
+    const start = ['HTTP/1.1 304 Not Modified', ...kept, `Age: ${age}\r\n${this.#statusAt(age)}`].join('\r\n');
     return {
       status: 304,
       length: 0,
       wire: (keepAlive, minor) => {
         const connection = !keepAlive ? 'Connection: close\r\n' : minor === 0 ? 'Connection: keep-alive\r\n' : '';
-        return [Buffer.from(`${start}\r\n${connection}\r\n`, 'latin1')];
+        return [Buffer.from(`${start}${connection}\r\n`, 'latin1')];
       },
       hold: () => () => {},
     };
@@ -135,8 +145,12 @@ export class Entry implements CachedAnswer {
     };
   }
 
+  #statusAt(age: number): string {
+    return hitLine(Math.max(0, this.#lifetime - age));
+  }
+
   #headOf(age: number, connection: string): Buffer {
-    const end = `${age}\r\n${connection}\r\n`;
+    const end = `${age}\r\n${this.#statusAt(age)}${connection}\r\n`;
     const head = Buffer.allocUnsafe(this.#head.length + end.length);
     this.#head.copy(head);
     head.write(end, this.#head.length, 'latin1');

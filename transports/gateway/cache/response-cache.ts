@@ -2,7 +2,6 @@
 import { LRUCache } from 'lru-cache';
 import { pathOf } from '../../../proto/gateway/routes.ts';
 import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
-import type { RequestHead } from '../../wire/h1/request-head.ts';
 import {
   type CacheAnswer,
   type CachedAnswer,
@@ -12,9 +11,12 @@ import {
   FORWARD,
 } from '../h1/cache-hook.ts';
 import type { ResponseHead } from '../h1/response-head.ts';
+import { FORWARDED } from './cache-status.ts';
+import { Changers } from './changers.ts';
 import { type Collecting, Collector } from './collector.ts';
 import type { Entry } from './entry.ts';
 import { answers, Flight, given } from './flight.ts';
+import { counterOf } from './hash.ts';
 import { isMutating, pathsNamedBy, type Question, questionOf } from './rules.ts';
 import { CacheStore, type StoreOptions } from './store.ts';
 
@@ -26,10 +28,18 @@ const COLLECTING_PER_HOST = 16_000_000;
 /** For what was not kept, nobody waits the next time: how many of these are remembered, and how long, ms. */
 const PASSES = 10_000;
 const PASS_MS = 30_000;
+/** How long a question counts as one whose answers declare themselves fresh, ms. */
+const DECLARED_MS = 300_000;
 /** Of what was not kept, one response in so long is looked at, to see whether the next may be; ms. */
 const LOOK_MS = 1000;
-/** Mutations are counted by path, in so many counters. */
+/** Mutations are counted by path, in so many counters. Paths that share one lose a chance to be kept, no more. */
 const COUNTERS = 4096;
+
+/** Requests that are forwarded, and of which nothing is kept. */
+const BYPASS: CacheAnswer = { kind: 'forward', says: FORWARDED.bypass };
+const OTHER_METHOD: CacheAnswer = { kind: 'forward', says: FORWARDED.method };
+const MISS: CacheAnswer = { kind: 'forward', says: FORWARDED.miss };
+const ANEW: CacheAnswer = { kind: 'forward', says: FORWARDED.request };
 
 export interface ResponseCacheOptions extends StoreOptions {
   /** Names of request fields that do not choose what a request gets, beside the known ones (rules.ts). */
@@ -63,11 +73,17 @@ interface CacheNumbers {
 export class ResponseCache implements CacheHook {
   readonly #store: CacheStore;
   readonly #shared: Collecting;
-  readonly #flights = new Map<string, { readonly flight: Flight; readonly mutations: number }>();
+  readonly #flights = new Map<
+    string,
+    { readonly flight: Flight; readonly mutations: number; readonly askedAt: number }
+  >();
   /** When the response was last looked at, by the question's key. */
   readonly #passes: LRUCache<string, number>;
   /** Questions whose answers were for one client alone: each client's is then a question of its own. */
   readonly #apart: LRUCache<string, true>;
+  /** Explicit questions whose answers declared themselves fresh: only for these does a request wait for another's. */
+  readonly #declared: LRUCache<string, true>;
+  readonly #changers = new Changers();
   readonly #isForAll: (origin: UpstreamAddress) => boolean;
   readonly #mutations = new Uint32Array(COUNTERS);
   /** How often origins were forgotten; those that share a counter are forgotten together. */
@@ -88,6 +104,7 @@ export class ResponseCache implements CacheHook {
     this.#store = new CacheStore(options);
     this.#passes = new LRUCache({ max: PASSES, ttl: PASS_MS });
     this.#apart = new LRUCache({ max: PASSES, ttl: PASS_MS });
+    this.#declared = new LRUCache({ max: PASSES, ttl: DECLARED_MS });
     const { sharedOrigins = [] } = options;
     const forAll = new Set(sharedOrigins === 'all' ? [] : sharedOrigins.map(({ host, port }) => `${host}:${port}`));
     this.#isForAll =
@@ -105,22 +122,19 @@ export class ResponseCache implements CacheHook {
 
   ask(request: CacheRequest): CacheAnswer | Promise<CacheAnswer> {
     const { head } = request;
-    if (isMutating(head.method)) return { kind: 'forward', sink: this.#evicting(head) };
+    // Also where nothing is kept: another way in to the same program may keep something.
+    if (isMutating(head.method)) return { kind: 'forward', sink: this.#evicting(request), says: FORWARDED.method };
+    if (request.mode === 'off' || this.#isClosed) return this.#bypass(FORWARD);
     const question = questionOf(request, this.#shared.more, this.#isForAll(request.origin));
-    if (question === undefined || this.#isClosed) {
-      this.#bypasses++;
-      return FORWARD;
-    }
+    if (question === undefined) return this.#bypass(head.method === 'GET' ? BYPASS : OTHER_METHOD);
     const now = this.#shared.clock();
-    const found = question.reads ? this.#find(question, now) : undefined;
+    const changedAt = question.isExplicit ? this.#changers.changedAt(question) : Number.NEGATIVE_INFINITY;
+    const found = question.reads ? this.#find(question, now, changedAt) : undefined;
     if (found !== undefined) return this.#hit(given(question, found));
     // What the origin makes of a condition is for whoever asked.
-    if (question.ifNoneMatch !== undefined) {
-      this.#bypasses++;
-      return FORWARD;
-    }
+    if (question.ifNoneMatch !== undefined) return this.#bypass(question.reads ? MISS : ANEW);
     this.#misses++;
-    return this.#miss(question);
+    return this.#miss(question, now, changedAt);
   }
 
   numbers(): CacheNumbers {
@@ -139,7 +153,7 @@ export class ResponseCache implements CacheHook {
 
   /** Forgets what an origin answered up to now, at any of its ports: another program answers there from now on. */
   forget(origin: string): void {
-    const counter = counterOf(origin, '');
+    const counter = counterOf(origin, '', COUNTERS);
     this.#forgotten[counter] = (this.#forgotten[counter] ?? 0) + 1;
   }
 
@@ -151,17 +165,24 @@ export class ResponseCache implements CacheHook {
     this.#store.clear();
   }
 
-  #find(question: Question, now: number): Entry | undefined {
+  #bypass(answer: CacheAnswer): CacheAnswer {
+    this.#bypasses++;
+    return answer;
+  }
+
+  /** What answers a question. `changedAt`: what was asked for before is not given to whoever changed something then. */
+  #find(question: Question, now: number, changedAt: number): Entry | undefined {
     for (const variant of [question.variant, question.own]) {
       const found = this.#store.get(question.host, question.path, variant, now);
       if (found === undefined || found.generation !== this.#generationOf(question)) continue;
+      if (found.askedAt <= changedAt) continue;
       if (answers(question, found, now)) return found;
     }
     return undefined;
   }
 
   #generationOf({ origin }: Question): number {
-    return this.#forgotten[counterOf(origin, '')] ?? 0;
+    return this.#forgotten[counterOf(origin, '', COUNTERS)] ?? 0;
   }
 
   #hit(answer: CachedAnswer): CacheAnswer {
@@ -170,8 +191,8 @@ export class ResponseCache implements CacheHook {
     return { kind: 'hit', answer };
   }
 
-  #miss(question: Question): CacheAnswer | Promise<CacheAnswer> {
-    const counter = counterOf(question.host, question.path);
+  #miss(question: Question, now: number, changedAt: number): CacheAnswer | Promise<CacheAnswer> {
+    const counter = counterOf(question.host, question.path, COUNTERS);
     const generation = this.#generationOf(question);
     const changes = () => (this.#mutations[counter] ?? 0) + this.#generationOf(question);
     const mutations = changes();
@@ -179,6 +200,7 @@ export class ResponseCache implements CacheHook {
     const all = `${who}${question.variant}`;
     const key = this.#apart.has(all) ? `${who}${question.own}` : all;
     const begun = (isShared: boolean) => {
+      if (question.isExplicit) this.#declared.set(key, true);
       if (isShared) this.#apart.delete(all);
       else this.#apart.set(all, true);
     };
@@ -190,10 +212,12 @@ export class ResponseCache implements CacheHook {
       if (this.#store.set(entry)) this.#stored++;
     };
     const passed = (isLasting: boolean) => {
+      if (question.isExplicit) this.#declared.delete(key);
       if (isLasting) this.#passes.set(key, this.#shared.clock());
     };
     const current = this.#flights.get(key);
-    if (question.reads && current?.mutations === mutations && current.flight.isFor(question)) {
+    const mayJoin = question.reads && current?.mutations === mutations && current.askedAt > changedAt;
+    if (mayJoin && current.flight.isFor(question)) {
       this.#waited++;
       return current.flight.join(question).then((answer) => {
         if (answer.kind === 'hit') {
@@ -205,8 +229,9 @@ export class ResponseCache implements CacheHook {
       });
     }
     const lookedAt = question.reads ? this.#passes.get(key) : undefined;
-    if (lookedAt !== undefined && this.#shared.clock() - lookedAt < LOOK_MS) return FORWARD;
-    if (!question.reads || lookedAt !== undefined) {
+    if (lookedAt !== undefined && this.#shared.clock() - lookedAt < LOOK_MS) return MISS;
+    const isAlone = question.isExplicit && !this.#declared.has(key);
+    if (!question.reads || lookedAt !== undefined || isAlone) {
       const nothing = () => {};
       return {
         kind: 'forward',
@@ -228,7 +253,7 @@ export class ResponseCache implements CacheHook {
         if (this.#flights.get(key)?.flight === flight) this.#flights.delete(key);
       },
     });
-    this.#flights.set(key, { flight, mutations });
+    this.#flights.set(key, { flight, mutations, askedAt: now });
     return { kind: 'forward', sink: flight.sink };
   }
 
@@ -236,18 +261,22 @@ export class ResponseCache implements CacheHook {
    * Evicts at once, and once more when the origin has answered: until then it may have given
    * out what was before. Then also what the answer names, on the same host alone.
    */
-  #evicting(head: RequestHead): CacheSink {
+  #evicting({ head, origin, address }: CacheRequest): CacheSink {
     const path = pathOf(head.target);
-    this.#evict(head.host, path);
-    return new Evicting((response) => {
+    const evict = () => {
       this.#evict(head.host, path);
+      this.#changers.note({ origin: origin.host, address }, this.#shared.clock());
+    };
+    evict();
+    return new Evicting((response) => {
+      evict();
       if (response === undefined) return;
       for (const named of pathsNamedBy(head, response)) this.#evict(head.host, named);
     });
   }
 
   #evict(host: string, path: string): void {
-    const counter = counterOf(host, path);
+    const counter = counterOf(host, path, COUNTERS);
     this.#mutations[counter] = (this.#mutations[counter] ?? 0) + 1;
     this.#store.delete(host, path);
   }
@@ -270,7 +299,7 @@ export class ResponseCache implements CacheHook {
   }
 }
 
-/** Evicts when a response begins, whatever it is. */
+/** Evicts when a response begins, whatever it is, and when it is over: what was asked may be done by then only. */
 class Evicting implements CacheSink {
   readonly #evict: (response?: ResponseHead) => void;
 
@@ -286,7 +315,10 @@ class Evicting implements CacheSink {
   data(): void {}
   paused(): void {}
   resumed(): void {}
-  end(): void {}
+
+  end(): void {
+    this.#evict();
+  }
 
   /** The origin may have done what was asked before it was lost. */
   fail(): void {
@@ -296,13 +328,4 @@ class Evicting implements CacheSink {
   abort(): void {
     this.#evict();
   }
-}
-
-/** FNV-1a over both; paths that share a counter lose a chance to be kept, no more. */
-function counterOf(host: string, path: string): number {
-  let hash = 0x811c9dc5;
-  for (const text of [host, path]) {
-    for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
-  }
-  return (hash ^ (hash >>> 16)) & (COUNTERS - 1);
 }

@@ -30,6 +30,10 @@ export interface Question {
   readonly own: string;
   /** The operator says of this origin that its answers are for all clients alike. */
   readonly isForAll: boolean;
+  /** Only what says itself how long it is fresh is kept. */
+  readonly isExplicit: boolean;
+  /** Address of the client. */
+  readonly address: string;
   /** Entity tags that the client has, as it wrote them (RFC 9110, section 13.1.2). */
   readonly ifNoneMatch: string | undefined;
   /** Only what is meant for everybody may answer it, or be kept from it. */
@@ -116,6 +120,7 @@ export type MoreHarmless = ReadonlySet<string>;
 /** The question of a request; undefined: nothing for the cache. `isForAll`: what the operator says of its origin. */
 export function questionOf(request: CacheRequest, more?: MoreHarmless, isForAll = false): Question | undefined {
   const { head, origin, target, isEncrypted, address } = request;
+  const isExplicit = request.mode === 'explicit';
   if (head.method !== 'GET' || head.framing.kind !== 'none' || head.upgrade.length > 0 || head.expectsContinue)
     return undefined;
   if (head.host === '' || head.target.includes('?')) return undefined;
@@ -193,7 +198,7 @@ export function questionOf(request: CacheRequest, more?: MoreHarmless, isForAll 
     if (directives.has('no-cache') || maxAge === 0) reads = false;
   } else if (isPragma) reads = false;
   const variant =
-    `${isEncrypted ? 's' : ''}:${head.port ?? ''} ` +
+    `${isEncrypted ? 's' : ''}${isExplicit ? 'e' : ''}:${head.port ?? ''} ` +
     `${origin.host}:${origin.port}${target}\n${codings}\n${language}\n${accept}`;
   const own = `${variant}\n${address}\n${seen}`;
   return {
@@ -203,6 +208,8 @@ export function questionOf(request: CacheRequest, more?: MoreHarmless, isForAll 
     variant,
     own,
     isForAll,
+    isExplicit,
+    address,
     isPersonal,
     reads,
     maxAge,
@@ -279,7 +286,7 @@ const MAX_VARY = 20;
 
 /** Whether a response to `question` may be kept, and for how long; a string says why not. */
 export function keepingOf(
-  question: Pick<Question, 'isPersonal' | 'isForAll'>,
+  question: Pick<Question, 'isPersonal' | 'isForAll' | 'isExplicit'>,
   response: ResponseHead,
   { wallMs, delayMs }: Timing,
   more?: MoreHarmless,
@@ -313,6 +320,9 @@ export function keepingOf(
   const dates = (values.get('date') ?? []).map((text) => dateOf(text) ?? wallMs);
   const lifetimes = controls.map((directives) => secondsIn(directives, 's-maxage') ?? secondsIn(directives, 'max-age'));
   const expires = values.get('expires');
+  // No heuristic freshness (RFC 9111, section 4.2.2): whoever says nothing may have changed by the next request.
+  if (question.isExplicit && lifetimes[0] === undefined && expires === undefined)
+    return 'it does not say how long it is fresh';
   if (lifetimes[0] === undefined && expires !== undefined)
     lifetimes.push(Math.min(...expires.map((text) => (dateOf(text) ?? 0) - Math.max(wallMs, ...dates))) / 1000);
   const said = lifetimes.filter((seconds) => seconds !== undefined);
@@ -350,12 +360,15 @@ function variesBy(vary: readonly string[], more: MoreHarmless | undefined): 'var
 const REPLACED = new Set(CONTROLS);
 const NO_STORE: Field = { name: 'cache-control', value: 'no-store', line: 'Cache-Control: no-store' };
 
-/** Fields of a kept response as clients get them: they keep no copies of their own. */
-export function fieldsForClients({ fields, hopByHop }: ResponseHead, wallMs: number): Field[] {
-  const kept = fields.filter(({ name }) => !REPLACED.has(name) && !hopByHop.has(name));
+/**
+ * Fields of a kept response as clients get them. They keep no copies of their own, unless it says itself how long it is
+ * fresh and nothing else is kept here: then its words are theirs, too (RFC 9111, section 5.2).
+ */
+export function fieldsForClients({ fields, hopByHop }: ResponseHead, wallMs: number, isExplicit = false): Field[] {
+  const kept = fields.filter(({ name }) => (isExplicit || !REPLACED.has(name)) && !hopByHop.has(name));
   if (!kept.some(({ name }) => name === 'date')) {
     const value = new Date(wallMs).toUTCString();
     kept.push({ name: 'date', value, line: `Date: ${value}` });
   }
-  return [...kept, NO_STORE];
+  return isExplicit ? kept : [...kept, NO_STORE];
 }

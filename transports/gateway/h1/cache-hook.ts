@@ -1,4 +1,5 @@
 /** What an exchange asks of a response cache (transports/gateway/cache), and how it shows it what passes. */
+import type { CacheMode } from '../../../proto/gateway/cache-mode.ts';
 import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
 import type { RequestHead } from '../../wire/h1/request-head.ts';
 import type { ResponseHead } from './response-head.ts';
@@ -12,6 +13,8 @@ export interface CacheRequest {
   readonly isEncrypted: boolean;
   /** Of the client, as the origin is told. */
   readonly address: string;
+  /** What may be kept of this way in; undefined: `default`. */
+  readonly mode?: CacheMode | undefined;
 }
 
 /** Is shown the one response of a forwarded request. After `end`, `fail` or `abort` nothing follows. */
@@ -44,13 +47,16 @@ export interface CachedAnswer {
   hold(): () => void;
 }
 
-/** A request is answered from the cache, forwarded with or without a sink that looks on, or failed as another. */
+/**
+ * A request is answered from the cache, forwarded with or without a sink that looks on, or failed as another. `says`: a
+ * line for the answer's head, with its end.
+ */
 export type CacheAnswer =
   | { readonly kind: 'hit'; readonly answer: CachedAnswer }
-  | { readonly kind: 'forward'; readonly sink?: CacheSink }
+  | { readonly kind: 'forward'; readonly sink?: CacheSink; readonly says?: string }
   | { readonly kind: 'fail'; readonly status: FailureStatus; readonly reason: string };
 
-/** Forwarded, and nothing is kept. */
+/** Forwarded, and nothing is kept or said. */
 export const FORWARD: CacheAnswer = { kind: 'forward' };
 
 /** A response cache. */

@@ -132,10 +132,10 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     const isReply = 'reply' in decision;
     if (this.#request !== head || this.#phase !== 'exchange') return void (isReply || decision.onOver?.());
     if (isReply) return void this.#answer(decision.reply);
-    const [{ forward, target }, { address, isEncrypted }] = [decision, this.#requester];
+    const [{ forward, target, cache: mode }, { address, isEncrypted }] = [decision, this.#requester];
     this.begins(decision, head, isEncrypted);
     const cache = decision.isGuarded === true ? undefined : this.context.cache;
-    const asked = cache?.ask({ head, origin: forward, target, isEncrypted, address }) ?? FORWARD;
+    const asked = cache?.ask({ head, origin: forward, target, isEncrypted, address, mode }) ?? FORWARD;
     if (asked instanceof Promise) void asked.then((later) => this.#asked(head, decision, later));
     else this.#asked(head, decision, asked);
   }
@@ -161,7 +161,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
     const [isOurs, isContainer] = [isService === true, tenantOf !== undefined];
     const address = isOurs || isContainer ? { ...forward, isService: isOurs, isContainer } : forward;
     const begin = () => {
-      const about = { head, address, target, client, keepAlive, sink: answer.sink };
+      const about = { head, address, target, client, keepAlive, sink: answer.sink, says: answer.says };
       const exchange = new Exchange(this, this.context.upstreams, about);
       this.#exchange = exchange;
       exchange.start();

@@ -52,6 +52,8 @@ interface Forward {
   readonly keepAlive: boolean;
   /** Is shown the response. */
   readonly sink?: CacheSink | undefined;
+  /** A line for the response's head. */
+  readonly says?: string | undefined;
 }
 
 /** One exchange. `start`, then `body` and `endBody` as they come, `abort` when the client is gone. */
@@ -246,7 +248,7 @@ export class Exchange implements ResponseReader {
   }
 
   #begin(response: ResponseHead): void {
-    const { head, keepAlive } = this.#forward;
+    const { head, keepAlive, says } = this.#forward;
     const sink = this.#sink;
     this.#response = response;
     this.sent.status = response.status;
@@ -254,7 +256,7 @@ export class Exchange implements ResponseReader {
     this.#body = new BodyReader(response.framing);
     const keeps = keepAlive && this.#framing !== 'until_close' && this.#isBodySent;
     const shown = sink === undefined ? response : sink.begin(response);
-    this.#client.write(responseFor(shown, this.#framing, keeps, head.minor));
+    this.#client.write(responseFor(shown, this.#framing, keeps, head.minor, says));
   }
 
   /** Where what follows the body begins. */

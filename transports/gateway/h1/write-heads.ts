@@ -87,8 +87,14 @@ export function clientFraming(response: ResponseHead, minor: 0 | 1): ClientFrami
   return minor === 1 ? 'chunked' : 'until_close';
 }
 
-/** The response's head for the client. */
-export function responseFor(response: ResponseHead, framing: ClientFraming, keepAlive: boolean, minor: 0 | 1): string {
+/** The response's head for the client. `says`: a line of the gateway's own, with its end. */
+export function responseFor(
+  response: ResponseHead,
+  framing: ClientFraming,
+  keepAlive: boolean,
+  minor: 0 | 1,
+  says = '',
+): string {
   let text = `HTTP/1.1 ${response.status} ${response.reason}\r\n`;
   for (const { name, value, line } of response.fields) {
     if (response.hopByHop.has(name)) continue;
@@ -97,7 +103,7 @@ export function responseFor(response: ResponseHead, framing: ClientFraming, keep
     else if (response.status !== 204) text += `Content-Length: ${Number(value)}\r\n`;
   }
   if (framing === 'chunked') text += 'Transfer-Encoding: chunked\r\n';
-  return `${text}${connectionLine(keepAlive, minor)}\r\n`;
+  return `${text}${says}${connectionLine(keepAlive, minor)}\r\n`;
 }
 
 /** The head of `101 Switching Protocols`: here the connection's own fields are the message. */
