@@ -89,6 +89,8 @@ export function reportUsage(
   error: { readonly message: string; readonly exitCode: number },
   { place, json }: { readonly place: Pick<CommandPlace, 'stderr' | 'exitWith'>; readonly json: boolean },
 ): void {
+  // Help, or the version, was asked for.
+  if (error.exitCode === 0) return;
   place.exitWith(EXIT.usage);
   if (!json) return;
   const sentence = error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ');

@@ -68,7 +68,7 @@ test('a user is disabled with all that is open, enabled, stopped, and removed wi
     (await inDocker(id)).map(({ state }) => state),
     ['running'],
   );
-  assert.match((await cli('list')).stdout, /^ann +\S+ +\S+ {2}disabled +default$/m);
+  assert.match((await cli('list')).stdout, /^ann +\S+ +\S+ {2}disabled +default +default +default$/m);
 
   assert.match((await cli('enable', 'ann')).shown, /^ann may log in again\./);
   assert.equal((await cli('enable', 'ann')).shown, 'ann was not disabled.\n');

@@ -171,6 +171,7 @@ test('the registry of a cluster keeps its images in a bucket, and its front coun
   assert.ok(!existsSync(pod.store), 'nothing is on the disk');
   const removed = await client.ask('DELETE', `/v2/ann/app/manifests/${image.digest}`);
   assert.equal(removed.status, 202);
+  await pod.mayCollect();
   await refusedAndGivenRoom(auth, { client, session });
   const another = await logIn(auth, ...ANN);
   const ended = await request('DELETE', `${auth}/api/settings/sessions`, { token: another });

@@ -178,7 +178,7 @@ describe('the images of the catalog', { skip: skip(), timeout: 1_500_000 }, () =
     await run(
       'cut',
       `cd /usr/lib/postgresql/*/bin && mv initdb initdb.real && printf '#!/bin/sh\\n${slow}\\n' > initdb &&
-        chmod +x initdb && install -o postgres /dev/null /tmp/slow && rm -r /root/postgres`,
+        chmod +x initdb && install -o postgres /dev/null /tmp/slow && pkill -STOP -u postgres && rm -r /root/postgres`,
     );
     await engine.stop('cut', 0);
     await start('cut', env);

@@ -166,10 +166,20 @@ export async function startRegistryPod(t: Cleanup, { folder, domain, databaseUrl
     frontSetting: core.env.find(({ name }) => name === 'REGISTRY_FRONT')?.value ?? '',
     signingKey: (await readFile(key, 'utf8')) + (await readFile(certificate, 'utf8')),
     log: () => log,
+    /** Resolves once the front may collect, which it does not for ten seconds after its start. */
+    mayCollect: () =>
+      until(async () => Number(/^troupe_registry_quiet_seconds (\S+)$/m.exec(await textAt(port))?.[1]) > 0, {
+        what: 'the front may collect',
+        timeoutMs: 60_000,
+      }),
     startRegistry,
     startFront,
     stop,
   };
+}
+
+async function textAt(port: number): Promise<string> {
+  return (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
 }
 
 /** Whether 200 is answered there. */
