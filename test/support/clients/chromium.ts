@@ -47,14 +47,31 @@ function steadyChromium(folder: string): string {
   const program = findProgram('chromium') ?? 'chromium';
   const wrap = findProgram('bwrap');
   const call = SOCKET_CALL[process.arch];
-  if (wrap === undefined || call === undefined || spawnSync(wrap, ['--dev-bind', '/', '/', 'true']).status !== 0)
-    return program;
+  if (wrap === undefined || call === undefined || !mayWrap(wrap)) return program;
   const path = join(folder, 'chromium');
   writeFileSync(join(folder, 'filter'), withoutNetworkNews(call));
   // Playwright speaks to it by descriptors 3 and 4.
-  const start = `exec ${wrap} --dev-bind / / --die-with-parent --seccomp 9 -- ${program} "$@" 9<${join(folder, 'filter')}`;
-  writeFileSync(path, `#!/bin/sh\n${start}\n`, { mode: 0o755 });
+  writeFileSync(
+    path,
+    `#!/bin/sh
+for try in ${TRIES.join(' ')}; do
+  ${wrap} --dev-bind / / --die-with-parent --seccomp 9 -- /bin/sh -c ': >"$0"; exec "$@"' ${folder}/began ${program} "$@" \\
+    9<${folder}/filter
+  code=$?
+  [ ! -e ${folder}/began ] || exit $code
+done
+exit $code
+`,
+    { mode: 0o755 },
+  );
   return path;
+}
+
+/** bubblewrap fails over a mount that goes while it looks at all of them, as those of containers do. */
+const TRIES = [1, 2, 3, 4, 5];
+
+function mayWrap(wrap: string): boolean {
+  return TRIES.some(() => spawnSync(wrap, ['--dev-bind', '/', '/', 'true']).status === 0);
 }
 
 /** Starts it, ended with `t`. `args`: more of its own flags. */
