@@ -116,6 +116,12 @@ function addRoutes(program: Command): void {
     .description('send requests for a host and the paths below a prefix to <host>:<port>')
     .option('--strip-prefix', 'take the prefix away before forwarding')
     .option('--priority <n>', 'the highest priority that fits wins', integer, 0)
+    .addOption(
+      new Option(
+        '--cache <mode>',
+        'what gateways keep of its answers: what an answer declares fresh (explicit), nothing (off), or default',
+      ).choices(['default', 'explicit', 'off']),
+    )
     .option(...DATA)
     .option(...PRINT_JSON)
     .action(inRoutes((of) => of.routesAdd));

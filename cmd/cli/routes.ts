@@ -1,4 +1,5 @@
 /** `troupe routes add|list|remove`: static routes of the gateway. A running gateway has a change at once. */
+import type { CacheMode } from '../../proto/gateway/cache-mode.ts';
 import { newRouteSchema } from '../../proto/gateway/routes.ts';
 import { audit } from '../../storage/audit.ts';
 import { deleteRoute, insertRoute, listRoutes } from '../../storage/gateway/routes.ts';
@@ -11,6 +12,7 @@ const OPERATOR = { userId: null, username: 'operator' } as const;
 export interface AddOptions extends CommandOptions {
   readonly stripPrefix?: boolean;
   readonly priority: number;
+  readonly cache?: CacheMode;
 }
 
 /** Adds a route; prints its id. */
@@ -21,6 +23,7 @@ export async function routesAdd(host: string, pathPrefix: string, target: string
     target,
     strip_prefix: options.stripPrefix === true,
     priority: options.priority,
+    cache: options.cache,
   });
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
@@ -49,13 +52,17 @@ export async function routesAdd(host: string, pathPrefix: string, target: string
 /** Prints all routes in the order of matching. */
 export async function routesList(options: CommandOptions): Promise<void> {
   const routes = await onDatabase(options, listRoutes);
-  const rows = routes.map(({ id, priority, host, path_prefix, target, strip_prefix, managed }) => [
+  const rows = routes.map(({ id, priority, host, path_prefix, target, strip_prefix, managed, cache }) => [
     String(id),
     String(priority),
     host,
     path_prefix,
     target,
-    [...(strip_prefix ? ['strips the prefix'] : []), ...(managed ? ['the platform’s own'] : [])].join(', '),
+    [
+      ...(strip_prefix ? ['strips the prefix'] : []),
+      ...(managed ? ['the platform’s own'] : []),
+      ...(cache === undefined ? [] : [`cache ${cache}`]),
+    ].join(', '),
   ]);
   print(options, routes, () => tableLines(['ID', 'PRIORITY', 'HOST', 'PATH', 'TARGET', ''], rows).join('\n'));
 }

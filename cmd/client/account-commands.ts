@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { actionsOf } from '../config/actions.ts';
 import type { ApiCommandOptions } from './api.ts';
-import { clientCommand, count, each, listCommand, several } from './common.ts';
+import { cacheArgument, cacheOption, clientCommand, count, each, listCommand, several } from './common.ts';
 import type { ClientCommandOptions } from './session.ts';
 
 const inNames = actionsOf(() => import('./address-names.ts'));
@@ -35,7 +35,11 @@ function addHostnames(program: Command): void {
       .option('--timeout <seconds>', 'how long to wait', count, VERIFY_SECONDS);
   waiting(clientCommand(hostname, 'add <hostname> [container]', 'map one, and print the records to enter'))
     .option('--port <port>', 'port of the container: 80, 443, or 8000 to 8999', count, 80)
+    .addOption(cacheOption())
     .action(inHostnames((of) => of.addHostname));
+  clientCommand(hostname, 'cache <hostname>', 'say what gateways keep of the answers at one')
+    .addArgument(cacheArgument())
+    .action(inHostnames((of) => of.setHostnameCache));
   clientCommand(hostname, 'rm <hostname>', 'give one up').action(inHostnames((of) => of.removeHostname));
   waiting(clientCommand(hostname, 'verify <hostname>', 'have its record looked for now')).action(
     inHostnames((of) => of.verifyHostname),

@@ -1,5 +1,5 @@
 /** Options that client commands share. They load nothing: what a command does is imported when it runs. */
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
 
 /**
  * Makes each command name its own help when its words are wrong. `parent`: what is typed before its commands, such as
@@ -36,6 +36,23 @@ export function listCommand(parent: Command, usage: string, summary: string): Co
   return clientCommand(parent, usage, summary)
     .option('--columns <names>', 'only these columns, such as name,status')
     .option('-q, --quiet', 'only the last column: ids');
+}
+
+const CACHE_MODES = ['explicit', 'default', 'off'];
+
+/** What gateways keep of the answers that come by what is opened. */
+export function cacheOption(): Option {
+  const what =
+    'what gateways keep of its answers: what an answer declares fresh (explicit, as always), default, or off';
+  return new Option('--cache <mode>', what).choices(CACHE_MODES);
+}
+
+/** The same, of what is open already. */
+export function cacheArgument(): Argument {
+  return new Argument(
+    '<mode>',
+    'what is kept: what an answer declares fresh, what section 4.5 allows, or nothing',
+  ).choices(CACHE_MODES);
 }
 
 /** A whole number of at most seven digits, not negative. Throws InvalidArgumentError. */

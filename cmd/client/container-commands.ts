@@ -1,7 +1,18 @@
 /** The commands for containers, their variables and their secrets. */
 import { Argument, type Command, Option } from 'commander';
 import { actionsOf } from '../config/actions.ts';
-import { clientCommand, count, each, gigabytes, listCommand, megabytes, several, withOtherWords } from './common.ts';
+import {
+  cacheArgument,
+  cacheOption,
+  clientCommand,
+  count,
+  each,
+  gigabytes,
+  listCommand,
+  megabytes,
+  several,
+  withOtherWords,
+} from './common.ts';
 import type { LogsOptions } from './logs.ts';
 import type { RunOptions } from './run.ts';
 import type { ClientCommandOptions } from './session.ts';
@@ -51,6 +62,7 @@ function addRun(program: Command): void {
     .option('--key <key>', 'an SSH key of yours; may be repeated (default: all)', several)
     .option('-p, --port <outside:inside>', 'open a port, such as 80:8080 or 443:8080/https; may be repeated', several)
     .addOption(new Option('--access <who>', ACCESS).choices(['public', 'password', 'mine']))
+    .addOption(cacheOption())
     .option('--mount <path>', 'a path whose data is kept, or "none"; may be repeated (default: /root)', several)
     .option('-e, --env <name=value>', 'a variable; may be repeated', each)
     .option('--env-file <file>', 'variables of a file such as .env (-: standard input)')
@@ -206,7 +218,11 @@ function addPorts(program: Command): void {
         'who gets through, with /https: public (everybody), password (you type it), mine (you alone, by the console)',
       ).choices(['public', 'password', 'mine']),
     )
+    .addOption(cacheOption())
     .action(inPorts((of) => of.addPort));
+  clientCommand(port, 'cache <container> <outside>', 'say what gateways keep of the answers at one')
+    .addArgument(cacheArgument())
+    .action(inPorts((of) => of.setPortCache));
   clientCommand(port, 'rm <container> <outside>', 'close one').action(inPorts((of) => of.removePort));
   clientCommand(program, 'open [container]', 'open the page of a container in the browser').action(
     inPorts((of) => of.openPage),

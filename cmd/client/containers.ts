@@ -1,5 +1,6 @@
 /** `troupe ps`, `show`, `start`, `stop`, `restart`, `rm`, `image ls`. */
 import { type Container, imageName, readableHost, type TroupeClient, TroupeError } from '../../client/index.ts';
+import { cacheText } from './cache.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf, containersOf } from './names.ts';
 import { age, type Output } from './output.ts';
@@ -55,11 +56,11 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
   const container = await containerOf(session, name);
   if (out.json) return out.line(JSON.stringify(container));
   const params = { id: container.id };
-  const [{ rules }, from, { mount_paths }, hostnames] = await Promise.all([
+  const [{ rules }, from, { mount_paths }, mappings] = await Promise.all([
     client.call('listIngress', { params }),
     outlookOf(session, out.place),
     client.call('getMounts', { params }),
-    hostnamesOf(client, container.id),
+    mappingsFor(client, container.id),
   ]);
   out.details(container, [
     ['name', container.name],
@@ -77,7 +78,8 @@ export async function showOne(name: string | undefined, options: ClientCommandOp
     ['hostname', container.hostname],
     ['ports', rules.map(portText).join(', ')],
     ['page', pageOf(rules, readableHost(container), from)],
-    ['hostnames', hostnames],
+    ['hostnames', mappings.map(hostnameText).join(', ')],
+    ['cache', cacheText(rules, mappings)],
     ['network', networkOf(container)],
     ['may reach', egressText(container)],
     ['kept paths', mount_paths.join(', ') || 'none'],
@@ -98,11 +100,13 @@ export function egressText({ egress }: { readonly egress?: Container['egress'] |
   return egress === undefined ? 'any' : typeof egress === 'string' ? egress : egress.join(',');
 }
 
-/** Those of a container, as a text. */
-async function hostnamesOf(client: TroupeClient, id: string): Promise<string> {
-  const own = (await mappingsOf(client)).filter(({ container_id }) => container_id === id);
-  return own.map(({ domain, status }) => (status === 'verified' ? domain : `${domain} (${status})`)).join(', ');
+/** Those of a container. */
+async function mappingsFor(client: TroupeClient, id: string) {
+  return (await mappingsOf(client)).filter(({ container_id }) => container_id === id);
 }
+
+const hostnameText = ({ domain, status }: Awaited<ReturnType<typeof mappingsOf>>[number]) =>
+  status === 'verified' ? domain : `${domain} (${status})`;
 
 export interface PowerOptions extends ClientCommandOptions {
   readonly wait?: boolean;

@@ -1,5 +1,6 @@
 /** `troupe hostname`, `dns`. */
 import { type CallInput, type CallReply, TroupeError } from '../../client/index.ts';
+import { CACHE_OF_OPENED, CACHES, type CacheMode } from './cache.ts';
 import { ClientFailure, EXIT, proofHint } from './failure.ts';
 import { containerOf, pick } from './names.ts';
 import type { Output } from './output.ts';
@@ -11,24 +12,28 @@ type Mapping = CallReply<'listMappings'>['domains'][number];
 /** Pause between two looks for a record, ms: the platform looks by itself, too. */
 const LOOK_MS = 5000;
 
+const HOSTNAME_COLUMNS = ['HOSTNAME', 'STATUS', 'LEADS TO', 'CACHE', 'ID'];
+
 /** Lists the hostnames, and where each leads. */
 export async function listHostnames(options: ClientCommandOptions): Promise<void> {
   const { client, out } = openSession(options);
   const [answer, { containers }] = await Promise.all([client.call('listMappings'), client.call('listContainers')]);
   const nameOf = (id: string) => containers.find((container) => container.id === id)?.name ?? id;
-  const rows = answer.domains.map(({ domain, status, container_id, target_port, id }) => [
+  const rows = answer.domains.map(({ domain, status, container_id, target_port, cache = 'default', id }) => [
     domain,
     out.status(status),
     `${nameOf(container_id)}:${target_port}`,
+    cache,
     id,
   ]);
-  out.table(answer, ['HOSTNAME', 'STATUS', 'LEADS TO', 'ID'], rows, 'You have no hostname: `troupe hostname add`.');
+  out.table(answer, HOSTNAME_COLUMNS, rows, 'You have no hostname: `troupe hostname add`.');
   if (!out.isTerminal || out.json || options.quiet) return;
   for (const { domain, detail } of answer.domains) if (detail !== undefined) out.note(`${domain}: ${detail}`);
 }
 
 export interface HostnameOptions extends ClientCommandOptions {
   readonly port: number;
+  readonly cache?: CacheMode;
   readonly wait?: boolean;
   readonly timeout: number;
 }
@@ -38,13 +43,14 @@ export async function addHostname(domain: string, name: string | undefined, opti
   const session = openSession(options);
   const { out } = session;
   const container = await containerOf(session, name);
-  const body = { container_id: container.id, domain, target_port: options.port };
+  const { port, cache = CACHE_OF_OPENED } = options;
+  const body = { container_id: container.id, domain, target_port: port, cache };
   const mapping = await mapped(session, body, options);
   if (mapping.status === 'pending') showRecords(out, mapping);
   if (options.wait && mapping.status === 'pending') await untilVerified(session, mapping, options.timeout);
   const isVerified = mapping.status === 'verified' || options.wait === true;
   if (out.json) out.line(JSON.stringify(mapping));
-  else if (isVerified) out.note(`${domain} leads to ${container.name}, port ${options.port}.`);
+  else if (isVerified) out.note(`${domain} leads to ${container.name}, port ${port}.`);
   else out.note(`The platform looks for the TXT record by itself; \`troupe hostname verify ${domain}\` looks now.`);
 }
 
@@ -125,6 +131,14 @@ async function untilVerified({ client, out }: ClientSession, { id, domain }: Map
       return { status: 'pending', detail: 'looked for too often, waiting' };
     }
   }
+}
+
+/** Says what gateways keep of the answers at a hostname. */
+export async function setHostnameCache(text: string, cache: CacheMode, options: ClientCommandOptions): Promise<void> {
+  const session = openSession(options);
+  const { id, domain } = await mappingOf(session, text);
+  const mapping = await session.client.call('changeMapping', { params: { id }, body: { cache } });
+  session.out.done(mapping, `${domain}: ${CACHES[cache]}`);
 }
 
 /** Gives a hostname up. */

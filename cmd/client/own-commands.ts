@@ -3,7 +3,7 @@ import { Argument, type Command, Option } from 'commander';
 import { actionsOf } from '../config/actions.ts';
 import { DATA } from '../config/options.ts';
 import { addApi, addWhoAmI } from './account-commands.ts';
-import { clientCommand, count, gigabytes, listCommand, megabytes, withOtherWords } from './common.ts';
+import { cacheOption, clientCommand, count, gigabytes, listCommand, megabytes, withOtherWords } from './common.ts';
 import type { CopyOptions } from './copy.ts';
 import type { DeployOptions } from './deploy/deploy.ts';
 import type { ClientCommandOptions } from './session.ts';
@@ -99,6 +99,7 @@ export function addDeploy(program: Command): void {
         'who gets through at the ports that it opens: password, mine, or public (default)',
       ).choices(['public', 'password', 'mine']),
     )
+    .addOption(cacheOption())
     .option('--note <text>', 'what `troupe releases` says of it')
     .option('--with-secrets', 'take along what looks like a secret, such as .env and private keys')
     .option('--timeout <seconds>', 'how long to wait for the container', count, WAIT_SECONDS)

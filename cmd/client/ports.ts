@@ -1,5 +1,6 @@
 /** `troupe port`, `open`, `mount`, `pull-policy`. */
 import { type CallInput, type CallReply, type Container, readableHost, TroupeError } from '../../client/index.ts';
+import { CACHE_OF_OPENED, CACHES, type CacheMode } from './cache.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
 import { outlookOf, outsideOf, pageOf } from './outside.ts';
@@ -60,12 +61,13 @@ export async function listPorts(name: string | undefined, options: ClientCommand
     outsideOf(rule, readableHost(container), from),
     rule.tls === 'platform' ? `${rule.target_port}/https` : String(rule.target_port),
     rule.access ?? 'public',
+    rule.cache ?? 'default',
     session.out.when(rule.created_at),
     String(rule.port),
   ]);
   session.out.table(
     answer,
-    ['OUTSIDE', 'INSIDE', 'ACCESS', 'CREATED', 'PORT'],
+    ['OUTSIDE', 'INSIDE', 'ACCESS', 'CACHE', 'CREATED', 'PORT'],
     rows,
     'Nothing from outside reaches it: `troupe port add`.',
   );
@@ -76,17 +78,18 @@ export type PortGuardOption = 'public' | 'password' | 'mine';
 
 interface AddPortOptions extends ClientCommandOptions {
   readonly access?: PortGuardOption;
+  readonly cache?: CacheMode;
 }
 
 /** Opens a port. */
 export async function addPort(name: string, text: string, options: AddPortOptions): Promise<void> {
-  const { access = 'public' } = options;
+  const { access = 'public', cache = CACHE_OF_OPENED } = options;
   const parsed = portToOpen(text);
   mustBeGuardable([parsed], access);
   const session = openSession(options);
   const container = await containerOf(session, name);
   const { id } = container;
-  const body = { ...parsed, ...(await guardFor(access, session)) };
+  const body = { ...parsed, ...(await guardFor(access, session)), cache };
   const rule = await session.client.call('addIngress', { params: { id }, body });
   if (session.out.json) return session.out.line(JSON.stringify(rule));
   const outside = outsideOf(rule, readableHost(container), await outlookOf(session, options.place));
@@ -161,6 +164,21 @@ async function passwordFor(access: 'password' | 'mine', { out }: ClientSession):
   if (out.canAsk && (await takeSecret(out, 'Again: ', otherwise)) !== password)
     throw new ClientFailure('usage', 'The two passwords are not the same: nothing is opened.');
   return { password };
+}
+
+/** Says what gateways keep of the answers at a port. */
+export async function setPortCache(
+  name: string,
+  text: string,
+  cache: CacheMode,
+  options: ClientCommandOptions,
+): Promise<void> {
+  const { port } = parsePort(text);
+  const session = openSession(options);
+  const container = await containerOf(session, name);
+  const params = { id: container.id, port: String(port) };
+  const rule = await session.client.call('changeIngress', { params, body: { cache } });
+  session.out.done(rule, `${readableHost(container)}:${port}: ${CACHES[cache]}`);
 }
 
 /** Closes a port. */

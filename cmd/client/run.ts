@@ -1,5 +1,6 @@
 /** `troupe run`: a container with its ports, waited for, and entered. */
 import type { CallInput, Container } from '../../client/index.ts';
+import { CACHE_OF_OPENED, type CacheMode } from './cache.ts';
 import { parsePairs, readEnvFile, readSecret } from './env.ts';
 import { ClientFailure } from './failure.ts';
 import { type HealthOptions, healthOf, noteHealth } from './health.ts';
@@ -38,6 +39,7 @@ export interface SettingOptions extends ClientCommandOptions, HealthOptions {
 export interface RunOptions extends SettingOptions {
   readonly port?: readonly string[];
   readonly access?: PortGuardOption;
+  readonly cache?: CacheMode;
   readonly mount?: readonly string[];
   readonly env?: readonly string[];
   readonly envFile?: string;
@@ -63,6 +65,9 @@ export async function runContainer(
   mustBeGuardable(ports, options.access);
   if (ports.length === 0 && options.access !== undefined)
     throw new ClientFailure('usage', '--access is of ports: name one, such as -p 443:8080/https.');
+  const { cache = CACHE_OF_OPENED } = options;
+  if (ports.length === 0 && options.cache !== undefined)
+    throw new ClientFailure('usage', '--cache is of ports: name one, such as -p 80:8080.');
   const expires_at = expiryOf(options.expires);
   const named = options.env && parsePairs(options.env);
   const session = openSession(options);
@@ -91,7 +96,7 @@ export async function runContainer(
   await noteNamesakes(session, made);
   for (const body of ports)
     await client
-      .call('addIngress', { params: { id: made.id }, body: { ...body, ...guard } })
+      .call('addIngress', { params: { id: made.id }, body: { ...body, ...guard, cache } })
       .catch((error: unknown) => {
         out.note(`${made.name} is made (${made.id}) and starts, but port ${body.port} is not open.`);
         throw error;

@@ -2,6 +2,7 @@
 import { stat, writeFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import type { Container } from '../../../client/index.ts';
+import type { CacheMode } from '../cache.ts';
 import { egressText } from '../containers.ts';
 import { ClientFailure } from '../failure.ts';
 import { type FileSession, openFiles } from '../own-client.ts';
@@ -33,6 +34,7 @@ export interface DeployOptions extends ClientCommandOptions {
   readonly address?: string;
   readonly egress?: string;
   readonly access?: PortGuardOption;
+  readonly cache?: CacheMode;
   readonly note?: string;
   readonly withSecrets?: boolean;
   readonly timeout: number;
@@ -72,7 +74,7 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
     return { ...plan, port: plan.port ?? (await portOf(session, id)), note: options.note ?? '' };
   };
   const { release, port } = await install(session, container, { fill, say });
-  const place = await openPorts(session, container, port, guard);
+  const place = await openPorts(session, container, port, { guard, cache: options.cache });
   if (asked !== undefined) await keepStart(session, root, asked);
   const { url } = place;
   const left = leftOf(found);
@@ -80,6 +82,7 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
   if (out.json) return;
   if (place.url !== undefined) out.line(place.url);
   else out.note(place.hint);
+  for (const line of place.keeping) out.note(line);
 }
 
 function typedOf(options: DeployOptions): FolderSettings {

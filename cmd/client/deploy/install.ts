@@ -1,6 +1,7 @@
 /** What each deployment does once its container runs: files into a new folder, build, release command, switch. */
-import { type CallInput, type Container, readableHost } from '../../../client/index.ts';
+import { type CallInput, type CallReply, type Container, readableHost } from '../../../client/index.ts';
 import { shellWord } from '../../../lib/shell-word.ts';
+import { CACHE_OF_OPENED, type CacheMode } from '../cache.ts';
 import { clean } from '../clean.ts';
 import { ClientFailure } from '../failure.ts';
 import { outlookOf, pageOf } from '../outside.ts';
@@ -75,8 +76,20 @@ function described({ port, check, grace, note, start, build, release }: ReleaseP
 
 const OPENED: readonly CallInput<'addIngress'>['body'][] = [{ port: 80 }, { port: 443, tls: 'platform' }];
 
-/** Where an app is reached: at an address, or nowhere before its owner has done what is said. */
-type AppPlace = { readonly url: string } | { readonly url: undefined; readonly hint: string };
+/**
+ * Where an app is reached: at an address, or nowhere before its owner has done what is said. `keeping`: what to say of
+ * ports whose answers gateways keep although they say nothing of it.
+ */
+type AppPlace = { readonly keeping: readonly string[] } & (
+  | { readonly url: string }
+  | { readonly url: undefined; readonly hint: string }
+);
+
+/** How an app's ports are opened. `cache`: also of those that lead to it already; absent: those stay as they are. */
+interface Opening {
+  readonly guard?: GuardOfPorts;
+  readonly cache?: CacheMode | undefined;
+}
 
 /** Who gets through at the ports that a deployment opens; empty: everybody. */
 type GuardOfPorts = Awaited<ReturnType<typeof guardFor>>;
@@ -107,7 +120,7 @@ export async function openPorts(
   session: ClientSession,
   container: Container,
   port: number,
-  guard: GuardOfPorts = {},
+  { guard = {}, cache }: Opening = {},
 ): Promise<AppPlace> {
   const { client, out } = session;
   const { id, name } = container;
@@ -117,12 +130,19 @@ export async function openPorts(
     // Without a rule on 80, plain HTTP is sent to HTTPS, where visitors are asked.
     const opened = guard.access === undefined ? OPENED : OPENED.filter(({ tls }) => tls === 'platform');
     for (const rule of opened)
-      await client.call('addIngress', { params, body: { ...rule, ...guard, target_port: port } });
+      await client.call('addIngress', {
+        params,
+        body: { ...rule, ...guard, target_port: port, cache: cache ?? CACHE_OF_OPENED },
+      });
     ({ rules } = await client.call('listIngress', { params }));
   }
   const leading = rules.filter(({ target_port }) => target_port === port);
+  for (const rule of leading)
+    if (cache !== undefined && (rule.cache ?? 'default') !== cache)
+      await client.call('changeIngress', { params: { id, port: String(rule.port) }, body: { cache } });
+  const keeping = cache === undefined ? keepingLines(name, leading) : [];
   const url = pageOf(leading, readableHost(container), await outlookOf(session, out.place));
-  if (url !== undefined) return { url };
+  if (url !== undefined) return { url, keeping };
   const isGuarded = rules.some(({ access }) => access !== undefined);
   const commands = OPENED.flatMap(({ port: outside, tls }) => {
     const rule = rules.find((each) => each.port === outside);
@@ -132,5 +152,15 @@ export async function openPorts(
     const how = `${tls === undefined ? '' : '/https'}${rule?.access === undefined ? '' : ` --access ${rule.access}`}`;
     return [...close, `troupe port add ${shellWord(name)} ${outside}:${port}${how}`];
   });
-  return { url, hint: `No port leads to ${port}. These lead there:\n  ${commands.join('\n  ')}` };
+  return { url, keeping, hint: `No port leads to ${port}. These lead there:\n  ${commands.join('\n  ')}` };
+}
+
+/** What to do about ports, as those of earlier versions, whose answers are kept though they say nothing of it. */
+function keepingLines(name: string, rules: CallReply<'listIngress'>['rules']): string[] {
+  const kept = rules.filter(({ cache = 'default', access }) => cache === 'default' && access === undefined);
+  return kept.map(
+    ({ port }) =>
+      `At port ${port}, answers that say nothing of caching are shown for up to 30 s: ` +
+      `\`troupe port cache ${shellWord(name)} ${port} explicit\` ends that.`,
+  );
 }

@@ -72,6 +72,7 @@ export async function receivePush(repository: string, options: ClientCommandOpti
   });
   const place = await openPorts(session, container, port);
   say(`${name} runs release ${release}${place.url === undefined ? `. ${place.hint}` : `: ${place.url}`}`);
+  for (const line of place.keeping) say(line);
 }
 
 /** Sends what was pushed: `git clone` and `git fetch`. */

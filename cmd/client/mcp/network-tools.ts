@@ -4,6 +4,7 @@ import { addressOfPort, type CallReply, readableHost, TroupeError } from '../../
 import { addressNameSchema } from '../../../proto/compute/address-names.ts';
 import { containerSchema, ingressAccessSchema, ingressPasswordSchema } from '../../../proto/compute/fields.ts';
 import { ingressSchema } from '../../../proto/compute/settings.ts';
+import { cacheModeSchema } from '../../../proto/gateway/cache-mode.ts';
 import { mappingSchema } from '../../../proto/network/endpoints.ts';
 import { containerField, idOf } from './fields.ts';
 import { type Tool, type ToolContext, tool } from './tool.ts';
@@ -11,6 +12,11 @@ import { type Tool, type ToolContext, tool } from './tool.ts';
 const byContainer = z.strictObject({ container: containerField });
 const outsideField = z.int().describe("Port of the container's hostname: 80, 443, or 8000 to 8999");
 const portSchema = ingressSchema.extend({ url: z.string().describe('Where it is reached, if it serves HTTP') });
+const CACHE =
+  'What gateways keep of the answers: only what an answer itself declares fresh (explicit); also answers that say ' +
+  'nothing of it, for up to 30 s (default); or nothing (off)';
+const openedCache = cacheModeSchema.default('explicit').describe(CACHE);
+const cacheField = cacheModeSchema.describe(CACHE);
 const byHostname = z.strictObject({ hostname: z.string().min(1).describe('The hostname, or the id of its mapping') });
 
 const PORT_TOOLS: readonly Tool[] = [
@@ -45,9 +51,10 @@ const PORT_TOOLS: readonly Tool[] = [
         .default('public')
         .describe('With https: who gets through: everybody, whoever has the password, or the user alone'),
       password: ingressPasswordSchema.optional().describe('With access "password"'),
+      cache: openedCache,
     }),
     output: z.object({ port: portSchema }),
-    async run({ container, port, target_port, https, access, password }, context) {
+    async run({ container, port, target_port, https, access, password, cache }, context) {
       const params = { id: await idOf(container, context) };
       const tls = https ? ('platform' as const) : undefined;
       const body = {
@@ -56,10 +63,25 @@ const PORT_TOOLS: readonly Tool[] = [
         ...(tls === undefined ? {} : { tls }),
         ...(access === 'public' ? {} : { access }),
         ...(password === undefined ? {} : { password }),
+        cache,
       };
       const rule = await context.client.call('addIngress', { params, body }, { signal: context.signal });
       const [opened] = await withUrls(params.id, [rule], context);
       return { port: opened ?? { ...rule, url: '' } };
+    },
+  }),
+  tool({
+    name: 'set_port_cache',
+    title: 'Say what is kept of the answers at a port',
+    description: 'Changes what gateways keep of the answers at an open port. What they kept is forgotten.',
+    effect: 'sets',
+    input: byContainer.extend({ port: outsideField, cache: cacheField }),
+    output: z.object({ port: ingressSchema }),
+    async run({ container, port, cache }, context) {
+      const params = { id: await idOf(container, context), port: String(port) };
+      return {
+        port: await context.client.call('changeIngress', { params, body: { cache } }, { signal: context.signal }),
+      };
     },
   }),
   tool({
@@ -131,10 +153,11 @@ const HOSTNAME_TOOLS: readonly Tool[] = [
     input: byContainer.extend({
       hostname: z.string().min(1).max(1024),
       port: z.int().default(80).describe('80, 443, or 8000 to 8999'),
+      cache: openedCache,
     }),
     output: z.object({ hostname: mappingSchema }),
-    async run({ container, hostname, port }, context) {
-      const body = { container_id: await idOf(container, context), domain: hostname, target_port: port };
+    async run({ container, hostname, port, cache }, context) {
+      const body = { container_id: await idOf(container, context), domain: hostname, target_port: port, cache };
       return { hostname: await context.client.call('createMapping', { body }, { signal: context.signal }) };
     },
   }),
@@ -148,6 +171,19 @@ const HOSTNAME_TOOLS: readonly Tool[] = [
     async run({ hostname }, context) {
       const params = { id: await mappingId(hostname, context) };
       return context.client.call('verifyMapping', { params }, { signal: context.signal });
+    },
+  }),
+  tool({
+    name: 'set_hostname_cache',
+    title: 'Say what is kept of the answers at a hostname',
+    description: 'Changes what gateways keep of the answers at a hostname. What they kept is forgotten.',
+    effect: 'sets',
+    input: byHostname.extend({ cache: cacheField }),
+    output: z.object({ hostname: mappingSchema }),
+    async run({ hostname, cache }, context) {
+      const params = { id: await mappingId(hostname, context) };
+      const { client, signal } = context;
+      return { hostname: await client.call('changeMapping', { params, body: { cache } }, { signal }) };
     },
   }),
   tool({

@@ -69,8 +69,10 @@ export async function refusesAllBut(client: Client, own: string): Promise<void> 
     ['list_ports', { container: OTHER }],
     ['open_port', { container: OTHER, port: 80 }],
     ['set_address_name', { container: OTHER, address_name: 'other-box' }],
+    ['set_port_cache', { container: OTHER, port: 80, cache: 'off' }],
     ['close_port', { container: OTHER, port: 80 }],
     ['add_hostname', { container: own, hostname: 'x.example.com' }],
+    ['set_hostname_cache', { hostname: OTHER, cache: 'off' }],
     ['remove_hostname', { hostname: OTHER }],
   ];
   for (const [name, args] of tries) {
