@@ -76,6 +76,18 @@ describe('a container that is to be reached', {
     await other.close();
   });
 
+  test('a port is opened with cache "explicit", which is shown and changed', async () => {
+    const ports = page.getByRole('region', { name: 'Ports' });
+    await ports.getByText('the gateway keeps what answers declare fresh').waitFor();
+    await console.button('Change what is kept of port 443').click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('What the gateway keeps of the answers').selectOption('off');
+    await dialog.getByText('Every answer comes from your program.').waitFor();
+    assert.deepEqual(await console.look('dialog-cache'), []);
+    await dialog.getByRole('button', { name: 'Change it' }).click();
+    await ports.getByText('the gateway keeps no answers').waitFor();
+  });
+
   test('a hostname that somebody squats on says which record takes it, and is taken with it', async () => {
     const { auth, compute, net } = console.platform.ready.urls;
     const admin = await logIn(auth, 'admin', PASSWORDS.admin);
@@ -117,6 +129,13 @@ describe('a container that is to be reached', {
     await dialog.getByLabel('Port in the container').fill('443');
     await dialog.getByRole('button', { name: 'Map it' }).click();
     await row().getByText('Waiting for DNS').waitFor();
+    await row().getByText('the gateway keeps what answers declare fresh').waitFor();
+    await row()
+      .getByRole('button', { name: `Change what is kept of ${NAME}` })
+      .click();
+    await dialog.getByLabel('What the gateway keeps of the answers').selectOption('default');
+    await dialog.getByRole('button', { name: 'Change it' }).click();
+    await row().getByText('the gateway keeps answers for up to 30 s').waitFor();
     assert.equal(await recorded('TXT', 'Name'), `_svc-verify.${NAME}`);
     assert.equal(await recorded('TXT', 'Name in the zone example.org'), '_svc-verify.www');
     assert.match((await recorded('TXT', 'Value')) ?? '', /^\S{20,}$/);

@@ -157,7 +157,11 @@ export async function openPorts(
 
 /** What to do about ports, as those of earlier versions, whose answers are kept though they say nothing of it. */
 function keepingLines(name: string, rules: CallReply<'listIngress'>['rules']): string[] {
-  const kept = rules.filter(({ cache = 'default', access }) => cache === 'default' && access === undefined);
+  // Of what only some get, and of TLS that is passed on, nothing is kept.
+  const kept = rules.filter(
+    ({ port, tls, access, cache = 'default' }) =>
+      cache === 'default' && access === undefined && (port !== 443 || tls !== undefined),
+  );
   return kept.map(
     ({ port }) =>
       `At port ${port}, answers that say nothing of caching are shown for up to 30 s: ` +

@@ -9,6 +9,7 @@ import { useLoaded } from '../../core/resource.ts';
 import type { ScreenProps } from '../../core/router.ts';
 import { outlook } from '../../live/facts.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
+import { CACHE_OF_OPENED, CacheChange, CacheField, type CacheMode } from '../../parts/cache.tsx';
 import { AsCommand, CopyButton } from '../../parts/copy.tsx';
 import { Check, TextField } from '../../parts/field.tsx';
 import { Form, FormFailure } from '../../parts/form.tsx';
@@ -72,7 +73,10 @@ interface PortRowProps {
 
 function PortRow({ container, rule }: PortRowProps) {
   const { id } = container;
-  const { port, target_port, tls, access = 'public' } = rule;
+  const { port, target_port, tls, access = 'public', cache = 'default' } = rule;
+  const path = `/compute/containers/${id}/ingress/${port}`;
+  // Of what only some get, and of TLS that is passed on, nothing is kept.
+  const isKept = access === 'public' && kindOf(port, tls) !== 'https';
   const deed = useDeed(async () => {
     await call('deleteIngress', { params: { id, port: String(port) } }).catch(unlessGone);
     toast(t.network.closed(port));
@@ -81,10 +85,23 @@ function PortRow({ container, rule }: PortRowProps) {
   return (
     <RowOf
       name={<span class="num">{t.network.rule(port, target_port)}</span>}
-      about={[t.network.kinds[kindOf(port, tls)], ...(access === 'public' ? [] : [t.network.accessShown[access]])]}
+      about={[
+        t.network.kinds[kindOf(port, tls)],
+        ...(access === 'public' ? [] : [t.network.accessShown[access]]),
+        ...(isKept ? [t.cache.shown[cache]] : []),
+      ]}
       actions={
         <>
           {href !== undefined && <OpenSite container={container} href={href} />}
+          {isKept && (
+            <CacheChange
+              what={t.cache.ofPort(port)}
+              mode={cache}
+              change={(mode) => call('changeIngress', { params: { id, port: String(port) }, body: { cache: mode } })}
+              troupe={(mode) => troupeLine('port', 'cache', container.name, String(port), mode)}
+              curl={(mode) => curlLine('PATCH', path, { cache: mode })}
+            />
+          )}
           <Button
             kind="bare"
             icon={Trash}
@@ -112,22 +129,25 @@ function AddPort({ container: { id, name } }: { readonly container: Container })
   const [chosen, setChosen] = useState<boolean>();
   const [access, setAccess] = useState<PortAccess>('public');
   const [password, setPassword] = useState('');
+  const [cache, setCache] = useState<CacheMode>(CACHE_OF_OPENED);
   const isHttps = outer.trim() !== '80' && (chosen ?? (outer.trim() === '' || outer.trim() === '443'));
   const deed = useDeed(async () => {
     const port = Number(outer);
     const target = inner.trim() === '' ? {} : { target_port: Number(inner) };
     const guarded = access === 'public' ? {} : { access, ...(access === 'password' ? { password } : {}) };
     const tls = isHttps ? { tls: 'platform' as const, ...guarded } : {};
-    await call('addIngress', { params: { id }, body: { port, ...target, ...tls } });
+    await call('addIngress', { params: { id }, body: { port, ...target, ...tls, cache } });
     toast(t.network.opened(port));
     setOuter('');
     setInner('');
     setChosen(undefined);
     setAccess('public');
     setPassword('');
+    setCache(CACHE_OF_OPENED);
   });
   const pair = `${outer.trim() || '443'}:${inner.trim() || outer.trim() || '8080'}${isHttps ? '/https' : ''}`;
   const isGuarded = isHttps && access !== 'public';
+  const isPassed = outer.trim() === '443' && !isHttps;
   const numeric = { inputMode: 'numeric', maxLength: 5, autocomplete: 'off' } as const;
   return (
     <Form class="stack" deed={deed}>
@@ -161,6 +181,7 @@ function AddPort({ container: { id, name } }: { readonly container: Container })
           error={fieldError(deed.error, 'password')}
         />
       )}
+      {!isGuarded && !isPassed && <CacheField value={cache} onChange={setCache} />}
       <FormFailure of={deed} />
       <div class="row wrap">
         <Button type="submit" kind="main" busy={deed.isBusy}>
@@ -168,13 +189,18 @@ function AddPort({ container: { id, name } }: { readonly container: Container })
         </Button>
       </div>
       <AsCommand
-        troupe={troupeLine('port', 'add', name, pair, ...(isGuarded ? ['--access', access] : []))}
+        troupe={troupeLine(
+          ...['port', 'add', name, pair],
+          ...(isGuarded ? ['--access', access] : []),
+          ...(cache === CACHE_OF_OPENED ? [] : ['--cache', cache]),
+        )}
         curl={curlLine('POST', `/compute/containers/${id}/ingress`, {
           port: Number(outer) || 443,
           target_port: Number(inner) || 8080,
           ...(isHttps ? { tls: 'platform' } : {}),
           ...(isGuarded ? { access } : {}),
           ...(isGuarded && access === 'password' ? { password: '...' } : {}),
+          cache,
         })}
       />
     </Form>
@@ -200,7 +226,7 @@ function Hostnames({ id }: { readonly id: string }) {
           <RowOf
             key={mapping.id}
             name={mapping.domain}
-            about={[t.hostnames.leadsTo(mapping.target_port)]}
+            about={[t.hostnames.leadsTo(mapping.target_port), t.cache.shown[mapping.cache ?? 'default']]}
             actions={<MappingStatus status={mapping.status} />}
           />
         ))}

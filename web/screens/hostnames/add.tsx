@@ -5,6 +5,7 @@ import { curlLine, troupeLine } from '../../core/command.ts';
 import { useDeed } from '../../core/deed.ts';
 import { asTroupeError, call } from '../../core/platform.ts';
 import { containers } from '../../live/live.ts';
+import { CACHE_OF_OPENED, CacheField, type CacheMode } from '../../parts/cache.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
 import { SelectField, TextField } from '../../parts/field.tsx';
 import { FormDialog } from '../../parts/form.tsx';
@@ -24,6 +25,7 @@ export function MapHostname({ container, onClose, onAdded }: MapHostnameProps) {
   const [name, setName] = useState('');
   const [chosen, setChosen] = useState(container);
   const [port, setPort] = useState('80');
+  const [cache, setCache] = useState<CacheMode>(CACHE_OF_OPENED);
   /** The record that takes the hostname from another account, once it was refused, and whether it was missing again. */
   const [proof, setProof] = useState<TroupeError['proof']>(undefined);
   const [isMissing, setMissing] = useState(false);
@@ -33,7 +35,7 @@ export function MapHostname({ container, onClose, onAdded }: MapHostnameProps) {
     deed.clear();
   };
   const id = list.find((one) => one.id === chosen)?.id ?? list[0]?.id ?? '';
-  const body = { domain: name.trim().toLowerCase(), container_id: id, target_port: Number(port) };
+  const body = { domain: name.trim().toLowerCase(), container_id: id, target_port: Number(port), cache };
   const deed = useDeed(async () => {
     await call('createMapping', { body }).catch((cause: unknown) => {
       const next = asTroupeError(cause).proof;
@@ -73,6 +75,7 @@ export function MapHostname({ container, onClose, onAdded }: MapHostnameProps) {
         onInput={setPort}
         attributes={{ required: true, inputMode: 'numeric', maxLength: 5 }}
       />
+      <CacheField value={cache} onChange={setCache} />
       <Failure error={deed.error} />
       {proof !== undefined && (
         <RecordsToEnter
@@ -82,7 +85,10 @@ export function MapHostname({ container, onClose, onAdded }: MapHostnameProps) {
         />
       )}
       <AsCommand
-        troupe={troupeLine('hostname', 'add', body.domain || 'www.example.com', target, '--port', port)}
+        troupe={troupeLine(
+          ...['hostname', 'add', body.domain || 'www.example.com', target, '--port', port],
+          ...(cache === CACHE_OF_OPENED ? [] : ['--cache', cache]),
+        )}
         curl={curlLine('POST', '/api/domain-mappings', body)}
       />
     </FormDialog>

@@ -2,11 +2,13 @@
 import { ExternalLink, Trash } from 'lucide';
 import { useState } from 'preact/hooks';
 import { now } from '../../core/clock.ts';
+import { curlLine, troupeLine } from '../../core/command.ts';
 import { unlessGone, useDeed } from '../../core/deed.ts';
 import { dateOf, sentenceOf, span } from '../../core/format.ts';
 import { call } from '../../core/platform.ts';
 import { containers } from '../../live/live.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
+import { CacheChange } from '../../parts/cache.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { Failure, Note } from '../../parts/note.tsx';
 import { RowOf } from '../../parts/rows.tsx';
@@ -21,7 +23,7 @@ interface HostnameRowProps {
 }
 
 export function HostnameRow({ mapping, onChange }: HostnameRowProps) {
-  const { id, domain, container_id, target_port, status, detail, zone = '', records = [] } = mapping;
+  const { id, domain, container_id, target_port, status, detail, cache = 'default', zone = '', records = [] } = mapping;
   const [isDeleting, setDeleting] = useState(false);
   const container = containers.value?.find((one) => one.id === container_id)?.name ?? container_id;
   const verify = useDeed(async () => {
@@ -37,7 +39,7 @@ export function HostnameRow({ mapping, onChange }: HostnameRowProps) {
   return (
     <RowOf
       name={domain}
-      about={[t.hostnames.to(container, target_port), ...timesOf(mapping)]}
+      about={[t.hostnames.to(container, target_port), t.cache.shown[cache], ...timesOf(mapping)]}
       actions={
         <>
           <MappingStatus status={status} />
@@ -48,6 +50,16 @@ export function HostnameRow({ mapping, onChange }: HostnameRowProps) {
               {t.hostnames.verify}
             </Button>
           )}
+          <CacheChange
+            what={domain}
+            mode={cache}
+            change={async (mode) => {
+              await call('changeMapping', { params: { id }, body: { cache: mode } });
+              onChange();
+            }}
+            troupe={(mode) => troupeLine('hostname', 'cache', domain, mode)}
+            curl={(mode) => curlLine('PATCH', `/api/domain-mappings/${id}`, { cache: mode })}
+          />
           <Button kind="bare" icon={Trash} label={t.hostnames.delete(domain)} onClick={() => setDeleting(true)} />
         </>
       }

@@ -6,6 +6,7 @@ import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
 import { call } from '../../core/platform.ts';
 import { AddButton, Button } from '../../parts/button.tsx';
+import { CACHE_OF_OPENED, CacheField, type CacheMode } from '../../parts/cache.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { Check, TextField } from '../../parts/field.tsx';
@@ -80,6 +81,7 @@ function RouteTable({ rows, onDelete }: RouteTableProps) {
           of: ({ target }) => target,
           cell: ({ target }) => <span class="mono">{target}</span>,
         },
+        { id: 'cache', name: t.routes.cache, of: ({ cache = 'default' }) => cache },
         { id: 'priority', name: t.routes.priority, isNumber: true, of: ({ priority }) => priority },
         {
           id: 'kind',
@@ -107,10 +109,11 @@ function nameOfRoute({ host, path_prefix }: GatewayRoute): string {
 }
 
 const EMPTY = { host: '', path_prefix: '/', target: '', strip_prefix: false, priority: '0' };
+type Draft = typeof EMPTY & { readonly cache: CacheMode };
 
 function AddRoute({ onClose, onAdded }: { readonly onClose: () => void; readonly onAdded: () => void }) {
-  const [draft, setDraft] = useState(EMPTY);
-  const put = (part: Partial<typeof EMPTY>) => setDraft({ ...draft, ...part });
+  const [draft, setDraft] = useState<Draft>({ ...EMPTY, cache: CACHE_OF_OPENED });
+  const put = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
   const body = {
     ...draft,
     host: draft.host.trim(),
@@ -150,12 +153,14 @@ function AddRoute({ onClose, onAdded }: { readonly onClose: () => void; readonly
         checked={draft.strip_prefix}
         onChange={(strip_prefix) => put({ strip_prefix })}
       />
+      <CacheField value={draft.cache} onChange={(cache) => put({ cache })} />
       <FormFailure of={deed} />
       <AsCommand
         troupe={troupeLine(
           ...['routes', 'add', body.host || 'HOST', body.path_prefix, body.target || 'TARGET'],
           body.strip_prefix ? '--strip-prefix' : undefined,
           ...(body.priority === 0 ? [] : ['--priority', String(body.priority)]),
+          ...(body.cache === 'default' ? [] : ['--cache', body.cache]),
         )}
         curl={curlLine('POST', '/api/admin/routes', body)}
       />

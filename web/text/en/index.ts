@@ -1,5 +1,6 @@
 /** English. */
 import { ACCOUNTS, ACTIVITY, HOSTNAMES, KEYS, TOKENS } from './access.ts';
+import { CACHE } from './cache.ts';
 import { COMMON } from './common.ts';
 import { CONTAINER, LOG, TERMINAL } from './container.ts';
 import { CONTAINERS } from './containers.ts';
@@ -39,6 +40,7 @@ export const EN = {
   health: HEALTH,
   machine: MACHINE,
   ssh: SSH,
+  cache: CACHE,
   hostnames: HOSTNAMES,
   activity: ACTIVITY,
   delivery: DELIVERY,

@@ -203,6 +203,7 @@ export const ROUTES_TEXT = {
   strip: 'Take the prefix away',
   stripHint: 'The program is asked without it.',
   stripped: 'without the prefix',
+  cache: 'Cache',
   none: 'No route',
   noneLead: 'The gateway leads hostnames of containers without one.',
   hostHint: 'Such as docs.example.com, without a port.',
