@@ -50,7 +50,6 @@ describe('a folder that is deployed', () => {
       port: 1,
       check: { kind: 'http', path: '/up' },
       grace: 30,
-      exclude: [],
       found: 'package.json',
     });
     assert.equal(plan(texts).name, 'my-shop');

@@ -105,7 +105,7 @@ test('every command', { skip: skipWithoutDocker() || skipWithout('script'), time
         const { stdout, stderr, told } = await run(step, words);
         if (step.heads !== undefined) assertTable(stdout, step.heads, told);
         if (step.says !== undefined) assert.match(stdout + stderr, step.says);
-        if (step.code !== undefined && !step.isForeign) assert.match(stderr, /^troupe: \S/, told);
+        if (step.code !== undefined && !step.isForeign) assert.match(stderr, /^troupe: \S/m, told);
       };
       const { json } = step;
       const asJson = async () => json && assertJson(step, await run(step, [...words, '--json']), json);

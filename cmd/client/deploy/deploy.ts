@@ -53,8 +53,7 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
     () => false,
   );
   if (!isFolder) throw new ClientFailure('missing', `There is no folder ${root}.`);
-  const { settings, plan, asked } = await planFor(session, root, options);
-  const found = await filesOf(session, root, plan, options);
+  const { settings, plan, found, asked } = await planFor(session, root, options);
   const { files } = found;
   const container = await containerFor(session, plan, { ...settings, ...typedOf(options) }, options);
   const { name, id } = container;
@@ -99,13 +98,19 @@ async function planFor(session: FileSession, root: string, options: DeployOption
   const text = (name: string) => textIn(out.place.machine, root, name);
   const toml = await text(SETTINGS_FILE);
   const settings = toml === undefined ? {} : await settingsOf(toml);
+  const exclude = [...(settings.exclude ?? []), ...(await textOfRules(join(root, '.troupeignore'))).split(/\r?\n/)];
+  const found = await walk(root, { exclude, withSecrets: options.withSecrets === true });
+  const sent = new Set(found.files.map(({ path }) => path));
   const texts: Partial<Record<TellingFile, string>> = {};
   for (const name of TELLING_FILES) {
-    const content = await text(name);
+    // What is not there cannot be used there. A Dockerfile is not used in any case.
+    const content = sent.has(name) || name === 'Dockerfile' ? await text(name) : undefined;
     if (content !== undefined) texts[name] = content;
   }
   const plan = planOf(basename(root), texts, settings, typedOf(options));
-  if (plan.start !== undefined) return { settings, plan: { ...plan, start: plan.start }, asked: undefined };
+  if (!out.json) for (const line of leftLines(found, plan.name)) out.note(line);
+  if (found.files.length === 0) throw new ClientFailure('usage', `${root} has no file to deploy.`);
+  if (plan.start !== undefined) return { settings, found, plan: { ...plan, start: plan.start }, asked: undefined };
   const hint = `It must listen on the port in PORT. Name it with --start, or in ${SETTINGS_FILE}: start = "..."`;
   const dockerfile =
     texts.Dockerfile === undefined ? '' : ' A Dockerfile is not built: push its image, or say how it starts.';
@@ -114,7 +119,7 @@ async function planFor(session: FileSession, root: string, options: DeployOption
   out.note(`${root} has ${plan.found}.${dockerfile}`);
   const start = await out.place.ask('Which command starts it, listening on $PORT? ');
   if (start === '') throw new ClientFailure('usage', hint);
-  return { settings, plan: { ...plan, start }, asked: { start, toml } };
+  return { settings, found, plan: { ...plan, start }, asked: { start, toml } };
 }
 
 /** Writes down what was answered, now that it has proven good: the next deployment asks nobody, as in CI. */
@@ -141,14 +146,6 @@ async function textIn(
   const found = await stat(path).catch(() => undefined);
   if (!found?.isFile() || found.size > MOST_TEXT) return undefined;
   return machine?.readText(path);
-}
-
-async function filesOf({ out }: FileSession, root: string, plan: DeployPlan, options: DeployOptions) {
-  const exclude = [...plan.exclude, ...(await textOfRules(join(root, '.troupeignore'))).split(/\r?\n/)];
-  const found = await walk(root, { exclude, withSecrets: options.withSecrets === true });
-  if (!out.json) for (const line of leftLines(found, plan.name)) out.note(line);
-  if (found.files.length === 0) throw new ClientFailure('usage', `${root} has no file to deploy.`);
-  return found;
 }
 
 /** The container of that name, which runs; a new one if there is none. */

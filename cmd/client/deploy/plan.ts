@@ -25,8 +25,6 @@ export interface DeployPlan {
   readonly check: ReleaseCheck;
   /** Seconds until it must be well. */
   readonly grace: number;
-  /** Patterns of files that stay behind, besides those that always do. */
-  readonly exclude: readonly string[];
   /** What was found, as a person is told: "package.json". */
   readonly found: string;
 }
@@ -80,7 +78,6 @@ export function planOf(
     port: said.port,
     check: checkOf(said.health ?? '/'),
     grace: said.grace ?? GRACE_SECONDS,
-    exclude: settings.exclude ?? [],
     found: kind.found,
   };
 }
