@@ -28,10 +28,14 @@ describe('a folder that is deployed', () => {
       [{ 'pyproject.toml': '' }, 'python', 'python3 -m venv .venv\n.venv/bin/pip install .', undefined],
       [{ 'main.py': '' }, 'python', undefined, 'python3 main.py'],
       [{ 'server.js': '' }, 'node', undefined, 'node server.js'],
-      [{ 'index.html': '' }, 'python', undefined, 'python3 -m http.server "$PORT" --bind 0.0.0.0'],
       [{ Procfile: 'worker: x\nweb:  ./run --port $PORT\n' }, undefined, undefined, './run --port $PORT'],
       [{ Dockerfile: '' }, undefined, undefined, undefined],
     ];
+    const site = plan({ 'index.html': '' });
+    assert.deepEqual(
+      [site.image, site.build, site.start?.split('\n').at(-1)],
+      [undefined, undefined, 'exec troupe-serve'],
+    );
     for (const [texts, image, build, start] of cases) {
       const found = plan(texts);
       assert.deepEqual([found.image, found.build, found.start], [image, build, start], JSON.stringify(texts));

@@ -1,7 +1,7 @@
 /** A folder becomes an app with an address: `troupe deploy` and `git push`, on a real platform and an image of its catalog. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { Agent, get } from 'node:https';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -52,11 +52,14 @@ describe('an app from a folder', { skip: skip(), timeout: 1_500_000 }, () => {
     deployed.parse(JSON.parse((await ok(['deploy', folder, '--json', '--timeout', '1400', ...more])).stdout));
   /** The page of an address, over HTTPS with the platform's authority. */
   const page = async (url: string): Promise<string> => {
-    const { hostname, port } = new URL(url);
+    const { hostname, port, pathname } = new URL(url);
     const agent = new Agent({ ca: await readFile(join(data, 'ca.pem')), servername: hostname });
     const reply = new Promise<string>((resolve, reject) => {
       const headers = { host: `${hostname}:${port}` };
-      get({ host: '127.0.0.1', port, agent, headers }, (answer) => resolve(text(answer))).on('error', reject);
+      get({ host: '127.0.0.1', port, path: pathname, agent, headers }, (answer) => resolve(text(answer))).on(
+        'error',
+        reject,
+      );
     });
     try {
       return await reply;
@@ -251,5 +254,26 @@ describe('an app from a folder', { skip: skip(), timeout: 1_500_000 }, () => {
     const { code, stderr } = await run(['deploy', folder, '--access', 'mine']);
     assert.equal(code, 6);
     assert.match(stderr, /Port \d+ of shop is open to others, .*`troupe port rm shop \d+` closes it/);
+  });
+
+  test('of pages alone is served without its dot files, and says what stays at home', async () => {
+    const site = join(await tempDir({ after: (end) => void ends.unshift(end) }), 'site');
+    await mkdir(join(site, 'data'), { recursive: true });
+    for (const [name, text] of [
+      ['index.html', 'pages'],
+      ['.hidden', 'canary'],
+      ['.gitignore', 'data\n'],
+      ['data/db', 'canary'],
+      ['secrets.env', 'KEY=canary'],
+    ] as const)
+      await writeFile(join(site, name), text);
+    await symlink('../lib', join(site, 'shared'));
+    const { stdout, stderr } = await ok(['deploy', site, '--name', 'shop', '--port', '9090']);
+    for (const line of ['secrets: secrets.env', 'the folder: shared -> ../lib', 'ignores them: data'])
+      assert.ok(stderr.includes(line), stderr);
+    const url = stdout.trim();
+    await shows(url, 'pages');
+    for (const path of ['.hidden', 'data/db.js', 'secrets.env'])
+      assert.match(await page(new URL(path, url).href), /404/);
   });
 });

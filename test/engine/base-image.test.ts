@@ -125,6 +125,10 @@ describe('the Debian base image', { skip: skip() }, () => {
     assert.match(await ssh('test -t 0 && bash -ic "echo $TERM"', '-tt'), /xterm-256color/);
     assert.match(await ssh('ping -c 1 -W 2 127.0.0.1'), / 0% packet loss/);
     assert.equal(await ssh('for p in curl less nano vi ps ip sftp; do command -v $p > /dev/null || echo $p; done'), '');
+    await ssh(`mkdir site; printf '%9000s' x > site/index.html; PORT=8080 setsid troupe-serve site > served 2>&1 &`);
+    const asked = '--retry 20 --retry-connrefused -s -o /dev/null -H "Accept-Encoding: br"';
+    const encoding = await ssh(`curl ${asked} -w '%header{content-encoding}' http://127.0.0.1:8080/; cat served`);
+    assert.equal(encoding, 'br');
     await ssh('apt-get update && apt-get install -y tree');
     assert.match(await ssh('tree --version'), /^tree v/);
     await rejectsLogin(run('ssh', [...common, '-o', 'PubkeyAuthentication=no', `root@${address}`, 'true'], { env }));

@@ -51,6 +51,13 @@ export type TellingTexts = Readonly<Partial<Record<TellingFile, string>>>;
 /** Seconds that a release has until it must be well. */
 const GRACE_SECONDS = 30;
 
+/** Runs the server of files that the platform's images have. Images of earlier versions have none. */
+const SERVE_FILES = `command -v troupe-serve >/dev/null || {
+  echo "The image of this container has no server of files: deploy to a new container, or name one with --start." >&2
+  exit 1
+}
+exec troupe-serve`;
+
 interface FolderKind {
   readonly image: string | undefined;
   readonly build?: string | undefined;
@@ -105,8 +112,7 @@ function kindOf(texts: TellingTexts): FolderKind {
     if (texts[file] !== undefined) return { image: 'python', start: `python3 ${file}`, found: file };
   for (const file of ['server.js', 'index.js'] as const)
     if (texts[file] !== undefined) return { image: 'node', start: `node ${file}`, found: file };
-  if (texts['index.html'] !== undefined)
-    return { image: 'python', start: 'python3 -m http.server "$PORT" --bind 0.0.0.0', found: 'index.html' };
+  if (texts['index.html'] !== undefined) return { image: undefined, start: SERVE_FILES, found: 'index.html' };
   const found = texts.Procfile === undefined ? 'nothing that says what it is' : 'Procfile';
   return { image: undefined, found };
 }
