@@ -107,6 +107,7 @@ describe('an app from a folder', { skip: skip(), timeout: 1_500_000 }, () => {
     );
     // The gateway hears of the port within seconds.
     await shows(stdout.trim(), 'one undefined');
+    assert.match((await ok(['show', 'shop'])).stdout, /\ncache\texplicit\n/);
     assert.equal((await ok(['exec', 'shop', '--', 'cat /root/app/current/app/built.txt'])).stdout, 'yes\n');
     assert.equal((await run(['exec', 'shop', '--', 'cat /root/app/current/app/.env'])).code, 1);
   });
