@@ -4,6 +4,8 @@
  * load as the rest of the service.
  */
 import { createPublicKey } from 'node:crypto';
+// Certificates are read by a library that needs it before itself.
+import 'reflect-metadata';
 import { verifyAuthenticationResponse, verifyRegistrationResponse } from '@simplewebauthn/server';
 import { decodeAttestationObject, isoBase64URL, isoCBOR } from '@simplewebauthn/server/helpers';
 import { z } from 'zod';
