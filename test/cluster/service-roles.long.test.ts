@@ -202,6 +202,7 @@ async function useCompute(t: Cleanup, api: Api, token: string, admin: string, id
   await call('compute', 'setSsh', { ...own, body: { ssh_enabled: true } });
   await call('compute', 'addIngress', { ...own, body: { port: 80, target_port: 8080 } });
   await call('compute', 'listIngress', own);
+  await call('compute', 'changeIngress', { token, params: { id, port: '80' }, body: { cache: 'explicit' } });
   await call('compute', 'deleteIngress', { token, params: { id, port: '80' } });
   await call('compute', 'addIngress', { ...own, body: { port: 443, tls: 'platform', access: 'mine' } });
   await call('compute', 'enterIngress', { token, params: { id, port: '443' }, body: {} });
@@ -308,6 +309,7 @@ async function useNetwork({ call }: Api, token: string, containerId: string): Pr
   await call('network', 'refreshDomain', { token, params });
   const body = { domain: 'shop.example.com', container_id: containerId, target_port: 8080 };
   const mapping = { id: text(await call('network', 'createMapping', { token, body })) };
+  await call('network', 'changeMapping', { token, params: mapping, body: { cache: 'off' } });
   await call('network', 'listMappings', { token });
   await call('network', 'verifyMapping', { token, params: mapping });
   await call('network', 'deleteMapping', { token, params: mapping });
