@@ -312,7 +312,6 @@ async function useNetwork({ call }: Api, token: string, containerId: string): Pr
   await call('network', 'changeMapping', { token, params: mapping, body: { cache: 'off' } });
   await call('network', 'listMappings', { token });
   await call('network', 'verifyMapping', { token, params: mapping });
-  await call('network', 'changeMapping', { token, params: mapping, body: { cache: 'explicit' } });
   await call('network', 'deleteMapping', { token, params: mapping });
   await call('network', 'disconnectDomain', { token, params });
   const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
