@@ -128,7 +128,7 @@ test('a name that moves to another container brings no kept answer of the one be
   assert.equal(await kept(), before);
   await name(db, OWN, null);
   // As after 90 days.
-  await db.run('update address_names set reserved_until = now()');
+  await db.run('update address_names set reserved_until = now() - interval $$1 second$$');
   await name(db, OTHER, 'shop');
   // The name leads nowhere for a moment, if the gateway looks in between.
   const isNew = (text: string) => text.startsWith('page ') && text !== before;
@@ -171,7 +171,7 @@ test('a guarded port is guarded at the name as at the id, and a pass of one host
   // Whoever has the name next asks again.
   await guard(OTHER);
   await name(db, OWN, null);
-  await db.run('update address_names set reserved_until = now()');
+  await db.run('update address_names set reserved_until = now() - interval $$1 second$$');
   await name(db, OTHER, 'shop');
   const answers = () => visit({ host: SHOP, headers: { cookie } }).catch(() => undefined);
   await until(async () => (await answers())?.status === 401, { what: 'the pass counts no more', timeoutMs: 3000 });
