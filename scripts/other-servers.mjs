@@ -7,7 +7,7 @@
  * - nats: the nats-server of the same releases.
  * - postgres: PostgreSQL 15, 16 and 17 of the npm packages.
  *
- * `--release=NAME` takes one release alone. Takes root, and some minutes for each.
+ * `--release=NAME` takes one release alone, `--files=PATTERN` those tests. Takes root, and some minutes for each.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import {
@@ -40,7 +40,10 @@ const ANSWER_MS = 60_000;
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { release: { type: 'string', multiple: true, default: RELEASES } },
+  options: {
+    release: { type: 'string', multiple: true, default: RELEASES },
+    files: { type: 'string', multiple: true },
+  },
 });
 const kinds = { docker: onDockers, nats: onNats, postgres: onPostgres };
 
@@ -137,7 +140,12 @@ async function onPostgres() {
 function runTests(heading, files, env) {
   process.stdout.write(`\n${heading}\n`);
   const given = { ...process.env, TROUPE_TEST_REAL: 'required', ...env };
-  run(process.execPath, [join(root, 'scripts/test/main.mjs'), ...files], { cwd: root, env: given }, true);
+  run(
+    process.execPath,
+    [join(root, 'scripts/test/main.mjs'), ...(values.files ?? files)],
+    { cwd: root, env: given },
+    true,
+  );
 }
 
 /** A folder that goes when `use` is over. */
