@@ -8,6 +8,7 @@ import { rejectsWith } from '../support/engine/conformance-suite.ts';
 import { silentLog } from '../support/engine/docker-under-test.ts';
 import { eventually } from '../support/engine/eventually.ts';
 import { fakeApiServer as fake, status } from '../support/kubernetes/fake-api.ts';
+import { until } from '../support/until.ts';
 
 test('a call that is told 429 comes again after Retry-After', async (t) => {
   const at: number[] = [];
@@ -140,9 +141,12 @@ const labelled = (id: string, resourceVersion: string) => ({
 });
 const line = (type: string, object: unknown): string => `${JSON.stringify({ type, object })}\n`;
 
-/** A server whose watch of namespaces does as `answer` says, by turns; that of pods stays silent. */
+/**
+ * A server whose watch of namespaces does as `answer` says, by turns, from the first look on; that of pods stays silent.
+ */
 async function watched(t: TestContext, answer: (turn: number, response: ServerResponse) => void, silenceMs = 60_000) {
   let turn = 0;
+  const seen: (string | undefined)[] = [];
   const server = await fake(t, (request, response) => {
     const url = new URL(request.url ?? '', 'http://x');
     if (url.searchParams.get('watch') !== 'true') {
@@ -150,16 +154,10 @@ async function watched(t: TestContext, answer: (turn: number, response: ServerRe
       return;
     }
     response.writeHead(200).flushHeaders();
-    if (url.pathname.endsWith('/namespaces')) answer(turn++, response);
+    if (!url.pathname.endsWith('/namespaces')) return;
+    void until(() => seen.length > 0, { what: 'the first look' }).then(() => answer(turn++, response));
   });
-  const engine = kubernetesEngine({
-    access: { kubeconfig: server.kubeconfig },
-    installation: 'test',
-    baseImage: 'x/y:1',
-    log: silentLog,
-    watchTimes: { silenceMs, firstPauseMs: 5, longestPauseMs: 50 },
-  });
-  const seen: (string | undefined)[] = [];
+  const engine = engineAt(server, silenceMs);
   engine.watch((id) => seen.push(id));
   t.after(() => engine.close());
   const versions = (): (string | null)[] =>
@@ -170,6 +168,40 @@ async function watched(t: TestContext, answer: (turn: number, response: ServerRe
     server.asked.filter((url) => url.startsWith('/api/v1/namespaces') && !url.includes('watch=true')).length;
   return { seen, versions, lists };
 }
+
+function engineAt({ kubeconfig }: { kubeconfig: string }, silenceMs = 60_000) {
+  return kubernetesEngine({
+    access: { kubeconfig },
+    installation: 'test',
+    baseImage: 'x/y:1',
+    log: silentLog,
+    watchTimes: { silenceMs, firstPauseMs: 5, longestPauseMs: 50 },
+  });
+}
+
+test('the first look at all comes before any change, whichever watch stands last', async (t) => {
+  let namespaces: ServerResponse | undefined;
+  const server = await fake(t, (request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? '', 'http://x');
+    const list = () => response.end(JSON.stringify({ metadata: { resourceVersion: '10' }, items: [] }));
+    if (searchParams.get('watch') === 'true') {
+      response.writeHead(200).flushHeaders();
+      if (pathname.endsWith('/namespaces')) {
+        namespaces = response;
+        response.write(line('ADDED', labelled('early', '11')));
+      }
+    } else if (pathname.endsWith('/pods')) void until(() => namespaces !== undefined).then(() => setTimeout(list, 100));
+    else list();
+  });
+  const engine = engineAt(server);
+  t.after(() => engine.close());
+  const seen: (string | undefined)[] = [];
+  engine.watch((id) => seen.push(id));
+  await eventually(() => assert.ok(seen.length > 0, 'nothing is heard'));
+  namespaces?.write(line('ADDED', labelled('later', '12')));
+  await eventually(() => assert.ok(seen.includes('later'), 'not heard of'));
+  assert.deepEqual(seen, [undefined, 'later']);
+});
 
 test('a watch that is closed again and again goes on where it was, bookmarks included', async (t) => {
   const { seen, versions, lists } = await watched(t, (turn, response) => {

@@ -66,7 +66,8 @@ export function watchCluster(
         changed: (type, { metadata, object }) => {
           cache.changed(resource, type, object);
           const id = naming.idOf(metadata.labels) ?? askerOf(metadata.labels);
-          if (id !== undefined && !stop.signal.aborted) onChange(id);
+          // Before the first look, that look is at it, too.
+          if (id !== undefined && waiting.size === 0 && !stop.signal.aborted) onChange(id);
         },
       }).run(),
     ),
