@@ -128,7 +128,8 @@ async function onPostgres() {
         symlinkSync(join(folder, 'node_modules', name), place);
       }
       try {
-        runTests(`PostgreSQL ${major}`, FILES.postgres, { TROUPE_TEST_PG_MAJOR: major });
+        // What is compared with the version that comes along is skipped.
+        runTests(`PostgreSQL ${major}`, FILES.postgres, { TROUPE_TEST_PG_MAJOR: major, TROUPE_TEST_REAL: '' });
       } finally {
         if (!isBrought) rmSync(place);
       }

@@ -188,7 +188,7 @@ async function beginCommand(
   };
   const streams = new CommandStreams(connection, what);
   const ways = what === 'shell' ? ['stdin', 'stdout', 'tty'] : ['stdin', 'stdout', 'stderr'];
-  socket = await connectExec(client, place, words, ways, (from, data) => {
+  const connecting = connectExec(client, place, words, ways, (from, data) => {
     if (from === channel.stdout || from === channel.stderr) streams.take(from, data);
     if (from !== channel.status) return;
     const end = endOf(data);
@@ -196,6 +196,10 @@ async function beginCommand(
     // It was never started: what is said of it stands for its output.
     if (end.said !== '') streams.take(what === 'shell' ? channel.stdout : channel.stderr, Buffer.from(end.said));
     streams.over();
+  });
+  socket = await connecting.catch((error: unknown) => {
+    streams.close();
+    throw error;
   });
   socket.on('error', () => undefined);
   socket.on('close', () => {
