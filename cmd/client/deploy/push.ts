@@ -6,32 +6,17 @@ import { type ClientCommandOptions, type ClientSession, openSession } from '../s
 import { outputOf } from './inside.ts';
 import { install, openPorts, portOf, type ReleasePlan } from './install.ts';
 import { planOf, TELLING_FILES, type TellingFile } from './plan.ts';
+import { effectOfPush, folderOfPush, forgetWanted, NO_GIT, noteWanted, RECEIVE, REPOSITORY } from './repository.ts';
 import { SETTINGS_FILE, settingsOf } from './settings.ts';
 
-const REPOSITORY = '/root/.troupe/app.git';
-/** Branches that are deployed: the first that there is. */
-const BRANCHES = 'main master';
-/** Most bytes of one push: a container's disk is not to be filled by one. */
-const MOST_PUSHED = '1g';
 /** Most bytes that are read of a file that tells what the folder is, and of all of them as they come, in base64. */
 const MOST_TEXT = 64 * 1024;
 const MOST_TOLD = 2 * 1024 * 1024;
 
-const RECEIVE = `
-command -v git >/dev/null || exit 9
-[ -d ${REPOSITORY} ] || git init -q --bare -b main ${REPOSITORY} || exit
-exec git -c receive.maxInputSize=${MOST_PUSHED} receive-pack ${REPOSITORY}`;
-
 const UPLOAD = `
-command -v git >/dev/null || exit 9
+command -v git >/dev/null || exit ${NO_GIT}
 [ -d ${REPOSITORY} ] || { echo 'Nothing was pushed to this container.' >&2; exit 1; }
 exec git upload-pack ${REPOSITORY}`;
-
-/** Prints the commit of the current release and, on the next line, the one to deploy: empty where there is none. */
-const COMMITS = `
-cd ${REPOSITORY} || exit
-echo "$(cat /root/app/current/commit 2>/dev/null)"
-for branch in ${BRANCHES}; do git rev-parse -q --verify "refs/heads/$branch^{commit}" && break; done || :`;
 
 /** Lays the files of a commit into a folder, and prints those that tell what it is. */
 const EXTRACT = `
@@ -45,31 +30,27 @@ for name in ${[...TELLING_FILES, SETTINGS_FILE].join(' ')}; do
 done
 git --git-dir=${REPOSITORY} log -1 --format='subject %s' "$1"`;
 
-const NO_GIT = 9;
-
-/** Takes a push, and deploys what came. */
+/** Takes a push, and deploys what it brought to the branch that is deployed. Other refs are stored, and said. */
 export async function receivePush(repository: string, options: ClientCommandOptions): Promise<void> {
   const { session, container } = await opened(repository, options);
   const { id, name } = container;
   const { out } = session;
-  const code = await joined(session, id, ['/bin/sh', '-c', RECEIVE]);
+  const refs = folderOfPush();
+  const code = await joined(session, id, ['/bin/sh', '-c', RECEIVE, 'push', refs]);
   if (code === NO_GIT) throw withoutGit(name);
   if (code !== 0) throw new ClientFailure('failed', 'git did not take the push.');
   // Standard output is git's own.
   const say = (line: string) => out.note(line);
-  const [current, commit] = (await outputOf(session, id, ['/bin/sh', '-c', COMMITS])).split('\n');
-  if (!commit) {
-    say(`Nothing is deployed: push to the branch ${BRANCHES.replace(' ', ' or ')}.`);
-    return;
-  }
-  if (commit === current) {
-    say(`${name} runs this commit.`);
-    return;
-  }
+  const effect = await effectOfPush(session, container, refs);
+  for (const line of effect.told) say(line);
+  const { commit } = effect;
+  if (commit === undefined) return;
+  await noteWanted(session, id, commit, effect.release);
   const { release, port } = await install(session, container, {
     fill: (folder) => planFor(session, container, folder, commit),
     say,
   });
+  await forgetWanted(session, id);
   const place = await openPorts(session, container, port);
   say(`${name} runs release ${release}${place.url === undefined ? `. ${place.hint}` : `: ${place.url}`}`);
   for (const line of place.keeping) say(line);
