@@ -1,6 +1,6 @@
 /** `git push` into a container acts on the refs that were pushed, and on nothing else. */
 import assert from 'node:assert/strict';
-import { readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { describe, type TestContext, test } from 'node:test';
 import { folderContainer } from '../support/client/folder-container.ts';
 import { failOnLeaks } from '../support/leaks.ts';
@@ -78,5 +78,29 @@ describe('a push', { skip: skipUnless(findProgram('git') !== undefined, 'git is 
     assert.equal(await running(), 'A');
     await commit('C', { 'server.js': 'C' });
     assert.match((await git('push', '-f', 't', 'HEAD:main')).said, /seen refs\/heads\/main[\s\S]*release 3/);
+  });
+
+  test('without files of submodules and of Git LFS says so before and after the deployment', async (t) => {
+    const { git, at, commit } = await folderContainer(t);
+    await mkdir(at('sub'));
+    const inSub = (...words: string[]) => git('-C', at('sub'), ...words);
+    await inSub('init', '-q', '-b', 'main');
+    await writeFile(at('sub/file'), 'x');
+    await inSub('add', '-A');
+    await inSub('commit', '-q', '-m', 's');
+    await git('submodule', 'add', '-q', at('sub'), 'vendor/a sub');
+    const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${'0'.repeat(64)}\nsize 12345\n`;
+    const files = { 'server.js': '1', 'clip.mp4': pointer, 'notes.md': 'version https://git-lfs.github.com/spec/v1\n' };
+    await commit('a', { ...files, 'kept.txt': 'kept', '.gitattributes': 'kept.txt export-ignore\n' });
+    const { code, said } = await git('push', 't', 'main');
+    assert.equal(code, 0, said);
+    const lacks = /does not send the files of submodules: vendor\/a sub\. .*\n.* Git LFS, .*: clip\.mp4\. /;
+    const [before = '', after = ''] = said.split('shop runs release 1');
+    assert.match(before, lacks);
+    assert.match(after, lacks);
+    assert.deepEqual(await readdir(at('inside/app/current/app')), [
+      ...['.gitattributes', '.gitmodules', 'clip.mp4', 'kept.txt', 'notes.md', 'server.js', 'vendor'],
+    ]);
+    assert.ok(!(await git('push', 't', 'main:feature')).said.includes('submodules'));
   });
 });

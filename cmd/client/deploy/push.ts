@@ -1,4 +1,5 @@
 /** `git push` by SSH: what the platform's end of it does. The repository is in the container. */
+import { clean } from '../clean.ts';
 import { joined } from '../exec.ts';
 import { ClientFailure } from '../failure.ts';
 import { pick } from '../names.ts';
@@ -18,16 +19,31 @@ command -v git >/dev/null || exit ${NO_GIT}
 [ -d ${REPOSITORY} ] || { echo 'Nothing was pushed to this container.' >&2; exit 1; }
 exec git upload-pack ${REPOSITORY}`;
 
-/** Lays the files of a commit into a folder, and prints those that tell what it is. */
+/** Most paths that a push is told of one by one. */
+const MOST_LACKED = 20;
+
+/**
+ * Lays the files of a commit into a folder, and prints those that tell what it is, and what git did not send: all that
+ * submodules have, and files of Git LFS, in whose place is a text that names them. `git archive` would leave out what
+ * .gitattributes takes from archives.
+ */
 const EXTRACT = `
 set -e
 cd ${REPOSITORY}
-git archive "$1" | tar -x -C "$2/app" --no-same-owner
+umask 022
+export GIT_INDEX_FILE="$2/index"
+git read-tree "$1"
+git --work-tree="$2/app" checkout-index -a
+rm -f "$2/index"
 echo "$1" > "$2/commit"
 cd "$2/app"
 for name in ${[...TELLING_FILES, SETTINGS_FILE].join(' ')}; do
   [ ! -f "$name" ] || echo "$name $(head -c ${MOST_TEXT} "$name" | base64 -w 0)"
 done
+few() { head -n ${MOST_LACKED} | base64 -w 0; }
+echo "submodules $(git --git-dir=${REPOSITORY} ls-tree -r "$1" | sed -n 's/^160000 commit [0-9a-f]*\t//p' | few)"
+echo "pointers $(find . -type f -size -1025c -exec grep -l '^version https://git-lfs.github.com/spec/' {} + |
+  while read -r name; do ! grep -q '^oid sha256:' "$name" || echo "\${name#./}"; done | few)"
 git --git-dir=${REPOSITORY} log -1 --format='subject %s' "$1"`;
 
 /** Takes a push, and deploys what it brought to the branch that is deployed. Other refs are stored, and said. */
@@ -46,14 +62,22 @@ export async function receivePush(repository: string, options: ClientCommandOpti
   const { commit } = effect;
   if (commit === undefined) return;
   await noteWanted(session, id, commit, effect.release);
+  let lacks: readonly string[] = [];
   const { release, port } = await install(session, container, {
-    fill: (folder) => planFor(session, container, folder, commit),
+    async fill(folder) {
+      const planned = await planFor(session, container, folder, commit);
+      lacks = planned.lacks;
+      for (const line of lacks) say(line);
+      return planned.plan;
+    },
     say,
   });
   await forgetWanted(session, id);
   const place = await openPorts(session, container, port);
   say(`${name} runs release ${release}${place.url === undefined ? `. ${place.hint}` : `: ${place.url}`}`);
   for (const line of place.keeping) say(line);
+  // What a build said stands between.
+  for (const line of lacks) say(line);
 }
 
 /** Sends what was pushed: `git clone` and `git fetch`. */
@@ -92,7 +116,7 @@ async function planFor(
   { id, name }: { readonly id: string; readonly name: string },
   folder: string,
   commit: string,
-): Promise<ReleasePlan> {
+): Promise<{ readonly plan: ReleasePlan; readonly lacks: readonly string[] }> {
   const found = new Map<string, string>();
   let subject = '';
   const command = ['/bin/sh', '-c', EXTRACT, 'push', commit, folder];
@@ -115,5 +139,27 @@ async function planFor(
       `Which command starts it? The repository has ${plan.found}. Say it in ${SETTINGS_FILE}: start = "..."`,
     );
   const note = `${commit.slice(0, 8)} ${subject}`.slice(0, 200);
-  return { ...plan, start: plan.start, port: plan.port ?? (await portOf(session, id)), note };
+  return {
+    plan: { ...plan, start: plan.start, port: plan.port ?? (await portOf(session, id)), note },
+    lacks: lackingLines(found),
+  };
+}
+
+/** What a push did not bring, as sentences. */
+function lackingLines(found: ReadonlyMap<string, string>): string[] {
+  const named = (what: string) => {
+    const paths = (found.get(what) ?? '').split('\n').filter((path) => path !== '');
+    const more = paths.length === MOST_LACKED ? ' and perhaps others' : '';
+    return paths.length === 0 ? undefined : `${paths.map(clean).join(', ')}${more}`;
+  };
+  const [submodules, pointers] = [named('submodules'), named('pointers')];
+  const instead = '`troupe deploy` brings the files of your folder.';
+  return [
+    ...(submodules === undefined
+      ? []
+      : [`These folders are empty, as git does not send the files of submodules: ${submodules}. ${instead}`]),
+    ...(pointers === undefined
+      ? []
+      : [`These files are pointers of Git LFS, without their content: ${pointers}. ${instead}`]),
+  ];
 }
