@@ -153,15 +153,20 @@ function addUpdate(program: Command): void {
 function addEnv(program: Command): void {
   const env = program
     .command('env')
-    .description('variables and secrets of a container; a change restarts one that runs');
+    .description('variables and secrets of a container; a change restarts one that runs, and is waited for');
   listCommand(env, 'ls [container]', 'list them; secrets by name').action(inEnv((of) => of.listEnv));
-  clientCommand(env, 'set <container> [name=value...]', 'set variables')
+  const changing = (words: string, summary: string) =>
+    clientCommand(env, words, summary)
+      .addOption(new Option('--wait', 'wait until it runs with them, as always').default(true).hideHelp())
+      .option('--no-wait', 'do not wait until it runs with them')
+      .option(...timeout);
+  changing('set <container> [name=value...]', 'set variables')
     .option('-f, --file <file>', 'those of a file such as .env (-: standard input)')
     .action(inEnv((of) => of.setEnv));
-  clientCommand(env, 'secret <container> [name]', 'set a secret, which is typed, or read of standard input')
+  changing('secret <container> [name]', 'set a secret, which is typed, or read of standard input')
     .option('-f, --file <file>', 'all of a file such as .env (-: standard input)')
     .action(inEnv((of) => of.setSecret));
-  clientCommand(env, 'rm <container> <names...>', 'remove variables and secrets').action(inEnv((of) => of.removeEnv));
+  changing('rm <container> <names...>', 'remove variables and secrets').action(inEnv((of) => of.removeEnv));
 }
 
 function addPower(program: Command): void {

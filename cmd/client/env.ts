@@ -1,12 +1,14 @@
 /** `troupe env`: the variables and secrets of a container. */
-import type { CallInput } from '../../client/index.ts';
+import type { CallInput, Container } from '../../client/index.ts';
 import { clean } from './clean.ts';
 import { parseEnvFile } from './env-file.ts';
 import { ClientFailure } from './failure.ts';
+import { noteHealth } from './health.ts';
 import { containerOf } from './names.ts';
 import type { Output } from './output.ts';
 import { readInput, takeSecret } from './prompt.ts';
 import { type ClientCommandOptions, openSession } from './session.ts';
+import { settled } from './settled.ts';
 
 type ContainerChange = NonNullable<CallInput<'updateContainer'>['body']>;
 
@@ -34,7 +36,12 @@ export async function readEnvFile(out: Output, file: string): Promise<Record<str
   return values;
 }
 
-export interface EnvFileOptions extends ClientCommandOptions {
+interface EnvOptions extends ClientCommandOptions {
+  readonly wait?: boolean;
+  readonly timeout: number;
+}
+
+export interface EnvFileOptions extends EnvOptions {
   readonly file?: string;
 }
 
@@ -80,11 +87,7 @@ export async function readSecret(out: Output, variable: string): Promise<string>
 }
 
 /** Removes variables and secrets. */
-export async function removeEnv(
-  name: string,
-  variables: readonly string[],
-  options: ClientCommandOptions,
-): Promise<void> {
+export async function removeEnv(name: string, variables: readonly string[], options: EnvOptions): Promise<void> {
   const session = openSession(options);
   const { id } = await containerOf(session, name);
   const { env, secrets } = await session.client.call('getSettings', { params: { id } });
@@ -98,10 +101,24 @@ export async function removeEnv(
   await change(name, body, options);
 }
 
-async function change(name: string, body: ContainerChange, options: ClientCommandOptions): Promise<void> {
+/** Changes them, and waits until a container that runs does so with them. */
+async function change(name: string, body: ContainerChange, options: EnvOptions): Promise<void> {
   const session = openSession(options);
-  const { id, status } = await containerOf(session, name);
-  const changed = await session.client.call('updateContainer', { params: { id }, body });
-  const restarts = status !== changed.status;
-  session.out.done(changed, restarts ? `${changed.name} is restarted with it.` : `${changed.name} is changed.`);
+  const before = await containerOf(session, name);
+  const asked = await session.client.call('updateContainer', { params: { id: before.id }, body });
+  const now = options.wait === false ? asked : await settled(session, before, asked, options.timeout);
+  session.out.done(now, sentence(before, asked, now));
+  noteHealth(session, now);
+}
+
+/** What became of the change. */
+function sentence(before: Container, asked: Container, now: Container): string {
+  const { name } = now;
+  if (now.status === 'stopped' || now.status === 'failed')
+    return `${name} is changed. It is ${now.status}, and gets this at its next start.`;
+  if (asked.next_image !== undefined && now.next_image !== undefined)
+    return `${name} is changed. It gets this with its next image.`;
+  const restarts = asked.status !== before.status || now.started_at !== before.started_at;
+  if (!restarts) return `${name} is changed, and was not restarted.`;
+  return now.status === 'running' ? `${name} was restarted, and runs with it.` : `${name} is being restarted with it.`;
 }

@@ -6,9 +6,9 @@ import { noteHealth } from './health.ts';
 import { containerOf, pick } from './names.ts';
 import { revisionNamed } from './revisions.ts';
 import { type SettingOptions, settingsOf } from './run.ts';
-import { type ClientSession, openSession } from './session.ts';
+import { openSession } from './session.ts';
+import { settled } from './settled.ts';
 import { expiryOf } from './times.ts';
-import { waitFor } from './wait.ts';
 
 export interface UpdateOptions extends SettingOptions {
   /** False: what the image says. */
@@ -66,39 +66,6 @@ export async function updateContainer(name: string, command: readonly string[], 
   const { rollback } = asked;
   out.done(rollback === undefined ? now : { ...now, rollback }, sentence(before, now, body, rollback));
   noteHealth(session, now);
-}
-
-/** Waits until it runs with the change, if it ran before. */
-async function settled(
-  session: ClientSession,
-  before: Container,
-  asked: Container,
-  seconds: number,
-): Promise<Container> {
-  const isOver = asked.next_image === undefined && asked.status === before.status && asked.health !== 'starting';
-  if (isOver || asked.status === 'stopped' || asked.status === 'failed') return asked;
-  const goal = { until: 'running', seconds, goesOn: 'the change goes on', awaitsImage: true } as const;
-  const now = await waitFor(session, asked, goal);
-  if (now === undefined) throw new ClientFailure('missing', `${asked.name} was deleted meanwhile.`);
-  const isOther = now.image !== (asked.next_image ?? asked.image);
-  // One that was given up is said there, while the container runs.
-  if (isOther || (now.status_reason !== undefined && now.status_reason !== asked.status_reason)) {
-    const why = now.status_reason ?? 'its image was changed otherwise meanwhile.';
-    throw new ClientFailure('failed', `${now.name}: ${why}${await evidence(session, now)}`);
-  }
-  return now;
-}
-
-/** What the container of a change that failed said last, in lines of their own; empty when nothing is known. */
-async function evidence({ client }: ClientSession, { id, status_reason }: Container): Promise<string> {
-  const known = await client.call('listRevisions', { params: { id } }).catch(() => undefined);
-  const failed = known?.failed_change;
-  // That of this change, and of no other.
-  if (failed === undefined || failed.reason !== status_reason) return '';
-  const { answers, log } = failed;
-  const part = (title: string, lines: readonly string[]) =>
-    lines.length === 0 ? [] : [title, ...lines.map((line) => `  ${line}`)];
-  return [...part('\nIts check, the last answers:', answers), ...part('\nThe end of its log:', log)].join('\n');
 }
 
 /** An image as `--image` takes it. */

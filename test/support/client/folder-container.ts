@@ -6,11 +6,10 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { PassThrough, Writable } from 'node:stream';
 import type { TestContext } from 'node:test';
-import type { ClientTransport, SocketListener, TransportAnswer } from '../../../client/transport.ts';
-import { runAccountCommand } from '../../../cmd/client/account/run.ts';
+import type { ClientTransport, SocketListener } from '../../../client/transport.ts';
 import { tempDir } from '../temp.ts';
+import { answer, askByKey, beginCommand, type SaidAndEnded } from './account-command.ts';
 
 const ID = 'abcdefghijk1';
 
@@ -30,12 +29,6 @@ rollback) ln -sfn "releases/$2" /root/app/current; echo "$2" ;;
 *) cat > /dev/null ;;
 esac
 `;
-
-const answer = (status: number, body: unknown): TransportAnswer => ({
-  status,
-  body: JSON.stringify(body),
-  header: () => undefined,
-});
 
 function platform(root: string): ClientTransport {
   const hostname = `${ID}.compute.x.test`;
@@ -88,20 +81,6 @@ function socketOf([program = '', ...args]: readonly string[], listener: SocketLi
   };
 }
 
-const writing = (say: (text: string) => void) =>
-  new Writable({
-    write(chunk, _encoding, done) {
-      say(String(chunk));
-      done();
-    },
-  });
-
-/** What a command or git said, and how it ended. */
-interface SaidAndEnded {
-  readonly code: number | null;
-  readonly said: string;
-}
-
 /** The container, and a repository of git beside it whose remote `t` is the container. */
 export async function folderContainer(t: TestContext) {
   const folder = await tempDir(t);
@@ -110,35 +89,8 @@ export async function folderContainer(t: TestContext) {
   await mkdir(join(root, '.troupe'), { recursive: true });
   await writeFile(join(root, '.troupe', 'release.sh'), STEPS.replaceAll('/root', root));
   const transport = platform(root);
-  const begin = (command: string, input: NodeJS.ReadableStream, output: Writable, say: (text: string) => void) => {
-    const account = { userId: 'a00000000000', username: 'ann', sessionsEpoch: 0, fingerprint: 'F', keyName: 'x' };
-    const channel = {
-      account: { ...account, asked: 'ann' },
-      address: '192.0.2.1',
-      command,
-      terminal: () => undefined,
-      isPlain: true,
-      input: new PassThrough(),
-      output,
-      errors: writing(say),
-      onEvent: () => {},
-      gone: new AbortController().signal,
-    };
-    input.pipe(channel.input);
-    const onFault = (error: unknown) => say(String(error));
-    return runAccountCommand(channel, { domain: 'x.test', token: '', transport, onFault }).code;
-  };
   /** A command by SSH. */
-  const ask = async (command: string): Promise<SaidAndEnded> => {
-    let said = '';
-    const add = (text: string) => {
-      said += text;
-    };
-    const output = writing(add);
-    const input = new PassThrough();
-    input.end();
-    return { code: await begin(command, input, output, add), said };
-  };
+  const ask = (command: string): Promise<SaidAndEnded> => askByKey(transport, command);
   // What git takes for ssh: a line with the command, then the bytes of both sides.
   let pushSaid = '';
   let pushCode: Promise<number> | undefined;
@@ -147,8 +99,12 @@ export async function folderContainer(t: TestContext) {
     socket.once('data', (first: Buffer) => {
       const end = first.indexOf(10);
       if (end + 1 < first.length) socket.unshift(first.subarray(end + 1));
-      pushCode = begin(first.subarray(0, end).toString(), socket, socket, (text) => {
-        pushSaid += text;
+      pushCode = beginCommand(transport, first.subarray(0, end).toString(), {
+        input: socket,
+        output: socket,
+        say: (text) => {
+          pushSaid += text;
+        },
       });
       void pushCode.then(() => socket.end());
     });
