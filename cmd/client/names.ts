@@ -42,6 +42,22 @@ export async function containerOf(session: ClientSession, text: string | undefin
   return containers[at] ?? only;
 }
 
+/**
+ * Rejects with ClientFailure if another container of the user has that name. The platform allows that, but then no
+ * command knows which of them is meant.
+ */
+export async function mustBeFree({ client }: ClientSession, name: string, except?: string): Promise<void> {
+  const { containers } = await client.call('listContainers');
+  const others = containers.filter((each) => each.name === name && each.id !== except).map(({ id }) => id);
+  if (others.length > 0)
+    throw new ClientFailure(
+      'state',
+      `You have a container ${name} (${others.join(', ')}): take another name. With --same-name there are several ` +
+        'of that name, which commands tell apart by their ids.',
+      { candidates: others.map((id) => `${name} (${id})`) },
+    );
+}
+
 /** Several of them. */
 export async function containersOf(session: ClientSession, texts: readonly string[]): Promise<Container[]> {
   if (texts.length === 0) return [await containerOf(session, undefined)];

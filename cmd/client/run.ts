@@ -4,7 +4,7 @@ import { CACHE_OF_OPENED, type CacheMode } from './cache.ts';
 import { parsePairs, readEnvFile, readSecret } from './env.ts';
 import { ClientFailure } from './failure.ts';
 import { type HealthOptions, healthOf, noteHealth } from './health.ts';
-import { pick } from './names.ts';
+import { mustBeFree, pick } from './names.ts';
 import type { OwnMachine } from './place.ts';
 import { guardFor, mustBeGuardable, type PortGuardOption, PULL_POLICIES, portToOpen } from './ports.ts';
 import { confirm } from './prompt.ts';
@@ -48,6 +48,8 @@ export interface RunOptions extends SettingOptions {
   readonly alias?: string;
   readonly ssh?: boolean;
   readonly shell?: boolean;
+  /** Also if there is a container of that name. */
+  readonly sameName?: boolean;
 }
 
 type Body = CallInput<'createContainer'>['body'];
@@ -72,6 +74,7 @@ export async function runContainer(
   const named = options.env && parsePairs(options.env);
   const session = openSession(options);
   const { client, out } = session;
+  if (name !== undefined && options.sameName !== true) await mustBeFree(session, name);
   const env = options.envFile === undefined ? named : { ...(await readEnvFile(out, options.envFile)), ...named };
   const ssh_key_ids = await keyIds(session, options.key);
   const settings = settingsOf(command, options);
@@ -93,7 +96,6 @@ export async function runContainer(
     ssh_enabled: options.ssh === true,
   };
   const made = await client.call('createContainer', { body });
-  await noteNamesakes(session, made);
   for (const body of ports)
     await client
       .call('addIngress', { params: { id: made.id }, body: { ...body, ...guard, cache } })
@@ -159,17 +161,6 @@ export function sizeOf(name: string | undefined): Size | undefined {
   if (name !== undefined && size === undefined)
     throw new ClientFailure('usage', `There is no size ${name}: the sizes are ${SIZES.join(', ')}.`);
   return size;
-}
-
-/** Says that a name means several containers from now on, before a command is refused for that. */
-async function noteNamesakes(
-  { client, out }: ClientSession,
-  { id, name }: Pick<Container, 'id' | 'name'>,
-): Promise<void> {
-  if (out.json) return;
-  const { containers } = await client.call('listContainers');
-  const others = containers.filter((each) => each.name === name && each.id !== id).map((each) => each.id);
-  if (others.length > 0) out.note(`You have another ${name} (${others.join(', ')}): tell them apart by their ids.`);
 }
 
 function next({ out }: ClientSession, { name, ssh }: Container, hasPorts: boolean): void {

@@ -3,7 +3,7 @@ import { type CallInput, type CallReply, type Container, imageName, readableHost
 import { egressText } from './containers.ts';
 import { ClientFailure } from './failure.ts';
 import { noteHealth } from './health.ts';
-import { containerOf, pick } from './names.ts';
+import { containerOf, mustBeFree, pick } from './names.ts';
 import { revisionNamed } from './revisions.ts';
 import { type SettingOptions, settingsOf } from './run.ts';
 import { openSession } from './session.ts';
@@ -14,6 +14,8 @@ export interface UpdateOptions extends SettingOptions {
   /** False: what the image says. */
   readonly command?: boolean;
   readonly name?: string;
+  /** Also if another container has that name. */
+  readonly sameName?: boolean;
   readonly network?: string | false;
   readonly alias?: string | false;
   readonly discard?: boolean;
@@ -53,6 +55,7 @@ export async function updateContainer(name: string, command: readonly string[], 
   if (command.length > 0 && options.command === false)
     throw new ClientFailure('usage', 'Give a command, or --no-command.');
   const before = await containerOf(session, name);
+  if (options.name !== undefined && options.sameName !== true) await mustBeFree(session, options.name, before.id);
   const body: ContainerUpdate = {
     ...change,
     ...(revision === undefined ? undefined : { revision: await revisionNamed(session, before, revision) }),
