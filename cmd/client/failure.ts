@@ -22,15 +22,35 @@ export const EXIT = {
 
 type FailureCode = keyof typeof EXIT;
 
+/** A container that a command made before it failed, and how it is removed. */
+interface LeftContainer {
+  readonly container_id: string;
+  readonly name: string;
+  readonly remove: string;
+}
+
+interface FailureOptions extends ErrorOptions {
+  readonly candidates?: readonly string[];
+  readonly left?: LeftContainer;
+}
+
 /** A command that did not do what was asked. */
 export class ClientFailure extends CodedError<FailureCode> {
   /** What a program may read besides. */
   readonly candidates: readonly string[] | undefined;
+  readonly left: LeftContainer | undefined;
 
-  constructor(code: FailureCode, message: string, options: ErrorOptions & { candidates?: readonly string[] } = {}) {
+  constructor(code: FailureCode, message: string, options: FailureOptions = {}) {
     super(code, message, options);
     this.candidates = options.candidates;
+    this.left = options.left;
   }
+}
+
+/** The same failure, with what is to be said of what it left behind, to people and to programs. */
+export function withAftermath(cause: unknown, said: string, left?: LeftContainer): ClientFailure {
+  const text = [...spoken(cause), said].join('\n');
+  return new ClientFailure(failureOf(cause), text, { cause, ...(left && { left }) });
 }
 
 const BY_CODE: Readonly<Record<string, FailureCode>> = {
@@ -117,10 +137,12 @@ interface FailureDetails {
   readonly proof?: unknown;
   readonly request_id?: string | undefined;
   readonly candidates?: readonly string[] | undefined;
+  readonly left?: LeftContainer | undefined;
 }
 
 function details(error: unknown): FailureDetails {
-  if (error instanceof ClientFailure) return { candidates: error.candidates };
+  if (error instanceof ClientFailure)
+    return { ...details(error.cause), candidates: error.candidates, left: error.left };
   if (!(error instanceof TroupeError)) return {};
   const fields = error.fields.length === 0 ? undefined : error.fields;
   return { code: error.code, fields, proof: error.proof, request_id: error.requestId };

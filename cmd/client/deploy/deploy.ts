@@ -2,11 +2,13 @@
 import { stat, writeFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import type { Container } from '../../../client/index.ts';
+import { shellWord } from '../../../lib/shell-word.ts';
 import type { CacheMode } from '../cache.ts';
 import { egressText } from '../containers.ts';
-import { ClientFailure } from '../failure.ts';
+import { ClientFailure, failureOf, withAftermath } from '../failure.ts';
 import { type FileSession, openFiles } from '../own-client.ts';
 import type { PortGuardOption } from '../ports.ts';
+import { confirm } from '../prompt.ts';
 import { egressOf, keyIds, sizeOf } from '../run.ts';
 import type { ClientCommandOptions } from '../session.ts';
 import { waitFor } from '../wait.ts';
@@ -40,6 +42,8 @@ export interface DeployOptions extends ClientCommandOptions {
   readonly timeout: number;
 }
 
+type MadeContainer = Pick<Container, 'id' | 'name'>;
+
 const MOST_TEXT = 1024 * 1024;
 /** Most bytes of the list of files that the container lacks. */
 const MOST_LISTED = 16 * 1024 * 1024;
@@ -55,24 +59,34 @@ export async function deploy(folder: string | undefined, options: DeployOptions)
   if (!isFolder) throw new ClientFailure('missing', `There is no folder ${root}.`);
   const { settings, plan, found, asked } = await planFor(session, root, options);
   const { files } = found;
-  const container = await containerFor(session, plan, { ...settings, ...typedOf(options) }, options);
-  const { name, id } = container;
-  const guard = await guardOfPorts(session, container, options.access);
   const { out } = session;
   const say = (line: string) => {
     if (!out.json) out.note(line);
   };
-  const fill = async (into: string): Promise<ReleasePlan> => {
-    const how = { input: await manifestOf(root, files), mostBytes: MOST_LISTED };
-    const list = await runStep(session, container, ['fill', into], how);
-    const missing = new Set(list.split('\n'));
-    const sent = files.filter(({ path, kind }) => kind === 'link' || missing.has(path));
-    const bytes = sent.reduce((sum, { size }) => sum + size, 0);
-    say(`Sending ${sent.length} of ${files.length} files, ${sized(bytes)}.`);
-    if (sent.length > 0) await sendFiles(session, id, { root, folder: `${into}/app`, files: sent });
-    return { ...plan, port: plan.port ?? (await portOf(session, id)), note: options.note ?? '' };
+  let made: MadeContainer | undefined;
+  const bring = async () => {
+    const wanted = { ...settings, ...typedOf(options) };
+    const running = await containerFor(session, plan, wanted, options, (container) => {
+      made = container;
+    });
+    const container = { ...running, isNew: made !== undefined };
+    const guard = await guardOfPorts(session, container, options.access);
+    const fill = async (into: string): Promise<ReleasePlan> => {
+      const how = { input: await manifestOf(root, files), mostBytes: MOST_LISTED };
+      const list = await runStep(session, container, ['fill', into], how);
+      const missing = new Set(list.split('\n'));
+      const sent = files.filter(({ path, kind }) => kind === 'link' || missing.has(path));
+      const bytes = sent.reduce((sum, { size }) => sum + size, 0);
+      say(`Sending ${sent.length} of ${files.length} files, ${sized(bytes)}.`);
+      if (sent.length > 0) await sendFiles(session, container.id, { root, folder: `${into}/app`, files: sent });
+      return { ...plan, port: plan.port ?? (await portOf(session, container.id)), note: options.note ?? '' };
+    };
+    return { container, guard, ...(await install(session, container, { fill, say })) };
   };
-  const { release, port } = await install(session, container, { fill, say });
+  const { container, guard, release, port } = await bring().catch(async (error: unknown) => {
+    throw made === undefined ? error : await leftBy(session, made, error);
+  });
+  const { id, name } = container;
   const place = await openPorts(session, container, port, { guard, cache: options.cache });
   if (asked !== undefined) await keepStart(session, root, asked);
   const { url } = place;
@@ -148,12 +162,35 @@ async function textIn(
   return machine?.readText(path);
 }
 
-/** The container of that name, which runs; a new one if there is none. */
+/**
+ * The failure of a first deployment, with what is left of it. A person is asked whether that is to go: it counts among
+ * the containers that they may have.
+ */
+async function leftBy(
+  { client, out }: FileSession,
+  { id, name }: MadeContainer,
+  error: unknown,
+): Promise<ClientFailure> {
+  const word = shellWord(name);
+  const isInterrupted = failureOf(error) === 'interrupted';
+  if (out.canAsk && !isInterrupted && (await confirm(out, `It failed. Remove the new container ${name}?`, false))) {
+    await client.call('deleteContainer', { params: { id } });
+    return withAftermath(error, `${name} is removed again.`);
+  }
+  return withAftermath(
+    error,
+    `The container ${name} is new, and is left: \`troupe deploy\` goes on with it, \`troupe rm ${word}\` removes it.`,
+    { container_id: id, name, remove: `troupe rm ${shellWord(id)} --yes` },
+  );
+}
+
+/** The container of that name, which runs; a new one if there is none, of which `onMade` is told. */
 async function containerFor(
   session: FileSession,
   plan: DeployPlan,
   settings: FolderSettings,
   { timeout }: DeployOptions,
+  onMade: (container: MadeContainer) => void,
 ): Promise<Container> {
   const { client, out } = session;
   const { containers } = await client.call('listContainers');
@@ -176,6 +213,7 @@ async function containerFor(
         ...(settings.storage === undefined ? undefined : { storage_gb: settings.storage }),
       },
     });
+    onMade(made);
     if (!out.json) out.note(`${made.name} is a new container (${made.id}).`);
     return (await waitFor(session, made, goal)) ?? gone(made.name);
   }

@@ -53,6 +53,9 @@ interface StepOptions {
   readonly onLine?: (line: string) => void;
 }
 
+/** A container as the steps know it. `isNew`: it was made for this deployment. */
+export type StepContainer = Pick<Container, 'id' | 'name'> & { readonly isNew?: boolean };
+
 interface StepEnd {
   readonly code: number;
   readonly output: string;
@@ -76,7 +79,7 @@ const TOLD_LINES = 20;
  */
 export async function runStep(
   session: ClientSession,
-  { id, name }: Pick<Container, 'id' | 'name'>,
+  { id, name, isNew = false }: StepContainer,
   words: readonly string[],
   options: StepOptions = {},
 ): Promise<string> {
@@ -94,7 +97,8 @@ export async function runStep(
   if (code === NOTHING) throw new ClientFailure('state', `Nothing is deployed to ${name}: \`troupe deploy\`.`);
   if (code === UNHEALTHY) await lastLines(session, id, TRIED.exec(output));
   const isTold = options.onLine !== undefined && said.length > 0 && !session.out.json;
-  const why = isTold ? `${name} is not changed: see above.` : said.join('\n');
+  const untouched = isNew ? `${name} runs no release yet: see above.` : `${name} is not changed: see above.`;
+  const why = isTold ? untouched : said.join('\n');
   throw new ClientFailure('failed', why === '' ? `It failed with exit code ${code}.` : why);
 }
 
@@ -105,7 +109,7 @@ export async function runStep(
  */
 export async function runSwitch(
   session: ClientSession,
-  container: Pick<Container, 'id' | 'name'>,
+  container: StepContainer,
   words: readonly string[],
   onLine: (line: string) => void,
 ): Promise<string> {

@@ -7,7 +7,7 @@ import { ClientFailure } from '../failure.ts';
 import { outlookOf, pageOf } from '../outside.ts';
 import { guardFor, type PortGuardOption } from '../ports.ts';
 import type { ClientSession } from '../session.ts';
-import { runStep, runSwitch, sendScript } from './inside.ts';
+import { runStep, runSwitch, type StepContainer, sendScript } from './inside.ts';
 import type { DeployPlan } from './plan.ts';
 
 /** A plan whose questions are answered. */
@@ -31,7 +31,7 @@ export async function portOf({ client }: ClientSession, id: string): Promise<num
 /** Brings a release into a container. Resolves with its number. Rejects with ClientFailure or TroupeError. */
 export async function install(
   session: ClientSession,
-  container: Container,
+  container: Container & StepContainer,
   parts: {
     /** Fills the new folder, whose path it gets, and says how the app is run. */
     readonly fill: (folder: string) => Promise<ReleasePlan>;
