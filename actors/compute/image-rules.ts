@@ -83,9 +83,19 @@ export function imageProblem(
   const [owner, ...rest] = repository?.split('/') ?? [];
   // A repository has an owner, or is in library.
   if (repository === undefined || rest.length === 0)
-    return `must be ${registryHost}/<user>/<name>:<tag>${others}; \`troupe image push\` brings images from elsewhere`;
+    return `must be ${registryHost}/<user>/<name>:<tag>${others}; ${bringing(image)}`;
   if (repository.length > MAX_REPOSITORY) return `has a repository name of more than ${MAX_REPOSITORY} characters`;
   if (owner !== username && owner !== 'library' && !mayPull)
     return `must be in your own repositories (${registryHost}/${username}/...), in library, or public`;
   return undefined;
+}
+
+/** A reference as Docker takes it, without a digest: nothing else is repeated in a command. */
+const ELSEWHERE = /^[a-z0-9]+(?:[._/:-]+[A-Za-z0-9]+)*$/;
+
+/** How an image comes here from elsewhere, as whoever named it would type it. */
+function bringing(image: string): string {
+  const name = image.length <= 100 && ELSEWHERE.test(image) ? image : 'IMAGE';
+  const fromRegistry = `\`troupe image import ${name}\` brings it from Docker Hub or another registry`;
+  return `${fromRegistry}, \`troupe image push\` from a file`;
 }

@@ -4,6 +4,7 @@ import { CACHE_OF_OPENED, type CacheMode } from './cache.ts';
 import { parsePairs, readEnvFile, readSecret } from './env.ts';
 import { ClientFailure } from './failure.ts';
 import { type HealthOptions, healthOf, noteHealth } from './health.ts';
+import { imageNamed } from './image-names.ts';
 import { mustBeFree, pick } from './names.ts';
 import type { OwnMachine } from './place.ts';
 import { guardFor, mustBeGuardable, type PortGuardOption, PULL_POLICIES, portToOpen } from './ports.ts';
@@ -90,7 +91,7 @@ export async function runContainer(
     ...mountPathsOf(options.mount),
     ...(env === undefined ? undefined : { env }),
     ...(secrets === undefined ? undefined : { secrets }),
-    ...(options.image === undefined ? undefined : { image: options.image }),
+    ...(options.image === undefined ? undefined : { image: await imageNamed(session, options.image) }),
     ...(options.network === undefined ? undefined : { network: options.network }),
     ...(options.alias === undefined ? undefined : { alias: options.alias }),
     ssh_enabled: options.ssh === true,

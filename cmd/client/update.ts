@@ -3,6 +3,7 @@ import { type CallInput, type CallReply, type Container, imageName, readableHost
 import { egressText } from './containers.ts';
 import { ClientFailure } from './failure.ts';
 import { noteHealth } from './health.ts';
+import { imageNamed } from './image-names.ts';
 import { containerOf, mustBeFree, pick } from './names.ts';
 import { revisionNamed } from './revisions.ts';
 import { type SettingOptions, settingsOf } from './run.ts';
@@ -38,7 +39,7 @@ export async function updateContainer(name: string, command: readonly string[], 
   const change: ContainerUpdate = {
     ...settings,
     ...(options.name === undefined ? undefined : { name: options.name }),
-    ...(image === undefined ? undefined : { image: image === 'default' ? null : image }),
+    ...(image === undefined ? undefined : { image: image === 'default' ? null : await imageNamed(session, image) }),
     ...(keys === undefined ? undefined : { ssh_key_ids: key?.map((text) => pick(keys, text, 'SSH key').id) }),
     ...(options.command === false ? { command: null } : undefined),
     ...(expires_at === undefined ? undefined : { expires_at }),

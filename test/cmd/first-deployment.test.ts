@@ -25,6 +25,7 @@ async function platform(t: TestContext, { status = 'running', there = false } = 
     request.resume();
     if (path.endsWith('/ssh-keys')) return reply({ ssh_keys: [{ id: 1, name: 'laptop' }] });
     if (path.endsWith('/settings')) return reply({ env: {}, secrets: [] });
+    if (path.endsWith('/images')) return reply([]);
     if (request.method === 'POST') isThere = true;
     if (path.endsWith('/containers') && request.method === 'GET')
       return reply({ containers: isThere ? [container] : [] });

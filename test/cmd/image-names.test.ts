@@ -22,7 +22,9 @@ async function open(t: TestContext, next: string) {
         ? { containers: [web] }
         : method === 'PATCH'
           ? { ...web, image: next }
-          : { rules: [], mount_paths: [], domains: [], ...web };
+          : path === '/compute/images'
+            ? []
+            : { rules: [], mount_paths: [], domains: [], ...web };
     reply.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(found));
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');

@@ -95,3 +95,10 @@ test('a refusal names the images of the platform', () => {
     /must be one of node, postgres-15: .*no image r/,
   );
 });
+
+test('a refusal names the command that brings the image, and repeats nothing but a reference', () => {
+  for (const image of ['nginx:latest', 'postgres:16', 'ngnix', 'ghcr.io/a/b:v1.2-rc_3'])
+    assert.ok(problem(image)?.includes(`\`troupe image import ${image}\` brings it`), image);
+  for (const image of ['a b', 'x;`reboot`', '--to', `a@sha256:${'a'.repeat(64)}`, 'a'.repeat(101), '$(x)'])
+    assert.ok(problem(image)?.includes('`troupe image import IMAGE` brings it'), image);
+});

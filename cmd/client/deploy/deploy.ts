@@ -6,6 +6,7 @@ import { shellWord } from '../../../lib/shell-word.ts';
 import type { CacheMode } from '../cache.ts';
 import { egressText } from '../containers.ts';
 import { ClientFailure, failureOf, withAftermath } from '../failure.ts';
+import { imageNamed } from '../image-names.ts';
 import { type FileSession, openFiles } from '../own-client.ts';
 import type { PortGuardOption } from '../ports.ts';
 import { confirm } from '../prompt.ts';
@@ -205,7 +206,7 @@ async function containerFor(
         name: plan.name,
         ssh_key_ids: await keyIds(session, undefined),
         ssh_enabled: false,
-        ...(plan.image === undefined ? undefined : { image: plan.image }),
+        ...(plan.image === undefined ? undefined : { image: await imageNamed(session, plan.image) }),
         ...(size === undefined ? undefined : { instance_type: size }),
         ...(settings.memory === undefined ? undefined : { memory_mb: settings.memory }),
         ...(settings.address === undefined ? undefined : { address_name: settings.address }),
