@@ -79,8 +79,9 @@ as_app() {
   export PORT PATH HOST
 }
 
+# What it is, its own words say: the command line reads them.
 no_program() {
-  say "A program that the $1 calls is not in the container: its image is another than the app needs (troupe update NAME --image node)."
+  say "A program that the $1 calls is not in the container."
 }
 
 build() {
@@ -226,7 +227,7 @@ well() {
       "$run/troupe-program")
     if [ -n "$code" ] && [ "$code" != 0 ]; then
       say "The program ended with exit code $code."
-      [ "$code" != 127 ] || say 'A program that it calls is not in the container: its image is another than the app needs (troupe update NAME --image node).'
+      [ "$code" != 127 ] || say 'A program that it calls is not in the container.'
       return 1
     fi
     [ "$(date +%s)" -lt "$end" ] || break
@@ -239,6 +240,9 @@ well() {
     found=$(listeners)
     [ -z "$found" ] || say "$found"
     say "It must listen on 0.0.0.0:$port. The variable PORT has the port."
+    # One that others reach: 127.0.0.1 would be of no use with its port either.
+    other=$(echo "$found" | sed -n 's/.* listens on \(\*\|0\.0\.0\.0\|\[::\]\):\([0-9]*\)$/\2/p' | head -n 1)
+    [ -z "$other" ] || say "If the app is what listens on $other, say so: troupe deploy --port $other, or port = $other in troupe.toml."
     ;;
   *) say "The check wants a status from 200 to 399. Name another path with --health, or with health in troupe.toml; tcp in its place wants a connection only." ;;
   esac

@@ -209,9 +209,16 @@ describe('a release of an app', {
       await failing(app('bad', { on: '127.0.0.1' }), 2),
       new RegExp(
         `After 2 s nothing answers on port ${port}\\.\n[\\s\\S]*perl listens on 127\\.0\\.0\\.1:${port}\n[\\s\\S]*` +
-          `It must listen on 0\\.0\\.0\\.0:${port}\\. The variable PORT has the port\\.\nRelease 1 runs again\\.`,
+          `It must listen on 0\\.0\\.0\\.0:${port}\\. The variable PORT has the port\\.\n[\\s\\S]*Release 1 runs again\\.`,
       ),
     );
+    const listener = 'LISTEN 0 9 *:3000 *:* users:(("node",pid=7,fd=3))';
+    await writeFile(at('bin', 'ss'), `#!/bin/sh\necho '${listener}'\n`, { mode: 0o755 });
+    assert.match(
+      await failing(app('bad', { on: '127.0.0.1' }), 2),
+      /node listens on \*:3000\n.*\nIf the app is what listens on 3000, say so: troupe deploy --port 3000, or port = 3000/,
+    );
+    await rm(at('bin', 'ss'));
     assert.match(await failing(app('bad', { status: 500 }), 2), /After 2 s it answers 500 at \/\.\nThe check wants/);
     assert.match(await failing('', 2), /ended with exit code 0: it must stay in the foreground/);
     assert.equal(await answer(), 'good');

@@ -4,6 +4,7 @@ import { releaseScript } from '../../config/release-script.ts';
 import { clean } from '../clean.ts';
 import { ClientFailure } from '../failure.ts';
 import type { ClientSession } from '../session.ts';
+import { hintOnMissing, missingProgram } from './missing-program.ts';
 
 /** Where the script lies in a container. */
 const SCRIPT_PATH = '/root/.troupe/release.sh';
@@ -95,7 +96,13 @@ export async function runStep(
   if (code === 0) return output;
   if (code === STATE) throw new ClientFailure('state', clean(output.trim()));
   if (code === NOTHING) throw new ClientFailure('state', `Nothing is deployed to ${name}: \`troupe deploy\`.`);
-  if (code === UNHEALTHY) await lastLines(session, id, TRIED.exec(output));
+  const printed = code === UNHEALTHY ? await lastLines(session, id, TRIED.exec(output)) : [];
+  // A log has other words of the sort: what ended without a program says so.
+  if (said.some((line) => line.endsWith('is not in the container.'))) {
+    const program = missingProgram([...said, ...printed]);
+    const hint = program && hintOnMissing(clean(program), name, session.out.place.program);
+    if (hint) onLine(hint);
+  }
   const isTold = options.onLine !== undefined && said.length > 0 && !session.out.json;
   const untouched = isNew ? `${name} runs no release yet: see above.` : `${name} is not changed: see above.`;
   const why = isTold ? untouched : said.join('\n');
@@ -128,16 +135,22 @@ export async function runSwitch(
 }
 
 /** What the container printed last, of the time in which the release was tried: earlier ones said other things. */
-async function lastLines({ client, out }: ClientSession, id: string, tried: RegExpExecArray | null): Promise<void> {
-  if (out.json) return;
+async function lastLines(
+  { client, out }: ClientSession,
+  id: string,
+  tried: RegExpExecArray | null,
+): Promise<readonly string[]> {
   const lines = await client.readLog({
     id,
     tail: TOLD_LINES,
     since: tried?.groups?.since,
     until: tried?.groups?.until,
   });
-  out.note(lines.length === 0 ? 'It printed nothing.' : 'The end of its log:');
-  for (const { text } of lines) out.note(out.paint(`  ${clean(text)}`, 'dim'));
+  if (!out.json) {
+    out.note(lines.length === 0 ? 'It printed nothing.' : 'The end of its log:');
+    for (const { text } of lines) out.note(out.paint(`  ${clean(text)}`, 'dim'));
+  }
+  return lines.map(({ text }) => clean(text));
 }
 
 async function runInside(
