@@ -6,6 +6,10 @@ import { cut } from './output.ts';
 import type { ClientSession } from './session.ts';
 
 const EVERY_MS = 700;
+/** How far the platform is with an image of its own that it builds (mmdebstrap.ts, images.ts). */
+const BUILDING = /^\d{1,3}% /;
+/** Longest build that is waited for in all, ms. The platform has limits of its own for one. */
+const MOST_BUILDING_MS = 3_600_000;
 /** The platform may restart meanwhile, ms. */
 const MOST_AWAY_MS = 60_000;
 
@@ -19,14 +23,20 @@ interface WaitGoal {
   readonly awaitsImage?: boolean;
 }
 
-/** Resolves with the container; undefined when it is gone. Throws ClientFailure: `failed`, `timeout`, `interrupted`. */
+/**
+ * Resolves with the container; undefined when it is gone. The time in which the platform builds an image of its own
+ * does not count: that takes minutes. Throws ClientFailure: `failed`, `timeout`, `interrupted`.
+ */
 export async function waitFor(
   session: ClientSession,
   { id, name }: Pick<Container, 'id' | 'name'>,
   { until, seconds, goesOn, awaitsImage = false }: WaitGoal,
 ): Promise<Container | undefined> {
   const line = new StatusLine(session);
-  const deadline = performance.now() + seconds * 1000;
+  let deadline = performance.now() + seconds * 1000;
+  const lastDeadline = deadline + MOST_BUILDING_MS;
+  let lookedAt = performance.now();
+  let isBuilding = false;
   const pause = new InterruptiblePause();
   let isInterrupted = false;
   const release = session.out.place.onInterrupt(() => {
@@ -38,7 +48,10 @@ export async function waitFor(
   try {
     for (;;) {
       const found = await look(session, id, performance.now() - seenAt < MOST_AWAY_MS);
-      if (found !== undefined) seenAt = performance.now();
+      const now = performance.now();
+      if (isBuilding) deadline = Math.min(lastDeadline, deadline + now - lookedAt);
+      lookedAt = now;
+      if (found !== undefined) seenAt = now;
       if (found === 'gone') return undefined;
       if (found !== undefined) {
         const { status, health, health_reason: unwell, status_reason: reason = unwell ?? '' } = found;
@@ -49,6 +62,7 @@ export async function waitFor(
           const why = reason === '' ? `${name} failed.` : `${name} failed: ${reason}`;
           throw new ClientFailure('failed', `${why}\n\`troupe logs ${name}\` may say more.`);
         }
+        isBuilding = status === 'pending' && BUILDING.test(reason);
         line.show(`${session.out.status(status)}  ${name}`, reason);
       }
       if (performance.now() > deadline)

@@ -198,7 +198,11 @@ async function containerFor(
   const [container, another] = containers.filter(({ name, id }) => name === plan.name || id === plan.name);
   if (another !== undefined)
     throw new ClientFailure('usage', `You have several containers ${plan.name}: name one by its id, with --name.`);
-  const goal = { until: 'running', seconds: timeout, goesOn: 'it goes on starting' } as const;
+  const goal = {
+    until: 'running',
+    seconds: timeout,
+    goesOn: 'it goes on starting, and the next deployment goes on with it',
+  } as const;
   if (container === undefined) {
     const size = sizeOf(settings.size);
     const made = await client.call('createContainer', {
