@@ -1,7 +1,6 @@
 /** What gateways keep of a program's answers: `--cache`, `troupe port cache`, `troupe hostname cache`. */
-import type { CallInput, CallReply } from '../../client/index.ts';
-
-export type CacheMode = NonNullable<CallInput<'addIngress'>['body']['cache']>;
+import type { CallReply } from '../../client/index.ts';
+import type { CacheMode } from '../../proto/gateway/cache-mode.ts';
 
 /** What a person opens: an app that says nothing of caching is shown as it is now. */
 export const CACHE_OF_OPENED: CacheMode = 'explicit';
@@ -13,11 +12,11 @@ export const CACHES: Readonly<Record<CacheMode, string>> = {
   off: 'Gateways keep no answer.',
 };
 
-type Rule = Pick<CallReply<'listIngress'>['rules'][number], 'port' | 'cache'>;
-type Mapping = Pick<CallReply<'listMappings'>['domains'][number], 'domain' | 'cache'>;
+type CacheOfPort = Pick<CallReply<'listIngress'>['rules'][number], 'port' | 'cache'>;
+type CacheOfHostname = Pick<CallReply<'listMappings'>['domains'][number], 'domain' | 'cache'>;
 
 /** The modes of a container's ports and hostnames: one, where all have it; else each. Empty without any. */
-export function cacheText(rules: readonly Rule[], mappings: readonly Mapping[]): string {
+export function cacheText(rules: readonly CacheOfPort[], mappings: readonly CacheOfHostname[]): string {
   const all = [
     ...rules.map(({ port, cache = 'default' }) => ({ what: String(port), cache })),
     ...mappings.map(({ domain, cache = 'default' }) => ({ what: domain, cache })),

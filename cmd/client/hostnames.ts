@@ -1,6 +1,8 @@
 /** `troupe hostname`, `dns`. */
+
 import { type CallInput, type CallReply, TroupeError } from '../../client/index.ts';
-import { CACHE_OF_OPENED, CACHES, type CacheMode } from './cache.ts';
+import type { CacheMode } from '../../proto/gateway/cache-mode.ts';
+import { CACHE_OF_OPENED, CACHES } from './cache.ts';
 import { ClientFailure, EXIT, proofHint } from './failure.ts';
 import { containerOf, pick } from './names.ts';
 import type { Output } from './output.ts';

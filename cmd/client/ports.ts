@@ -1,6 +1,8 @@
 /** `troupe port`, `open`, `mount`, `pull-policy`. */
+
 import { type CallInput, type CallReply, type Container, readableHost, TroupeError } from '../../client/index.ts';
-import { CACHE_OF_OPENED, CACHES, type CacheMode } from './cache.ts';
+import type { CacheMode } from '../../proto/gateway/cache-mode.ts';
+import { CACHE_OF_OPENED, CACHES } from './cache.ts';
 import { ClientFailure } from './failure.ts';
 import { containerOf } from './names.ts';
 import { outlookOf, outsideOf, pageOf } from './outside.ts';

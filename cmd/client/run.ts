@@ -1,6 +1,7 @@
 /** `troupe run`: a container with its ports, waited for, and entered. */
 import type { CallInput, Container } from '../../client/index.ts';
-import { CACHE_OF_OPENED, type CacheMode } from './cache.ts';
+import type { CacheMode } from '../../proto/gateway/cache-mode.ts';
+import { CACHE_OF_OPENED } from './cache.ts';
 import { parsePairs, readEnvFile, readSecret } from './env.ts';
 import { ClientFailure } from './failure.ts';
 import { type HealthOptions, healthOf, noteHealth } from './health.ts';

@@ -206,7 +206,7 @@ test('help has two parts, and a shell completes commands, options and choices', 
   const complete = async (...words: string[]) =>
     (await troupe(['__complete', '--', ...words], { env })).stdout.split('\n');
   assert.deepEqual(await complete('not'), ['notifications', '']);
-  assert.deepEqual(await complete('hostname', ''), ['ls', 'add', 'rm', 'verify', '']);
+  assert.deepEqual(await complete('hostname', ''), ['ls', 'add', 'cache', 'rm', 'verify', '']);
   assert.deepEqual(await complete('logs', '--ta'), ['--tail', '']);
   assert.deepEqual(await complete('completion', ''), ['bash', 'zsh', 'fish', '']);
   assert.match((await troupe(['completion', 'bash'])).stdout, /complete -F _troupe troupe/);

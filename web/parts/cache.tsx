@@ -11,16 +11,16 @@ import { FormDialog, FormFailure } from './form.tsx';
 import { toast } from './toast.tsx';
 
 /** As the platform names it. */
-export type CacheMode = NonNullable<CallInput<'addIngress'>['body']['cache']>;
+export type CacheChoice = NonNullable<CallInput<'addIngress'>['body']['cache']>;
 
 /** What is opened here: an app that says nothing of caching is shown as it is now. */
-export const CACHE_OF_OPENED: CacheMode = 'explicit';
+export const CACHE_OF_OPENED: CacheChoice = 'explicit';
 
 const MODES = ['explicit', 'default', 'off'] as const;
 
 interface CacheFieldProps {
-  readonly value: CacheMode;
-  readonly onChange: (mode: CacheMode) => void;
+  readonly value: CacheChoice;
+  readonly onChange: (mode: CacheChoice) => void;
 }
 
 export function CacheField({ value, onChange }: CacheFieldProps) {
@@ -38,12 +38,12 @@ export function CacheField({ value, onChange }: CacheFieldProps) {
 interface CacheChangeProps {
   /** What it is of, such as `port 80`. */
   readonly what: string;
-  readonly mode: CacheMode;
+  readonly mode: CacheChoice;
   /** Has the platform change it. */
-  readonly change: (mode: CacheMode) => Promise<unknown>;
+  readonly change: (mode: CacheChoice) => Promise<unknown>;
   /** The same on a command line, and by curl. */
-  readonly troupe: (mode: CacheMode) => string;
-  readonly curl: (mode: CacheMode) => string;
+  readonly troupe: (mode: CacheChoice) => string;
+  readonly curl: (mode: CacheChoice) => string;
 }
 
 /** The button, and the dialog that it opens. */

@@ -3,7 +3,7 @@ import { stat, writeFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import type { Container } from '../../../client/index.ts';
 import { shellWord } from '../../../lib/shell-word.ts';
-import type { CacheMode } from '../cache.ts';
+import type { CacheMode } from '../../../proto/gateway/cache-mode.ts';
 import { egressText } from '../containers.ts';
 import { ClientFailure, failureOf, withAftermath } from '../failure.ts';
 import { imageNamed } from '../image-names.ts';

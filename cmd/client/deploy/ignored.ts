@@ -11,7 +11,7 @@ const run = promisify(execFile);
 /** What a rule says of a path: it stays, it comes whatever others say, or nothing. */
 type Word = 'stays' | 'comes' | undefined;
 /** `path`: from the folder of the rules, with `/`. */
-type Rule = (path: string, isFolder: boolean) => Word;
+type IgnoreRule = (path: string, isFolder: boolean) => Word;
 
 /** Most that is read of a file of rules, bytes. */
 const MOST_RULES = 1024 * 1024;
@@ -22,7 +22,7 @@ const GIT_MS = 30_000;
 const OF_ANOTHER = /^GIT_(?!CONFIG_|CEILING_DIRECTORIES)/;
 
 /** Lines as gitignore(5) has them: those of .troupeignore and `exclude`. */
-export function rulesOf(lines: readonly string[]): Rule {
+export function rulesOf(lines: readonly string[]): IgnoreRule {
   const rules = ignore({ ignorecase: false }).add(lines.map((line) => line.trimStart()).join('\n'));
   return (path, isFolder) => {
     const { ignored, unignored } = rules.test(isFolder ? `${path}/` : path);
@@ -43,7 +43,7 @@ export class GitRules {
   /** What it said. A folder stands for all in it. */
   readonly #ignored = new Set<string>();
   /** The rules of `.gitignore` files, by their folder. */
-  readonly #files = new Map<string, Rule>();
+  readonly #files = new Map<string, IgnoreRule>();
 
   constructor(root: string) {
     this.#root = root;
@@ -115,7 +115,7 @@ export async function textOfRules(path: string): Promise<string> {
 }
 
 /** What `.dockerignore` leaves out. */
-export interface DockerRules {
+interface DockerRules {
   /** Of a path from the top. */
   stays(path: string): boolean;
   /** Whether a file may come that is in a folder which stays. */

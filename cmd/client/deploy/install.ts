@@ -1,7 +1,8 @@
 /** What each deployment does once its container runs: files into a new folder, build, release command, switch. */
 import { type CallInput, type CallReply, type Container, readableHost } from '../../../client/index.ts';
 import { shellWord } from '../../../lib/shell-word.ts';
-import { CACHE_OF_OPENED, type CacheMode } from '../cache.ts';
+import type { CacheMode } from '../../../proto/gateway/cache-mode.ts';
+import { CACHE_OF_OPENED } from '../cache.ts';
 import { clean } from '../clean.ts';
 import { ClientFailure } from '../failure.ts';
 import { outlookOf, pageOf } from '../outside.ts';

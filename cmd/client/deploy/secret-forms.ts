@@ -36,7 +36,7 @@ export const SECRET_PATHS: readonly RegExp[] = [
 export const NO_SECRET = /[._-](example|sample|template|dist|defaults?)(\.[a-z]+)?$/i;
 
 /** How a secret looks in a text. */
-export interface SecretForm {
+interface SecretForm {
   /** What it is, as a person is told. */
   readonly name: string;
   readonly pattern: RegExp;

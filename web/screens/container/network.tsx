@@ -9,7 +9,7 @@ import { useLoaded } from '../../core/resource.ts';
 import type { ScreenProps } from '../../core/router.ts';
 import { outlook } from '../../live/facts.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
-import { CACHE_OF_OPENED, CacheChange, CacheField, type CacheMode } from '../../parts/cache.tsx';
+import { CACHE_OF_OPENED, CacheChange, type CacheChoice, CacheField } from '../../parts/cache.tsx';
 import { AsCommand, CopyButton } from '../../parts/copy.tsx';
 import { Check, TextField } from '../../parts/field.tsx';
 import { Form, FormFailure } from '../../parts/form.tsx';
@@ -129,7 +129,7 @@ function AddPort({ container: { id, name } }: { readonly container: Container })
   const [chosen, setChosen] = useState<boolean>();
   const [access, setAccess] = useState<PortAccess>('public');
   const [password, setPassword] = useState('');
-  const [cache, setCache] = useState<CacheMode>(CACHE_OF_OPENED);
+  const [cache, setCache] = useState<CacheChoice>(CACHE_OF_OPENED);
   const isHttps = outer.trim() !== '80' && (chosen ?? (outer.trim() === '' || outer.trim() === '443'));
   const deed = useDeed(async () => {
     const port = Number(outer);

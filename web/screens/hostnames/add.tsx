@@ -5,7 +5,7 @@ import { curlLine, troupeLine } from '../../core/command.ts';
 import { useDeed } from '../../core/deed.ts';
 import { asTroupeError, call } from '../../core/platform.ts';
 import { containers } from '../../live/live.ts';
-import { CACHE_OF_OPENED, CacheField, type CacheMode } from '../../parts/cache.tsx';
+import { CACHE_OF_OPENED, type CacheChoice, CacheField } from '../../parts/cache.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
 import { SelectField, TextField } from '../../parts/field.tsx';
 import { FormDialog } from '../../parts/form.tsx';
@@ -25,7 +25,7 @@ export function MapHostname({ container, onClose, onAdded }: MapHostnameProps) {
   const [name, setName] = useState('');
   const [chosen, setChosen] = useState(container);
   const [port, setPort] = useState('80');
-  const [cache, setCache] = useState<CacheMode>(CACHE_OF_OPENED);
+  const [cache, setCache] = useState<CacheChoice>(CACHE_OF_OPENED);
   /** The record that takes the hostname from another account, once it was refused, and whether it was missing again. */
   const [proof, setProof] = useState<TroupeError['proof']>(undefined);
   const [isMissing, setMissing] = useState(false);

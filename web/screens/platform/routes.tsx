@@ -6,7 +6,7 @@ import { curlLine, troupeLine } from '../../core/command.ts';
 import { fieldError, useDeed } from '../../core/deed.ts';
 import { call } from '../../core/platform.ts';
 import { AddButton, Button } from '../../parts/button.tsx';
-import { CACHE_OF_OPENED, CacheField, type CacheMode } from '../../parts/cache.tsx';
+import { CACHE_OF_OPENED, type CacheChoice, CacheField } from '../../parts/cache.tsx';
 import { AsCommand } from '../../parts/copy.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { Check, TextField } from '../../parts/field.tsx';
@@ -109,11 +109,11 @@ function nameOfRoute({ host, path_prefix }: GatewayRoute): string {
 }
 
 const EMPTY = { host: '', path_prefix: '/', target: '', strip_prefix: false, priority: '0' };
-type Draft = typeof EMPTY & { readonly cache: CacheMode };
+type RouteDraft = typeof EMPTY & { readonly cache: CacheChoice };
 
 function AddRoute({ onClose, onAdded }: { readonly onClose: () => void; readonly onAdded: () => void }) {
-  const [draft, setDraft] = useState<Draft>({ ...EMPTY, cache: CACHE_OF_OPENED });
-  const put = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
+  const [draft, setDraft] = useState<RouteDraft>({ ...EMPTY, cache: CACHE_OF_OPENED });
+  const put = (part: Partial<RouteDraft>) => setDraft({ ...draft, ...part });
   const body = {
     ...draft,
     host: draft.host.trim(),
