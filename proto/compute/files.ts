@@ -31,10 +31,11 @@ const archive = z.enum(['tar']).optional();
 const conflicts = ['is_folder', 'no_folder', 'read_only', 'no_space', 'not_running', 'conflict'] as const;
 
 export const readFiles = endpoint('readFiles', `GET ${PATH}`, {
-  ...ofContainer('read'),
+  // Files hold what `read` does not show: secrets that the program wrote down, keys of its SSH server.
+  ...ofContainer('update'),
   summary: 'A file of the container, or with `archive=tar` a file or folder as a tar archive; takes `Range` of a file',
   query: z.object({ path: filePathSchema, archive }),
-  refuses: [...conflicts, 'limit_reached', 'body_too_large', 'bad_range'],
+  refuses: [...conflicts, 'forbidden', 'limit_reached', 'body_too_large', 'bad_range'],
   bytes: true,
 });
 

@@ -2,6 +2,9 @@
 import type { Readable } from 'node:stream';
 import { CodedError } from '../../lib/errors.ts';
 
+/** The platform's own folder in each container. On Docker it holds the values of the container's secrets. */
+export const PLATFORM_FOLDER = '/etc/troupe';
+
 export type FileErrorCode =
   | 'missing' // there is nothing at the path
   | 'is_folder' // a folder is in the place of a file
@@ -15,7 +18,10 @@ export class FileError extends CodedError<FileErrorCode> {}
 
 /** What is at a path. */
 export interface FileStat {
-  /** Where it really is: links were followed. */
+  /**
+   * Where it really is: links were followed. Those on the way are, at least where they lead into PLATFORM_FOLDER or
+   * above it.
+   */
   readonly path: string;
   readonly isFolder: boolean;
   /** Bytes of a file. */

@@ -371,6 +371,19 @@ describe('the compute interface', { skip: skipWithoutDocker(), timeout: 900_000 
       const granted = await call(method, path, body, await token({ [scope]: [action] }));
       assert.equal(granted.status, 200, `${method} ${path} ${JSON.stringify(granted.json)}`);
     }
+    // What is in files is more than what `read` shows.
+    const file = of(id, '/files?path=/etc/troupe/env');
+    const reader = await call(
+      'GET',
+      file,
+      undefined,
+      await token({ [one]: ['create', 'read', 'start', 'stop', 'delete'] }),
+    );
+    assert.deepEqual([reader.status, reader.json.error], [403, `forbidden: missing ${one} scope`]);
+    for (const by of [await token({ [one]: ['update'] }), ann]) {
+      const kept = await call('GET', file, undefined, by);
+      assert.deepEqual([kept.status, kept.json.code], [403, 'forbidden']);
+    }
     // Only the administrator's login, not a token of the administrator.
     const whole = await call(
       'GET',

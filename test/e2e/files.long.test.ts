@@ -125,17 +125,22 @@ describe('files of a real container', { skip: skipWithoutDocker(), timeout: 900_
     await refused(await put(whole.subarray(0, 50_000)), 400, 'invalid_request');
   });
 
-  test('a token needs read to read and update to change, and changes are in the audit trail', async () => {
+  test('a token needs update to read and to change, and changes are in the audit trail', async () => {
     const { urls } = platform.ready;
     const [, claims = ''] = token.split('.');
     const { user_id } = z
       .object({ user_id: z.string() })
       .parse(JSON.parse(Buffer.from(claims, 'base64url').toString()));
-    const scopes = { [`compute.${user_id}.containers.${box.id}`]: ['read'] };
-    const body = { name: 'reader', scopes, expires_in: '30d' };
-    const by = z.string().parse((await request('POST', `${urls.auth}/api/tokens`, { token, body })).json.token);
+    const tokenOf = async (name: string, actions: readonly string[]) => {
+      const scopes = { [`compute.${user_id}.containers.${box.id}`]: actions };
+      const body = { name, scopes, expires_in: '30d' };
+      return z.string().parse((await request('POST', `${urls.auth}/api/tokens`, { token, body })).json.token);
+    };
+    const by = await tokenOf('reader', ['read', 'create', 'delete', 'start', 'stop']);
     assert.equal((await files('PUT', '/root/seen', { body: 'x' })).status, 200);
-    assert.equal((await files('GET', '/root/seen', { by })).status, 200);
+    assert.equal((await files('GET', '/root/seen', { by: await tokenOf('writer', ['update']) })).status, 200);
+    for (const more of ['', '&archive=tar'])
+      await refused(await files('GET', '/root/seen', { by, more }), 403, 'missing_scope');
     await refused(await files('PUT', '/root/seen', { body: 'y', by }), 403, 'missing_scope');
     await refused(await files('DELETE', '/root/seen', { by }), 403, 'missing_scope');
     assert.equal((await files('DELETE', '/root/seen')).status, 200);
@@ -143,6 +148,45 @@ describe('files of a real container', { skip: skipWithoutDocker(), timeout: 900_
     const entries = stdout.split('\n').filter((line) => line.includes('"/root/seen"'));
     const actions = entries.map((line) => /container\.\w+_files/.exec(line)?.[0]);
     assert.deepEqual(actions, ['container.write_files', 'container.remove_files']);
+  });
+
+  test('nobody reads what the platform keeps in a container, whichever way leads to it', async (t) => {
+    const url = `${platform.ready.urls.compute}/compute/containers/${box.id}`;
+    const changed = await request('PATCH', url, { token, body: { secrets: { TOP: 'hunter2-value' } } });
+    assert.ok(changed.status < 300, JSON.stringify(changed.json));
+    const secret = async () => (await ran(t, 'echo $TOP').catch(() => '')) === 'hunter2-value\n';
+    await until(secret, { what: 'the container has its secret', timeoutMs: 60_000 });
+    await ran(
+      t,
+      'ln -s /etc/troupe/env /root/env; ln -s /etc/troupe /root/keys; ln -s /etc /root/etc; ln -s / /root/all; ' +
+        'ln -s keys /root/chain',
+    );
+    const ways = [
+      ...['/etc/troupe/env', '/etc/troupe/authorized_keys', '/root/env', '/root/keys/env', '/root/etc/troupe/env'],
+      ...['/root/all/etc/troupe/env', '/root/chain/env', '/root/all/root/keys/env'],
+    ];
+    for (const path of ways) {
+      await refused(await files('GET', path), 403, 'forbidden');
+      await refused(await files('GET', path, { headers: { range: 'bytes=0-0' } }), 403, 'forbidden');
+      await refused(await files('PUT', path, { body: 'x' }), 409, 'read_only');
+    }
+    for (const path of [
+      ...ways,
+      '/etc/troupe',
+      '/root/keys',
+      '/root/etc/troupe',
+      '/root/all/etc/troupe',
+      '/root/chain',
+    ])
+      await refused(await files('GET', path, { more: '&archive=tar' }), 403, 'forbidden');
+    for (const path of ['/', '/etc', '/root/etc', '/root/all', '/root/all/etc']) {
+      const bytes = await bytesOf(path, { more: '&archive=tar' });
+      assert.equal(bytes.includes('hunter2-value'), false, path);
+      // As a header has it: the settings of sshd name the file, too.
+      assert.equal(bytes.includes('etc/troupe/authorized_keys\0\0'), false, path);
+      assert.ok(bytes.includes('passwd'), path);
+    }
+    assert.match((await bytesOf('/root/etc/passwd')).toString(), /^root:/);
   });
 
   test('files of a stopped container are read and written, and there when it starts', async (t) => {

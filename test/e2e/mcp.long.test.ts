@@ -177,6 +177,18 @@ describe('the MCP server', { skip: skipWithoutDocker(), timeout: 900_000 }, () =
     assert.ok(tools.every(({ outputSchema, title, description }) => outputSchema && title && description));
   });
 
+  test('a token that may only read a container reads none of its files', async (t) => {
+    const { container } = containerOf.parse(await done(client, 'get_container', { container: 'box' }));
+    const reader = await overStdio(await platform.tokenOf(container.id, ['read']));
+    t.after(() => reader.close());
+    assert.equal(
+      (await refused(reader, 'read_file', { container: container.id, path: '/etc/passwd' })).code,
+      'missing_scope',
+    );
+    const kept = await refused(client, 'read_file', { container: container.id, path: '/etc/troupe/authorized_keys' });
+    assert.equal(kept.code, 'forbidden');
+  });
+
   test('a token of one container opens that one and nothing else', async (t) => {
     const { container } = containerOf.parse(await done(client, 'get_container', { container: 'box' }));
     const own = container.id;

@@ -147,6 +147,26 @@ describe('hardening of containers on Docker', { skip: dockerSkip() }, () => {
     assert.doesNotMatch(await inside('cat /proc/net/if_inet6'), /eth0/);
   });
 
+  it('says of what is the platform’s that it is, whichever links lead there', async () => {
+    await inside(
+      'ln -s /etc/troupe/authorized_keys /root/one; ln -s /etc/troupe /root/keys; ln -s /etc /root/etc; ln -s / /root/all; ' +
+        'ln -s keys /root/chain; mkdir -p /root/etc2/troupe; echo x >/root/etc2/troupe/env',
+    );
+    const ways = [
+      ...['/root/one', '/root/keys/authorized_keys', '/root/etc/troupe/authorized_keys', '/root/chain/authorized_keys'],
+      ...['/root/all/etc/troupe/authorized_keys', '/root/all/root/keys/authorized_keys'],
+    ];
+    const leads: [string, string][] = [
+      ...ways.map((way): [string, string] => [way, '/etc/troupe/authorized_keys']),
+      ...['/root/keys', '/root/chain', '/root/etc/troupe'].map((way): [string, string] => [way, '/etc/troupe']),
+      ['/root/all/etc', '/etc'],
+      ['/root/all', '/'],
+      ['/', '/'],
+      ['/root/etc2/troupe/env', '/root/etc2/troupe/env'],
+    ];
+    for (const [way, to] of leads) assert.equal((await under.engine.fileAccess.stat('hard', way))?.path, to, way);
+  });
+
   it('lets the keys be replaced all the same, and leaves no helper behind', async () => {
     await under.engine.stop('hard', 1);
     await under.engine.start('hard', ['ssh-ed25519 BBBB two']);

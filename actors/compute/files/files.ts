@@ -6,11 +6,18 @@ import { DEFAULT_FILES_MAX_MB, readFiles, removeFiles, writeFiles } from '../../
 import type { CallOf, TransferReply, Upload } from '../../../proto/endpoint.ts';
 import { type ErrorCode, Refusal } from '../../../proto/errors.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
-import { type ContainerFiles, FileError, type FileErrorCode, type FileStat } from '../../../proto/ports/files.ts';
+import {
+  type ContainerFiles,
+  FileError,
+  type FileErrorCode,
+  type FileStat,
+  PLATFORM_FOLDER,
+} from '../../../proto/ports/files.ts';
 import { transferHandler } from '../../service/start-service.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { Transfers } from '../transfers.ts';
 import { atMost, checkedTar, contentOf, tooLarge } from './archives.ts';
+import { withoutTree } from './left-out.ts';
 import { readRange } from './range-rules.ts';
 
 const MB = 1024 * 1024;
@@ -63,7 +70,7 @@ export function fileTransfers(deps: Pick<ComputeDeps, 'engine' | 'filesMaxMb'>, 
       await callContainer(removeFiles, call);
       return transfers.during(caller, () =>
         orRefused(async () => {
-          await found(files, call.params.id, path);
+          mustBeChangeable(path, await found(files, call.params.id, path));
           await files.remove(call.params.id, path, signal);
           return OK;
         }),
@@ -79,9 +86,12 @@ async function read(
   upload: Upload,
 ): Promise<TransferReply> {
   const { signal } = upload;
+  if (isPlatforms(path)) throw keptFromAll(path);
   const stat = await found(files, id, path);
+  if (isPlatforms(stat.path)) throw keptFromAll(path);
   if (archive === 'tar') {
-    const bytes = atMost(await files.read(id, stat.path, signal), limit);
+    const source = await files.read(id, stat.path, signal);
+    const bytes = atMost(holdsPlatforms(stat.path) ? withoutTree(source, PLATFORM_FOLDER) : source, limit);
     return { status: 200, headers: [...HEADERS, ['content-type', 'application/x-tar']], bytes };
   }
   if (stat.isFolder) throw new Refusal('is_folder', { message: `${path} is a folder: ask for it with "archive=tar".` });
@@ -110,6 +120,7 @@ async function writeFile(
   upload: Upload,
 ): Promise<TransferReply> {
   const stat = await files.stat(id, path);
+  mustBeChangeable(path, stat);
   if (stat?.isFolder || path === '/') throw new Refusal('is_folder', { message: `${path} is a folder.` });
   const target = (stat?.path ?? path).slice(1);
   const body = upload.stream();
@@ -139,6 +150,7 @@ async function writeArchive(
 ): Promise<TransferReply> {
   const { signal } = upload;
   const stat = await files.stat(id, path);
+  mustBeChangeable(path, stat);
   if (stat !== undefined && !stat.isFolder) throw new Refusal('no_folder', { message: `${path} is not a folder.` });
   if (stat === undefined) {
     const folder = tar(
@@ -157,6 +169,26 @@ async function writeArchive(
     throw cause instanceof Refusal ? cause : error;
   }
   return OK;
+}
+
+/** Whether a path is in the platform's own folder. */
+function isPlatforms(path: string): boolean {
+  return path === PLATFORM_FOLDER || path.startsWith(`${PLATFORM_FOLDER}/`);
+}
+
+/** Whether the platform's folder is somewhere below a path. */
+function holdsPlatforms(path: string): boolean {
+  return path === '/' || PLATFORM_FOLDER.startsWith(`${path}/`);
+}
+
+function keptFromAll(path: string): Refusal {
+  return new Refusal('forbidden', { message: `${path} is the platform's own: it is not read by this way.` });
+}
+
+/** Refuses `read_only` for what is the platform's own, whatever the engine would do. */
+function mustBeChangeable(path: string, stat: FileStat | undefined): void {
+  if (isPlatforms(path) || (stat !== undefined && isPlatforms(stat.path)))
+    throw new Refusal('read_only', { message: `Nothing can be changed at ${path}: it is the platform's.` });
 }
 
 /** What is at a path. Refuses `not_found`. */

@@ -94,10 +94,10 @@ export async function startMcpPlatform() {
     data,
     urls,
     token,
-    /** A token that may read and update one container. */
-    async tokenOf(container: string): Promise<string> {
-      const scopes = { [`compute.${userId}.containers.${container}`]: ['read', 'update'] };
-      const body = { name: `of-${container}`, scopes, expires_in: '30d' };
+    /** A token that may read and update one container, or what `actions` name. */
+    async tokenOf(container: string, actions: readonly string[] = ['read', 'update']): Promise<string> {
+      const scopes = { [`compute.${userId}.containers.${container}`]: actions };
+      const body = { name: `of-${container}-${actions.length}`, scopes, expires_in: '30d' };
       const { status, json } = await request('POST', `${urls.auth}/api/tokens`, { token, body });
       assert.ok(status < 300, JSON.stringify(json));
       return z.string().parse(json.token);

@@ -1,5 +1,6 @@
 /** Files of containers by Docker's archive calls, which reach those of stopped containers as well. */
 import type { IncomingHttpHeaders } from 'node:http';
+import { posix } from 'node:path';
 import { PassThrough, pipeline, type Readable } from 'node:stream';
 import { z } from 'zod';
 import { jsonOf } from '../../../lib/input.ts';
@@ -9,6 +10,7 @@ import { type ContainerFiles, FileError, type FileStat } from '../../../proto/po
 import { fileError, type RunCommand, removeByCommand } from '../common/files.ts';
 import { type DockerClient, isReply } from './api/client.ts';
 import type { Containers } from './containers.ts';
+import { KEYS_FOLDER } from './naming.ts';
 
 /** Most time for a transfer. */
 const TRANSFER_MS = 3_600_000;
@@ -26,7 +28,7 @@ export function dockerFiles(client: DockerClient, containers: Containers, run: R
     if (view === undefined) throw new EngineError('not_found', `There is no container ${id}.`);
     return view.Id;
   };
-  const look = async (dockerId: string, path: string): Promise<FileStat | undefined> => {
+  const headOf = async (dockerId: string, path: string): Promise<z.output<typeof pathStat> | undefined> => {
     const asking = client.stream('HEAD', `/containers/${dockerId}/archive`, { query: { path } });
     const answer = await asking.catch(async (error: unknown) => {
       if (isReply(error, 404)) return undefined;
@@ -37,10 +39,31 @@ export function dockerFiles(client: DockerClient, containers: Containers, run: R
     });
     if (answer === undefined) return undefined;
     answer.destroy();
-    const stat = statOf(answer.headers);
-    if ((stat.mode & GO_LINK) !== 0 && stat.linkTarget !== path) return look(dockerId, stat.linkTarget);
+    return statOf(answer.headers);
+  };
+  /** Whether a path leads to `wanted`. Docker tells where the link at a path ends, and of no others on the way. */
+  const leadsTo = async (dockerId: string, path: string, wanted: string): Promise<boolean> => {
+    if (path === '/') return wanted === '/';
+    const stat = await headOf(dockerId, path);
+    if (stat !== undefined && isLink(stat)) return stat.linkTarget === wanted;
+    const isNamed = wanted !== '/' && posix.basename(path) === posix.basename(wanted);
+    return isNamed && leadsTo(dockerId, posix.dirname(path), posix.dirname(wanted));
+  };
+  /** Where what is no link really is, if that is in the platform's folder, which has no folders, or above it. */
+  const realPath = async (dockerId: string, path: string): Promise<string> => {
+    const [folder, name] = [posix.dirname(path), posix.basename(path)];
+    if (path === '/') return path;
+    if (await leadsTo(dockerId, folder, KEYS_FOLDER)) return posix.join(KEYS_FOLDER, name);
+    for (const wanted of [KEYS_FOLDER, posix.dirname(KEYS_FOLDER)])
+      if (name === posix.basename(wanted) && (await leadsTo(dockerId, folder, posix.dirname(wanted)))) return wanted;
+    return path;
+  };
+  const look = async (dockerId: string, path: string): Promise<FileStat | undefined> => {
+    const stat = await headOf(dockerId, path);
+    if (stat === undefined) return undefined;
+    if (isLink(stat) && stat.linkTarget !== path) return look(dockerId, stat.linkTarget);
     return {
-      path,
+      path: await realPath(dockerId, path),
       isFolder: stat.mode >= GO_FOLDER,
       size: stat.size,
       mode: stat.mode & PERMISSIONS,
@@ -84,6 +107,8 @@ function behindRemark(archive: Readable): Readable {
   pipeline(archive, body, () => undefined);
   return body;
 }
+
+const isLink = ({ mode }: z.output<typeof pathStat>): boolean => (mode & GO_LINK) !== 0;
 
 function statOf(headers: IncomingHttpHeaders): z.output<typeof pathStat> {
   const text = headers['x-docker-container-path-stat'];

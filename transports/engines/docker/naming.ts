@@ -1,8 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { EngineError } from '../../../proto/ports/engine.ts';
+import { PLATFORM_FOLDER } from '../../../proto/ports/files.ts';
 
 /** A volume is mounted there in every container, for reading only. It holds the platform's keys (keys.ts). */
-export const KEYS_FOLDER = '/etc/troupe';
+export const KEYS_FOLDER = PLATFORM_FOLDER;
 
 /** No health checks, whatever the image asks for: they run outside the container's share of the processors. */
 export const noHealthcheck = { Test: ['NONE'] } as const;
