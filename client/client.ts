@@ -8,7 +8,7 @@ import { followMachines, followMetrics } from './follow/metrics.ts';
 import { followNotifications } from './follow/notifications.ts';
 import { followTerminal } from './follow/terminal.ts';
 import { ENDPOINTS, KEYED } from './generated/endpoints.ts';
-import { fill } from './path.ts';
+import { addressAt, fill } from './path.ts';
 import { retryPause } from './pause.ts';
 import { Reconnecting, type StreamRules } from './socket.ts';
 import type { ClientTransport, TransportAnswer } from './transport.ts';
@@ -123,7 +123,7 @@ export class TroupeClient implements ClientCore {
 
   /**
    * Sends any request to a path of the platform; only a GET is tried again, but for the limit on changes. Rejects with
-   * TroupeError, also for an answer that is no success.
+   * TroupeError, also for an answer that is no success, and with `elsewhere` for a path that leads to another origin.
    */
   request(method: string, path: string, body?: unknown, options: RequestControl = {}): Promise<RawAnswer> {
     return this.#json(method, path, body, options, method === 'GET');
@@ -198,7 +198,7 @@ export class TroupeClient implements ClientCore {
   stream(rules: StreamRules): Reconnecting {
     const { transport, url } = this.#options;
     const stream = new Reconnecting(rules, (path, listener) => {
-      const address = new URL(path, url);
+      const address = addressAt(url, path);
       address.protocol = address.protocol.replace('http', 'ws');
       const headers = this.#headers();
       if (!transport.socketHeaders && headers.authorization !== undefined)
@@ -239,8 +239,9 @@ export class TroupeClient implements ClientCore {
     }, ms);
     try {
       limit.signal.throwIfAborted();
+      const { href } = addressAt(url, path);
       const headers = { ...sent.headers, ...this.#headers() };
-      const request = { method, url: new URL(path, url).href, headers, body: sent.body, signal: limit.signal };
+      const request = { method, url: href, headers, body: sent.body, signal: limit.signal };
       return accepted(await transport.send(request));
     } finally {
       clearTimeout(timer);

@@ -10,6 +10,8 @@ export type LocalErrorCode =
   | 'timeout'
   /** By the caller's signal. */
   | 'cancelled'
+  /** The path leads to another server than the client's own: nothing was sent. */
+  | 'elsewhere'
   /** The answer is not what the endpoint promises. */
   | 'unreadable';
 

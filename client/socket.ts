@@ -154,7 +154,7 @@ export class Reconnecting implements Following {
     const ifCurrent = (run: () => void) => {
       if (isCurrent && !this.#isOver) run();
     };
-    this.#socket = this.#connect(this.#rules.path(), {
+    const listener: SocketListener = {
       opened: () => ifCurrent(() => this.#opened()),
       text: (data) => ifCurrent(() => this.#rules.text?.(data)),
       binary: (data) => ifCurrent(() => this.#rules.binary?.(data)),
@@ -163,7 +163,14 @@ export class Reconnecting implements Following {
           isCurrent = false;
           void this.#closed(code, reason, refusal);
         }),
-    });
+    };
+    try {
+      this.#socket = this.#connect(this.#rules.path(), listener);
+    } catch (error) {
+      // No pause mends an address.
+      if (!(error instanceof TroupeError)) throw error;
+      this.#end({ how: 'defect', code: 1006, reason: error.message, error });
+    }
   }
 
   #opened(): void {

@@ -62,6 +62,7 @@ const BY_CODE: Readonly<Record<string, FailureCode>> = {
   unreachable: 'unreachable',
   timeout: 'unreachable',
   cancelled: 'interrupted',
+  elsewhere: 'usage',
   untrusted: 'failed',
 };
 const BY_STATUS: Readonly<Record<number, FailureCode>> = {

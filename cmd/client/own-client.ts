@@ -1,6 +1,7 @@
 /** Clients of the platforms that profiles of this machine name. */
 import { type ClientOptions, TroupeClient } from '../../client/index.ts';
 import { type ByteAnswer, type ByteRequest, nodeTransport } from '../../client/node/index.ts';
+import { addressAt } from '../../client/path.ts';
 import { version } from '../config/program.ts';
 import { limitNotice } from './limit-notice.ts';
 import { Output } from './output.ts';
@@ -35,7 +36,7 @@ export function openFiles(options: ClientCommandOptions) {
     { headers, ...rest }: Pick<ByteRequest, 'body' | 'length' | 'headers'>,
   ): Promise<ByteAnswer> => {
     const all = { authorization: `Bearer ${token}`, ...headers };
-    return transport.stream({ method, url: new URL(path, url).href, headers: all, ...rest });
+    return transport.stream({ method, url: addressAt(url, path).href, headers: all, ...rest });
   };
   const out = new Output(options);
   return { client: clientOf(profile, limitNotice(out)), profile, out, files };

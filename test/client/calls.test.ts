@@ -237,3 +237,39 @@ test('a log is read as lines, also of a container that does not run', async (t) 
     ],
   );
 });
+
+test('the token goes to the origin of the client alone, whatever a path or an answer says', async (t) => {
+  const other = await server(t, json(200, {}), json(200, {}));
+  const { host } = new URL(other.url);
+  const { client, seen, url } = await server(
+    t,
+    json(307, {}, { location: `${other.url}/led` }),
+    json(302, {}, { location: `//${host}/led` }),
+    json(200, {}),
+  );
+  const own = new URL(url).host;
+  const paths = [`//${host}/x`, `/\\${host}/x`, `\\\\${host}/x`, `/\t/${host}/x`, `${other.url}/x`, `https://${own}/x`];
+  for (const path of [...paths, `//me:word@${own}/x`, `ws://${own}/x`, 'data:,x', 'http://']) {
+    assert.equal((await failure(client.request('GET', path))).code, 'elsewhere', path);
+    assert.equal((await failure(client.request('POST', path, { a: 1 }))).code, 'elsewhere', path);
+    assert.equal((await failure(client.transfer('PUT', path, { body: new Uint8Array(1) }))).code, 'elsewhere', path);
+  }
+  assert.equal(seen.length, 0);
+  assert.equal((await failure(client.request('POST', '/led', {}))).status, 307);
+  assert.equal((await failure(client.request('GET', '/led'))).status, 302);
+  assert.equal((await client.request('GET', `${url}/whole`)).status, 200);
+  assert.deepEqual([seen.length, other.seen.length], [3, 0]);
+});
+
+test('a stream whose path leads to another origin is not opened', async (t) => {
+  const other = await server(t, json(200, {}));
+  const asked: string[] = [];
+  const transport = { ...nodeTransport(), connect: () => assert.fail('it was opened') };
+  const client = new TroupeClient({ url: 'http://127.0.0.1:1', token: 'secret', transport });
+  const stream = client.stream({
+    path: () => `//${new URL(other.url).host}/x`,
+    onState: ({ state }) => asked.push(state),
+  });
+  const { how, error } = await stream.done;
+  assert.deepEqual([how, error?.code, asked], ['defect', 'elsewhere', ['connecting', 'closed']]);
+});
