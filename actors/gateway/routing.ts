@@ -26,6 +26,7 @@ import {
 import { consoleReply } from './console.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
 import { devicePage } from './device-page.ts';
+import { guardAt } from './guards/mapped-guard.ts';
 import { CLOSED } from './guards/replies.ts';
 import { landingPage } from './landing.ts';
 import { isBrowserAtHome } from './own-machine.ts';
@@ -151,7 +152,7 @@ export class Routing {
     const mapped = this.#mappedHost(host, port);
     if (mapped !== undefined) {
       if (!isEncrypted) return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
-      return this.#guarded(mapped.containerId, mapped.targetPort, admitted, () =>
+      return this.#guarded(guardAt(this.#snapshot, mapped), admitted, () =>
         this.#forwardTo(mapped.containerId, this.#insideOf(mapped), target, mapped.cache),
       );
     }
@@ -255,14 +256,13 @@ export class Routing {
       if (external === 80 && !isOpen && this.#endsTls(id, 443))
         return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
     }
-    return this.#guarded(id, external, admitted, () =>
+    return this.#guarded(this.#snapshot?.containers.get(id)?.guards?.get(external), admitted, () =>
       this.#forwardTo(id, this.#addressOf(id, external), target, this.#cacheOf(id, external)),
     );
   }
 
-  /** Where a request goes that comes by an external port of a container: nowhere before its rule has let it in. */
-  #guarded(id: string, port: number, admitted: number | undefined, onward: () => ProxyDecision): RoutedDecision {
-    const guard = this.#snapshot?.containers.get(id)?.guards?.get(port);
+  /** Where a request goes whose way has this guard: nowhere before its rule has let it in. */
+  #guarded(guard: PortGuard | undefined, admitted: number | undefined, onward: () => ProxyDecision): RoutedDecision {
     if (guard === undefined) return onward();
     if (guard.rule !== admitted) return { reply: CLOSED, guard };
     const decision = onward();
@@ -278,7 +278,7 @@ export class Routing {
     const mapped = id === undefined ? this.#mappedHost(host, port) : undefined;
     if ((id ?? mapped?.containerId) !== containerId) return false;
     const container = this.#snapshot?.containers.get(containerId);
-    if (mapped !== undefined) return container?.guards?.get(mapped.targetPort)?.rule === rule;
+    if (mapped !== undefined) return guardAt(this.#snapshot, mapped)?.rule === rule;
     if (id === undefined) return false;
     const asked = this.#external(port);
     const external = isEncrypted && asked === 80 && this.#endsTls(id, 443) ? 443 : asked;

@@ -108,21 +108,25 @@ async function followHttps(tx: Tx, containerId: string): Promise<void> {
 const namesRow = z.object({ hostnames: z.array(z.string()), now: z.number() });
 
 /**
- * The rule of an external port, the hostnames of the owner that lead through it, and the time of the database (Unix
- * ms), by which gateways go. Undefined when there is no rule.
+ * The rule of an external port, the hostnames of the owner at which it asks visitors, and the time of the database
+ * (Unix ms), by which gateways go. Those are the hostnames of this port, and of the port inside unless a rule has that
+ * as its own. Undefined when there is no rule.
  */
 export async function ruleForEntry(
   db: Queries,
   containerId: string,
   port: number,
 ): Promise<(z.output<typeof namesRow> & { readonly rule: IngressRow }) | undefined> {
-  const rule = (await listRules(db, containerId)).find((one) => one.port === port);
+  const rules = await listRules(db, containerId);
+  const rule = rules.find((one) => one.port === port);
   if (rule === undefined) return undefined;
+  const isOfOther = rules.some((one) => one.port === rule.targetPort);
   const found = await db.one(
     namesRow,
-    `select array(select hostname from verified_hostnames where container_id = $1 and target_port = $2) as hostnames,
-       extract(epoch from clock_timestamp())::float8 * 1000 as now`,
-    [containerId, port],
+    `select array(
+         select hostname from verified_hostnames where container_id = $1 and target_port in ($2, $3)
+       ) as hostnames, extract(epoch from clock_timestamp())::float8 * 1000 as now`,
+    [containerId, port, isOfOther ? port : rule.targetPort],
   );
   return found && { rule, ...found };
 }

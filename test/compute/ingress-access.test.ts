@@ -132,6 +132,7 @@ test('an entry is for the owner, at the container’s hostname and those of the 
   await map('b', 'pending.example.org', id, 443, false);
   await map('c', 'elsewhere.example.org', 'zzzzzzzzzzzz', 443);
   await map('d', 'plain.example.org', id, 80);
+  await map('e', 'inside.example.org', id, 8080);
   const proofs = new AccessProofs(SECRET);
   const guard: PortGuard = { containerId: id, port: 443, rule: rule.id, hash: null };
   const read = (url: string, host: string) => {
@@ -142,7 +143,7 @@ test('an entry is for the owner, at the container’s hostname and those of the 
   const { url, expires_at } = await enter(compute, id, {});
   assert.equal(read(url, own), '/');
   assert.ok(Date.parse(expires_at) - Date.now() <= 61_000);
-  for (const host of [own, 'www.example.org', 'WWW.example.org'])
+  for (const host of [own, 'www.example.org', 'WWW.example.org', 'inside.example.org'])
     assert.equal(read((await enter(compute, id, { host, path: '/a?b' })).url, host.toLowerCase()), '/a?b', host);
   for (const host of [
     'pending.example.org',
@@ -159,6 +160,9 @@ test('an entry is for the owner, at the container’s hostname and those of the 
     const work = async () => enter(compute, id, { path });
     await refused('invalid_request', work());
   }
+  // The port inside is one of another rule from here on, which asks at that hostname, or not.
+  await add(compute, id, { port: 8080, target_port: 9000, access: 'public' });
+  await refused('invalid_request', enter(compute, id, { host: 'inside.example.org' }));
   await refused('not_found', enter(compute, id, {}, bob));
   await refused('not_found', enter(compute, id, {}, ann, '8000'));
   await compute.call(deleteIngress, ann, { params: { id, port: '443' } });

@@ -262,3 +262,23 @@ test('behind a trusted proxy that ended TLS it asks as well, and whatever others
     assert.match(await ask(host, line), /^HTTP\/1\.1 200 .*the page$/s, host);
   }
 });
+
+test('a hostname that leads to the port inside of a rule is asked by that rule', async (t) => {
+  const origin = await httpOrigin(t, (_, response) => response.end('the page'));
+  const { visit, guard, remove, map } = await openGuarded(t, origin);
+  await guard(OWN, { password: PASSWORD });
+  map(OWN, origin);
+  const named = { host: OWN_NAME };
+  const asked = await answers(visit, named, 401);
+  assert.equal(asked.headers['www-authenticate'], `Basic realm="${OWN_NAME}", charset="UTF-8"`);
+  const opened = await visit({ ...named, headers: basic(PASSWORD) });
+  assert.equal(opened.text, 'the page');
+  const cookie = cookieIn(opened);
+  assert.equal((await visit({ ...named, headers: { cookie } })).text, 'the page');
+  // The strictest of several asks.
+  await guard(OWN, { port: 8444 });
+  await answers(visit, { ...named, headers: { cookie } }, 401);
+  assert.match((await visit(named)).text, /^This address is for its owner alone/);
+  for (const port of [443, 8444]) await remove(OWN, port);
+  assert.equal((await answers(visit, named, 200)).text, 'the page');
+});

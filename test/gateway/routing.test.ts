@@ -42,6 +42,49 @@ function open(
 }
 
 describe('a request', () => {
+  test('to a mapped host is asked by the rule of its port, or the strictest that leads to the same port inside', () => {
+    const guard = (port: number, rule: number, hash: string | null) => ({ containerId: ID, port, rule, hash });
+    const routing = open();
+    const table = new RouteTable([]);
+    const swap = (
+      ports: readonly (readonly [number, number])[],
+      guards: ReturnType<typeof guard>[],
+      targetPort: number,
+    ) =>
+      routing.swap({
+        routes: table,
+        containers: new Map([
+          [ID, { address: '172.18.0.2', ports: new Map(ports), guards: new Map(guards.map((one) => [one.port, one])) }],
+        ]),
+        mapped: new Map([['www.example.org', { containerId: ID, targetPort }]]),
+      });
+    const ruleAsked = (admitted?: number) => {
+      const decision = routing.decide(request('www.example.org', '/', encrypted), admitted);
+      if ('forward' in decision) return decision.forward.port;
+      return 'guard' in decision ? `rule ${decision.guard.rule}` : decision;
+    };
+    const entrance = { host: 'www.example.org', port: PORTS.https, isEncrypted: true, containerId: ID };
+    const [password, owner] = [guard(443, 1, 'a hash'), guard(8444, 2, null)];
+    swap([[443, 8080]], [password], 8080);
+    assert.deepEqual([ruleAsked(), ruleAsked(1), ruleAsked(2)], ['rule 1', 8080, 'rule 1']);
+    assert.equal(routing.admits({ ...entrance, rule: 1 }), true);
+    assert.equal(routing.admits({ ...entrance, rule: undefined }), false);
+    const both = [
+      [443, 8080],
+      [8444, 8080],
+    ] as const;
+    swap(both, [password, owner], 8080);
+    assert.equal(ruleAsked(1), 'rule 2');
+    swap(both, [password, owner], 443);
+    assert.equal(ruleAsked(2), 'rule 1');
+    // What leads elsewhere does not count, and the owner may open the port itself to everybody.
+    swap([[443, 8081]], [password], 8080);
+    assert.equal(ruleAsked(), 8080);
+    swap([...both, [8080, 8080]], [password, owner], 8080);
+    assert.equal(ruleAsked(), 8080);
+    assert.equal(routing.admits({ ...entrance, rule: undefined }), true);
+  });
+
   test('for a token at the host of the platform’s registry goes to the authentication service', () => {
     const common = { strip_prefix: false, priority: 0 };
     const registry = { ...common, host: 'registry.cloud.test', path_prefix: '/', target: '127.0.0.1:7006' };

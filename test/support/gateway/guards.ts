@@ -148,8 +148,8 @@ export async function openGuarded(
     guard: (id: string, rule: GuardedRule = {}) => guard(database, id, origin, rule),
     remove: (id: string, port?: number) => remove(database, id, port),
     /** OWN_NAME leads to this container from now on; undefined: nowhere. */
-    map: (containerId: string | undefined) => {
-      mapped = containerId === undefined ? [] : [{ hostname: OWN_NAME, containerId, targetPort: 443 }];
+    map: (containerId: string | undefined, targetPort = 443) => {
+      mapped = containerId === undefined ? [] : [{ hostname: OWN_NAME, containerId, targetPort }];
       for (const onChange of told) onChange(OWN_NAME);
     },
     stopAll: async () => {
