@@ -111,6 +111,11 @@ export class Routing {
     return this.#snapshot;
   }
 
+  /** Whether a host is the platform's own. */
+  isPlatformHost(host: string): boolean {
+    return this.#serviceHosts.has(host) || host === this.#registryHost;
+  }
+
   /** Decides about a request. `admitted`: the rule at which it was let in. */
   decide(request: ProxyRequest, admitted?: number): RoutedDecision {
     const decision = this.#route(request, admitted);
@@ -126,7 +131,7 @@ export class Routing {
    */
   #isOnOurTls({ host, port, isEncrypted }: ProxyRequest): boolean {
     if (!isEncrypted || port !== this.#options.ports.https) return false;
-    return this.#serviceHosts.has(host) || host === this.#registryHost;
+    return this.isPlatformHost(host);
   }
 
   #route(request: ProxyRequest, admitted: number | undefined): RoutedDecision {

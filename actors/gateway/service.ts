@@ -108,6 +108,10 @@ export class GatewayControl implements GatewayDecider {
     this.#isDraining = true;
   }
 
+  isPlatformHost(host: string): boolean {
+    return this.#running?.routing.isPlatformHost(host) === true;
+  }
+
   decide(request: ProxyRequest): ProxyDecision | Promise<ProxyDecision> {
     const running = this.#running;
     if (running === undefined) return STARTING;

@@ -14,7 +14,8 @@ import { privateDockerHost } from '../../transports/engines/docker/host/private-
 import { ListenError, planAdapter } from '../../transports/http/index.ts';
 import { handlesFail } from '../../transports/wire/trial.ts';
 import { CliError } from '../config/cli-error.ts';
-import { type Environment, portsWith, readEnvironment } from '../config/config.ts';
+import { DEFAULT_DOMAIN, type Environment, portsWith, readEnvironment } from '../config/config.ts';
+import { containersDomain, sharedCookieDomain } from '../config/containers-domain.ts';
 import { howToGetNode, nodeRelease } from '../config/node-release.ts';
 import { hint } from '../config/program.ts';
 import { readRunning } from '../config/running.ts';
@@ -43,6 +44,7 @@ export async function doctor(options: DoctorOptions): Promise<void> {
     registry(options.data, environment),
     ...(await doctorDatabase(options.data, environment)),
     await http(environment),
+    doctorContainersDomain(environment),
     await disk(options.data),
     ...(await doctorRunning(resolve(options.data), options.listen, options.portOffset)),
   ];
@@ -110,6 +112,20 @@ async function http(environment: Environment): Promise<Finding> {
     if (!(error instanceof ListenError)) throw error;
     return { name, ok: false, what: error.message, how: 'leave HTTP_ADAPTER at auto' };
   }
+}
+
+/** Whether pages of containers are apart from the platform's, for browsers. */
+export function doctorContainersDomain(
+  environment: Pick<Environment, 'PLATFORM_DOMAIN' | 'CONTAINERS_DOMAIN'>,
+): Finding {
+  const domain = environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
+  const containers = containersDomain(environment, domain);
+  const name = 'Domain of containers';
+  const shared = sharedCookieDomain(domain, containers);
+  if (shared === undefined) return { name, ok: true, optional: true, what: containers };
+  const what = `${containers}: their pages can set cookies for ${shared}, which ${domain} gets, too`;
+  const how = 'set CONTAINERS_DOMAIN to a domain of its own before others use the platform, such as example-apps.net';
+  return { name, ok: false, optional: true, what, how };
 }
 
 async function disk(dataDir: string): Promise<Finding> {

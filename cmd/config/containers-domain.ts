@@ -28,3 +28,15 @@ export function domainsOf(
   const domain = given ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
   return { domain, containers: containersDomain(environment, domain) };
 }
+
+/**
+ * The domain for which pages of containers can set cookies that the platform gets, too: that above both. Undefined
+ * where there is none, and where all is on this machine. A top-level domain is none: browsers take no cookies for it.
+ */
+export function sharedCookieDomain(domain: string, containers: string): string | undefined {
+  const [own, theirs] = [domain, containers].map((name) => name.toLowerCase().split('.').reverse());
+  if (own === undefined || theirs === undefined || own[0] === 'localhost') return undefined;
+  const at = own.findIndex((label, index) => theirs[index] !== label);
+  const shared = at === -1 ? own : own.slice(0, at);
+  return shared.length < 2 ? undefined : shared.reverse().join('.');
+}

@@ -60,6 +60,8 @@ export interface ClientConnections {
 export interface GatewayDecider {
   /** About one request. */
   decide(request: ProxyRequest): ProxyDecision | Promise<ProxyDecision>;
+  /** Whether a host is the platform's own: its domain, or that of a service or the registry. */
+  isPlatformHost?(host: string): boolean;
   /**
    * About a TLS connection on our `port`. `serverName` is undefined when the client named none. `isChallenge`: it
    * offers `acme-tls/1` and nothing else, as certificate authorities do (RFC 8737).

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
-import { doctorRunning } from '../../cmd/cli/doctor.ts';
+import { doctorContainersDomain, doctorRunning } from '../../cmd/cli/doctor.ts';
 import { announce } from '../../cmd/config/running.ts';
 import { tempDir } from '../support/temp.ts';
 
@@ -35,4 +35,17 @@ test('doctor says of a service that is not well what is wrong', async (t) => {
   );
   assert.equal(found[1]?.what, `runs at ${compute}, but is not well: ${problem}; database: away`);
   assert.equal(found[2]?.what, `runs at ${net}, but is not well: its health page answers 503`);
+});
+
+test('doctor says where pages of containers can set cookies that the platform gets, and what to do', () => {
+  const found = (PLATFORM_DOMAIN?: string, CONTAINERS_DOMAIN?: string) =>
+    doctorContainersDomain({ PLATFORM_DOMAIN, CONTAINERS_DOMAIN });
+  const usual = found('cloud.example.com');
+  assert.deepEqual([usual.ok, usual.optional], [false, true]);
+  assert.match(usual.what, /^compute\.cloud\.example\.com: .* cookies for cloud\.example\.com, which cloud/);
+  assert.match(usual.how ?? '', /^set CONTAINERS_DOMAIN to a domain of its own/);
+  assert.match(found('cloud.example.com', 'apps.example.com').what, /cookies for example\.com, which cloud/);
+  assert.match(found('Cloud.Example.com', 'apps.cloud.example.com').what, /cookies for cloud\.example\.com, /);
+  for (const one of [found('cloud.example.com', 'example-apps.net'), found('example.com', 'example-apps.com'), found()])
+    assert.deepEqual([one.ok, one.how], [true, undefined], one.what);
 });

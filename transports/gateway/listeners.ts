@@ -49,7 +49,7 @@ export interface GatewayListenerOptions {
   readonly ports: { readonly http: number; readonly https: number; readonly ssh: number };
   /** Serves SSH on its port, and on ports where the first bytes are SSH; undefined: there is no SSH. */
   readonly ssh: Pick<SshGateway, 'serve' | 'close'> | undefined;
-  readonly decider: Pick<GatewayDecider, 'decide' | 'decideName' | 'adopt' | 'clients'>;
+  readonly decider: Pick<GatewayDecider, 'decide' | 'isPlatformHost' | 'decideName' | 'adopt' | 'clients'>;
   readonly certificates: GatewayCertificates;
   /** Is asked before a request is forwarded; undefined: nothing is kept. */
   readonly cache?: CacheHook | undefined;

@@ -34,6 +34,8 @@ export async function openProxy(
     cache?: CacheHook;
     isTrusted?: IsTrusted;
     loop?: LoopGuard;
+    /** The host that is the platform's own. */
+    platformHost?: string;
     /** Ports of origins that are asked for several things at a time. */
     pipelined?: readonly number[];
   } = {},
@@ -50,6 +52,7 @@ export async function openProxy(
     isTrusted: options.isTrusted,
     loop: options.loop,
     decider: {
+      isPlatformHost: (host) => host === options.platformHost,
       decide:
         typeof route === 'function' ? route : ({ target }) => ({ forward: { host: '127.0.0.1', port: route }, target }),
     },

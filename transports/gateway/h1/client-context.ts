@@ -48,6 +48,8 @@ export interface ClientContext {
   readonly onSwitch: (client: Wire, origin: Wire, request: SwitchedRequest) => void;
   /** Told when the connection is over, or has been handed to `onSwitch`. */
   readonly onDone: (connection: Timed) => void;
+  /** Whether a host is the platform's own: cookies of others do not count there. */
+  readonly isPlatformHost: (host: string) => boolean;
   /** Our port. */
   readonly port: number;
   readonly isEncrypted: boolean;

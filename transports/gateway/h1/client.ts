@@ -26,7 +26,7 @@ export class ClientConnection extends ClientWire implements ExchangeClient, Wire
   readonly #serverName: string | undefined;
   /** Who sent the request under way. */
   #requester: Requester;
-  readonly #head = new RequestReader();
+  readonly #head = new RequestReader(this.context.isPlatformHost);
   #phase: Phase = 'idle';
   #request: RequestHead | undefined;
   #exchange: Exchange | Replay | undefined;

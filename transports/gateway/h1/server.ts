@@ -14,7 +14,7 @@ import type { LoopGuard } from './loop-detection.ts';
 import type { Upstreams } from './upstreams.ts';
 
 interface ProxyOptions {
-  readonly decider: Pick<GatewayDecider, 'decide'>;
+  readonly decider: Pick<GatewayDecider, 'decide' | 'isPlatformHost'>;
   /** Supervises the connections. */
   readonly clients?: ClientConnections | undefined;
   readonly upstreams: Upstreams;
@@ -84,6 +84,7 @@ export class HttpProxy {
       const { decider, upstreams, cache, timeouts, onAccess, onSwitch, isTrusted, loop } = this.#options;
       context = {
         decider,
+        isPlatformHost: (host) => decider.isPlatformHost?.(host) === true,
         upstreams,
         cache,
         onSwitch,
