@@ -4,6 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
 import { tar } from '../../lib/tar.ts';
 import type { PrivateNetwork, RunOnceOptions, Workload } from '../../proto/ports/engine.ts';
+import { unlessReply } from '../../transports/engines/docker/api/client.ts';
 import { rejectsWith, Suite, textOfLine } from '../support/engine/conformance-suite.ts';
 import { dockerSkip, dockerUnderTest } from '../support/engine/docker-under-test.ts';
 import { until } from '../support/until.ts';
@@ -29,8 +30,12 @@ describe('a command that runs once on Docker', { skip: dockerSkip() }, () => {
     return found.flatMap(({ Names }) => Names).filter((name) => name.endsWith('.once'));
   };
   const mounted = z.object({ Mounts: z.array(z.object({ Name: z.string().optional() })) });
-  const volumesOf = async (name: string) =>
-    (await under.client.json('GET', `/containers${name}/json`, mounted)).Mounts.flatMap(({ Name }) => Name ?? []);
+  /** Docker lists a container that it is making for a moment before it is found by its name. */
+  const volumesOf = async (name: string) => {
+    const found = () => unlessReply(under.client.json('GET', `/containers${name}/json`, mounted), 404);
+    await until(async () => (await found()) !== undefined, { what: `${name} is found` });
+    return ((await found())?.Mounts ?? []).flatMap(({ Name }) => Name ?? []);
+  };
   const run = (
     id: string,
     script: string,
@@ -98,6 +103,7 @@ describe('a command that runs once on Docker', { skip: dockerSkip() }, () => {
     // Where it ends before its time, its own reason is what fails here.
     await Promise.race([running, until(async () => (await onces()).length === 1, { what: 'it runs' })]);
     const [name = ''] = await onces();
+    await volumesOf(name);
     const described = (await under.client.call('GET', `/containers${name}/json`)).toString();
     assert.ok(!described.includes(SECRET));
     give.abort(new Error('enough'));
