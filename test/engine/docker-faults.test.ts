@@ -113,6 +113,27 @@ describe('a faulty Docker Engine', () => {
     await rejectsWith(client.call('GET', '/x'), 'unavailable');
   });
 
+  it('is asked anew after a change: a look that began before does not answer', async () => {
+    const held: (() => void)[] = [];
+    let isChanged = false;
+    await begin((request, response, path) => {
+      const reply = () => json(response, 404, { message: `no such thing: ${path}` });
+      if (request.method !== 'GET') isChanged = true;
+      if (path.startsWith('/containers/') && path.endsWith('/json') && !isChanged) held.push(reply);
+      else if (['/containers/json', '/networks', '/images/json'].includes(path)) json(response, 200, []);
+      else if (path === '/volumes') json(response, 200, { Volumes: [] });
+      else reply();
+    });
+    const before = [engine.inspect('a'), engine.inspect('a')];
+    await eventually(() => assert.equal(held.length, 1, 'questions at a time share an answer'));
+    isChanged = true;
+    await engine.remove('b');
+    assert.equal(await engine.inspect('a'), undefined);
+    assert.equal(held.length, 1);
+    for (const reply of held) reply();
+    assert.deepEqual(await Promise.all(before), [undefined, undefined]);
+  });
+
   it('that closed a kept connection is asked again on a new one', async () => {
     let calls = 0;
     await begin((_request, response) => {

@@ -62,7 +62,8 @@ export class Containers {
   readonly #starter: ContainerStarter;
   readonly #successors: Successors;
   readonly #once: Once;
-  readonly #looking = new Map<string, Promise<DockerContainerView | undefined>>();
+  /** Looks under way, with what was changed before they began. */
+  readonly #looking = new Map<string, { changes: number; view: Promise<DockerContainerView | undefined> }>();
   readonly #creating = new Set<string>();
   readonly #starting = new Set<string>();
   readonly #carrying = new Map<string, Promise<void>>();
@@ -350,13 +351,19 @@ export class Containers {
     return view;
   }
 
-  /** Docker's description, by name or, once renamed, by its volume of keys. Questions at a time share an answer. */
+  /**
+   * Docker's description, by name or, once renamed, by its volume of keys. Questions at a time share an answer, unless
+   * something was changed in between.
+   */
   find(id: string): Promise<DockerContainerView | undefined> {
+    const { changes } = this.#client;
     const running = this.#looking.get(id);
-    if (running !== undefined) return running;
-    const looking = this.#look(id).finally(() => this.#looking.delete(id));
-    this.#looking.set(id, looking);
-    return looking;
+    if (running?.changes === changes) return running.view;
+    const view = this.#look(id).finally(() => {
+      if (this.#looking.get(id)?.view === view) this.#looking.delete(id);
+    });
+    this.#looking.set(id, { changes, view });
+    return view;
   }
 
   async #look(id: string): Promise<DockerContainerView | undefined> {

@@ -50,11 +50,17 @@ export class DockerClient {
   readonly host: string;
   readonly #way: DockerWay;
   #version: Promise<string> | undefined;
+  #changes = 0;
 
   /** `host` as `dockerAddress` makes it. Connects on the first call. Throws EngineError `refused` for others. */
   constructor(host: string) {
     this.host = host;
     this.#way = new DockerWay(host);
+  }
+
+  /** How many calls are over that may have changed something: what was asked before the last one may be otherwise now. */
+  get changes(): number {
+    return this.#changes;
   }
 
   /** Resolves with the API version the engine answers with; rejects `unavailable` when it does not. */
@@ -82,6 +88,14 @@ export class DockerClient {
 
   /** A call whose answer is read whole and handed over as bytes (304 included). */
   async call(method: string, path: string, options: CallOptions = {}): Promise<Buffer> {
+    try {
+      return await this.#answered(method, path, options);
+    } finally {
+      if (method !== 'GET' && method !== 'HEAD') this.#changes += 1;
+    }
+  }
+
+  async #answered(method: string, path: string, options: CallOptions): Promise<Buffer> {
     const { timeoutMs = 30_000, maxBytes = 16 * 1024 * 1024 } = options;
     const body =
       options.archive ?? (options.body === undefined ? undefined : Buffer.from(JSON.stringify(options.body), 'utf8'));
