@@ -35,6 +35,7 @@ import type { ContainerNetworks } from './network.ts';
 import { Once } from './once.ts';
 import { PrivateNetworks } from './private-networks.ts';
 import { removeContainer, removeVolumes } from './removal.ts';
+import { SharedLooks } from './shared-looks.ts';
 import { Successors } from './successors.ts';
 import { type ImageCommand, isWrapped } from './workload.ts';
 
@@ -62,8 +63,7 @@ export class Containers {
   readonly #starter: ContainerStarter;
   readonly #successors: Successors;
   readonly #once: Once;
-  /** Looks under way, with what was changed before they began. */
-  readonly #looking = new Map<string, { changes: number; view: Promise<DockerContainerView | undefined> }>();
+  readonly #looks: SharedLooks<DockerContainerView | undefined>;
   readonly #creating = new Set<string>();
   readonly #starting = new Set<string>();
   readonly #carrying = new Map<string, Promise<void>>();
@@ -74,6 +74,7 @@ export class Containers {
 
   constructor(options: DockerContainersOptions) {
     this.#client = options.client;
+    this.#looks = new SharedLooks(options.client);
     this.#naming = options.naming;
     this.#networks = options.networks;
     this.#privates = new PrivateNetworks(options.client, options.naming, options.networks);
@@ -351,19 +352,9 @@ export class Containers {
     return view;
   }
 
-  /**
-   * Docker's description, by name or, once renamed, by its volume of keys. Questions at a time share an answer, unless
-   * something was changed in between.
-   */
+  /** Docker's description, by name or, once renamed, by its volume of keys. */
   find(id: string): Promise<DockerContainerView | undefined> {
-    const { changes } = this.#client;
-    const running = this.#looking.get(id);
-    if (running?.changes === changes) return running.view;
-    const view = this.#look(id).finally(() => {
-      if (this.#looking.get(id)?.view === view) this.#looking.delete(id);
-    });
-    this.#looking.set(id, { changes, view });
-    return view;
+    return this.#looks.share(id, () => this.#look(id));
   }
 
   async #look(id: string): Promise<DockerContainerView | undefined> {

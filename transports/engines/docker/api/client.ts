@@ -58,7 +58,7 @@ export class DockerClient {
     this.#way = new DockerWay(host);
   }
 
-  /** How many calls are over that may have changed something: what was asked before the last one may be otherwise now. */
+  /** Calls that are over and may have changed something: what was asked before the last one may be otherwise now. */
   get changes(): number {
     return this.#changes;
   }
